@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jaxdp import losses as losses
     from jaxdp import plots as plots
     from jaxdp import privacy as privacy
+    from jaxdp import regression as regression
     from jaxdp.algorithms import DPGD as DPGD
     from jaxdp.algorithms import CorrelatedDPSGD as CorrelatedDPSGD
     from jaxdp.algorithms import ExactCalibration as ExactCalibration
@@ -229,6 +230,7 @@ __all__ = [
     "plots",
     "predict",
     "privacy",
+    "regression",
     "required_epsilon",
     "required_samples",
     "simulate",

@@ -20,6 +20,7 @@ LAYERS = [
     {"algorithms"},
     {"simulation", "theory", "kernels", "attacks"},
     {"comparison", "planning", "sweeps"},
+    {"regression"},
     {"plots", "estimators"},
     {"explorer"},
     {"cli"},
@@ -33,7 +34,7 @@ LAZY |= {"ipywidgets", "panel", "bokeh"}
 NEEDS = {"estimators": {"sklearn"}, "explorer": {"panel", "bokeh"}}
 # Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes
 # none of it, and `scipy.special.ndtr` imports `scipy.special` where it is used.
-ON_DEMAND = {"attacks", "estimators", "kernels", "plots"}
+ON_DEMAND = {"attacks", "estimators", "kernels", "plots", "regression"}
 SLOW = {f"scipy.{part}" for part in ("special", "linalg", "optimize", "sparse", "spatial", "stats")}
 SLOW |= {f"jaxdp.{room}" for room in ON_DEMAND}
 

@@ -4,7 +4,7 @@ Each error is one line that says which column it is about and what to do, and sh
 """
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -141,7 +141,11 @@ def _read(
 
 
 def read_inputs(
-    path: str | pathlib.Path, wanted: Sequence[str], *, header: bool | None = None
+    path: str | pathlib.Path,
+    wanted: Sequence[str],
+    *,
+    header: bool | None = None,
+    texts: Collection[str] | None = None,
 ) -> np.ndarray:
     """The named columns of a table, in the order asked for; it may have others.
 
@@ -151,6 +155,8 @@ def read_inputs(
         header: whether the first line of a text names the columns. None: it does where `wanted`
             are names, else as `read_table`. Of a table without names, and for numbers in place of
             names, as many columns as are wanted are taken by position.
+        texts: those that may hold texts, which come as they are written, and cells of all columns
+            may be missing; the rows are objects then. None: all are finite numbers.
     """
     path = pathlib.Path(path)
     is_nameless = list(wanted) == [str(i) for i in range(len(wanted))]
@@ -168,8 +174,16 @@ def read_inputs(
     twice = [name for name in wanted if names.count(name) > 1]
     if twice:
         raise ValueError(f"{path}: {listed('column', twice)} more than once")
-    columns, used = read([]), [names.index(name) for name in wanted]
-    found = fault(names, columns, used)
+    used = [names.index(name) for name in wanted]
+    written = [names.index(name) for name in texts or ()]
+    columns = read(written)
+    # Only what is no number at all is a fault where cells may be missing.
+    known = columns if texts is None else [_filled(column) for column in columns]
+    found = fault(names, known, [i for i in used if i not in written])
     if found is not None:
         raise ValueError(f"{path}: expected finite numbers; {found[0]}")
-    return np.stack([columns[i] for i in used], axis=1)
+    return np.stack([columns[i] for i in used], axis=1, dtype=None if texts is None else object)
+
+
+def _filled(column: np.ndarray) -> np.ndarray:
+    return column if column.dtype == object else np.where(np.isnan(column), 0, column)

@@ -75,13 +75,31 @@ def training_data(
     errors show what it cannot read.
     """
     inputs = _real_rows(X)
+    validate_data(estimator, X, skip_check_array=True)
+    inputs, labels = rows_and_labels(estimator, inputs, y, y_numeric=y_numeric)
+    names = getattr(X, "columns", range(inputs.shape[1]))
+    return inputs, labels, [str(name) for name in names]
+
+
+def rows_and_labels(
+    estimator: Any, inputs: Any, y: Any, *, y_numeric: bool
+) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
+    """Inputs in numbers, and as many labels, as scikit-learn checks them."""
     labels: Any = real_array("y", y) if y_numeric and y is not None else y
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
-    validate_data(estimator, X, skip_check_array=True)
-    inputs, labels = check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
-    names = getattr(X, "columns", range(inputs.shape[1]))
-    return inputs, labels, [str(name) for name in names]
+    return check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
+
+
+def refuse_keywords(given: Mapping[str, Any]) -> None:
+    """Raise TypeError for keywords of a fit that it does not have, and say why for weights."""
+    if "sample_weight" in given:
+        raise TypeError(
+            "expected no sample_weight: a weight changes how far one record moves the sums, and "
+            "the noise is calibrated to records that count alike"
+        )
+    if given:
+        raise TypeError(f"expected no keywords besides X and y, got {', '.join(given)}")
 
 
 def _real_rows(X: Any) -> Any:
@@ -143,7 +161,7 @@ def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     if given is None:
         return kernel
     require_kernel(kernel)
-    return RangedKernel(kernel, *_ranges(given, names))
+    return RangedKernel(kernel, *ranges_of(given, names))
 
 
 def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
@@ -152,7 +170,7 @@ def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap |
     if given is None or features is None:
         return features
     require_feature_map("feature_map", features)
-    return RangeScaling(features, *_ranges(given, names))
+    return RangeScaling(features, *ranges_of(given, names))
 
 
 def _check_bound(radius: Any) -> None:
@@ -160,7 +178,7 @@ def _check_bound(radius: Any) -> None:
     require_positive("input_bound", host_number("input_bound", radius), infinite=True)
 
 
-def _ranges(
+def ranges_of(
     given: Any, names: Sequence[str]
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
     """The two ends of the range of every column, by name where they are labelled."""

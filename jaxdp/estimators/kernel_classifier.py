@@ -27,6 +27,7 @@ from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
     PrivateKernelClassifier,
+    ReleasedFunction,
 )
 from jaxdp.kernels.release.tables import columns_of
 from jaxdp.losses import AbstractClassificationLoss, Logistic, Softmax
@@ -120,14 +121,12 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
             RuntimeError: the loss is not convex or bounded as it states.
         """
         warn_without_range(self)
-        if self.classes is None:
-            warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=2)
+        warn_without_classes(self.classes)
         if y is not None:
             # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
-            _require_alike("labels", np.ravel(np.asarray(y)))
+            require_alike("labels", np.ravel(np.asarray(y)))
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
-        self.classes_ = _all_classes(self.classes, labels)
-        check_classification_targets(labels)
+        self.classes_ = all_classes(self.classes, labels)
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
@@ -144,9 +143,7 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         targets = np.asarray(loss.class_labels)[np.searchsorted(self.classes_, labels)]
         release = learner.fit(inputs, targets, **budget_and_seeds(self))
         if self.classes is None:
-            stated = release.statement
-            nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
-            release = dataclasses.replace(release, statement=nothing)
+            release = without_proof(release)
         self.release_ = completed(release, columns)
         self.cost_: Cost = self.release_.cost
         return self
@@ -178,6 +175,19 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         return tags
 
 
+def warn_without_classes(classes: Any) -> None:
+    """Warn where the classes would be read off private labels; looks at no data."""
+    if classes is None:
+        warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=3)
+
+
+def without_proof(release: ReleasedFunction) -> ReleasedFunction:
+    """The release of a fit that read the classes off its labels, of which nothing is proved."""
+    stated = release.statement
+    nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
+    return dataclasses.replace(release, statement=nothing)
+
+
 def _loss(given: Any, num_classes: int) -> AbstractClassificationLoss:
     """The loss, or the one of so many classes where none is given."""
     if given is None:
@@ -192,13 +202,15 @@ def _loss(given: Any, num_classes: int) -> AbstractClassificationLoss:
     return given
 
 
-def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
+def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order."""
+    if given is None:
+        check_classification_targets(labels)
     if given is not None and np.ndim(given) != 1:
         kind = type(given).__name__
         raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
     if given is not None:
-        _require_alike("classes", given)
+        require_alike("classes", given)
     found = np.unique(labels)
     classes = found if given is None else np.unique(np.asarray(given))
     if given is not None and len(classes) < np.size(given):
@@ -213,7 +225,7 @@ def _all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     return classes
 
 
-def _require_alike(name: str, values: Iterable[Any]) -> None:
+def require_alike(name: str, values: Iterable[Any]) -> None:
     """Raise TypeError unless the values are all texts, or all of one other kind with an order."""
     texts = [isinstance(value, str) for value in values]
     if not all(texts) and (any(texts) or np.asarray(list(values)).dtype == object):

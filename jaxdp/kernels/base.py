@@ -49,6 +49,15 @@ class AbstractFeatureMap(AbstractDescription):
         """What |z(x)| never exceeds but by rounding, for any x at all; infinite where unproved."""
         return math.inf
 
+    @property
+    def reader(self) -> Any:
+        """What makes numbers of a user's table, by `codes(table)`; None where it holds them.
+
+        A map that wraps another one, its `base`, has that one's.
+        """
+        base = getattr(self, "base", None)
+        return None if base is None else base.reader
+
 
 class AbstractInputScaling(AbstractFeatureMap):
     """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""

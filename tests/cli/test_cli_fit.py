@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import run_cli
 
-from jaxdp import cli, kernels
+from jaxdp import cli, kernels, regression
 
 SMALL = ["--num-projections", "20", "--num-features", "32"]
 BUDGET = ["--epsilon", "8", "--delta", "1e-5"]
@@ -240,3 +240,27 @@ def test_broken_models_are_refused(folder, capsys, tmp_path):
     status, _, err = _run(capsys, "predict", tmp_path / "none.npz", folder / "table.csv")
     assert status == 2
     assert f"{tmp_path / 'none.npz'}: no such file" in err
+
+
+def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(capsys, tmp_path):
+    columns = regression.Columns({"a": (0, 10), "c": ["none", "NA", 7]})
+    rows = [[place % 10, ("none", "NA", 7, "else")[place % 4]] for place in range(200)]
+    learner = regression.PrivateLinearRegression(
+        regression.ColumnFeatures(columns, is_additive=True), (0, 10)
+    )
+    labels = [float(row[0]) for row in rows]
+    fit = learner.fit(rows, labels, epsilon=4.0, delta=1e-5)
+    known = kernels.Columns(("a", "c"))
+    release = dataclasses.replace(fit.release, columns=known)
+    release.save(tmp_path / "model.npz")
+    cells = ["7", "none", "NA", "7.0", "?", ""], [1, "", 20, 3.5, "NA", 4]
+    new = _table(tmp_path / "new.csv", "ca", *cells)
+    status, out, err = _run(capsys, "predict", tmp_path / "model.npz", new)
+    assert (status, err) == (0, "")
+    table = [[1, 7], [None, "none"], [20, "NA"], [3.5, 7], [None, "?"], [4, None]]
+    np.testing.assert_array_equal(np.array(out.split()[1:], np.float32), release(table))
+    new = _table(tmp_path / "new.csv", "ca", ["none"], ["secret"])
+    status, out, err = _run(capsys, "predict", tmp_path / "model.npz", new)
+    assert (status, out) == (2, "")
+    assert "column 'a' holds text" in err
+    assert "secret" not in err

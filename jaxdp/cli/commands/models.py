@@ -155,7 +155,13 @@ def predict(options: argparse.Namespace) -> None:
     release = load(options.model)
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
-    values = np.asarray(release(read_inputs(options.data, names, header=options.header)))
+    reader = release.features.reader
+    texts = None
+    if reader is not None:
+        pairs = zip(reader.names, reader.is_number, strict=True)
+        texts = [name for name, is_number in pairs if not is_number]
+    inputs = read_inputs(options.data, names, header=options.header, texts=texts)
+    values = np.asarray(release(inputs))
     cells = _cells(values, known.classes if known else None)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

@@ -140,6 +140,10 @@ _CLASSES = {
             "TorusKernel",
         )
     },
+    **{
+        f"regression.{name}": ("jaxdp.regression", name)
+        for name in ("ColumnFeatures", "Columns", "ComposedFeatures", "WithConstant")
+    },
     # What saved models call this class: the name stays, because they must still load.
     "privacy.Gaussian": (_PRIVACY, "GaussianMechanism"),
     **{

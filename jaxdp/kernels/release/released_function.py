@@ -108,12 +108,16 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         Args:
             inputs: one a row, in the units of the training inputs. Columns of a data frame are
                 taken by their names, if the function was fitted to one; those of an array by
-                position.
+                position. Where the features have a reader, cells may be texts, dates or missing,
+                and a frame may have other columns besides; traced inputs are cells that are
+                numbers.
 
         Raises:
             ValueError: not rows of `dim` finite numbers, or a data frame with other columns.
-            TypeError: a column is not of real numbers.
+            TypeError: a column is not of real numbers, or what its reader takes.
         """
+        if self.features.reader is not None:
+            inputs = self.features.reader.codes(inputs)
         # Without statement and seed, which are other for each release: one compilation for all.
         parts = self.features, self.coefficients, self.intercept, self.label_bound
         if isinstance(inputs, Tracer):

@@ -1,0 +1,173 @@
+"""Private descent of a linear function by clipped, noisy gradients, averaged over its end."""
+
+import abc
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature, DescentPlan
+from jaxdp.regression.ledger import Ledger
+from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
+
+# Each release of the scale of the residuals: before the first step, and after one and two quarters.
+_SCALE_SHARE, _NUM_SCALES = 0.06, 3
+
+
+class Learnt(NamedTuple):
+    """What is learnt of private rows, public.
+
+    Attributes:
+        weights: of the features over their bound.
+        noise_std: what the noise makes of each, as far as a plan tells.
+    """
+
+    weights: Float[np.ndarray, "features outputs"]
+    noise_std: Float[np.ndarray, " features"]
+
+
+class AbstractSlopes(abc.ABC):
+    """The private labels of a fit, and what its loss says of them.
+
+    Attributes:
+        num_outputs: k, numbers that the function has for a row.
+        curvature: what the plan of a descent asks of the loss.
+        share: of the budget, which the releases of the scale cost.
+    """
+
+    num_outputs: int
+    curvature: Curvature
+    share: float = 0.0
+
+    @abc.abstractmethod
+    def of(
+        self, outputs: Float[np.ndarray, "rows outputs"], rows: slice = slice(None)
+    ) -> Float[np.ndarray, "rows outputs"]:
+        """The derivatives of the loss of these rows by their outputs."""
+
+    def begin(self, ledger: Ledger) -> None:
+        """Spend what the releases of the scale, on the way of a descent, will cost."""
+        del ledger
+
+    def scale(
+        self,
+        rows: PrivateRows,
+        weights: Float[np.ndarray, "features outputs"],
+        num_steps: int,
+        step: int,
+    ) -> float:
+        """The size of a slope, public, asked for before every step: clip norms are in its units."""
+        del rows, weights, num_steps, step
+        return 1.0
+
+
+class SquaredSlopes(AbstractSlopes):
+    """Residuals, whose scale is released before the descent and twice on its way.
+
+    Args:
+        labels: private, of magnitude at most 1.
+    """
+
+    num_outputs, curvature, share = 1, SQUARED, _NUM_SCALES * _SCALE_SHARE
+
+    def __init__(self, labels: Float[np.ndarray, " n"]):
+        self.labels = labels[:, None]
+        self._mus: list[float] = []
+        self._scale = math.inf
+
+    def of(self, outputs, rows=slice(None)):
+        return outputs - self.labels[rows]
+
+    def begin(self, ledger):
+        what = "histogram of the residuals' magnitudes"
+        self._mus = [ledger.spend(what, _SCALE_SHARE) for _ in range(_NUM_SCALES)]
+
+    def scale(self, rows, weights, num_steps, step):
+        due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]
+        if due:
+            residuals = self.of(rows.times(weights))[:, 0]
+            # Of a descent of fewer than four steps some fall on one: it has the budget of them all.
+            self._scale = released_scale(residuals, math.hypot(*due), rows.source)
+        return self._scale
+
+
+class LogisticSlopes(AbstractSlopes):
+    """Probabilities of the second of two classes, less whether it is the row's.
+
+    Args:
+        places: of the rows' classes, 0 or 1; private.
+    """
+
+    num_outputs, curvature = 1, LOGISTIC
+
+    def __init__(self, places: Int[np.ndarray, " n"]):
+        self._is_second = (places == 1)[:, None]
+
+    def of(self, outputs, rows=slice(None)):
+        # No exponential of a large positive number.
+        return 0.5 * (1 + np.tanh(outputs / 2)) - self._is_second[rows]
+
+
+class SoftmaxSlopes(AbstractSlopes):
+    """Probabilities of k classes, less one at the row's own.
+
+    Args:
+        places: of the rows' classes, from 0 to k - 1; private.
+        num_classes: k.
+    """
+
+    curvature = LOGISTIC
+
+    def __init__(self, places: Int[np.ndarray, " n"], num_classes: int):
+        self.num_outputs = num_classes
+        self._own = np.eye(num_classes)[places]
+
+    def of(self, outputs, rows=slice(None)):
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True) - self._own[rows]
+
+
+def private_descent(
+    rows: PrivateRows, slopes: AbstractSlopes, plan: DescentPlan, mu: float
+) -> Learnt:
+    """The weights of the rows' features, averaged over the last half of the steps.
+
+    The number of steps is the plan's, whatever the data: nothing is told by when it ends. In one
+    pass each step has rows of its own, so that all steps together cost what one of them does;
+    else every step has all rows, and they share the budget.
+
+    Args:
+        rows, slopes: private.
+        plan: public.
+        mu: of all gradients together.
+    """
+    transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
+    weights = np.zeros((len(transform), slopes.num_outputs))
+    speed, average = np.zeros_like(weights), np.zeros_like(weights)
+    of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
+    scale = 1.0
+    first, norms, source = num_steps // 2, rows.norms(transform), rows.source
+    for step in range(num_steps):
+        inputs_weights = transform @ weights
+        # Noise of its own for every step: two equal sums would tell that they are equal.
+        rows = rows._replace(source=source.hiding(step))
+        scale = slopes.scale(rows, inputs_weights, num_steps, step)
+        used = slice(None)
+        if plan.is_one_pass:
+            used = slice(step * num_rows // num_steps, (step + 1) * num_rows // num_steps)
+        batch = rows._replace(units=rows.units[used])
+        gradient = released_gradient(
+            batch,
+            slopes.of(batch.times(inputs_weights), used),
+            transform,
+            norms[used],
+            clip_norm=plan.clip * scale * plan.typical_norm,
+            typical_norm=plan.typical_norm,
+            mu=of_a_step,
+        )
+        speed = plan.momentum * speed + gradient
+        weights = weights - plan.rate * speed
+        if step >= first:
+            average += (weights - average) / (step - first + 1)
+    return Learnt(transform @ average, scale * plan.noise_std)

@@ -1,0 +1,228 @@
+r"""The plan of a private descent: how many steps, how long, clipped where, in which coordinates.
+
+It is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
+noisy scale of the labels. In the coordinates $\theta = P w$ the loss has curvatures $h_j$ along
+modes j, and a step with rate $\eta$, momentum $\beta$ and clip norm $C = c\,\sigma\sqrt D$,
+$D = \sum_j h_j$ being the mean of $|P x|^2$, is
+
+$$ v \gets \beta v + m(c)\,h\,e + \xi, \quad e \gets e - \eta v, \quad
+   \xi \sim N(0, (2 C \sqrt T / (n \mu))^2) $$
+
+for the error e of a mode: T steps share $\mu^2$. Clipping slows by m(c), which for a normal
+residual is $\mathrm{erf}(c/\sqrt 2)$ (AC Lemma 11). Mean and variance of the average over the last
+half of the steps follow from the responses of this recursion to an error at the start and to noise
+at one step: no sampling error is in it, which privacy does not change, nor what clipping does to
+labels that are not normal. So the largest clip whose risk is near the least one is taken.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+# The grid that is searched.
+_NUM_STEPS = (5, 10, 20, 40, 80)
+_RATES = (0.25, 0.5, 1.0)
+# A clip that is larger is taken if its risk is at most this factor and this share of the labels'
+# variance worse: labels are seldom normal, and a clipped mean of skewed ones is not their mean.
+_FACTOR, _SLACK = 1.1, 0.003
+# How much of the labels' variance is explained is unknown: half of it, evenly over the modes.
+_SIGNAL = 0.5
+# What the largest curvature that is thought possible (`Spectrum.upper`) is scaled to. A descent
+# diverges at 2 (1 + momentum) over its rate, so that one of more than twice as much still ends.
+_TOP = 0.9
+
+
+class DescentPlan(NamedTuple):
+    """Settings of a private descent.
+
+    Attributes:
+        transform: P, (p, p).
+        typical_norm: of P x, the root of D.
+        num_steps: T.
+        rate: of a step.
+        momentum: of the steps.
+        clip: c, in standard deviations of the slope at a row of typical norm.
+        is_one_pass: whether every step has rows of its own.
+        predicted_risk: excess over the best linear function, in units of the labels' variance.
+        noise_std: of each weight, in units of a slope's size: what the noise of the steps makes it.
+    """
+
+    transform: Float[np.ndarray, "features features"]
+    typical_norm: float
+    num_steps: int
+    rate: float
+    momentum: float
+    clip: float
+    is_one_pass: bool
+    predicted_risk: float
+    noise_std: Float[np.ndarray, " features"]
+
+
+class Curvature(NamedTuple):
+    """What clipping at c leaves of a loss's mean curvature, and the clips worth trying.
+
+    Attributes:
+        share: m(c).
+        clips: c, rising.
+        at_the_end: the factor of m(c) that the last steps have, which forget the noise of others.
+    """
+
+    share: Callable[[float], float]
+    clips: tuple[float, ...]
+    at_the_end: float
+
+
+SQUARED = Curvature(
+    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), 1.0
+)
+# s (1 - s) is .25 at a logit of 0, .2 at one and .05 at three, which classes that are told apart
+# well come to. Slopes are at most 1; half of that is typical.
+LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7), 0.25)
+
+
+class Spectrum(NamedTuple):
+    """What is known of the second moments of the features.
+
+    Attributes:
+        values: estimates of the eigenvalues.
+        vectors: as columns.
+        upper: what the eigenvalues are at the most.
+        noise: what is left of the noise in an estimate.
+    """
+
+    values: Float[np.ndarray, " features"]
+    vectors: Float[np.ndarray, "features features"]
+    upper: Float[np.ndarray, " features"]
+    noise: float
+
+
+def shrunk(moments: Float[np.ndarray, "features features"], noise_std: float) -> Spectrum:
+    r"""The spectrum of noisy second moments, less their noise.
+
+    The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
+    that is the data's. So the eigenvalues are drawn towards their mean by that share (Ledoit and
+    Wolf, 2004, with a known noise in place of the sampling error). The mean itself has p times
+    less noise. What a direction has at the most is what the noisy matrix has there: its largest
+    eigenvalue is larger than that of the data, but for three deviations of the noise in one
+    direction. A few directions may be far above the mean that all are drawn to.
+
+    Args:
+        moments: with noise of this standard deviation on the diagonal, $\sqrt 2$ times less off it.
+        noise_std: sigma.
+    """
+    size = len(moments)
+    raw, vectors = np.linalg.eigh(moments)
+    mean = max(float(raw.mean()), 0.1 / size)
+    spread = float(np.mean((raw - raw.mean()) ** 2))
+    kept = max(0.0, 1 - noise_std**2 * (size + 1) / 2 / max(spread, 1e-300))
+    values = np.maximum(mean + kept * (raw - raw.mean()), 0.0)
+    noise = kept * noise_std * math.sqrt(size) + 1e-4 * mean
+    return Spectrum(values, vectors, np.maximum(raw + 3 * noise_std, values), noise)
+
+
+def planned(
+    spectrum: Spectrum,
+    *,
+    num_samples: int,
+    mu: float,
+    curvature: Curvature,
+    dampings: tuple[float, ...],
+    momenta: tuple[float, ...],
+    num_outputs: int = 1,
+    is_one_pass: bool = False,
+    signal: float = _SIGNAL,
+) -> DescentPlan:
+    r"""The settings of least predicted risk.
+
+    Args:
+        spectrum: of the second moments.
+        num_samples: n.
+        mu: of all steps together.
+        curvature: of the loss.
+        dampings: $\tau$ of the coordinates $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in
+            an eigenvalue; infinity for $P \propto 1$.
+        momenta: to choose from.
+        num_outputs: k: noise is on that many columns of weights.
+        is_one_pass: whether every step has rows of its own.
+        signal: the share of the labels' variance that a linear function explains.
+    """
+    values, vectors, upper, noise = spectrum
+    rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
+    shares = np.array([curvature.share(clip) for clip in clips])[:, None]
+    # A step of one pass needs a row.
+    choices = [steps for steps in _NUM_STEPS if not is_one_pass or steps <= num_samples]
+    best: dict[float, tuple] = {}
+    for damping, momentum in itertools.product(dampings, momenta):
+        level = values.max() if math.isinf(damping) else values + damping * noise
+        damped = np.broadcast_to(level, values.shape)
+        damped = damped * float((upper / damped).max()) / _TOP
+        modes = values / damped
+        # Momentum makes a step longer by 1 / (1 - momentum).
+        rate = (rates / 2 if momentum else rates)[:, None]
+        errors, echoes = _responses(shares * modes, max(_NUM_STEPS), rate, momentum)
+        for num_steps in choices or [num_samples]:
+            bias, variance = _of_the_average(errors, echoes, num_steps)
+            # In units of the labels' variance: C = clip * scale * root of D. In one pass a mean is
+            # over T times fewer rows, each of which is noised once.
+            std = 2 * clips * math.sqrt(modes.sum()) / (num_samples * mu)
+            std = std * (num_steps if is_one_pass else math.sqrt(num_steps))
+            noisy = std**2 * num_outputs * (variance @ modes)
+            for place, risk in enumerate((signal * np.mean(bias**2, axis=1) + noisy) / 2):
+                clip = float(clips[place])
+                if clip not in best or risk < best[clip][0]:
+                    how = num_steps, float(rate[place, 0]), momentum
+                    best[clip] = float(risk), how, damped, std[place]
+    least = min(found[0] for found in best.values())
+    clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
+    risk, (num_steps, rate, momentum), damped, std = best[clip]
+    transform = (vectors / np.sqrt(damped)) @ vectors.T
+    typical = math.sqrt((values / damped).sum())
+    modes = curvature.share(clip) * curvature.at_the_end * values / damped
+    responses = _responses(modes[None], num_steps, np.array([[rate]]), momentum)
+    _, variance = _of_the_average(*responses, num_steps)
+    noise_std = np.linalg.norm(vectors * std * np.sqrt(variance[0] / damped), axis=1)
+    how = num_steps, rate, momentum, clip, is_one_pass
+    return DescentPlan(transform, typical, *how, risk, noise_std)
+
+
+def _responses(
+    modes: Float[np.ndarray, "settings modes"],
+    num_steps: int,
+    rate: Float[np.ndarray, "settings 1"],
+    momentum: float,
+) -> tuple[Float[np.ndarray, "steps settings modes"], Float[np.ndarray, "steps settings modes"]]:
+    """The errors after each step, for one of 1 at the start; and for noise of 1 in the first."""
+    error, speed = np.ones_like(modes), np.zeros_like(modes)
+    echo, echo_speed = np.zeros_like(modes), np.zeros_like(modes)
+    errors, echoes = [], [echo]
+    for step in range(num_steps):
+        speed = momentum * speed + modes * error
+        error = error - rate * speed
+        errors.append(error)
+        echo_speed = momentum * echo_speed + modes * echo + (step == 0)
+        echo = echo - rate * echo_speed
+        echoes.append(echo)
+    return np.array(errors), np.cumsum(echoes, axis=0)
+
+
+def _of_the_average(
+    errors: Float[np.ndarray, "steps settings modes"],
+    sums: Float[np.ndarray, "steps settings modes"],
+    num_steps: int,
+) -> tuple[Float[np.ndarray, "settings modes"], Float[np.ndarray, "settings modes"]]:
+    """The mean error over the last half of T steps, and its variance for noise of variance 1.
+
+    Args:
+        errors: after each step.
+        sums: of the responses to noise in the first step, from that step on.
+    """
+    first = num_steps // 2
+    # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
+    begun = np.arange(1, num_steps + 1)
+    shares = sums[num_steps - begun + 1] - sums[np.maximum(first + 1 - begun, 0)]
+    variance = np.sum(shares**2, axis=0) / (num_steps - first) ** 2
+    return np.mean(errors[first:num_steps], axis=0), variance

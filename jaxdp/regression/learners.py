@@ -1,0 +1,232 @@
+r"""Private linear regression and classification: one fit, one ledger, one released function.
+
+*Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
+$\mu^2$ (`Ledger`): noisy histograms of residuals, noisy second moments, noisy sums of clipped
+gradients (`private_sums`, with the sensitivity of each). All else is made of these and of public
+numbers. Neighbours differ in one row; n, the columns, their ranges and the classes are public.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.core.checks import described, host_array, require_count, require_kind
+from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
+from jaxdp.kernels.base import require_feature_map
+from jaxdp.kernels.release.private_learner import FitRequest
+from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
+from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.ledger import Ledger
+from jaxdp.regression.methods import AbstractMethod, Automatic
+from jaxdp.regression.private_sums import PrivateRows, released_scale
+
+# Of the labels' range, where none is given: its share of the budget, and its standard deviations.
+RANGE_SHARE, _RANGE = 0.04, 6.0
+_LARGEST_LABEL = float(np.finfo(np.float32).max)
+# Of a budget: with less the noise on sums of whole numbers has more than 64 bits.
+_LEAST_MU = 2.0**-23
+_CERTIFIED = (
+    "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
+    "their own"
+)
+_PUBLIC = "the number of records, the columns, their ranges and the classes are public"
+
+
+def checked_label_range(given: Any) -> tuple[float, float] | None:
+    """A public range of labels as two numbers, or None; ValueError or TypeError if it is none."""
+    if given is None:
+        return None
+    ends = host_array("both ends of label_range", given)
+    if ends.shape != (2,):
+        raise ValueError(f"expected label_range to be a pair (low, high), got {described(given)}")
+    low, high = ends.tolist()
+    if not -_LARGEST_LABEL <= low < high <= _LARGEST_LABEL:
+        raise ValueError(
+            f"expected label_range with low < high, both finite in float32, got ({low}, {high})"
+        )
+    return low, high
+
+
+def _checked_num_classes(count: Any) -> int:
+    return require_count("num_classes", count, least=2)
+
+
+def _learnt_range(labels, ledger: Ledger, source) -> tuple[float, float]:
+    """A range of labels about 0, learnt privately."""
+    mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
+    bound = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
+    return -bound, bound
+
+
+class LinearFit(eqx.Module):
+    """What a fit makes public: the function, and the releases that it is made of.
+
+    Attributes:
+        release: the function of new inputs, with its cost.
+        ledger: every noisy sum in order, with its share of the budget.
+        noise_std: what the noise makes of each coefficient, as the plan has it.
+    """
+
+    release: ReleasedFunction
+    ledger: Ledger = eqx.field(static=True)
+    noise_std: Float[np.ndarray, " features"]
+
+
+class _AbstractLinearLearner(eqx.Module):
+    """A learner of a linear function of public features."""
+
+    features: eqx.AbstractVar[AbstractFeatureMap]
+    method: eqx.AbstractVar[AbstractMethod]
+
+    def __check_init__(self):
+        require_feature_map("features", self.features)
+        if not math.isfinite(self.features.norm_bound):
+            raise ValueError(
+                "expected features with a public bound: wrap them in ClippedFeatures(map, bound)"
+            )
+        expected = "a method, such as jaxdp.regression.Automatic()"
+        require_kind("method", self.method, AbstractMethod, expected)
+
+    def _fit(self, inputs, labels, budget, slopes_of) -> LinearFit:
+        """The fit, from what is made of a request's labels."""
+        # As the released function will read a table.
+        if self.features.reader is not None:
+            inputs = self.features.reader.codes(inputs)
+        request = FitRequest.checked(inputs, labels, public_seed=0, warning=None, **budget)
+        mu = gaussian_mu(request.epsilon, request.delta)
+        if not _LEAST_MU <= mu < math.inf:
+            came = f"epsilon={request.epsilon}, delta={request.delta}"
+            raise ValueError(f"expected a budget whose noise 64 bits can hold, got {came}")
+        if request.dim != self.features.dim:
+            raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")
+        source = request.noise()
+        ledger = Ledger(mu)
+        slopes, intercept, unit = slopes_of(request.targets, ledger, source)
+        rows = PrivateRows.of(self.features, request.table, source)
+        learnt = self.method.learnt(rows, slopes, ledger)
+        weights, noise_std = (part * unit / self.features.norm_bound for part in learnt)
+        statement = Release(
+            "noisy sums over the records, and the linear function made of them",
+            "replace-one",
+            source.proved(GaussianMechanism(mu)),
+            (_PUBLIC, *source.assumptions(_CERTIFIED)),
+            is_certified=not source.is_guessable,
+        )
+        release = request.released(
+            self.features,
+            request.in_precision(weights if weights.shape[1] > 1 else weights[:, 0]),
+            statement,
+            intercept=request.in_precision(intercept),
+        )
+        return LinearFit(release, ledger, noise_std)
+
+
+class PrivateLinearRegression(_AbstractLinearLearner):
+    """Private least squares on public features.
+
+    Args:
+        features: of an input, with a finite norm bound; a constant one among them is the intercept.
+        label_range: (low, high), public; labels beyond it are clipped. None: six standard
+            deviations about 0, as a noisy median of the labels' magnitudes, zeros aside, has them.
+        method: how it is learnt.
+
+    Raises:
+        ValueError, TypeError: an argument is not as described.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
+        >>> from jaxdp.regression import PrivateLinearRegression, WithConstant
+        >>> bounded = ClippedFeatures(IdentityFeatures(2), 2**0.5)
+        >>> ranges = RangeScaling(bounded, [0.0, 0.0], [1.0, 1.0])
+        >>> features = WithConstant(ranges, 1.0)
+        >>> learner = PrivateLinearRegression(features, label_range=(0.0, 2.0))
+        >>> inputs = np.random.default_rng(0).uniform(size=(500, 2))
+        >>> fit = learner.fit(inputs, inputs.sum(axis=1), epsilon=2.0, delta=1e-5)
+        >>> fit.release(inputs[:3]).shape, len(fit.ledger.entries)
+        ((3,), 5)
+    """
+
+    features: AbstractFeatureMap
+    label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
+    method: AbstractMethod = Automatic()
+
+    def fit(
+        self,
+        inputs: Any,
+        labels: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        noise_seed: int | None = None,
+    ) -> LinearFit:
+        """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments.
+
+        Raises:
+            ValueError: no `label_range` was given, and too few labels differ from zero for one to
+                be learnt. What was released until then is spent.
+        """
+
+        def slopes_of(targets, ledger, source):
+            low, high = self.label_range or _learnt_range(targets, ledger, source)
+            middle, bound = (low + high) / 2, (high - low) / 2
+            return SquaredSlopes((np.clip(targets, low, high) - middle) / bound), middle, bound
+
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
+        return self._fit(inputs, labels, budget, slopes_of)
+
+
+class PrivateLinearClassifier(_AbstractLinearLearner):
+    """Private logistic regression of two classes or more on public features.
+
+    Args:
+        features: of an input, with a finite norm bound; a constant one among them is the intercept.
+        num_classes: k >= 2, public; labels are numbers from 0 to k - 1.
+        method: how it is learnt.
+
+    Raises:
+        ValueError, TypeError: an argument is not as described.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
+        >>> from jaxdp.regression import PrivateLinearClassifier, WithConstant
+        >>> bounded = ClippedFeatures(IdentityFeatures(2), 2**0.5)
+        >>> ranges = RangeScaling(bounded, [0.0, 0.0], [1.0, 1.0])
+        >>> features = WithConstant(ranges, 1.0)
+        >>> inputs = np.random.default_rng(0).uniform(size=(500, 2))
+        >>> labels = (inputs.sum(axis=1) > 1).astype(int)
+        >>> fit = PrivateLinearClassifier(features).fit(inputs, labels, epsilon=2.0, delta=1e-5)
+        >>> fit.release(inputs[:3]).shape
+        (3,)
+    """
+
+    features: AbstractFeatureMap
+    num_classes: int = eqx.field(static=True, default=2, converter=_checked_num_classes)
+    method: AbstractMethod = Automatic()
+
+    def fit(
+        self,
+        inputs: Any,
+        labels: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        noise_seed: int | None = None,
+    ) -> LinearFit:
+        """Learn from a table; the released function is the logit of class 1, or k scores."""
+        count = self.num_classes
+
+        def slopes_of(targets, ledger, source):
+            del ledger, source
+            if not np.isin(targets, np.arange(count)).all():
+                raise ValueError(f"expected labels from 0 to {count - 1}, got others")
+            places = targets.astype(np.int64)
+            kind = LogisticSlopes(places) if count == 2 else SoftmaxSlopes(places, count)
+            return kind, 0.0, 1.0
+
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
+        return self._fit(inputs, labels, budget, slopes_of)

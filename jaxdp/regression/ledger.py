@@ -1,0 +1,74 @@
+r"""The releases of one fit, in order, each with its share of the budget.
+
+All of them are Gaussian mechanisms on the same records, each free to look at those before it. The
+composition of mechanisms that are $\mu_1, \mu_2, \ldots$-GDP, adaptively chosen, is
+$\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian differential privacy", 2022,
+Corollary 3.3). The shares are fixed before the first record is read, so no filter is needed.
+"""
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+# What float64 may round a root or a product by, and more.
+_ROUNDING = 1e-12
+
+
+class Entry(NamedTuple):
+    """One line of a ledger.
+
+    Attributes:
+        what: is released, in words.
+        share: of $\\mu^2$.
+        mu: of this release alone, in Gaussian DP.
+    """
+
+    what: str
+    share: float
+    mu: float
+
+
+class Ledger:
+    """A budget of Gaussian DP, and what has been spent of it.
+
+    Args:
+        mu: of everything together, > 0.
+
+    Example:
+        >>> from jaxdp.regression import Ledger
+        >>> ledger = Ledger(0.5)
+        >>> print(f"{ledger.spend('a histogram', 0.36):.3f}, {ledger.spend('the rest', 0.64):.3f}")
+        0.300, 0.400
+    """
+
+    def __init__(self, mu: float):
+        self.mu = mu
+        self.entries: list[Entry] = []
+        self._left = Fraction(1)
+
+    @property
+    def left(self) -> float:
+        r"""The share of $\mu^2$ that is not spent yet."""
+        return float(self._left)
+
+    def spend(self, what: str, share: float | Fraction) -> float:
+        r"""The mu of a release that is given this share of $\mu^2$.
+
+        Raises:
+            ValueError: so much is not left; sums of shares are exact.
+        """
+        exact = Fraction(share)
+        if not 0 < exact <= self._left:
+            raise ValueError(f"expected a share in (0, {self.left:.4g}], got {float(share):.4g}")
+        self._left -= exact
+        mu = self.mu * math.sqrt(exact) * (1 - _ROUNDING)
+        self.entries.append(Entry(what, float(exact), mu))
+        return mu
+
+    def spend_rest(self, what: str) -> float:
+        """The mu of a last release, which is given all that is left."""
+        return self.spend(what, self._left)
+
+    def __str__(self):
+        lines = (f"{one.share:7.2%}  {one.mu:.4g}-GDP  {one.what}" for one in self.entries)
+        return "\n".join([f"{self.mu:.4g}-GDP in all", *lines])

@@ -1,0 +1,227 @@
+r"""Three noisy sums over private rows: a histogram of residuals, second moments, a gradient.
+
+A row is held as whole numbers: its features over their public bound, rounded toward zero to
+multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic (`unit_rows`). The
+slope of the loss at a row is rounded in the same way. Sums of their products stay below $2^{53}$,
+so float64 adds them without any rounding, in whatever order: the sensitivities below are those of
+the machine's numbers. Noise is that of `SecretNoise.noisy_integers`, whose proof covers the grid.
+
+Neighbours are tables of n rows that differ in one. A sum of terms of norm at most C then has the
+sensitivity 2 C.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.evaluation import row_blocks
+from jaxdp.kernels.release.joint_release import unit_rows
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
+
+# A row has 16 bits, a slope 20: 2^16 rows of products stay below 2^52.
+_ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
+# At a norm this many times below the typical one a row's slope is clipped as if it had that norm.
+_SHORTEST = 8.0
+# Half octaves of the magnitudes of residuals whose labels are within one: 2^-12 to 2.
+_RESIDUALS = -24, 2
+# In a histogram of more bins than these the noise of all that are empty would be as large as the
+# counts: the fullest run of bins is looked for, and the median in it and a little above. Noise
+# alone makes a run as full as so many of its standard deviations once in ten thousand times.
+_MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
+# The median of |g| for g ~ N(0, 1).
+_MEDIAN = 0.6744897501960817
+_EPS = 2.0**-53
+
+
+class PrivateRows(NamedTuple):
+    """Features of private records, as whole numbers in float32.
+
+    Attributes:
+        units: (n, p), multiples of 2^-16 of the public bound; of norm at most 2^16.
+        source: of all noise on sums over them.
+    """
+
+    units: Float[np.ndarray, "n features"]
+    source: SecretNoise
+
+    @classmethod
+    def of(
+        cls, features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], source: SecretNoise
+    ) -> "PrivateRows":
+        """The features of a table over the map's bound."""
+        units = np.empty((len(table), features.num_outputs), np.float32)
+        start = 0
+        for block in row_blocks(features, table):
+            found = unit_rows(block, features.norm_bound, _ROW_BITS)
+            units[start : start + len(found)] = found
+            start += len(found)
+        return cls(units, source)
+
+    def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows features"]]]:
+        """Consecutive rows in float64, in which sums over one block are exact."""
+        for start in range(0, len(self.units), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            yield rows, self.units[rows].astype(np.float64)
+
+    def times(
+        self, weights: Float[np.ndarray, "features outputs"]
+    ) -> Float[np.ndarray, "n outputs"]:
+        """x w of every row."""
+        scaled = weights * 2.0**-_ROW_BITS
+        return np.concatenate([block @ scaled for _, block in self.blocks()])
+
+    def norms(self, transform: Float[np.ndarray, "features features"]) -> Float[np.ndarray, " n"]:
+        r"""No less than |P x| of every row, in exact arithmetic.
+
+        A product of p terms in float64 is off by less than $p\,2^{-52} \|P\|_F |x|$.
+        """
+        images = (np.linalg.norm(block @ transform.T, axis=1) for _, block in self.blocks())
+        slack = 4 * len(transform) * _EPS * np.linalg.norm(transform)
+        return np.concatenate(list(images)) * 2.0**-_ROW_BITS * (1 + 1e-12) + slack
+
+
+def released_scale(
+    residuals: Float[np.ndarray, " n"],
+    mu: float,
+    source: SecretNoise,
+    *,
+    half_octaves: tuple[int, int] = _RESIDUALS,
+) -> float:
+    r"""A noisy standard deviation of residuals: their median magnitude over that of a normal.
+
+    A histogram of $\log_2 |r|$ has the sensitivity $\sqrt 2$. The median is found from above, where
+    the bins hold little noise: the logarithm of a normal number has a long tail below.
+
+    Among more than thirty bins the median is that of the fullest seven and of what is above them:
+    zeros, and what is far smaller than most, do not count.
+
+    Args:
+        residuals: private.
+        mu: of this release.
+        source: of the noise.
+        half_octaves: the least and the largest magnitude that is told from others, as twice its
+            logarithm to the base 2; what is beyond counts as these.
+
+    Raises:
+        ValueError: among more than thirty bins none stand out of the noise. The released counts
+            alone decide it.
+    """
+    lowest, num_bins = half_octaves[0], half_octaves[1] - half_octaves[0] + 1
+    with np.errstate(divide="ignore"):
+        places = np.floor(2 * np.log2(np.abs(residuals))) - lowest
+    inside = np.clip(np.nan_to_num(places), 0, num_bins - 1).astype(np.int64)
+    counts = np.bincount(inside, minlength=num_bins)
+    # Counts are whole; twelve more bits let little noise be added.
+    unit = 2.0**12
+    std = math.sqrt(2) / mu * (1 + 1e-10) * unit
+    values = counts.astype(np.int64) * int(unit)
+    noisy = source.hiding(values, std).noisy_integers(values, std, "scale") / unit
+    top, most = num_bins, float(len(residuals))
+    if num_bins > _MOST_BINS:
+        # Not at the lowest, where zeros are.
+        runs = np.convolve(noisy[1:], np.ones(_WINDOW), "valid")
+        if runs.max() < _STANDS_OUT * math.sqrt(_WINDOW) * std / unit:
+            raise ValueError(
+                "expected label_range=(low, high): too few labels differ from zero for their "
+                "magnitudes to stand out of the noise of this budget"
+            )
+        window = 1 + int(runs.argmax())
+        top = min(num_bins, window + _WINDOW + _ABOVE)
+        most = noisy[window:top].sum()
+    above = np.cumsum(noisy[:top][::-1])[::-1]
+    reached = np.flatnonzero(above >= most / 2)
+    place = int(reached.max()) if len(reached) else 0
+    return 2.0 ** ((lowest + place + 0.5) / 2) / _MEDIAN
+
+
+def released_second_moments(
+    rows: PrivateRows, mu: float
+) -> tuple[Float[np.ndarray, "features features"], float]:
+    r"""Noisy averages of $x x^\top$ over the rows, and the noise's standard deviation.
+
+    $|x x^\top - x' x'^\top|_F \le \sqrt 2$ for norms of at most one. The matrix is a vector of its
+    diagonal and of $\sqrt 2$ times its upper triangle, so that noise off the diagonal is
+    $\sqrt 2$ times less.
+    """
+    num_rows, size = rows.units.shape
+    total = np.zeros((size, size), np.int64)
+    for _, block in rows.blocks():
+        for start in range(0, len(block), 2**14):
+            part = block[start : start + 2**14]
+            total += (part.T @ part).astype(np.int64)
+    unit, std = 4.0**_ROW_BITS, math.sqrt(2) / mu * (1 + 1e-10)
+    upper = np.triu_indices(size)
+    stds = np.where(upper[0] == upper[1], std, std / math.sqrt(2)) * unit
+    hidden = rows.source.hiding(total, std)
+    noisy = np.zeros((size, size))
+    noisy[upper] = noisy.T[upper] = (
+        hidden.noisy_integers(total[upper], stds, "second moments") / unit
+    )
+    return noisy / num_rows, std / num_rows
+
+
+def released_gradient(
+    rows: PrivateRows,
+    slopes: Float[np.ndarray, "n outputs"],
+    transform: Float[np.ndarray, "features features"],
+    norms: Float[np.ndarray, " n"],
+    clip_norm: float,
+    typical_norm: float,
+    mu: float,
+) -> Float[np.ndarray, "features outputs"]:
+    r"""The noisy mean over the rows of $P x g^\top$, each clipped to the norm C.
+
+    *Sensitivity.* The slopes g of a row are scaled down until $|g| |P x| \le C$ and rounded toward
+    zero, so that the term of a row has norm at most C in exact arithmetic. The sum S of all
+    $x_i g_i^\top$ is one of whole numbers, without rounding. What follows is a function of S: P S
+    in float64, which lies within $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, rounded
+    to the grid of the noise, u. Neighbours are moved apart by at most $2 C + 2 e + \sqrt{p k}\,u$.
+
+    Args:
+        rows: private.
+        slopes: derivatives of each row's loss by its k outputs.
+        transform: P, public.
+        norms: of P x, never too small.
+        clip_norm: C.
+        typical_norm: of P x, public: it sets the grid of the slopes.
+        mu: of this release.
+    """
+    num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
+    largest = _SHORTEST * clip_norm / typical_norm
+    # Those of outputs that have no number add nothing; no square overflows.
+    slopes = np.clip(np.nan_to_num(slopes), -1e100, 1e100)
+    sizes = np.linalg.norm(slopes, axis=1)
+    allowed = np.minimum(clip_norm / np.maximum(norms, 1e-300), largest) * (1 - 1e-12)
+    factor = np.minimum(1.0, allowed / np.maximum(sizes, 1e-300))
+    step = largest / 2.0**_SLOPE_BITS
+    whole = np.trunc(slopes * factor[:, None] / step)
+    total = np.zeros((size, outputs), np.int64)
+    for place, block in rows.blocks():
+        total += (block.T @ whole[place]).astype(np.int64)
+    unit = step * 2.0**-_ROW_BITS
+    product = transform @ (total * unit)
+    most = num_rows * largest * math.sqrt(outputs)
+    slack = 2 * (size + 2) * 2 * _EPS * float(np.linalg.norm(transform)) * most
+    sensitivity = 2 * clip_norm + slack
+    std = widened(sensitivity / mu, 1 / mu, size * outputs)
+    grid = grid_unit(std)
+    values = np.rint(product / grid).astype(np.int64)
+    noisy = rows.source.hiding(values, std).noisy_integers(values, std / grid, "gradient")
+    return noisy * (grid / num_rows)
+
+
+def widened(std: float, multiplier: float, num_weights: int) -> float:
+    r"""The standard deviation that also covers rounding to its own grid.
+
+    $(\Delta + \sqrt d\,u) / \mu$ with the grid's unit u at most $2^{-29}$ of the result.
+    """
+    share = multiplier * math.sqrt(num_weights) * 2.0**-29
+    if share > 0.5:
+        raise ValueError(
+            f"expected a budget whose noise 30 bits can hold for {num_weights} weights, got more"
+        )
+    return std / (1 - share) * (1 + 1e-12)

@@ -1,0 +1,312 @@
+"""Private linear and logistic regression by the conventions of scikit-learn."""
+
+import warnings
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils.estimator_checks import check_estimator
+
+from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
+from jaxdp.privacy import gaussian_mu
+from jaxdp.regression import Automatic, Columns, NoisyStatistics, load
+from jaxdp.regression.descent_plan import SQUARED
+
+RANGES = ({"a": 0, "b": -1}, {"a": 10, "b": 1})
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+def _frame(num_rows=3000, seed=0):
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": draw.uniform(0, 10, num_rows), "b": draw.uniform(-1, 1, num_rows)})
+    return frame, 3 * frame.a - 2 * frame.b + 1 + 0.1 * draw.normal(size=num_rows)
+
+
+def test_coefficients_are_in_the_units_of_the_columns():
+    frame, labels = _frame()
+    options = {"input_range": RANGES, "label_range": (-10, 40)}
+    found = DPLinearRegression(**BUDGET, **options).fit(frame, labels)
+    np.testing.assert_allclose(found.coef_, [3, -2], atol=0.3)
+    assert found.intercept_ == pytest.approx(1, abs=0.5)
+    expected = frame.to_numpy() @ found.coef_ + found.intercept_
+    np.testing.assert_allclose(found.predict(frame), expected, rtol=1e-4, atol=1e-4)
+    assert found.score(frame, labels) > 0.99
+    assert found.cost_.epsilon == pytest.approx(2, rel=1e-6)
+    assert found.release_.columns.inputs == ("a", "b")
+
+
+def test_without_an_intercept_there_is_none():
+    frame, labels = _frame()
+    options = {"input_range": RANGES, "label_range": (-40, 40), "fit_intercept": False}
+    found = DPLinearRegression(**BUDGET, **options).fit(frame, labels)
+    assert len(found.release_.coefficients) == 2
+    value = found.predict(pd.DataFrame({"a": [5.0], "b": [0.0]}))
+    assert value == pytest.approx(0, abs=1e-5)
+
+
+def test_additive_and_kernel_models_learn_a_curve_that_no_line_has():
+    frame, _ = _frame()
+    labels = np.sin(frame.a) + frame.b**2
+    options = {"input_range": RANGES, "label_range": (-1, 2)}
+    line = DPLinearRegression(**BUDGET, **options).fit(frame, labels)
+    assert line.score(frame, labels) < 0.3
+    for features, least in (("additive", 0.8), ("kernel", 0.4)):
+        curve = DPLinearRegression(**BUDGET, **options, features=features).fit(frame, labels)
+        assert curve.score(frame, labels) > least
+
+
+def test_tables_with_text_and_missing_values_are_read_as_they_are():
+    frame, labels = _frame()
+    frame["c"] = np.where(labels > 15, "high", "low")
+    frame.loc[::7, "c"] = None
+    frame.loc[::5, "a"] = np.nan
+    frame["income"] = np.where(labels > 15, "yes", "no")
+    columns = Columns({"a": (0, 10), "b": (-1, 1), "c": ["low", "high"]})
+    for features in ("linear", "additive", "kernel"):
+        options = {"columns": columns, "features": features, "classes": ("no", "yes")}
+        found = DPLogisticRegression(**BUDGET, **options)
+        found.fit(frame[["c", "b", "a", "income"]], frame.income)
+        assert found.score(frame, frame.income) > 0.9
+        assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+        assert found.release_.columns.label == "income"
+
+
+@pytest.mark.parametrize("classes", [("lo", "hi"), ("lo", "mid", "hi")])
+def test_probabilities_add_up_and_their_largest_is_predicted(classes):
+    frame, labels = _frame()
+    shares = np.arange(1, len(classes)) / len(classes)
+    named = np.take(classes, np.digitize(labels, np.quantile(labels, shares)))
+    found = DPLogisticRegression(**BUDGET, input_range=RANGES, classes=classes).fit(frame, named)
+    chances = found.predict_proba(frame)
+    np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-12)
+    assert (found.classes_[chances.argmax(axis=1)] == found.predict(frame)).all()
+    assert found.score(frame, named) > 0.85
+    assert found.coef_.shape == ((2,) if len(classes) == 2 else (3, 2))
+
+
+def test_what_lies_beyond_public_ranges_is_told_to_the_curator_alone():
+    frame, labels = _frame(200)
+    found = DPLinearRegression(**BUDGET, input_range=(-1, 5), label_range=(0, 5))
+    with pytest.warns(UserWarning, match="curator") as caught:
+        found.fit(frame, labels)
+    said = [str(one.message) for one in caught]
+    assert len(said) == 2
+    assert all("for the curator alone" in line for line in said)
+    assert {one.filename for one in caught} == {__file__}
+    assert "beyond" not in str(found.cost_)
+
+
+def test_a_forecast_reads_nothing_and_grows_with_what_is_spent():
+    ranges = ([0, -1], [10, 1])
+    found = [
+        DPLinearRegression(epsilon, 1e-6, input_range=ranges).forecast(num_rows, signal=0.8)
+        for epsilon, num_rows in ((0.1, 300), (1.0, 300), (1.0, 30_000))
+    ]
+    assert 0 <= found[0].with_privacy < found[1].with_privacy < found[2].with_privacy < 0.8
+    assert found[2].with_privacy > 0.79
+    assert "guess" in found[0].assumes
+
+
+def test_a_forecast_knows_the_loss_and_all_that_a_fit_spends():
+    ranges = ([0, -1], [10, 1])
+    regression = DPLinearRegression(0.5, 1e-6, input_range=ranges, label_range=(0, 1))
+    learnt = DPLinearRegression(0.5, 1e-6, input_range=ranges)
+    classes = DPLogisticRegression(0.5, 1e-6, input_range=ranges, classes=(0, 1))
+    found = [one.forecast(2000).with_privacy for one in (classes, learnt, regression)]
+    assert found == sorted(set(found))
+    # Of a descent whose gradients have all but the moments' share, more would be left.
+    more = Automatic().predicted_risk(
+        num_features=3,
+        num_outputs=1,
+        num_samples=2000,
+        mu=gaussian_mu(0.5, 1e-6),
+        curvature=SQUARED,
+        other_share=0.0,
+        signal=0.5,
+    )
+    assert 0.5 - 2 * more > found[-1]
+
+
+def test_a_forecast_says_what_it_needs():
+    for ranges in ((0, 1), [0, 1]):
+        with pytest.raises(ValueError, match="a number for each column, such as"):
+            DPLinearRegression(**BUDGET, input_range=ranges).forecast(100)
+    estimator = DPLinearRegression(**BUDGET, input_range=RANGES)
+    assert 0 < estimator.forecast(10**5).with_privacy < 0.5
+    assert DPLinearRegression(**BUDGET, input_range=(0, [1, 10])).forecast(10**5).num_samples
+    for signal in (0.0, -1, 1.1, np.nan, [0.5, 0.5]):
+        with pytest.raises(ValueError, match="signal"):
+            estimator.forecast(100, signal=signal)
+
+
+def test_it_stands_at_the_end_of_a_pipeline_and_is_cloned():
+    frame, labels = _frame()
+    estimator = DPLinearRegression(**BUDGET, input_range=(-1, 1), label_range=(-10, 40))
+    pipeline = clone(make_pipeline(Normalizer(), estimator)).fit(frame.to_numpy(), labels)
+    assert any("from its own record alone" in line for line in pipeline[-1].cost_.assumptions)
+
+
+REFUSED = {
+    "no range": ({}, ValueError, "which are public, got neither"),
+    "range and columns": (
+        {"input_range": (0, 1), "columns": Columns({"a": (0, 1)})},
+        ValueError,
+        "got both",
+    ),
+    "another kind of features": (
+        {"input_range": (0, 10), "features": "cubic"},
+        ValueError,
+        "features to be one of",
+    ),
+    "columns as a dictionary": ({"columns": {"a": (0, 1)}}, TypeError, "regression.Columns"),
+    "an empty range": ({"input_range": (1, 1)}, ValueError, "low < high"),
+    "an empty range of labels": (
+        {"input_range": (0, 10), "label_range": (1, 1)},
+        ValueError,
+        "label_range with low < high",
+    ),
+    "no budget": ({"input_range": (0, 10), "epsilon": 0}, ValueError, "0 < epsilon"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_refused(name):
+    options, kind, message = REFUSED[name]
+    frame, labels = _frame(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(kind, match=message):
+            DPLinearRegression(**{**BUDGET, **options}).fit(frame, labels)
+
+
+def test_labels_that_are_no_class_or_missing_are_not_shown():
+    frame, _ = _frame(20)
+    for labels in (["secret"] * 20, ["lo", None] * 10, ["lo"] * 19 + [7]):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            DPLogisticRegression(**BUDGET, input_range=RANGES, classes=("lo", "hi")).fit(
+                frame, labels
+            )
+        assert "secret" not in str(caught.value)
+    with pytest.raises((ValueError, TypeError), match=r"NaN|finite"):
+        DPLinearRegression(**BUDGET, input_range=RANGES).fit(frame, [np.nan] * 20)
+    with pytest.raises(ValueError, match="a method for classes"):
+        DPLogisticRegression(
+            **BUDGET, input_range=RANGES, classes=(0, 1), method=NoisyStatistics()
+        ).fit(frame, np.arange(20) % 2)
+
+
+EXPECTED = {
+    "check_methods_subset_invariance": "float32 products of blocks of other shapes round "
+    "otherwise, in the seventh digit",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPLinearRegression(
+            5.0, 1e-6, input_range=(-200.0, 200.0), label_range=(-1e3, 1e3), noise_seed=7
+        ),
+        DPLogisticRegression(5.0, 1e-6, input_range=(-200.0, 200.0), noise_seed=7),
+    ],
+    ids=["regression", "classification"],
+)
+def test_scikit_learn_finds_no_fault(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = check_estimator(
+            estimator, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None
+        )
+    statuses = {result["check_name"]: result["status"] for result in found}
+    assert {name for name, status in statuses.items() if status == "failed"} == set()
+    skipped = {name for name, status in statuses.items() if status == "skipped"}
+    assert skipped <= {"check_array_api_input"}
+    assert list(statuses.values()).count("passed") >= 45
+
+
+COLUMNS = Columns({"a": (0, 10), "c": ["low", "high"]})
+
+
+def _mixed(num_rows=300):
+    frame, labels = _frame(num_rows)
+    return frame.assign(c=np.where(labels > 15, "high", "low")), labels
+
+
+@pytest.mark.parametrize("features", ["linear", "additive", "kernel"])
+@pytest.mark.parametrize("known", [{"columns": COLUMNS}, {"input_range": RANGES}])
+def test_a_saved_function_reads_the_table_as_the_estimator_does(features, known, tmp_path):
+    frame, labels = _mixed() if "columns" in known else _frame(300)
+    found = DPLinearRegression(**BUDGET, **known, features=features, label_range=(-5, 40))
+    found.fit(frame, labels)
+    expected = found.predict(frame)
+    found.release_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    np.testing.assert_allclose(again(frame[frame.columns[::-1]]), expected, rtol=1e-6)
+    if "input_range" in known:
+        rows = frame.to_numpy()
+        np.testing.assert_allclose(jax.jit(again)(rows), expected, rtol=1e-4)
+    # What a fit was given, not what the next one would be.
+    found.set_params(columns=Columns({"a": (5, 6), "c": ["x"]}), input_range=None)
+    np.testing.assert_array_equal(found.predict(frame), expected)
+
+
+@pytest.mark.parametrize("features", ["linear", "additive", "kernel"])
+def test_rows_beyond_ranges_or_categories_are_told_of_once(features):
+    frame, labels = _mixed()
+    frame["c"] = frame["c"].where(frame.index > 4, "other")
+    frame["a"] = frame["a"].where(frame.index > 2, 11)
+    for known, count in (
+        ({"columns": COLUMNS}, 5),
+        ({"input_range": ({"a": 0, "b": -1}, {"a": 10, "b": 1})}, 3),
+    ):
+        table = frame if "columns" in known else frame[["a", "b"]]
+        options = {"features": features, "label_range": (-5, 40)}
+        with pytest.warns(UserWarning, match=f"{count} of 300 rows are beyond what") as caught:
+            DPLinearRegression(**BUDGET, **known, **options).fit(table, labels)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+
+def test_labels_are_read_alike_with_columns_and_with_ranges():
+    frame, labels = _mixed()
+    for known in ({"columns": COLUMNS}, {"input_range": (-1, 10)}):
+        table = frame if "columns" in known else frame[["a", "b"]]
+        found = DPLinearRegression(**BUDGET, **known, label_range=(-5, 40))
+        with pytest.warns(DataConversionWarning):
+            found.fit(table, labels.to_numpy()[:, None])
+        assert found.predict(table).shape == (300,)
+        with pytest.raises(ValueError, match="y to be passed"):
+            found.fit(table, None)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            found.fit(table, labels[:-1])
+        with pytest.raises(TypeError, match="no sample_weight: a weight changes how far"):
+            found.fit(table, labels, sample_weight=np.ones(300))
+        with pytest.raises(TypeError, match="no keywords besides X and y, got weights"):
+            found.fit(table, labels, weights=np.ones(300))
+
+
+def test_given_classes_may_be_any_numbers():
+    frame, labels = _mixed()
+    halves = np.where(labels > 15, 1.5, 0.5)
+    for known in ({"columns": COLUMNS}, {"input_range": (-1, 10)}):
+        table = frame if "columns" in known else frame[["a", "b"]]
+        found = DPLogisticRegression(**BUDGET, **known, classes=(0.5, 1.5)).fit(table, halves)
+        assert set(found.predict(table)) <= {0.5, 1.5}
+        with (
+            pytest.warns(match="epsilon is infinite"),
+            pytest.raises(ValueError, match="Unknown label type"),
+        ):
+            DPLogisticRegression(**BUDGET, **known).fit(table, labels)
+
+
+def test_names_are_those_of_the_last_fit():
+    frame, labels = _mixed()
+    found = DPLinearRegression(**BUDGET, columns=COLUMNS, label_range=(-5, 40))
+    assert found.fit(frame, labels).feature_names_in_.tolist() == ["a", "c"]
+    assert not hasattr(found.fit(frame[["a", "c"]].to_numpy(), labels), "feature_names_in_")

@@ -1,0 +1,73 @@
+"""The picture of an additive model."""
+
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.regression import Columns
+
+
+def _fitted(classes):
+    draw = np.random.default_rng(0)
+    numbers, kinds = draw.uniform(0, 10, 2000), draw.integers(0, 3, 2000)
+    columns = Columns({"age": (0, 10), "kind": ["a", "b", "c"]}, bins=4)
+    table = [[number, "abc"[kind]] for number, kind in zip(numbers, kinds, strict=True)]
+    estimator = jaxdp.estimators.DPLogisticRegression(
+        4.0, 1e-6, columns=columns, features="additive", classes=classes
+    )
+    return estimator.fit(table, np.where(numbers > 5, classes[-1], classes[0]))
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
+def test_each_column_has_its_part_and_its_band(classes):
+    model = _fitted(classes)
+    figure = jaxdp.plots.plot_parts(model, place=len(classes) - 1)
+    age, kind = figure.axes
+    assert [age.get_title(), kind.get_title()] == ["age", "kind"]
+    found = np.asarray(model.release_.coefficients)
+    found = found if found.ndim == 1 else found[:, -1]
+    values, edges, _ = age.patches[1].get_data()
+    np.testing.assert_allclose(values, found[:4] - found[:4].mean(), rtol=1e-6)
+    np.testing.assert_allclose(edges, [0, 2.5, 5, 7.5, 10])
+    upper, _, lower = age.patches[0].get_data()
+    np.testing.assert_allclose(upper - lower, 4 * model.noise_std_[:4], rtol=1e-6)
+    assert values[-1] > values[0]
+    assert [label.get_text() for label in kind.get_xticklabels()] == ["a", "b", "c"]
+
+
+def test_other_models_have_no_parts():
+    with pytest.raises(TypeError, match='features="additive", got str'):
+        jaxdp.plots.plot_parts("model")
+    line = jaxdp.estimators.DPLinearRegression(4.0, 1e-6, input_range=(0, 1), label_range=(0, 1))
+    with pytest.raises(TypeError, match="got DPLinearRegression"):
+        jaxdp.plots.plot_parts(line.fit(np.eye(4), np.ones(4)))
+
+
+def test_parts_that_are_not_there_are_refused():
+    model = _fitted((0, 1, 2))
+    for place, kind in ((3, ValueError), (-1, ValueError), (0.5, TypeError)):
+        with pytest.raises(kind, match="place"):
+            jaxdp.plots.plot_parts(model, place=place)
+    columns = Columns({"a": (0, 1), "b": (0, 1)}, bins=2, interactions=[("a", "b")])
+    both = jaxdp.estimators.DPLinearRegression(
+        4.0, 1e-6, columns=columns, features="additive", label_range=(0, 1)
+    ).fit(np.eye(2), np.ones(2))
+    with pytest.raises(ValueError, match="without interactions"):
+        jaxdp.plots.plot_parts(both)
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_bands_of_logits_are_near_what_the_noise_makes_of_coefficients(is_sure):
+    draw = np.random.default_rng(0)
+    inputs = draw.uniform(-1, 1, (4000, 6))
+    logits = inputs @ draw.normal(size=6)
+    labels = (logits > 0 if is_sure else draw.random(4000) < 1 / (1 + np.exp(-logits))) * 1
+    fits = [
+        jaxdp.estimators.DPLogisticRegression(
+            1.0, 1e-6, input_range=(-1, 1), classes=(0, 1), noise_seed=2**200 + seed
+        ).fit(inputs, labels)
+        for seed in range(30)
+    ]
+    spread = np.std([fit.release_.coefficients for fit in fits], axis=0, ddof=1)
+    ratio = np.sqrt(np.mean((spread / np.mean([fit.noise_std_ for fit in fits], axis=0)) ** 2))
+    assert 0.65 < ratio < 1.3

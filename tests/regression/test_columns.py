@@ -1,0 +1,242 @@
+"""Public ranges and categories, and the features made of them."""
+
+import datetime
+import io
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+from jaxdp.regression import ColumnFeatures, Columns
+
+SPECS = {"age": (0, 10), "sex": ["f", "m"], "rooms": [1, 2, 3]}
+TABLE = pd.DataFrame(
+    {
+        "rooms": [1, 2.0, None, 7],
+        "age": [0.0, 9.99, np.nan, 50],
+        "other": ["x", "y", "z", "w"],
+        "sex": ["f", "m", None, "diverse"],
+    }
+)
+CODES = [[0, 0, 0], [0.999, 1, 1], [-1, 3, 4], [1, 2, 3]]
+
+
+def test_cells_become_places_in_ranges_and_numbers_of_categories():
+    columns = Columns(SPECS)
+    np.testing.assert_allclose(columns.codes(TABLE), CODES)
+    rows = TABLE[["age", "sex", "rooms"]]
+    np.testing.assert_allclose(columns.codes(rows.to_numpy()), CODES)
+    np.testing.assert_allclose(columns.codes(rows.to_numpy().tolist()), CODES)
+    kinds = rows.astype({"age": "Float64", "sex": "category", "rooms": "Int64"})
+    np.testing.assert_allclose(columns.codes(kinds), CODES)
+
+
+def test_codes_of_polars_are_those_of_pandas():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({name: TABLE[name].tolist() for name in TABLE})
+    np.testing.assert_allclose(Columns(SPECS).codes(frame), CODES)
+
+
+def test_a_rows_numbers_depend_on_that_row_alone():
+    columns = Columns(SPECS)
+    alone = [columns.codes(TABLE.iloc[[place]])[0] for place in range(len(TABLE))]
+    np.testing.assert_array_equal(alone, columns.codes(TABLE))
+
+
+DAY = datetime.date(2020, 1, 2)
+CELLS = {
+    "a number": [2, 2.0, "2", "02", " 2.0", b"2", np.float32(2), Decimal(2), Fraction(2), "2e0"],
+    "a truth": [True, np.True_, "True", "true", "TRUE", 1, "1"],
+    "a text": ["f", b"f", np.str_("f")],
+    "a date": [
+        DAY,
+        datetime.datetime(2020, 1, 2),
+        pd.Timestamp(DAY),
+        np.datetime64(DAY, "ns"),
+        np.datetime64(DAY),
+        "2020-01-02",
+        "2020-01-02 00:00:00",
+    ],
+    "a moment": ["2020-01-02T03:00+01:00", pd.Timestamp("2020-01-02 02:00", tz="UTC")],
+    "beyond all floats": [10**400, math.inf, "inf", "1e400", Decimal("1e400")],
+    "missing": [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "nan", Decimal("sNaN")],
+}
+BESIDE = ["?", None, 1.5, 7, True, DAY, pd.Timestamp(DAY), b"?", "nan"]
+# None: not a category, but missing.
+EXPECTED = dict.fromkeys(CELLS, 0.0) | {"missing": 2.0}
+
+
+def _ways(cells):
+    """Tables of one column with these cells, each of another type."""
+    yield [[cell] for cell in cells]
+    array = np.empty((len(cells), 1), object)
+    array[:, 0] = cells
+    yield array
+    yield pd.DataFrame({"x": cells})
+    yield pd.DataFrame({"x": pd.Series(cells, dtype=object)})
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_is_the_same_whatever_stands_beside_it_and_however_it_is_kept(kind):
+    for category in CELLS[kind] if kind != "missing" else ["f"]:
+        columns = Columns({"x": [category]})
+        for cell in CELLS[kind]:
+            found = [columns.codes(table)[0, 0] for table in _ways([cell])]
+            for other in BESIDE:
+                found += [columns.codes(table)[0, 0] for table in _ways([cell, other])]
+            assert set(found) == {EXPECTED[kind]}
+
+
+@pytest.mark.parametrize("cells", ["1 2 3", "True False True", "2020-01-01 2020-01-02 2020-01-01"])
+def test_a_cell_that_a_files_reader_cannot_place_changes_no_other_cell(cells):
+    cells = cells.split()
+    columns = Columns({"x": cells[:2]})
+    # It comes last: the type of the whole column is another one with it.
+    tables = [
+        pd.read_csv(io.StringIO("\n".join(["x", *cells, *more]) + "\n"), parse_dates=dates)
+        for more in ([], ["?"], ["inf"])
+        for dates in ([], ["x"] if "-" in cells[0] else [])
+    ]
+    codes = [columns.codes(table)[:3].tolist() for table in tables]
+    assert codes == [codes[0]] * len(codes)
+    array = np.array([[float(cells[0] == "1")], [math.nan]])
+    texts = np.array([[array[0, 0]], [math.nan], ["?"]])
+    np.testing.assert_array_equal(columns.codes(array), columns.codes(texts)[:2])
+
+
+def test_a_number_in_a_range_is_found_from_its_cell_alone():
+    columns = Columns({"x": (0, 4)})
+    for cell in CELLS["a number"]:
+        for other in (None, 1.5, "3", True, 10**400, "nan"):
+            for table in (*_ways([cell]), *_ways([cell, other])):
+                assert columns.codes(table)[0, 0] == 0.5
+    assert columns.codes([[10**400], [-(10**400)], ["nan"]]).tolist() == [[1], [0], [-1]]
+
+
+def test_masked_cells_are_missing():
+    columns = Columns({"age": (0, 10), "rooms": [1, 2]})
+    table = np.ma.array([[5, 1], [5, 1]], mask=[[0, 0], [1, 1]])
+    assert columns.codes(table).tolist() == [[0.5, 0], [-1, 3]]
+    assert columns.codes([[5, 1], [np.ma.masked] * 2]).tolist() == [[0.5, 0], [-1, 3]]
+
+
+def test_traced_rows_are_cells_that_are_numbers():
+    columns = Columns({"age": (0, 10), "rooms": [1, "x", 3]})
+    table = np.array([[5, 1], [-3, 3], [30, 2], [math.nan, math.nan]])
+    np.testing.assert_allclose(jax.jit(columns.codes)(table), columns.codes(table))
+
+
+def test_frames_go_by_name_and_by_place_where_there_is_none():
+    columns = Columns({"age": (0, 10), "rooms": [1, 2]})
+    table = pd.DataFrame({"rooms": [2], "age": [5]})
+    assert columns.codes(table).tolist() == [[0.5, 1]]
+    assert columns.codes(pd.DataFrame([[5, 2]])).tolist() == [[0.5, 1]]
+    counted = Columns({"0": (0, 10), "1": [1, 2]})
+    assert counted.codes(table[["age", "rooms"]]).tolist() == [[0.5, 1]]
+
+
+def test_which_rows_are_beyond_what_is_public():
+    columns = Columns({"age": (0, 10), "sex": ["f", "m"]})
+    table = [[5, "f"], [11, "f"], [-1, "m"], [None, None], [5, "x"], [0, "m"], [10, "m"]]
+    codes, is_beyond = columns.read(table)
+    assert is_beyond.tolist() == [False, True, True, False, True, False, False]
+    np.testing.assert_array_equal(codes, columns.codes(table))
+
+
+@pytest.mark.parametrize("is_additive", [False, True])
+def test_every_row_has_the_stated_norm(is_additive):
+    columns = Columns(SPECS, bins=4, interactions=[("age", "sex")])
+    features = ColumnFeatures(columns, is_additive)
+    found = np.asarray(features(columns.codes(TABLE)))
+    assert found.shape == (4, features.num_outputs)
+    norms = np.linalg.norm(found, axis=1)
+    assert features.norm_bound == math.sqrt(4 if is_additive else 3)
+    assert norms.max() <= features.norm_bound * (1 + 1e-6)
+    if is_additive:
+        np.testing.assert_allclose(norms, features.norm_bound, rtol=1e-6)
+
+
+def test_bins_categories_and_pairs_have_features_of_their_own():
+    columns = Columns({"age": (0, 10), "sex": ["f", "m"]}, bins=2, interactions=[("age", "sex")])
+    found = np.asarray(ColumnFeatures(columns, True)(columns.codes(TABLE)))
+    places = [np.flatnonzero(row).tolist() for row in found]
+    # Two bins and none; f, m, another and none; then the pairs.
+    age, sex = np.array([0, 1, 2, 1]), np.array([0, 1, 3, 2])
+    assert places == [[a, 3 + s, 7 + 4 * a + s] for a, s in zip(age, sex, strict=True)]
+
+
+def test_numbers_are_themselves_in_a_linear_function():
+    columns = Columns({"age": (0, 10)})
+    found = ColumnFeatures(columns, False)(columns.codes([[0.0], [7.5], [math.nan], [99.0]]))
+    np.testing.assert_allclose(found, [[-1, 0], [0.5, 0], [0, 1], [1, 0]])
+
+
+WRONG = {
+    "none": ({}, ValueError, "got none"),
+    "no dictionary": ([("age", (0, 1))], TypeError, "a dictionary"),
+    "an empty range": ({"age": (1, 1)}, ValueError, "low < high"),
+    "an infinite range": ({"age": (0, math.inf)}, ValueError, "both finite"),
+    "a triple": ({"age": (0, 1, 2)}, TypeError, "two numbers"),
+    "no categories": ({"age": []}, TypeError, "a list of categories"),
+    "a text": ({"age": "0-10"}, TypeError, "a list of categories"),
+    "categories twice": ({"rooms": [1, 2, 1.0]}, ValueError, r"got 1\.0 twice"),
+    "a number for a name": ({1: (0, 1)}, TypeError, "names of columns as texts"),
+    "one category twice": ({"rooms": [1, "1"]}, ValueError, r"got 1\.0 twice"),
+    "an end beyond all floats": ({"age": (0, 10**400)}, ValueError, "both finite"),
+    "an end that is missing": ({"age": (0, math.nan)}, ValueError, "both finite"),
+    "a range too small": ({"age": (0, 5e-324)}, ValueError, "a width from 1e-30"),
+    "a range too large": ({"age": (-1e308, 1e308)}, ValueError, "a width from 1e-30"),
+    "a missing category": ({"rooms": [1, None]}, ValueError, "without missing values"),
+    "a category that is NaN": ({"rooms": [1, math.nan]}, ValueError, "without missing values"),
+    "a complex category": ({"rooms": [1, 2j]}, TypeError, "texts, dates or numbers in column"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_description_is_refused(name):
+    given, kind, message = WRONG[name]
+    with pytest.raises(kind, match=message):
+        Columns(given)
+
+
+@pytest.mark.parametrize("given", [None, "as", {"age": "sex"}])
+def test_interactions_are_a_list(given):
+    with pytest.raises(TypeError, match="a list of pairs of names"):
+        Columns(SPECS, interactions=given)
+
+
+@pytest.mark.parametrize(
+    "pair", [("age", "age"), ("age", "height"), ("age", "sex", "rooms"), "as", None, ([], {})]
+)
+def test_interactions_are_of_two_columns(pair):
+    with pytest.raises(ValueError, match="two columns that are named"):
+        Columns(SPECS, interactions=[pair])
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "message"),
+    [
+        (TABLE[["age", "rooms"]], ValueError, "got none called"),
+        (np.zeros((2, 2)), ValueError, r"rows of 3 columns, got shape \(2, 2\)"),
+        (TABLE.assign(age="secret"), TypeError, "numbers in column 'age', got text"),
+        (TABLE.assign(age=[[1]] * 4), TypeError, "numbers in column 'age', got other things"),
+        (TABLE.assign(sex=[np.ones(2)] * 4), TypeError, "column 'sex', got other things"),
+        (TABLE.assign(sex=[1j] * 4), TypeError, "column 'sex', got other things"),
+        (TABLE.assign(age=pd.Timestamp("2020-01-01")), TypeError, "got text or dates"),
+        (TABLE.assign(age=pd.Timedelta("1D")), TypeError, "got other things"),
+        (pd.concat([TABLE, TABLE[["age"]]], axis=1), ValueError, r"that differ, got \['age'\]"),
+        (dict(TABLE), ValueError, "a data frame or rows of 3 columns, got shape .* of a dict"),
+        (csr_array((2, 3)), ValueError, "a data frame or rows of 3 columns"),
+        ([[1, 2, 3], [1]], ValueError, "a data frame or rows of 3 columns"),
+        (None, ValueError, "a data frame or rows of 3 columns"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_and_no_cell_shown(table, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        Columns(SPECS).codes(table)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,218 @@
+"""Private linear regression and classification: what they learn, what they release."""
+
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.estimators import DPLinearRegression
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling, load
+from jaxdp.privacy import SecretNoise
+from jaxdp.regression import (
+    Automatic,
+    ColumnFeatures,
+    Columns,
+    FullBatch,
+    NoisyStatistics,
+    PlannedDPSGD,
+    PrivateLinearClassifier,
+    PrivateLinearRegression,
+    Whitened,
+    WithConstant,
+)
+from jaxdp.regression.private_sums import released_scale
+
+METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
+SLOPES = np.array([2.0, -1.0, 0.5])
+
+
+def _features(dim=3):
+    unit = ClippedFeatures(IdentityFeatures(dim), dim**0.5)
+    return WithConstant(RangeScaling(unit, -np.ones(dim), np.ones(dim)), 1.0)
+
+
+def _table(num_rows=4000, seed=0):
+    draw = np.random.default_rng(seed)
+    inputs = draw.uniform(-1, 1, (num_rows, 3))
+    return inputs, inputs @ SLOPES + 5 + 0.2 * draw.normal(size=num_rows)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_each_method_learns_a_linear_function(method):
+    inputs, labels = _table()
+    learner = PrivateLinearRegression(_features(), (0.0, 10.0), method)
+    fit = learner.fit(inputs, labels, epsilon=2.0, delta=1e-6)
+    found = np.asarray(fit.release(np.eye(3, 3)) - fit.release(np.zeros((1, 3))))
+    np.testing.assert_allclose(found, SLOPES, atol=0.5)
+    assert float(fit.release(np.zeros((1, 3)))[0]) == pytest.approx(5, abs=0.5)
+    assert fit.release.cost.epsilon == pytest.approx(2, rel=1e-6)
+    assert fit.release.cost.is_certified
+    assert sum(entry.share for entry in fit.ledger.entries) == pytest.approx(1)
+    assert fit.ledger.mu == fit.release.cost.mu
+
+
+def test_a_range_of_labels_that_nobody_gave_is_learnt():
+    inputs, labels = _table()
+    fit = PrivateLinearRegression(_features(), None).fit(
+        inputs, 1e4 * (labels - 5), epsilon=2.0, delta=1e-6
+    )
+    found = np.asarray(fit.release(np.eye(3, 3)) - fit.release(np.zeros((1, 3))))
+    np.testing.assert_allclose(found / 1e4, SLOPES, atol=0.2)
+    assert fit.ledger.entries[0].what == "histogram of the labels' magnitudes"
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_classes_are_learnt(num_classes):
+    inputs, labels = _table()
+    cuts = np.quantile(labels, np.arange(1, num_classes) / num_classes)
+    places = np.digitize(labels, cuts)
+    fit = PrivateLinearClassifier(_features(), num_classes).fit(
+        inputs, places, epsilon=4.0, delta=1e-6
+    )
+    values = np.asarray(fit.release(inputs))
+    found = (values > 0).astype(int) if num_classes == 2 else values.argmax(axis=1)
+    assert np.mean(found == places) > (0.9 if num_classes == 2 else 0.6)
+
+
+def test_columns_are_learnt_saved_and_read_again(tmp_path):
+    draw = np.random.default_rng(0)
+    columns = Columns({"age": (0, 10), "sex": ["f", "m"]}, bins=8)
+    table = [[age, "fmx"[place % 3]] for place, age in enumerate(draw.uniform(0, 10, 3000))]
+    codes = columns.codes(table)
+    labels = np.where(codes[:, 0] > 0.5, 1.0, -1.0) + (codes[:, 1] == 1)
+    features = WithConstant(ColumnFeatures(columns, is_additive=True), 1.0)
+    fit = PrivateLinearRegression(features, (-2.0, 3.0)).fit(table, labels, epsilon=4.0, delta=1e-6)
+    values = np.asarray(fit.release(table))
+    assert np.mean((values - labels) ** 2) < 0.05 * labels.var()
+    fit.release.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.features.base.columns == columns
+    np.testing.assert_array_equal(again(table), values)
+
+
+def test_a_seed_draws_the_same_noise_again_and_a_small_one_costs_everything():
+    inputs, labels = _table(500)
+    learner = PrivateLinearRegression(_features(), (0.0, 10.0))
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    first, second, other = (
+        learner.fit(inputs, labels, **budget, noise_seed=seed).release.coefficients
+        for seed in (2**130, 2**130, None)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+    cost = learner.fit(inputs, labels, **budget, noise_seed=7).release.cost
+    assert np.isinf(cost.epsilon)
+    assert not cost.is_certified
+
+
+@pytest.mark.parametrize("share", [0.1, 0.45, 0.55, 1.0])
+def test_labels_that_are_zero_do_not_count_for_a_learnt_range(share):
+    labels = np.where(np.random.default_rng(0).random(20_000) < share, 100.0, 0.0)
+    scale = released_scale(labels, 0.1, SecretNoise(), half_octaves=(-120, 120))
+    # The median of |g| is .674 for a normal g; a bin is half an octave.
+    assert 0.8 * 100 / 0.674 < scale < 1.2 * 100 / 0.674
+
+
+@pytest.mark.parametrize("labels", [np.zeros(4000), np.append(np.zeros(3950), np.ones(50))])
+def test_a_range_that_noise_hides_is_asked_for(labels):
+    rows = np.ones((4000, 1))
+    learner = PrivateLinearRegression(ClippedFeatures(IdentityFeatures(1), 1.0), None)
+    with pytest.raises(ValueError, match=r"expected label_range=\(low, high\): too few labels"):
+        learner.fit(rows, labels, epsilon=1.0, delta=1e-6)
+
+
+RANGES = {
+    "a number": (5, ValueError, "a pair"),
+    "three": ((0, 1, 2), ValueError, "a pair"),
+    "texts": (("a", "b"), TypeError, "both ends of label_range"),
+    "turned round": ((1, 0), ValueError, "low < high"),
+    "an array turned round": (np.array([20, 0]), ValueError, "low < high"),
+    "too wide": ((1e308, 1.7e308), ValueError, "finite in float32"),
+    "half too wide": ((0, 1e40), ValueError, "finite in float32"),
+    "not a number": ((0, np.nan), ValueError, "finite in float32"),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_that_is_none_is_refused_before_the_data(name):
+    given, kind, message = RANGES[name]
+    with pytest.raises(kind, match=message):
+        PrivateLinearRegression(_features(), given)
+    with pytest.raises(kind, match=message):
+        DPLinearRegression(1.0, 1e-6, input_range=(0, 1), label_range=given).fit("no data", None)
+    learner = PrivateLinearRegression(_features(), np.array([0, 20]))
+    assert learner.label_range == (0.0, 20.0)
+
+
+REFUSED = {
+    "a map without a bound": (
+        lambda: PrivateLinearRegression(IdentityFeatures(3), (0.0, 1.0)),
+        ValueError,
+        "features with a public bound",
+    ),
+    "an empty range": (
+        lambda: PrivateLinearRegression(_features(), (1.0, 1.0)),
+        ValueError,
+        "label_range with low < high",
+    ),
+    "one class": (
+        lambda: PrivateLinearClassifier(_features(), 1),
+        ValueError,
+        "num_classes >= 2",
+    ),
+    "half a class": (
+        lambda: PrivateLinearClassifier(_features(), 2.5),
+        TypeError,
+        "num_classes",
+    ),
+    "hardly a budget": (
+        lambda: PrivateLinearRegression(_features(), (0.0, 1.0)).fit(
+            *_table(50), epsilon=1e-11, delta=1e-11
+        ),
+        ValueError,
+        "a budget whose noise 64 bits can hold, got epsilon=1e-11",
+    ),
+    "no method": (
+        lambda: PrivateLinearRegression(_features(), (0.0, 1.0), "automatic"),
+        TypeError,
+        "a method, such as",
+    ),
+    "other columns": (
+        lambda: PrivateLinearRegression(_features(2), (0.0, 10.0)).fit(
+            *_table(50), epsilon=1.0, delta=1e-6
+        ),
+        ValueError,
+        "inputs of 2 columns, got 3",
+    ),
+    "another class": (
+        lambda: PrivateLinearClassifier(_features()).fit(
+            _table(50)[0], np.full(50, 5), epsilon=1.0, delta=1e-6
+        ),
+        ValueError,
+        "labels from 0 to 1, got others",
+    ),
+    "least squares of classes": (
+        lambda: PrivateLinearClassifier(_features(), 2, NoisyStatistics()).fit(
+            _table(50)[0], np.arange(50) % 2, epsilon=1.0, delta=1e-6
+        ),
+        ValueError,
+        "a method for classes",
+    ),
+    "no budget": (
+        lambda: PrivateLinearRegression(_features(), (0.0, 1.0)).fit(
+            *_table(50), epsilon=0.0, delta=1e-6
+        ),
+        ValueError,
+        "0 < epsilon",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_refused(name):
+    call, kind, message = REFUSED[name]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_the_front_door_has_the_room():
+    assert jaxdp.regression.Automatic() == Automatic()

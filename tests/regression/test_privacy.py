@@ -1,0 +1,336 @@
+"""What one record changes in everything that a fit releases, in units of its noise.
+
+A fit is run on one table, and again on a neighbour with the outputs of the first: whatever depends
+on outputs is then the same in both, and the sums alone differ. The squares of their differences,
+over the variances of the noise, add up to at most mu^2 for any outputs: that is the whole proof.
+"""
+
+import functools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+from jaxdp.privacy import SecretNoise
+from jaxdp.privacy.secret.secret_noise import grid_unit
+from jaxdp.regression import (
+    Automatic,
+    FullBatch,
+    NoisyStatistics,
+    PlannedDPSGD,
+    PrivateLinearRegression,
+    Whitened,
+)
+from jaxdp.regression import private_sums as sums
+from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.ledger import Ledger
+
+MU, DIM = 1.5, 3
+METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
+
+
+_exact_noise = SecretNoise.noisy_integers
+
+
+class _Recorded:
+    """Secret noise that remembers what it was added to; or outputs of before, in their order."""
+
+    def __init__(self, outputs=None, share=1.0):
+        self.asked, self.outputs, self._given, self._share = [], [], outputs, share
+
+    def hiding(self, *_):
+        return self
+
+    def noisy_integers(self, values, std, purpose):
+        values, std = np.asarray(values), np.asarray(std) * self._share
+        noisy = _exact_noise(SecretNoise(), values, std, purpose)
+        if self._given is not None:
+            noisy = self._given[len(self.outputs)]
+        self.asked.append((values, std))
+        self.outputs.append(noisy)
+        return noisy
+
+
+def _slopes(kind, labels):
+    if kind == "squared":
+        return SquaredSlopes(labels)
+    places = (labels > 0).astype(int) if kind == "logistic" else np.digitize(labels, (-0.3, 0.3))
+    return LogisticSlopes(places) if kind == "logistic" else SoftmaxSlopes(places, 3)
+
+
+def _run(method, kind, table, labels, outputs=None, share=1.0):
+    source = _Recorded(outputs, share)
+    features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
+    rows = sums.PrivateRows.of(features, table.astype(np.float32), source)
+    method.learnt(rows, _slopes(kind, labels), Ledger(MU))
+    return source
+
+
+def _distance(method, kind, table, labels, record, label, share=1.0):
+    """The distance of the two tables' releases, over the noise; and that each is noised alike.
+
+    Args:
+        share: of the noise that the fit asks for.
+    """
+    first = _run(method, kind, table, labels, share=share)
+    other, others = table.copy(), labels.copy()
+    other[0], others[0] = record, label
+    second = _run(method, kind, other, others, first.outputs, share)
+    total = 0.0
+    assert len(first.asked) == len(second.asked)
+    for (values, std), (moved, same) in zip(first.asked, second.asked, strict=True):
+        np.testing.assert_array_equal(std, same)
+        total += np.sum(((values - moved) / std) ** 2)
+    return math.sqrt(total)
+
+
+def _pairs(seed, count):
+    """Tables of few rows with a row that is replaced by another: random ones, and far ones."""
+    draw = np.random.default_rng(seed)
+    for place in range(count):
+        num_rows = int(draw.integers(2, 40))
+        table = draw.normal(size=(num_rows, DIM)) * draw.choice([0.1, 1.0, 10.0])
+        labels = draw.uniform(-1, 1, num_rows)
+        record, label = draw.normal(size=DIM), draw.uniform(-1, 1)
+        if place % 2:
+            direction = draw.normal(size=DIM)
+            table[0], labels[0], record, label = 1e3 * direction, 1.0, 1e3 * direction, -1.0
+            if place % 4 == 1:
+                record = -record
+        yield table, labels, record, label
+
+
+KINDS = [(method, "squared") for method in METHODS]
+KINDS += [(Automatic(), "logistic"), (Automatic(), "softmax"), (PlannedDPSGD(), "logistic")]
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), KINDS, ids=[f"{type(one).__name__}-{kind}" for one, kind in KINDS]
+)
+def test_a_record_moves_all_releases_together_by_at_most_mu(method, kind):
+    found = [_distance(method, kind, *pair) for pair in _pairs(0, 24)]
+    assert max(found) <= MU
+    # The far ones come near it, or the noise would be more than it has to be.
+    assert max(found) > 0.6 * MU
+
+
+def test_half_of_the_noise_is_too_little():
+    found = [_distance(FullBatch(), "squared", *pair, share=0.5) for pair in _pairs(0, 24)]
+    assert max(found) > MU
+
+
+class _Stopping(NoisyStatistics):
+    """A planted error: one release more where private labels are large on average."""
+
+    def learnt(self, rows, slopes, ledger):
+        if slopes.labels.mean() > 0:
+            sums.released_second_moments(rows, ledger.spend("once more", 0.1))
+        return super().learnt(rows, slopes, ledger)
+
+
+class _Reading(NoisyStatistics):
+    """A planted error: coordinates that the private rows themselves say."""
+
+    def learnt(self, rows, slopes, ledger):
+        root = np.sqrt(np.mean(rows.units.astype(float) ** 2))
+        return super().learnt(rows._replace(units=rows.units / root * 2**14), slopes, ledger)
+
+
+@pytest.mark.parametrize("method", [_Stopping(), _Reading()])
+def test_what_looks_at_private_numbers_is_found(method):
+    table, labels = np.full((50, DIM), 0.05), np.full(50, 0.01)
+    labels[0] = -1
+    # Another number of releases does not even fit the outputs of before.
+    with pytest.raises((AssertionError, ValueError)):
+        assert _distance(method, "squared", table, labels, np.ones(DIM), 1.0) <= MU
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_best_attack_on_a_whole_fit_is_as_good_as_mu_allows(share):
+    """Who knows all rows but one asks which of two it is, by the likelihood of all releases."""
+    table, labels = np.zeros((4, DIM)), np.zeros(4)
+    record = np.array([1.0, 0, 0])
+    tables = [(np.vstack([[record], table]), np.append(label, labels)) for label in (1.0, -1.0)]
+    wins = []
+    for own, other in ((0, 1), (1, 0)):
+        for _ in range(200):
+            run = _run(FullBatch(), "squared", *tables[own], share=share)
+            again = _run(FullBatch(), "squared", *tables[other], run.outputs, share)
+            ratio = 0.0
+            for (values, std), (moved, _), noisy in zip(
+                run.asked, again.asked, run.outputs, strict=True
+            ):
+                off, on = (noisy - moved) / std, (noisy - values) / std
+                ratio += np.sum(off**2 - on**2)
+            wins.append(ratio > 0)
+    # Right with probability Phi(mu / 2) for mu-GDP.
+    found, most = np.mean(wins), ndtr(MU / 2)
+    error = np.sqrt(most * (1 - most) / len(wins))
+    assert (found <= most + 5 * error) == (share == 1)
+    assert found > 0.6
+
+
+def _worst(release):
+    """The largest distance of a single release over pairs of tables, for mu = 1."""
+    found = []
+    for table, labels, record, label in _pairs(1, 200):
+        asked = []
+        for row, own in ((table[0], labels[0]), (record, label)):
+            source = _Recorded()
+            other, others = table.copy(), labels.copy()
+            other[0], others[0] = row, own
+            features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
+            release(sums.PrivateRows.of(features, other.astype(np.float32), source), others)
+            asked += source.asked
+        (values, std), (moved, same) = asked
+        np.testing.assert_array_equal(std, same)
+        found.append(np.sqrt(np.sum(((values - moved) / std) ** 2)))
+    return max(found)
+
+
+def _scale(rows, labels):
+    sums.released_scale(labels * 3, 1.0, rows.source)
+
+
+def _moments(rows, labels):
+    del labels
+    sums.released_second_moments(rows, 1.0)
+
+
+def _gradient(rows, labels, transform=None, clip_norm=0.3, typical_norm=1.0):
+    draw = np.random.default_rng(2)
+    transform = draw.normal(size=(DIM, DIM)) if transform is None else transform
+    slopes = np.stack([labels * 100, -labels * 50], axis=1)
+    sums.released_gradient(
+        rows, slopes, transform, rows.norms(transform), clip_norm, typical_norm, mu=1.0
+    )
+
+
+# As one whose inverse is near none, with entries of all sizes.
+_ILL = np.diag([1e6, 1.0, 1e-6]) @ np.array([[1, 1, 0], [1, -1, 1], [0, 1, 1.0]])
+RELEASES = {
+    "scale": _scale,
+    "second moments": _moments,
+    "gradient": _gradient,
+    "gradient in ill-conditioned coordinates": functools.partial(_gradient, transform=_ILL),
+    "gradient with a small clip norm": functools.partial(_gradient, clip_norm=1e-9),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_each_sensitivity_is_attained_and_not_exceeded(name):
+    assert 0.98 <= _worst(RELEASES[name]) <= 1
+
+
+def test_what_is_not_finite_adds_nothing():
+    table = np.zeros((4, DIM))
+    rows = sums.PrivateRows.of(ClippedFeatures(IdentityFeatures(DIM), 1.0), table, _Recorded())
+    rows = rows._replace(units=np.full_like(rows.units, 2.0**15))
+    eye, found = np.eye(DIM), []
+    for slopes in ([np.nan] * 4, [np.nan, np.inf, -np.inf, 1e300], [1e300, 0, 0, 0]):
+        slopes = np.array(slopes)[:, None]
+        sums.released_gradient(rows, slopes, eye, rows.norms(eye), 1.0, typical_norm=1.0, mu=1.0)
+        values, std = rows.source.asked[-1]
+        found.append(np.linalg.norm(values / std))
+    # A term of norm C is half of the sensitivity.
+    np.testing.assert_allclose(found, [0, 0.5, 0.5], atol=1e-5)
+
+
+def test_what_rounding_moves_is_in_the_sensitivity(monkeypatch):
+    """Coordinates that vanish on all rows: a product's rounding is beyond the clip norm."""
+    source, stds, moved, clip_norm = _Recorded(), [], [], 1e-3
+    monkeypatch.setattr(sums, "grid_unit", lambda std: stds.append(std) or grid_unit(std))
+    features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
+    rows = sums.PrivateRows.of(features, np.full((2000, DIM), 0.5, np.float32), source)
+    transform = 1e12 * np.array([[1, -0.7, -0.3], [0.1, 1, -1.1], [-1, 0.7, 0.3]])
+    labels = np.random.default_rng(0).uniform(0, 0.01, 2000)
+    for count in range(2, 40):
+        for sign in (1, -1):
+            labels[0], labels[1:count] = sign, 1.0
+            _gradient(rows, labels, transform, clip_norm, typical_norm=1e-2)
+        (values, _), (others, _) = source.asked[-2:]
+        moved.append(np.linalg.norm((values - others) * grid_unit(stds[-1])))
+    # Twice the clip norm alone does not cover it; mu is 1.
+    assert 2.2 * clip_norm < max(moved) <= stds[-1]
+
+
+@pytest.mark.parametrize("std", [1e-30, 0.5, 1.0, np.nextafter(1, 0), 3e20])
+@pytest.mark.parametrize("multiplier", [1e-6, 1.0, 300.0])
+def test_noise_covers_the_rounding_to_its_own_grid(std, multiplier):
+    num_weights = 9
+    wide = sums.widened(std, multiplier, num_weights)
+    rounding = Fraction(multiplier) * 3 * Fraction(grid_unit(wide))
+    assert Fraction(wide) >= Fraction(std) + rounding
+    assert wide <= std * (1 + 1e-5)
+
+
+def test_sums_of_a_block_are_those_of_whole_numbers():
+    count, clip_norm = 2**16, 2.0**-3
+    odd = np.random.default_rng(0).integers(0, 8, (2, count)) * 2 + 1
+    units, whole = 2**sums._ROW_BITS - 16 - odd[0], 2**sums._SLOPE_BITS - odd[1]
+    rows = sums.PrivateRows(units[:, None].astype(np.float32), _Recorded())
+    # The largest slope is the clip norm at this typical norm; the noise is finer than the sums.
+    slopes, one = whole[:, None] * (clip_norm / 2**sums._SLOPE_BITS), np.eye(1)
+    sums.released_gradient(
+        rows, slopes, one, rows.norms(one), clip_norm, typical_norm=sums._SHORTEST, mu=2.0**8
+    )
+    ((values, scaled),) = rows.source.asked
+    # In the sum's own units: the standard deviation is of 2 C, so that the grid is known.
+    grid = grid_unit(2 * clip_norm / 2.0**8 * (1 + 1e-9))
+    unit = Fraction(clip_norm) / 2**sums._SLOPE_BITS / 2**sums._ROW_BITS
+    exact = sum(int(x) * int(g) for x, g in zip(units, whole, strict=True))
+    assert exact < 2**53
+    assert int(values[0, 0]) * Fraction(grid) == exact * unit
+    assert 2**29 <= scaled < 2**30
+
+
+def test_every_sum_has_noise_of_its_own(monkeypatch):
+    """With a seed, another step, other sums and another budget: a shared one cancels."""
+    words, drawn = SecretNoise.words, []
+
+    def recorded(self, count, purpose):
+        found = words(self, count, purpose)
+        drawn.append(found.tobytes())
+        return found
+
+    monkeypatch.setattr(SecretNoise, "words", recorded)
+    features, table = ClippedFeatures(IdentityFeatures(DIM), 1.0), np.zeros((8, DIM))
+    other = np.vstack([[1.0, 0, 0], table[1:]])
+    # The moments do not depend on the loss: each has budgets of its own.
+    for kind, budget in (("squared", MU), ("logistic", 3 * MU)):
+        runs = ((table, 0.5, budget), (other, -1.0, budget), (other, -1.0, 2 * budget))
+        for own, label, mu in runs:
+            rows = sums.PrivateRows.of(features, own.astype(np.float32), SecretNoise(2**200))
+            labels = np.append(label, np.full(7, 0.5))
+            FullBatch().learnt(rows, _slopes(kind, labels), Ledger(mu))
+    assert len(set(drawn)) == len(drawn) > 30
+
+
+def test_a_record_moves_a_whole_fit_with_a_learnt_range_by_at_most_mu(monkeypatch):
+    draw, found = np.random.default_rng(0), []
+    learner = PrivateLinearRegression(ClippedFeatures(IdentityFeatures(DIM), 1.0), None)
+    for _ in range(6):
+        table, labels, first = draw.normal(size=(60, DIM)), draw.uniform(1, 1.3, 60), _Recorded()
+        monkeypatch.setattr(SecretNoise, "noisy_integers", first.noisy_integers)
+        fit = learner.fit(table, labels, epsilon=60.0, delta=1e-6)
+        table[0], labels[0] = -table[0], -1e3
+        second = _Recorded(first.outputs)
+        monkeypatch.setattr(SecretNoise, "noisy_integers", second.noisy_integers)
+        learner.fit(table, labels, epsilon=60.0, delta=1e-6)
+        total = sum(
+            np.sum(((values - moved) / std) ** 2)
+            for (values, std), (moved, _) in zip(first.asked, second.asked, strict=True)
+        )
+        found.append(math.sqrt(total) / fit.ledger.mu)
+    assert 0.5 < max(found) <= 1
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 3])
+def test_scales_that_fall_on_one_step_are_released_once(num_rows):
+    table, labels = np.ones((num_rows, DIM)), np.ones(num_rows)
+    run = _run(PlannedDPSGD(), "squared", table, labels)
+    # The moments, a gradient of every row, and a scale at each of the steps 0, T / 4 and T / 2.
+    assert len(run.asked) == 1 + num_rows + len({num_rows * place // 4 for place in range(3)})
