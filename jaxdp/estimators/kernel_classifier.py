@@ -43,8 +43,9 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
-            feature_map, random_state, noise_seed: as `DPKernelRidge`.
+        epsilon, delta, input_bound, input_range, kernel: as `DPKernelRidge`.
+        num_projections, num_features, feature_map: as `DPKernelRidge`.
+        random_state, noise_seed: as `DPKernelRidge`.
         classes: the labels, public. None reads them off `y`: nothing is private then, and the
             epsilon of `cost_` is infinite.
         loss: of two classes a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`;
