@@ -19,7 +19,6 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 
 # What stands for a number that is missing; others are between 0 and 1.
@@ -31,7 +30,7 @@ _Spec = tuple[float, float] | tuple[Any, ...]
 _Key = float | str | None
 
 
-class Columns(AbstractDescription):
+class Columns(eqx.Module):
     """What is publicly known of a table's columns: the range of a number, the categories of a text.
 
     A value beyond its range counts as the nearer end. A category that is not listed has one place,

@@ -16,7 +16,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp import attacks, kernels, losses, problems, simulation, theory
+from jaxdp import attacks, kernels, losses, problems, regression, simulation, theory
 from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
@@ -45,6 +45,7 @@ def _descriptions():
     paths = kernels.SamplePaths.sample(KERNEL, 4, 16, 3, key=jr.key(0))
     nystrom = kernels.NystromFeatures(KERNEL, ROWS)
     torus = kernels.TorusKernel.power_law(7, capacity=0.5)
+    columns = regression.Columns({"age": (17, 90), "sex": ["f", "m"]}, bins=8)
     return [
         jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.arange(4.0), 0.1),
         jaxdp.LinearRegression(
@@ -145,6 +146,14 @@ def _descriptions():
         kernels.ArcCosine(1).features(4, 3, key=jr.key(0)),
         kernels.ClippedFeatures(paths, 1.0),
         kernels.RangeScaling(paths, -np.ones(3), np.ones(3)),
+        regression.ColumnFeatures(columns, is_additive=True),
+        regression.WithConstant(kernels.IdentityFeatures(3), 1.0),
+        regression.ComposedFeatures(kernels.IdentityFeatures(3), kernels.IdentityFeatures(3)),
+        regression.Automatic(),
+        regression.Whitened(),
+        regression.FullBatch(),
+        regression.PlannedDPSGD(),
+        regression.NoisyStatistics(),
         kernels.NormScaling(paths, 1.0),
         nystrom,
         kernels.PathwiseFeatures.sample(KERNEL, ROWS, 4, 16, key=jr.key(0)),
