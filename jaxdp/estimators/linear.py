@@ -256,7 +256,8 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
     Attributes:
         coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
             features.
-        ledger_: every release of the fit, in order, with its share of the budget; `print` shows it.
+        ledger_: what the fit paid for, in the order in which the budget was set aside; all
+            gradients of the descent are one entry. `print` shows it.
         noise_std_: what the noise makes of each coefficient of `release_`, as it was planned:
             refits differ by up to twice as much where the budget is small.
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.

@@ -47,7 +47,8 @@ class DescentPlan(NamedTuple):
         momentum: of the steps.
         clip: c, in standard deviations of the slope at a row of typical norm.
         is_one_pass: whether every step has rows of its own.
-        predicted_risk: excess over the best linear function, in units of the labels' variance.
+        predicted_risk: half the excess mean squared error over the best linear function, in units
+            of the labels' variance.
         noise_std: of each weight, in units of a slope's size: what the noise of the steps makes it.
     """
 

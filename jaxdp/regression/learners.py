@@ -1,9 +1,11 @@
 r"""Private linear regression and classification: one fit, one ledger, one released function.
 
 *Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
-$\mu^2$ (`Ledger`): noisy histograms of residuals, noisy second moments, noisy sums of clipped
-gradients (`private_sums`, with the sensitivity of each). All else is made of these and of public
-numbers. Neighbours differ in one row; n, the columns, their ranges and the classes are public.
+$\mu^2$ (`Ledger`): where no label range is given a noisy histogram of the labels, for regression
+three of residuals, noisy second moments, and noisy sums of clipped gradients, which share one entry
+(`private_sums`, with the sensitivity of each); in one pass they are of disjoint rows, and cost
+together what one does. All else is made of these and of public numbers. Neighbours differ in one
+row; n, the columns, their ranges and the classes are public.
 """
 
 import math
@@ -66,7 +68,7 @@ class LinearFit(eqx.Module):
 
     Attributes:
         release: the function of new inputs, with its cost.
-        ledger: every noisy sum in order, with its share of the budget.
+        ledger: what was paid for, with its share of the budget; all gradients are one entry.
         noise_std: what the noise makes of each coefficient, as the plan has it.
     """
 

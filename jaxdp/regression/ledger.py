@@ -3,7 +3,9 @@ r"""The releases of one fit, in order, each with its share of the budget.
 All of them are Gaussian mechanisms on the same records, each free to look at those before it. The
 composition of mechanisms that are $\mu_1, \mu_2, \ldots$-GDP, adaptively chosen, is
 $\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian differential privacy", 2022,
-Corollary 3.3). The shares are fixed before the first record is read, so no filter is needed.
+Corollary 3.3). The share of each entry is fixed before the first record is read. An entry may
+be split among a number of releases that earlier ones say, as long as these compose to its mu: so no
+filter is needed.
 """
 
 import math

@@ -103,7 +103,8 @@ class AbstractDescentMethod(AbstractMethod):
         slopes.begin(ledger)
         spent = ledger.spend("second moments of the features", self.moments_share)
         spectrum = shrunk(*released_second_moments(rows, spent))
-        mu = ledger.spend_rest("clipped gradients of all rows, one after the other")
+        of = "each of rows of its own" if self.is_one_pass else "each of all rows"
+        mu = ledger.spend_rest(f"clipped gradients, {of}")
         plan = planned(
             spectrum,
             num_samples=len(rows.units),

@@ -45,8 +45,9 @@ def sweep(
     """Call a function at every point of a grid, compiled, on all local devices.
 
     The function is traced once for each choice of looped values and vmapped over the rest, in
-    shards that fit the devices' memory. With a store nothing finished is ever lost or computed
-    again: call it again with the same arguments, after a stop, or from several machines at once.
+    shards that fit the devices' memory. With a store finished shards outlive a stop: call it again
+    with the same arguments, or from several machines at once, and it computes what is missing.
+    Cells are computed twice where processes meet, a file is damaged, or shards have another size.
 
     Args:
         function: called as `function(key=..., **{axis: value})`; returns a dict of arrays or a
@@ -56,9 +57,10 @@ def sweep(
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
         store: a folder for finished shards, made when absent. It belongs to one program for each
-            choice of looped values (what JAX traces of the function, with its constants), one set
-            of axes, one key, and one version of JAX and of jaxdp. An edit that changes nothing
-            that is computed makes no other sweep.
+            choice of looped values (what JAX traces of the function, with its constants; or one
+            `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
+            setting of x64, of the precision of products and of random bits. An edit that changes
+            nothing that is computed makes no other sweep.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.

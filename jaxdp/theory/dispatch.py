@@ -29,7 +29,8 @@ def predict(
 
     Args:
         problem: what is learnt.
-        algorithm: how it is learnt; every number in it may be traced.
+        algorithm: how it is learnt; rates, clip and noise may be traced, sizes of batches and of
+            samplers may not.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
             `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated noise,
             `GaussianClosure` for features on fixed rows, with the softmax loss `ModewiseClosure`.

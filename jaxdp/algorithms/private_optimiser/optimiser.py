@@ -91,9 +91,9 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             rate compiles nothing, and rates can be vmapped and differentiated. None: the rate is
             inside `optimiser`.
         clip_norm: C, > 0 and finite.
-        noise_multiplier: standard deviation of the noise on the sum, over C; finite and >= 0,
-            where 0 has no privacy. Of correlated noise: of the part that a step draws afresh, over
-            C times the sensitivity of the correlation.
+        noise_multiplier: z; the noise on the sum has the standard deviation z C (1 + b), where b
+            covers rounding. Finite and >= 0, where 0 has no privacy. Of correlated noise: of the
+            part that a step draws afresh, over C times the sensitivity of the correlation.
         num_steps: T, how many steps are accounted for.
         sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
             amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
@@ -189,7 +189,8 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     ) -> "PrivateOptimiser":
         """The optimiser whose T steps together are (epsilon, delta)-DP, never less private.
 
-        Neighbours are those of the sampler: see `release`.
+        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, replace-one for epochs
+        and batches of fixed size.
 
         Args:
             optimiser: as for the constructor.

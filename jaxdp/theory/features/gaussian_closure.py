@@ -54,10 +54,11 @@ _SPREAD_PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 class GaussianClosure(AbstractTheory):
     r"""Expected test loss of DP-SGD as it is run, for T finite steps, and its spread over runs.
 
-    Covered are `DPGD`, and `PrivateOptimiser` with an optimiser that is linear in gradient and
-    state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages), any
-    sampler and any loss of `jaxdp.losses`, on features of fixed rows. The optimiser's matrices are
-    read off the optax transformation itself.
+    Covered are `DPGD`, and `PrivateOptimiser` with Adam or an optimiser that is linear in gradient
+    and state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages),
+    a sampler that states its `inclusion_moments` (not Poisson batches that often overflow, nor
+    epochs of unequal batches) and any loss of `jaxdp.losses`, on features of fixed rows. The
+    optimiser's matrices are read off the optax transformation itself.
 
     The closure treats weights and predictions as Gaussian. With squared loss, without clipping and
     with batches that are drawn independently, mean and covariance are exact. Else the simulated

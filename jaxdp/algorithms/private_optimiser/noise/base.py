@@ -38,7 +38,9 @@ class Scale(NamedTuple):
 
     Attributes:
         std: of the noise on each coordinate of the sum, its rounding included.
-        multiplier: z, `std` over the sensitivity of the sum.
+        multiplier: z; `std` is z C (1 + b), times the correlation's sensitivity where noise is
+            correlated. To replace a record moves the sum by twice C (1 + b), which the sampler's
+            mechanism pays for.
         bound: no coordinate of a true sum is larger.
         num_weights: how many coordinates the sum has.
     """
