@@ -34,6 +34,8 @@ _CERTIFIED = (
     "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
     "their own"
 )
+# Of no features here; it is published, and nobody would choose it as a secret.
+_PUBLIC_SEED = 20_220_501
 _PUBLIC = "the number of records, the columns, their ranges and the classes are public"
 
 
@@ -97,7 +99,9 @@ class _AbstractLinearLearner(eqx.Module):
         # As the released function will read a table.
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
-        request = FitRequest.checked(inputs, labels, public_seed=0, warning=None, **budget)
+        request = FitRequest.checked(
+            inputs, labels, public_seed=_PUBLIC_SEED, warning=None, **budget
+        )
         mu = gaussian_mu(request.epsilon, request.delta)
         if not _LEAST_MU <= mu < math.inf:
             came = f"epsilon={request.epsilon}, delta={request.delta}"

@@ -74,3 +74,5 @@ class Ledger:
     def __str__(self):
         lines = (f"{one.share:7.2%}  {one.mu:.4g}-GDP  {one.what}" for one in self.entries)
         return "\n".join([f"{self.mu:.4g}-GDP in all", *lines])
+
+    __repr__ = __str__
