@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from jaxdp.core.checks import described, host_number, require_positive
+from jaxdp.core.checks import described, host_number, require_positive, require_shape
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -270,3 +270,41 @@ def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
 def score_numbers(name: str, values: Any) -> np.ndarray | None:
     """Labels or weights as numbers: errors of scikit-learn show what it cannot read."""
     return None if values is None else np.atleast_1d(real_array(name, values))
+
+
+class PrivateRegressorMixin(RegressorMixin):
+    """What private regressions have of scikit-learn: their score, and what they say of it."""
+
+    noise_seed: Any
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the variance of `y` that is predicted, R^2; reads them without privacy."""
+        weights = score_numbers("sample_weight", sample_weight)
+        return super().score(X, score_numbers("y", y), weights)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.noise_seed is None
+        # A few dozen records and a small epsilon: mostly noise.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class PrivateClassifierMixin(ClassifierMixin):
+    """What private classifiers have of scikit-learn: their score, and what they say of it."""
+
+    noise_seed: Any
+
+    def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted; reads them without privacy."""
+        # Compared here: scikit-learn's error about labels of another type shows them.
+        predicted, labels = self.predict(X), np.asarray(y).ravel()
+        require_shape("y", labels, predicted.shape)
+        weights = score_numbers("sample_weight", sample_weight)
+        return float(np.average(predicted == labels, weights=weights))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.noise_seed is None
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from jaxdp.core.checks import require_kind, require_shape
+from jaxdp.core.checks import require_kind
 from jaxdp.estimators.arguments import (
     HidesNoiseSeed,
+    PrivateClassifierMixin,
     budget_and_seeds,
     completed,
     feature_map_of,
     kernel_of,
     learner_bound,
-    score_numbers,
     training_data,
     values_of,
     warn_without_range,
@@ -39,7 +39,7 @@ _CLASSES_READ = (
 )
 
 
-class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
+class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
@@ -160,20 +160,6 @@ class DPKernelClassifier(HidesNoiseSeed, ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[places]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose class is predicted."""
-        # Compared here: scikit-learn's error about labels of another type shows them.
-        predicted, labels = self.predict(X), np.asarray(y).ravel()
-        require_shape("y", labels, predicted.shape)
-        weights = score_numbers("sample_weight", sample_weight)
-        return float(np.average(predicted == labels, weights=weights))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.noise_seed is None
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 def warn_without_classes(classes: Any) -> None:

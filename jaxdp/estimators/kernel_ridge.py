@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 
 from jaxdp.estimators.arguments import (
     HidesNoiseSeed,
+    PrivateRegressorMixin,
     budget_and_seeds,
     completed,
     feature_map_of,
     kernel_of,
     learner_bound,
-    score_numbers,
     training_data,
     values_of,
     warn_without_range,
@@ -28,7 +28,7 @@ from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost
 
 
-class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
+class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     r"""Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
 
     Args:
@@ -146,15 +146,3 @@ class DPKernelRidge(HidesNoiseSeed, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
         """The released function at new inputs."""
         return values_of(self, X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the variance of `y` that is predicted, R^2."""
-        weights = score_numbers("sample_weight", sample_weight)
-        return super().score(X, score_numbers("y", y), weights)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.noise_seed is None
-        # A few dozen records and a small epsilon: mostly noise.
-        tags.regressor_tags.poor_score = True
-        return tags

@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 import jax.random as jr
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from jaxdp.core.checks import host_number, require_count, require_kind, require_shape
+from jaxdp.core.checks import host_number, require_count, require_kind
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
     ROWS_ALONE,
     HidesNoiseSeed,
+    PrivateClassifierMixin,
+    PrivateRegressorMixin,
     ranges_of,
     refuse_keywords,
     rows_and_labels,
-    score_numbers,
     training_data,
     values_of,
 )
@@ -129,6 +130,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
     def _read(self, X, y, *, y_numeric):
         """The table as its features read it, the labels, and the features of a row."""
+        # What is public before anything of the table.
+        check_budget(self.epsilon, self.delta)
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
             columns, features = self._public_features(names)
@@ -231,7 +234,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return Forecast(count, signal, max(0.0, signal - 2 * risk), _GUESSED)
 
 
-class DPLinearRegression(RegressorMixin, _LinearEstimator):
+class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     r"""Private linear regression, or an additive model, of a table with public ranges.
 
     Args:
@@ -244,8 +247,8 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
             the function a sum of one curve a column; or "kernel": 200 random features of a
             Gaussian kernel on the columns. Interactions of `columns` are parts of additive
             functions alone: others leave them out.
-        label_range: (low, high), public; labels beyond it are clipped, with a warning. None: the
-            six standard deviations about 0, as a noisy median of the labels' magnitudes, zeros
+        label_range: (low, high), public; labels beyond it are clipped, with a warning. None: six
+            standard deviations about 0, as a noisy median of the labels' magnitudes, zeros
             aside, has them: it suits labels without an offset. An error asks for a range where too
             few labels differ from zero for this budget.
         fit_intercept: whether there is a constant.
@@ -332,19 +335,8 @@ class DPLinearRegression(RegressorMixin, _LinearEstimator):
         """The released function at new inputs."""
         return self._values(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the variance of `y` that is predicted, R^2; reads them without privacy."""
-        weights = score_numbers("sample_weight", sample_weight)
-        return super().score(X, score_numbers("y", y), weights)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.noise_seed is None
-        tags.regressor_tags.poor_score = True
-        return tags
-
-
-class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
+class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     """Private logistic regression, or an additive model, of two classes or more.
 
     Args:
@@ -433,19 +425,6 @@ class DPLogisticRegression(ClassifierMixin, _LinearEstimator):
         """The class of each new input."""
         chances = self.predict_proba(X)
         return self.classes_[chances.argmax(axis=1)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose class is predicted; reads them without privacy."""
-        predicted, labels = self.predict(X), np.asarray(y).ravel()
-        require_shape("y", labels, predicted.shape)
-        weights = score_numbers("sample_weight", sample_weight)
-        return float(np.average(predicted == labels, weights=weights))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.noise_seed is None
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 def _columns_in(given: Any) -> list[str]:

@@ -13,6 +13,7 @@ residual is $\mathrm{erf}(c/\sqrt 2)$ (AC Lemma 11). Mean and variance of the av
 half of the steps follow from the responses of this recursion to an error at the start and to noise
 at one step: no sampling error is in it, which privacy does not change, nor what clipping does to
 labels that are not normal. So the largest clip whose risk is near the least one is taken.
+Derived: test_bias_and_variance_of_the_average_are_those_of_the_recursion.
 """
 
 import itertools

@@ -8,6 +8,7 @@ together what one does. All else is made of these and of public numbers. Neighbo
 row; n, the columns, their ranges and the classes are public.
 """
 
+import abc
 import math
 from typing import Any
 
@@ -20,7 +21,12 @@ from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
-from jaxdp.regression.descent import LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.descent import (
+    AbstractSlopes,
+    LogisticSlopes,
+    SoftmaxSlopes,
+    SquaredSlopes,
+)
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractMethod, Automatic
 from jaxdp.regression.private_sums import PrivateRows, released_scale
@@ -94,8 +100,29 @@ class _AbstractLinearLearner(eqx.Module):
         expected = "a method, such as jaxdp.regression.Automatic()"
         require_kind("method", self.method, AbstractMethod, expected)
 
-    def _fit(self, inputs, labels, budget, slopes_of) -> LinearFit:
-        """The fit, from what is made of a request's labels."""
+    @abc.abstractmethod
+    def _slopes(self, labels, ledger: Ledger, source) -> tuple[AbstractSlopes, float, float]:
+        """The loss at the labels, an intercept that is known, and the unit of the function."""
+
+    def fit(
+        self,
+        inputs: Any,
+        labels: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        noise_seed: int | None = None,
+    ) -> LinearFit:
+        """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments.
+
+        The released function is a value, the logit of class 1, or k > 2 scores.
+
+        Raises:
+            ValueError, TypeError: an argument is not as described; or a regression was given no
+                `label_range`, and too few labels differ from zero for one to be learnt. What was
+                released until then is spent.
+        """
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         # As the released function will read a table.
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
@@ -110,7 +137,7 @@ class _AbstractLinearLearner(eqx.Module):
             raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")
         source = request.noise()
         ledger = Ledger(mu)
-        slopes, intercept, unit = slopes_of(request.targets, ledger, source)
+        slopes, intercept, unit = self._slopes(request.targets, ledger, source)
         rows = PrivateRows.of(self.features, request.table, source)
         learnt = self.method.learnt(rows, slopes, ledger)
         weights, noise_std = (part * unit / self.features.norm_bound for part in learnt)
@@ -160,29 +187,10 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
 
-    def fit(
-        self,
-        inputs: Any,
-        labels: Any,
-        *,
-        epsilon: float,
-        delta: float,
-        noise_seed: int | None = None,
-    ) -> LinearFit:
-        """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments.
-
-        Raises:
-            ValueError: no `label_range` was given, and too few labels differ from zero for one to
-                be learnt. What was released until then is spent.
-        """
-
-        def slopes_of(targets, ledger, source):
-            low, high = self.label_range or _learnt_range(targets, ledger, source)
-            middle, bound = (low + high) / 2, (high - low) / 2
-            return SquaredSlopes((np.clip(targets, low, high) - middle) / bound), middle, bound
-
-        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
-        return self._fit(inputs, labels, budget, slopes_of)
+    def _slopes(self, labels, ledger, source):
+        low, high = self.label_range or _learnt_range(labels, ledger, source)
+        middle, bound = (low + high) / 2, (high - low) / 2
+        return SquaredSlopes((np.clip(labels, low, high) - middle) / bound), middle, bound
 
 
 class PrivateLinearClassifier(_AbstractLinearLearner):
@@ -214,25 +222,10 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
     num_classes: int = eqx.field(static=True, default=2, converter=_checked_num_classes)
     method: AbstractMethod = Automatic()
 
-    def fit(
-        self,
-        inputs: Any,
-        labels: Any,
-        *,
-        epsilon: float,
-        delta: float,
-        noise_seed: int | None = None,
-    ) -> LinearFit:
-        """Learn from a table; the released function is the logit of class 1, or k scores."""
+    def _slopes(self, labels, ledger, source):
         count = self.num_classes
-
-        def slopes_of(targets, ledger, source):
-            del ledger, source
-            if not np.isin(targets, np.arange(count)).all():
-                raise ValueError(f"expected labels from 0 to {count - 1}, got others")
-            places = targets.astype(np.int64)
-            kind = LogisticSlopes(places) if count == 2 else SoftmaxSlopes(places, count)
-            return kind, 0.0, 1.0
-
-        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
-        return self._fit(inputs, labels, budget, slopes_of)
+        if not np.isin(labels, np.arange(count)).all():
+            raise ValueError(f"expected labels from 0 to {count - 1}, got others")
+        places = labels.astype(np.int64)
+        slopes = LogisticSlopes(places) if count == 2 else SoftmaxSlopes(places, count)
+        return slopes, 0.0, 1.0

@@ -20,9 +20,9 @@ from jaxtyping import Float
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.release.joint_release import unit_rows
-from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
 
-# A row has 16 bits, a slope 20: 2^16 rows of products stay below 2^52.
+# A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of squares within 2^48.
 _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
 # At a norm this many times below the typical one a row's slope is clipped as if it had that norm.
 _SHORTEST = 8.0
@@ -145,14 +145,12 @@ def released_second_moments(
 
     $|x x^\top - x' x'^\top|_F \le \sqrt 2$ for norms of at most one. The matrix is a vector of its
     diagonal and of $\sqrt 2$ times its upper triangle, so that noise off the diagonal is
-    $\sqrt 2$ times less.
+    $\sqrt 2$ times less. Source: `jaxdp.kernels.release.joint_release`, which proves it jointly.
     """
     num_rows, size = rows.units.shape
     total = np.zeros((size, size), np.int64)
     for _, block in rows.blocks():
-        for start in range(0, len(block), 2**14):
-            part = block[start : start + 2**14]
-            total += (part.T @ part).astype(np.int64)
+        total += (block.T @ block).astype(np.int64)
     unit, std = 4.0**_ROW_BITS, math.sqrt(2) / mu * (1 + 1e-10)
     upper = np.triu_indices(size)
     stds = np.where(upper[0] == upper[1], std, std / math.sqrt(2)) * unit
@@ -207,21 +205,8 @@ def released_gradient(
     most = num_rows * largest * math.sqrt(outputs)
     slack = 2 * (size + 2) * 2 * _EPS * float(np.linalg.norm(transform)) * most
     sensitivity = 2 * clip_norm + slack
-    std = widened(sensitivity / mu, 1 / mu, size * outputs)
+    std = widened_for_grid(sensitivity / mu, 1 / mu, size * outputs)
     grid = grid_unit(std)
     values = np.rint(product / grid).astype(np.int64)
     noisy = rows.source.hiding(values, std).noisy_integers(values, std / grid, "gradient")
     return noisy * (grid / num_rows)
-
-
-def widened(std: float, multiplier: float, num_weights: int) -> float:
-    r"""The standard deviation that also covers rounding to its own grid.
-
-    $(\Delta + \sqrt d\,u) / \mu$ with the grid's unit u at most $2^{-29}$ of the result.
-    """
-    share = multiplier * math.sqrt(num_weights) * 2.0**-29
-    if share > 0.5:
-        raise ValueError(
-            f"expected a budget whose noise 30 bits can hold for {num_weights} weights, got more"
-        )
-    return std / (1 - share) * (1 + 1e-12)

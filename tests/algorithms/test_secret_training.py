@@ -16,7 +16,6 @@ from scipy.special import erfinv, ndtr
 import jaxdp
 from jaxdp.algorithms import train
 from jaxdp.algorithms.private_optimiser.noise.independent import LARGEST_NORMAL, least_delta
-from jaxdp.algorithms.private_optimiser.noise.secret import widened_for_grid
 from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
 from jaxdp.privacy import (
     PoissonSampler,
@@ -25,7 +24,7 @@ from jaxdp.privacy import (
     gaussian_epsilon,
     secret_key,
 )
-from jaxdp.privacy.secret.secret_noise import grid_unit
+from jaxdp.privacy.secret.secret_noise import grid_unit, widened_for_grid
 
 RECORDS, DIM = 16, 5
 SEEDED = SecretNoise(2**200 + 1)

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
-from jaxdp.privacy.secret.secret_noise import grid_unit
+from jaxdp.privacy.secret.secret_noise import grid_unit, widened_for_grid
 from jaxdp.regression import (
     Automatic,
     FullBatch,
@@ -261,7 +261,7 @@ def test_what_rounding_moves_is_in_the_sensitivity(monkeypatch):
 @pytest.mark.parametrize("multiplier", [1e-6, 1.0, 300.0])
 def test_noise_covers_the_rounding_to_its_own_grid(std, multiplier):
     num_weights = 9
-    wide = sums.widened(std, multiplier, num_weights)
+    wide = widened_for_grid(std, multiplier, num_weights)
     rounding = Fraction(multiplier) * 3 * Fraction(grid_unit(wide))
     assert Fraction(wide) >= Fraction(std) + rounding
     assert wide <= std * (1 + 1e-5)

@@ -37,6 +37,29 @@ def grid_unit(std: float) -> float:
     return math.ldexp(1.0, math.frexp(std)[1] - _RESOLUTION_BITS)
 
 
+def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
+    r"""The standard deviation that also covers what rounding to its own grid adds to one record.
+
+    $z(\Delta + \sqrt d\,u)$ for a sensitivity $\Delta$ and the unit u of the grid, which is at most
+    $2^{-29}$ of the result.
+
+    Args:
+        std: $z\Delta$.
+        multiplier: z > 0.
+        num_weights: d.
+
+    Raises:
+        ValueError: the grid would take half of the noise.
+    """
+    share = multiplier * math.sqrt(num_weights) * 2.0**-29
+    if share > 0.5:
+        raise ValueError(
+            f"expected a noise_multiplier below {2.0**28 / math.sqrt(num_weights):.3g} for "
+            f"{num_weights} weights, got {multiplier}"
+        )
+    return std / (1 - share) * (1 + 2.0**-50)
+
+
 def check_noise_seed(seed: Any, name: str = "noise_seed") -> None:
     """Raise TypeError or ValueError unless it is None or an int >= 0."""
     if seed is None:

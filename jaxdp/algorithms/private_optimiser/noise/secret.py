@@ -1,7 +1,5 @@
 """Certified noise: exact normal numbers from secret bits, rounded with the sum to one grid."""
 
-import math
-
 import jax
 import numpy as np
 from jax.core import Tracer
@@ -10,7 +8,7 @@ from jaxtyping import Float, PyTree
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
 from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
 from jaxdp.privacy.mechanisms import Unproved
-from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
 
 _LARGEST_INTEGER = 2.0**61
 _CERTIFIED = (
@@ -101,26 +99,3 @@ def with_secret_noise(
         for place, value in enumerate(values)
     ]
     return jax.tree.unflatten(structure, noisy)
-
-
-def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
-    r"""The standard deviation that also covers what rounding to its own grid adds to one record.
-
-    $z(\Delta + \sqrt d\,u)$ for a sensitivity $\Delta$ and the unit u of the grid, which is at most
-    $2^{-29}$ of the result.
-
-    Args:
-        std: $z\Delta$.
-        multiplier: z > 0.
-        num_weights: d.
-
-    Raises:
-        ValueError: the grid would take half of the noise.
-    """
-    share = multiplier * math.sqrt(num_weights) * 2.0**-29
-    if share > 0.5:
-        raise ValueError(
-            f"expected a noise_multiplier below {2.0**28 / math.sqrt(num_weights):.3g} for "
-            f"{num_weights} weights, got {multiplier}"
-        )
-    return std / (1 - share) * (1 + 2.0**-50)
