@@ -84,17 +84,18 @@ class AbstractDescentMethod(AbstractMethod):
             signal: the share of the labels' variance that the features explain.
         """
         # Rows of half the largest square, and features alike: what their spectrum would cost more
-        # is not known.
-        values = np.full(num_features, 0.5 / num_features)
+        # is not known. One of p that are alike stands for all: its risk is that of each, the square
+        # of the clip norm is p times less, and so are the columns that the noise is on.
+        values = np.array([0.5 / num_features])
         share = 1 - self.moments_share - other_share
         return planned(
-            Spectrum(values, np.eye(num_features), values, 1e-4 / num_features),
+            Spectrum(values, np.eye(1), values, 1e-4 / num_features),
             num_samples=num_samples,
             mu=mu * math.sqrt(share),
             curvature=curvature,
             dampings=self.dampings,
             momenta=self.momenta,
-            num_outputs=num_outputs,
+            num_outputs=num_outputs * num_features**2,
             is_one_pass=self.is_one_pass,
             signal=signal,
         ).predicted_risk
