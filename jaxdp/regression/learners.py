@@ -115,7 +115,8 @@ class _AbstractLinearLearner(eqx.Module):
     ) -> LinearFit:
         """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments.
 
-        The released function is a value, the logit of class 1, or k > 2 scores.
+        The released function is a value within the labels' range, the logit of class 1, or k > 2
+        scores.
 
         Raises:
             ValueError, TypeError: an argument is not as described; or a regression was given no
@@ -148,11 +149,13 @@ class _AbstractLinearLearner(eqx.Module):
             (_PUBLIC, *source.assumptions(_CERTIFIED)),
             is_certified=not source.is_guessable,
         )
+        is_regression = isinstance(slopes, SquaredSlopes)
         release = request.released(
             self.features,
             request.in_precision(weights if weights.shape[1] > 1 else weights[:, 0]),
             statement,
             intercept=request.in_precision(intercept),
+            label_bound=(intercept - unit, intercept + unit) if is_regression else None,
         )
         return LinearFit(release, ledger, noise_std)
 

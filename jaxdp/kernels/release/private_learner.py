@@ -127,7 +127,7 @@ class FitRequest:
         statement: Release,
         *,
         intercept: Float[ArrayLike, ""] = 0.0,
-        label_bound: float | None = None,
+        label_bound: float | tuple[float, float] | None = None,
     ) -> ReleasedFunction:
         """What the fit returns: of the request it holds what is public alone."""
         return ReleasedFunction(

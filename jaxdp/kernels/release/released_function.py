@@ -4,6 +4,7 @@ The function holds public features, noisy coefficients and numbers that were kno
 were seen. It holds no training row, no kernel expansion on training rows, and no running time.
 """
 
+import math
 import os
 from typing import Any
 
@@ -32,7 +33,7 @@ from jaxdp.privacy.secret.secret_noise import check_noise_seed
 class ReleasedFunction(AbstractExplained, eqx.Module):
     r"""What a kernel learner publishes: a function of new inputs, and what it costs.
 
-    $f(x) = b + \beta \cdot z(x)$, clipped to $[-T, T]$ where there is a label bound.
+    $f(x) = b + \beta \cdot z(x)$, clipped to the range of the labels where it is known.
 
     A function of rows, `release(x[None])[0]` at one input; it works under `jit`, `vmap` and `grad`,
     and concrete inputs are evaluated a block of rows at a time. With a `CallableKernel` in it, it
@@ -42,7 +43,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         features: z, drawn from the public seed.
         coefficients: beta, (M,); of several classes (M, k), and the values are k scores a row.
         intercept: b.
-        label_bound: T, or None for the score of a classifier.
+        label_bound: T, or both ends of the labels' range, or None for the score of a classifier.
         public_seed: what the features were drawn from.
         statement: what was released, and what is proved about it.
         delta: at which `cost` states epsilon.
@@ -71,7 +72,9 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     delta: float = eqx.field(static=True, converter=plain_float)
     public_seed: int = eqx.field(static=True)
     intercept: Float[Array, ""] = eqx.field(converter=as_float, default=0.0)
-    label_bound: float | None = eqx.field(static=True, converter=plain_float, default=None)
+    label_bound: float | tuple[float, float] | None = eqx.field(
+        static=True, converter=plain_float, default=None
+    )
     columns: Columns | None = None
 
     def __check_init__(self):
@@ -91,7 +94,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 raise TypeError(f"expected {name} of floating-point numbers, got {value.dtype}")
         check_delta(self.delta)
         check_seeds(self.public_seed, None)
-        if self.label_bound is not None:
+        if isinstance(self.label_bound, tuple):
+            low, high = self.label_bound
+            if not -math.inf < low < high < math.inf:
+                raise ValueError(f"expected label_bound with low < high, got {self.label_bound}")
+        elif self.label_bound is not None:
             require_positive("label_bound", self.label_bound)
         if self.columns is not None and len(self.columns.inputs) != self.features.dim:
             raise ValueError(
@@ -119,7 +126,10 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
         # Without statement and seed, which are other for each release: one compilation for all.
-        parts = self.features, self.coefficients, self.intercept, self.label_bound
+        bound = self.label_bound
+        ends = bound if isinstance(bound, tuple) or bound is None else (-bound, bound)
+        limits = None if ends is None else jnp.asarray(ends)
+        parts = self.features, self.coefficients, self.intercept, limits
         if isinstance(inputs, Tracer):
             return _values(*parts, inputs)
         table = gathered(in_order(inputs, self.columns))
@@ -186,7 +196,7 @@ def _values(
     features: AbstractFeatureMap,
     coefficients: Float[Array, "outputs ..."],
     intercept: Float[Array, ""],
-    bound: float | None,
+    limits: Float[Array, " 2"] | None,
     inputs: Any,
 ) -> Float[Array, "m ..."]:
     given = as_rows("inputs", inputs, features.dim)
@@ -197,7 +207,7 @@ def _values(
     # As many digits as there are: a product in bf16 or TF32 would lose most of them.
     values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
     values += intercept.astype(values.dtype)
-    return values if bound is None else jnp.clip(values, -bound, bound)
+    return values if limits is None else jnp.clip(values, *limits.astype(values.dtype))
 
 
 # Public seeds are below.
