@@ -9,7 +9,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -28,6 +28,19 @@ _NARROWEST, _WIDEST = 1e-30, 1e30
 _Spec = tuple[float, float] | tuple[Any, ...]
 # What a cell is known by; None where it is missing.
 _Key = float | str | None
+_EPOCH, _DAY = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1)
+
+
+class CodedTable(NamedTuple):
+    """A table that `Columns` has read, which stands for it where it is read again.
+
+    Attributes:
+        codes: the table in numbers.
+        is_beyond: which cells are beyond their range or listed categories.
+    """
+
+    codes: Float[np.ndarray, "n columns"]
+    is_beyond: Bool[np.ndarray, "n columns"]
 
 
 class Columns(eqx.Module):
@@ -38,17 +51,20 @@ class Columns(eqx.Module):
 
     What a cell is depends on that cell alone, whatever type its column has: a text that reads as a
     number is that number, true and false are 1 and 0, a date is one however it is kept or written
-    in ISO 8601, and None, NaN, NaT, NA, what is masked and an empty text are missing.
+    in ISO 8601, and None, NaN, NaT, NA, what is masked and an empty text are missing. In a range a
+    date is the days since 1970-01-01, in UTC where it has a time zone.
 
     Args:
-        columns: for each column by name a tuple (low, high) of numbers, or a list of categories:
-            (17, 90) is a range, and [17, 90] two categories.
+        columns: for each column by name a tuple (low, high) of numbers or dates, or a list of
+            categories: (0, 1) is a range, and ["0", "1"] two categories, of cells that are numbers
+            too. A list [0, 1] of two numbers may be meant as either, and is refused.
         bins: of each number, evenly over its range, for additive models.
         interactions: pairs of names: additive models have a part for each pair of their bins.
 
     Raises:
         ValueError: there is no column, a range is empty or its width not within 1e-30 to 1e30, a
-            category stands twice or is a missing value, or an interaction names no two columns.
+            list has two numbers, a category stands twice or is a missing value, or an interaction
+            names no two columns.
         TypeError: a column or the interactions are described by something else.
 
     Example:
@@ -100,15 +116,17 @@ class Columns(eqx.Module):
 
         Raises:
             ValueError: a column is missing or stands twice, or there are more or fewer than these.
-            TypeError: a cell is no number, text or date, or a text or date in a column of numbers;
-                it is not shown.
+            TypeError: a cell is no number, text or date, or a text in a column of numbers; it is
+                not shown.
         """
+        if isinstance(table, CodedTable):
+            return table.codes
         if isinstance(table, Tracer):
             return self._traced_codes(as_rows("inputs", table, len(self.names)))
-        return self.read(table)[0]
+        return self.read(table).codes
 
-    def read(self, table: Any) -> tuple[Float[np.ndarray, "n columns"], Bool[np.ndarray, " n"]]:
-        """The codes of a table, and which rows have cells beyond ranges or listed categories."""
+    def read(self, table: Any) -> CodedTable:
+        """The codes of a table, and which of its cells are beyond what is public."""
         found = self._found(table)
         coded = [
             (_places if number else _category_numbers)(name, _keys(name, cells), spec)
@@ -117,7 +135,7 @@ class Columns(eqx.Module):
             )
         ]
         codes, beyond = zip(*coded, strict=True)
-        return np.stack(codes, axis=1), np.any(beyond, axis=0)
+        return CodedTable(np.stack(codes, axis=1), np.stack(beyond, axis=1))
 
     def _found(self, table: Any) -> list[Any]:
         """The cells of each of these columns."""
@@ -242,13 +260,16 @@ class ColumnFeatures(AbstractFeatureMap):
 def _checked(name: str, spec: Any) -> _Spec:
     """The description of one column: a pair of numbers, or categories."""
     if not isinstance(name, str):
-        raise TypeError(f"expected names of columns as texts, got {name!r}")
+        raise TypeError(
+            f"expected names of columns as texts, got {name!r}: {str(name)!r} is read from a "
+            "table's column of either name"
+        )
     if isinstance(spec, tuple):
-        is_number = [isinstance(end, (int, float, np.number, Decimal)) for end in spec]
-        if len(spec) != 2 or not all(is_number):
-            raise TypeError(f"expected column {name!r} as (low, high), two numbers, got {spec}")
-        # None is NaN.
-        low, high = np.array(_keys(name, spec), np.float64).tolist()
+        try:
+            low, high = _numbers(_keys(name, spec)).tolist()
+        except (TypeError, ValueError):
+            came = f"{spec}: two numbers or two dates are a range, and a list is categories"
+            raise TypeError(f"expected column {name!r} as (low, high), got {came}") from None
         if not -math.inf < low < high < math.inf:
             came = f"({low}, {high})"
             raise ValueError(f"expected column {name!r} with low < high, both finite, got {came}")
@@ -259,14 +280,23 @@ def _checked(name: str, spec: Any) -> _Spec:
             )
         return low, high
     if not isinstance(spec, list) or not spec:
+        # Not shown: an array may be what `numpy.unique` found in the table.
+        came = "no category" if isinstance(spec, list) else f"a {type(spec).__name__}"
         raise TypeError(
-            f"expected column {name!r} as a pair (low, high) or a list of categories, got {spec!r}"
+            f"expected column {name!r} as a tuple (low, high) or a list of categories, both public "
+            f"and not read off the table, got {came}"
         )
     keys = tuple(_keys(name, spec))
     if None in keys:
         raise ValueError(
             f"expected categories of column {name!r} without missing values, which have a place of "
             "their own"
+        )
+    if len(spec) == 2 and not any(isinstance(key, (str, bytes, bool, np.bool_)) for key in spec):
+        low, high = map(str, spec)
+        raise ValueError(
+            f"expected column {name!r} as a range, the tuple ({low}, {high}), or as categories, "
+            f"the texts [{low!r}, {high!r}], got a list of two numbers or dates"
         )
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
@@ -358,16 +388,34 @@ def _date_key(when: Any) -> str | None:
     return text.removesuffix(".000000").removesuffix("T00:00:00") + ("Z" if is_aware else "")
 
 
+def _numbers(keys: Any) -> Float[np.ndarray, " n"]:
+    """Places on an axis: dates are days since 1970; ValueError of a text that is no date."""
+    if isinstance(keys, np.ndarray):
+        return keys
+    days = [_days(key) if isinstance(key, str) else key for key in keys]
+    # None is NaN.
+    return np.array(days, np.float64)
+
+
+def _days(text: str) -> float:
+    # Their time zone is UTC where they have one (`_date_key`).
+    return (datetime.datetime.fromisoformat(text.removesuffix("Z")) - _EPOCH) / _DAY
+
+
 def _places(name: str, keys: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
     """Places in a range, and which are beyond it."""
-    is_array = isinstance(keys, np.ndarray)
-    if not is_array and any(isinstance(key, str) for key in keys):
-        raise TypeError(
-            f"expected numbers in column {name!r}, got text or dates: give its categories"
-        )
     low, high = spec
-    # None is NaN.
-    cells = np.asarray(keys, np.float64)
+    try:
+        cells = _numbers(keys)
+    except ValueError:
+        cells = None
+    if cells is None:
+        # Outside the handler, whose error shows a cell.
+        raise TypeError(
+            f"expected numbers in column {name!r}, got text: give its categories, or make it "
+            'numbers, as pandas.to_numeric(column, errors="coerce") does, after which text counts '
+            "as missing"
+        )
     places = (np.clip(cells, low, high) - low) / (high - low)
     return np.where(np.isnan(cells), _MISSING, places), (cells < low) | (cells > high)
 

@@ -38,7 +38,8 @@ def test_cells_become_places_in_ranges_and_numbers_of_categories():
 
 def test_codes_of_polars_are_those_of_pandas():
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({name: TABLE[name].tolist() for name in TABLE})
+    cells = TABLE.astype(object).where(TABLE.notna(), None)
+    frame = polars.DataFrame({name: cells[name].tolist() for name in cells})
     np.testing.assert_allclose(Columns(SPECS).codes(frame), CODES)
 
 
@@ -119,7 +120,7 @@ def test_a_number_in_a_range_is_found_from_its_cell_alone():
 
 
 def test_masked_cells_are_missing():
-    columns = Columns({"age": (0, 10), "rooms": [1, 2]})
+    columns = Columns({"age": (0, 10), "rooms": ["1", "2"]})
     table = np.ma.array([[5, 1], [5, 1]], mask=[[0, 0], [1, 1]])
     assert columns.codes(table).tolist() == [[0.5, 0], [-1, 3]]
     assert columns.codes([[5, 1], [np.ma.masked] * 2]).tolist() == [[0.5, 0], [-1, 3]]
@@ -132,20 +133,23 @@ def test_traced_rows_are_cells_that_are_numbers():
 
 
 def test_frames_go_by_name_and_by_place_where_there_is_none():
-    columns = Columns({"age": (0, 10), "rooms": [1, 2]})
+    columns = Columns({"age": (0, 10), "rooms": ["1", "2"]})
     table = pd.DataFrame({"rooms": [2], "age": [5]})
     assert columns.codes(table).tolist() == [[0.5, 1]]
     assert columns.codes(pd.DataFrame([[5, 2]])).tolist() == [[0.5, 1]]
-    counted = Columns({"0": (0, 10), "1": [1, 2]})
+    counted = Columns({"0": (0, 10), "1": ["1", "2"]})
     assert counted.codes(table[["age", "rooms"]]).tolist() == [[0.5, 1]]
 
 
 def test_which_rows_are_beyond_what_is_public():
     columns = Columns({"age": (0, 10), "sex": ["f", "m"]})
     table = [[5, "f"], [11, "f"], [-1, "m"], [None, None], [5, "x"], [0, "m"], [10, "m"]]
-    codes, is_beyond = columns.read(table)
-    assert is_beyond.tolist() == [False, True, True, False, True, False, False]
-    np.testing.assert_array_equal(codes, columns.codes(table))
+    read = columns.read(table)
+    assert read.is_beyond.any(axis=1).tolist() == [False, True, True, False, True, False, False]
+    assert read.is_beyond.sum(axis=0).tolist() == [2, 1]
+    np.testing.assert_array_equal(read.codes, columns.codes(table))
+    # A table that was read is not read again.
+    assert columns.codes(read) is read.codes
 
 
 @pytest.mark.parametrize("is_additive", [False, True])
@@ -181,11 +185,20 @@ WRONG = {
     "no dictionary": ([("age", (0, 1))], TypeError, "a dictionary"),
     "an empty range": ({"age": (1, 1)}, ValueError, "low < high"),
     "an infinite range": ({"age": (0, math.inf)}, ValueError, "both finite"),
-    "a triple": ({"age": (0, 1, 2)}, TypeError, "two numbers"),
+    "a triple": ({"age": (0, 1, 2)}, TypeError, "two numbers or two dates"),
+    "texts for ends": ({"age": ("low", "high")}, TypeError, "two numbers or two dates"),
+    "dates turned round": ({"day": ("2021-01-01", "2020-01-01")}, ValueError, "low < high"),
+    "a range as a list": (
+        {"age": [17, 90]},
+        ValueError,
+        r"the tuple \(17, 90\), or as categories, the texts \['17', '90'\]",
+    ),
+    "dates in a list": ({"day": [DAY, pd.Timestamp(DAY)]}, ValueError, "a range, the tuple"),
+    "what NumPy found": ({"sex": np.array(["secret"])}, TypeError, "not read off.*a ndarray"),
     "no categories": ({"age": []}, TypeError, "a list of categories"),
     "a text": ({"age": "0-10"}, TypeError, "a list of categories"),
     "categories twice": ({"rooms": [1, 2, 1.0]}, ValueError, r"got 1\.0 twice"),
-    "a number for a name": ({1: (0, 1)}, TypeError, "names of columns as texts"),
+    "a number for a name": ({1: (0, 1)}, TypeError, "as texts, got 1: '1' is read from a table's"),
     "one category twice": ({"rooms": [1, "1"]}, ValueError, r"got 1\.0 twice"),
     "an end beyond all floats": ({"age": (0, 10**400)}, ValueError, "both finite"),
     "an end that is missing": ({"age": (0, math.nan)}, ValueError, "both finite"),
@@ -200,8 +213,35 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_description_is_refused(name):
     given, kind, message = WRONG[name]
-    with pytest.raises(kind, match=message):
+    with pytest.raises(kind, match=message) as caught:
         Columns(given)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [["0", "1"], [False, True]])
+def test_two_categories_that_are_numbers_are_written_as_texts_or_truths(given):
+    assert Columns({"x": given}).codes([[1], ["0"], [0.5], [True]]).tolist() == [[1], [0], [2], [1]]
+
+
+WEEK = datetime.date(2020, 1, 1), datetime.date(2020, 1, 9)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [WEEK, tuple(map(pd.Timestamp, WEEK)), ("2020-01-01", "2020-01-09T00:00:00Z"), (18262, 18270)],
+)
+def test_a_date_in_a_range_is_the_days_since_1970(ends):
+    columns = Columns({"day": ends})
+    assert columns.specs == ((18262.0, 18270.0),)
+    cells = [datetime.date(2020, 1, 5), "2020-01-01T12:00", "2020-01-02T01:00+01:00", 18264, None]
+    expected = [0.5, 1 / 16, 1 / 8, 0.25, -1]
+    found = columns.read([[cell] for cell in cells])
+    np.testing.assert_allclose(found.codes[:, 0], expected, rtol=1e-12)
+    assert not found.is_beyond.any()
+    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-05", "2019-12-31", None])})
+    found = columns.read(frame)
+    assert found.codes[:, 0].tolist() == [0.5, 0, -1]
+    assert found.is_beyond[:, 0].tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("given", [None, "as", {"age": "sex"}])
@@ -223,11 +263,11 @@ def test_interactions_are_of_two_columns(pair):
     [
         (TABLE[["age", "rooms"]], ValueError, "got none called"),
         (np.zeros((2, 2)), ValueError, r"rows of 3 columns, got shape \(2, 2\)"),
-        (TABLE.assign(age="secret"), TypeError, "numbers in column 'age', got text"),
+        (TABLE.assign(age="secret"), TypeError, "numbers in column 'age', got text.*to_numeric"),
+        (TABLE.assign(age=["now", 1, 2, 3]), TypeError, "numbers in column 'age', got text"),
         (TABLE.assign(age=[[1]] * 4), TypeError, "numbers in column 'age', got other things"),
         (TABLE.assign(sex=[np.ones(2)] * 4), TypeError, "column 'sex', got other things"),
         (TABLE.assign(sex=[1j] * 4), TypeError, "column 'sex', got other things"),
-        (TABLE.assign(age=pd.Timestamp("2020-01-01")), TypeError, "got text or dates"),
         (TABLE.assign(age=pd.Timedelta("1D")), TypeError, "got other things"),
         (pd.concat([TABLE, TABLE[["age"]]], axis=1), ValueError, r"that differ, got \['age'\]"),
         (dict(TABLE), ValueError, "a data frame or rows of 3 columns, got shape .* of a dict"),
