@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 # Inches of a panel, and how many stand side by side.
 _PANEL, _ACROSS = (2.6, 2.1), 4
+_BAND = "noise, 2 std"
+# Of categories under a panel, which are read at its size.
 _MOST_NAMES = 12
 
 
 def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None":
     """A picture of an additive model: what each column adds to the function, with its noise.
 
-    A part is centred over its column's bins or categories, missing values aside. Bands are two
+    A part is centred over its column's bins or categories, missing values aside; of dates the axis
+    has days since 1970. Under many categories every second, third, ... is named. Bands are two
     standard deviations of what the noise of the gradients makes of a coefficient, as the plan has
     it: no sampling error is in them, and nothing of the table. On simulated tables (4000 rows, six
     columns, epsilon .3 and 2) the coefficients of classes differ by .7 to 1.3 times as much
@@ -29,7 +32,8 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with
-            `features="additive"`.
+            `features="additive"`; or what `jaxdp.regression.load` reads of its file, which has
+            the curves alone: what the noise makes of them is known to the estimator.
         place: of the class, where there are more than two.
         ax: axes to draw on, one for each column; None for a new figure.
 
@@ -50,12 +54,13 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         >>> len(figure.axes)
         2
     """
-    release = getattr(model, "release_", None)
+    release = model if isinstance(model, ReleasedFunction) else getattr(model, "release_", None)
     features = release.features if isinstance(release, ReleasedFunction) else None
     features = features.base if isinstance(features, WithConstant) else features
     if not isinstance(features, ColumnFeatures) or not features.is_additive:
         raise TypeError(
-            f'expected a fitted estimator with features="additive", got {type(model).__name__}'
+            'expected a fitted estimator with features="additive" or a file of one, got '
+            f"{type(model).__name__}"
         )
     assert release is not None
     columns = features.columns
@@ -64,11 +69,12 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
             "expected a model without interactions, whose parts are curves of one column each, got "
             f"{len(columns.interactions)} of two"
         )
-    num_classes = len(getattr(model, "classes_", (0,)))
-    if require_count("place", place, least=0) >= num_classes:
-        raise ValueError(f"expected place < {num_classes}, of a class, got {place}")
     coefficients = np.asarray(release.coefficients, np.float64)
-    coefficients = coefficients if coefficients.ndim == 1 else coefficients[:, place]
+    coefficients = coefficients.reshape(len(coefficients), -1)
+    num_functions = coefficients.shape[1]
+    if require_count("place", place, least=0) >= num_functions:
+        raise ValueError(f"expected place < {num_functions}, of a class, got {place}")
+    coefficients, noise_std = coefficients[:, place], getattr(model, "noise_std_", None)
     count = len(columns.names)
     if ax is None:
         across = min(_ACROSS, count)
@@ -86,20 +92,38 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         # Without what stands for missing values, and for categories that are not listed.
         shown = size - (1 if is_number else 2)
         values = coefficients[start : start + shown]
-        spread = 2 * model.noise_std_[start : start + shown]
+        spread = None if noise_std is None else 2 * noise_std[start : start + shown]
         values = values - values.mean()
         if is_number:
             edges = np.linspace(spec[0], spec[1], shown + 1)
-            band = {"baseline": values - spread, "fill": True, "alpha": 0.25, "color": "C0"}
-            panel.stairs(values + spread, edges, **band)
+            if spread is not None:
+                band = {"fill": True, "alpha": 0.25, "color": "C0", "label": _BAND}
+                panel.stairs(values + spread, edges, baseline=values - spread, **band)
             panel.stairs(values, edges, baseline=None, linewidth=1.2, color="C0")
         else:
             names = [f"{key:g}" if isinstance(key, float) else key for key in spec]
-            panel.errorbar(range(shown), values, spread, fmt="o", markersize=3, linewidth=1)
-            named: Any = names if shown <= _MOST_NAMES else [""] * shown
-            panel.set_xticks(range(shown), named, rotation=60, ha="right", fontsize=6)
+            label = _BAND if spread is not None else None
+            dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "label": label}
+            panel.errorbar(range(shown), values, spread, **dots)
+            every = -(-shown // _MOST_NAMES)
+            turned: Any = {"rotation": 60, "ha": "right", "fontsize": 6}
+            panel.set_xticks(range(0, shown, every), names[::every], **turned)
         panel.axhline(0, color="0.7", linewidth=0.6, zorder=0)
         panel.set_title(name, fontsize=8)
         panel.tick_params(labelsize=6)
         start += size
+    for panel in axes[:count:_ACROSS]:
+        panel.set_ylabel(_added_to(release, place), fontsize=7)
+    if noise_std is not None:
+        axes[0].legend(fontsize=6)
     return figure
+
+
+def _added_to(release: ReleasedFunction, place: int) -> str:
+    """What the parts add up to: a label, or the logit of a class, of two that of the second."""
+    names = release.columns
+    if release.label_bound is not None:
+        return f"added to {(names and names.label) or 'the label'}"
+    has_names = names is not None and names.classes is not None
+    classes = names.classes if has_names else range(max(2, *release.coefficients.shape[1:], 0))
+    return f"added to the logit of {classes[place if release.coefficients.ndim > 1 else 1]}"

@@ -1,6 +1,7 @@
 """The picture of an additive model."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxdp
@@ -21,7 +22,7 @@ def _fitted(classes):
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
 def test_each_column_has_its_part_and_its_band(classes):
     model = _fitted(classes)
-    figure = jaxdp.plots.plot_parts(model, place=len(classes) - 1)
+    figure = jaxdp.plots.plot_parts(model, place=2 if len(classes) > 2 else 0)
     age, kind = figure.axes
     assert [age.get_title(), kind.get_title()] == ["age", "kind"]
     found = np.asarray(model.release_.coefficients)
@@ -33,14 +34,36 @@ def test_each_column_has_its_part_and_its_band(classes):
     np.testing.assert_allclose(upper - lower, 4 * model.noise_std_[:4], rtol=1e-6)
     assert values[-1] > values[0]
     assert [label.get_text() for label in kind.get_xticklabels()] == ["a", "b", "c"]
+    assert age.get_ylabel() == f"added to the logit of {classes[-1]}"
+    assert [text.get_text() for text in age.get_legend().get_texts()] == ["noise, 2 std"]
+
+
+def test_a_saved_model_of_many_categories_has_its_curves_and_names_some(tmp_path):
+    draw = np.random.default_rng(0)
+    kinds = [f"kind {place}" for place in range(30)]
+    frame = pd.DataFrame({"kind": draw.choice(kinds, 3000)})
+    columns = Columns({"kind": kinds})
+    model = jaxdp.estimators.DPLinearRegression(
+        4.0, 1e-6, columns=columns, features="additive", label_range=(0, 1)
+    ).fit(frame, pd.Series(draw.uniform(size=3000), name="price"))
+    model.release_.save(tmp_path / "model.npz")
+    for known in (model, jaxdp.regression.load(tmp_path / "model.npz")):
+        (panel,) = jaxdp.plots.plot_parts(known).axes
+        named = [label.get_text() for label in panel.get_xticklabels()]
+        assert named == kinds[::3]
+        assert panel.get_ylabel() == "added to price"
+        # Only the estimator knows what the noise makes of them.
+        assert (panel.get_legend() is None) == (known is not model)
 
 
 def test_other_models_have_no_parts():
-    with pytest.raises(TypeError, match='features="additive", got str'):
+    with pytest.raises(TypeError, match='features="additive" or a file of one, got str'):
         jaxdp.plots.plot_parts("model")
     line = jaxdp.estimators.DPLinearRegression(4.0, 1e-6, input_range=(0, 1), label_range=(0, 1))
-    with pytest.raises(TypeError, match="got DPLinearRegression"):
-        jaxdp.plots.plot_parts(line.fit(np.eye(4), np.ones(4)))
+    line.fit(np.eye(4).repeat(50, axis=0), np.ones(200))
+    for model in (line, line.release_):
+        with pytest.raises(TypeError, match=f"got {type(model).__name__}"):
+            jaxdp.plots.plot_parts(model)
 
 
 def test_parts_that_are_not_there_are_refused():
@@ -50,8 +73,8 @@ def test_parts_that_are_not_there_are_refused():
             jaxdp.plots.plot_parts(model, place=place)
     columns = Columns({"a": (0, 1), "b": (0, 1)}, bins=2, interactions=[("a", "b")])
     both = jaxdp.estimators.DPLinearRegression(
-        4.0, 1e-6, columns=columns, features="additive", label_range=(0, 1)
-    ).fit(np.eye(2), np.ones(2))
+        1000.0, 1e-6, columns=columns, features="additive", label_range=(0, 1)
+    ).fit(np.eye(2).repeat(50, axis=0), np.ones(100))
     with pytest.raises(ValueError, match="without interactions"):
         jaxdp.plots.plot_parts(both)
 
