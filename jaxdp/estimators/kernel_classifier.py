@@ -206,9 +206,10 @@ def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
         raise ValueError(f"expected two classes or more, got {len(classes)} class")
     foreign = np.setdiff1d(found, classes)
     if len(foreign):
-        raise ValueError(
-            f"expected labels of the classes {classes.tolist()}, got {len(foreign)} others"
-        )
+        kinds = ["numbers" if part.dtype.kind in "biuf" else "texts" for part in (classes, found)]
+        alike = kinds[0] == kinds[1]
+        came = f"{len(foreign)} others" if alike else f"{kinds[1]}, and the classes are {kinds[0]}"
+        raise ValueError(f"expected labels of the classes {classes.tolist()}, got {came}")
     return classes
 
 

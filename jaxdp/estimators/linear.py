@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.random as jr
@@ -57,6 +58,8 @@ _KINDS = "linear", "additive", "kernel"
 # Of random features: the kernel's scale over the norm of its inputs, and their number. Chosen on
 # five tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
+# A forecast that is no better is worth a warning: of labels whose variance is explained by half.
+_SIGNAL, _LITTLE = 0.5, 0.1
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the share of their "
     "variance that is guessed: no number of the table is in it"
@@ -96,11 +99,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _planned_for(self) -> tuple[int, Curvature, float]:
         """Of a forecast: k, the loss's curvature, and the budget's share of its other releases."""
 
-    def _public_features(self, names) -> tuple[Columns | None, AbstractFeatureMap]:
-        """How a table is read, where it has columns of its own, and the features of a row."""
-        if self.features not in _KINDS:
-            raise ValueError(f"expected features to be one of {_KINDS}, got {self.features!r}")
-        is_additive = self.features == "additive"
+    def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
+        """The features of a row, of columns that have these names where none are described."""
+        if kind not in _KINDS:
+            raise ValueError(f"expected features to be one of {_KINDS}, got {kind!r}")
+        is_additive = kind == "additive"
         columns = self.columns
         if (columns is None) == (self.input_range is None):
             came = "neither" if columns is None else "both"
@@ -120,13 +123,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             else:
                 unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
                 found = RangeScaling(unit, low, high)
-        if self.features == "kernel":
+        if kind == "kernel":
             kernel, key = Gaussian(_SCALE * found.norm_bound), jr.key(PUBLIC_SEED)
             waves = kernel.features(_NUM_WAVES, found.num_outputs, key=key)
             found = ComposedFeatures(waves, found)
         # Of a linear function as large as a column is: the intercept is a coefficient like others.
-        constant = 0.3 if self.features == "kernel" else 1.0
-        return columns, WithConstant(found, constant) if self.fit_intercept else found
+        constant = 0.3 if kind == "kernel" else 1.0
+        return WithConstant(found, constant) if self.fit_intercept else found
 
     def _read(self, X, y, *, y_numeric):
         """The table as its features read it, the labels, and the features of a row."""
@@ -134,33 +137,46 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         check_budget(self.epsilon, self.delta)
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
-            columns, features = self._public_features(names)
+            features = self._public_features(names, self.features)
             low, high = ranges_of(self.input_range, names)
-            is_beyond = ((inputs < low) | (inputs > high)).any(axis=1)
+            is_beyond = (inputs < low) | (inputs > high)
         else:
-            columns, features = self._public_features(())
-            assert columns is not None
-            codes, is_beyond = columns.read(X)
-            _, labels = rows_and_labels(self, codes, y, y_numeric=y_numeric)
-            inputs = X
-            self.n_features_in_ = len(columns.names)
+            features = self._public_features((), self.features)
+            names = self.columns.names
+            inputs = self.columns.read(X)
+            is_beyond = inputs.is_beyond
+            _, labels = rows_and_labels(self, inputs.codes, y, y_numeric=y_numeric)
+            self.n_features_in_ = len(names)
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
-                self.feature_names_in_ = np.asarray(columns.names, dtype=object)
+                self.feature_names_in_ = np.asarray(names, dtype=object)
         self._reads_cells = self.columns is not None
-        if is_beyond.any():
-            count = f"{is_beyond.sum()} of {np.size(is_beyond)} rows"
-            _warn_the_curator(f"{count} are beyond what input_range or columns say", 4)
+        target = getattr(y, "name", None)
+        if isinstance(target, str) and target in names:
+            raise ValueError(f"expected columns without the target, got {target!r} among them")
+        if len(names) > len(labels):
+            raise ValueError(
+                f"expected no more columns than rows, got {len(names)} columns of {len(labels)} "
+                "rows: the noise would be more than what is learnt"
+            )
+        self._warn_of_little(features, names, len(labels))
+        counts = dict(zip(names, is_beyond.sum(axis=0).tolist(), strict=True))
+        told = ", ".join(f"{name}: {count}" for name, count in counts.items() if count)
+        if told:
+            rows = f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows"
+            _warn_the_curator(f"{rows} are beyond what input_range or columns say ({told})", 4)
         return inputs, labels, features
 
-    def _keep(self, fit: LinearFit, X: Any, y: Any, classes: tuple[Any, ...] | None = None) -> None:
-        if self.columns is not None:
-            # Those that are described; the label may be among the table's others.
-            label = getattr(y, "name", None)
-            kept = None if classes is None else tuple(map(str, classes))
-            names = TableNames(self.columns.names, label if isinstance(label, str) else None, kept)
-        else:
-            names = columns_of(X, y, classes)
+    def _names(self, X: Any, y: Any, classes: tuple[Any, ...] | None = None) -> TableNames | None:
+        """What the release calls columns, target and classes."""
+        if self.columns is None:
+            return columns_of(X, y, classes)
+        # Those that are described; the label may be among the table's others.
+        label = getattr(y, "name", None)
+        kept = None if classes is None else tuple(map(str, classes))
+        return TableNames(self.columns.names, label if isinstance(label, str) else None, kept)
+
+    def _keep(self, names: TableNames | None, fit: LinearFit) -> None:
         stated = fit.release.statement
         assumptions = (*stated.assumptions, ROWS_ALONE)
         statement = dataclasses.replace(stated, assumptions=assumptions)
@@ -217,21 +233,45 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if not 0 < signal <= 1:
             raise ValueError(f"expected 0 < signal <= 1, got {signal}")
         check_budget(self.epsilon, self.delta)
-        _, features = self._public_features(_columns_in(self.input_range))
+        features = self._public_features(_columns_in(self.input_range), self.features)
         method = self._method()
         if not isinstance(method, AbstractDescentMethod):
             raise ValueError(f"expected a method with a plan, got {type(method).__name__}")
+        return Forecast(count, signal, self._left(method, features, count, signal), _GUESSED)
+
+    def _left(self, method, features: AbstractFeatureMap, num_samples: int, signal: float) -> float:
+        """The share of the labels' variance that the plan leaves of a signal."""
         num_outputs, curvature, other_share = self._planned_for
         risk = method.predicted_risk(
             num_features=features.num_outputs,
             num_outputs=num_outputs,
-            num_samples=count,
+            num_samples=num_samples,
             mu=gaussian_mu(self.epsilon, self.delta),
             curvature=curvature,
             other_share=other_share,
             signal=signal,
         )
-        return Forecast(count, signal, max(0.0, signal - 2 * risk), _GUESSED)
+        return max(0.0, signal - 2 * risk)
+
+    def _warn_of_little(self, features: AbstractFeatureMap, names: Any, num_samples: int) -> None:
+        """Warn before the budget is spent where a forecast leaves little; all of it is public."""
+        method = self._method()
+        if not isinstance(method, AbstractDescentMethod):
+            return
+        left = self._left(method, features, num_samples, _SIGNAL)
+        if left > _LITTLE:
+            return
+        lines = self._public_features(names, "linear")
+        of_lines = self._left(method, lines, num_samples, _SIGNAL)
+        instead = f'; features="linear" would leave {of_lines:.2f}' if of_lines > left else ""
+        warnings.warn(
+            f"if {features.num_outputs} features explained {_SIGNAL} of the variance, {left:.2f} "
+            f"would be left at this budget and {num_samples} rows, by a forecast that reads no "
+            f"record: this may be no better than a constant. More rows, a larger epsilon or fewer "
+            f"columns, bins and categories help{instead}",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
@@ -247,7 +287,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             the function a sum of one curve a column; or "kernel": 200 random features of a
             Gaussian kernel on the columns. Interactions of `columns` are parts of additive
             functions alone: others leave them out.
-        label_range: (low, high), public; labels beyond it are clipped, with a warning. None: six
+        label_range: (low, high), public; labels beyond it are clipped, with a warning, and so are
+            predictions, without one. None: six
             standard deviations about 0, as a noisy median of the labels' magnitudes, zeros
             aside, has them: it suits labels without an offset. An error asks for a range where too
             few labels differ from zero for this budget.
@@ -266,6 +307,9 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
+
+    `cost_` is that of the last fit alone. `cross_val_score` and `GridSearchCV` spend the budget at
+    every fit again, and choose by scores that read the data without privacy.
 
     Example:
         >>> import numpy as np
@@ -328,7 +372,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         learner = PrivateLinearRegression(
             features=features, label_range=label_range, method=self._method()
         )
-        self._keep(learner.fit(inputs, labels, **self._budget()), X, y)
+        # Names first: what is wrong with them is told before the budget is spent.
+        self._keep(self._names(X, y), learner.fit(inputs, labels, **self._budget()))
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
@@ -402,10 +447,11 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         learner = PrivateLinearClassifier(
             features=features, num_classes=len(self.classes_), method=self._method()
         )
+        names = self._names(X, y, tuple(self.classes_))
         fit = learner.fit(inputs, places, **self._budget())
         if self.classes is None:
             fit = dataclasses.replace(fit, release=without_proof(fit.release))
-        self._keep(fit, X, y, tuple(self.classes_))
+        self._keep(names, fit)
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:

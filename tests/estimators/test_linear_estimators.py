@@ -1,5 +1,6 @@
 """Private linear and logistic regression by the conventions of scikit-learn."""
 
+import re
 import warnings
 
 import jax
@@ -14,7 +15,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
 from jaxdp.privacy import gaussian_mu
-from jaxdp.regression import Automatic, Columns, NoisyStatistics, load
+from jaxdp.regression import (
+    Automatic,
+    Columns,
+    NoisyStatistics,
+    PrivateLinearClassifier,
+    PrivateLinearRegression,
+    load,
+)
 from jaxdp.regression.descent_plan import SQUARED
 
 RANGES = ({"a": 0, "b": -1}, {"a": 10, "b": 1})
@@ -96,6 +104,7 @@ def test_what_lies_beyond_public_ranges_is_told_to_the_curator_alone():
         found.fit(frame, labels)
     said = [str(one.message) for one in caught]
     assert len(said) == 2
+    assert re.search(r"\(a: \d+\)", said[0])
     assert all("for the curator alone" in line for line in said)
     assert {one.filename for one in caught} == {__file__}
     assert "beyond" not in str(found.cost_)
@@ -171,6 +180,7 @@ REFUSED = {
         "label_range with low < high",
     ),
     "no budget": ({"input_range": (0, 10), "epsilon": 0}, ValueError, "0 < epsilon"),
+    "less than no budget": ({"input_range": (0, 10), "epsilon": -1.0}, ValueError, "0 < epsilon"),
 }
 
 
@@ -184,20 +194,135 @@ def test_what_is_wrong_is_refused(name):
             DPLinearRegression(**{**BUDGET, **options}).fit(frame, labels)
 
 
-def test_labels_that_are_no_class_or_missing_are_not_shown():
-    frame, _ = _frame(20)
-    for labels in (["secret"] * 20, ["lo", None] * 10, ["lo"] * 19 + [7]):
-        with pytest.raises((ValueError, TypeError)) as caught:
-            DPLogisticRegression(**BUDGET, input_range=RANGES, classes=("lo", "hi")).fit(
-                frame, labels
-            )
-        assert "secret" not in str(caught.value)
-    with pytest.raises((ValueError, TypeError), match=r"NaN|finite"):
-        DPLinearRegression(**BUDGET, input_range=RANGES).fit(frame, [np.nan] * 20)
+NUMBERS = np.arange(200) % 2
+# The table, its labels, the classes where they are such; and what is said of them.
+BAD_TABLES = {
+    "text without categories": (
+        lambda frame: frame.assign(a="secret"),
+        NUMBERS,
+        None,
+        "got text in column 'a'.*Columns",
+    ),
+    "a missing number": (lambda frame: frame.assign(a=np.nan), NUMBERS, None, "X contains NaN"),
+    "more columns than rows": (
+        lambda frame: pd.concat([frame.add_prefix(place) for place in "cdefg"], axis=1)[:8],
+        NUMBERS[:8],
+        None,
+        "no more columns than rows, got 10 columns of 8 rows",
+    ),
+    "the target among the columns": (
+        lambda frame: frame,
+        pd.Series(NUMBERS, name="b"),
+        None,
+        "without the target, got 'b'",
+    ),
+    "a missing label": (lambda frame: frame, [np.nan, 77] * 100, None, "y contains NaN"),
+    "a label that is text": (lambda frame: frame, ["secret"] * 200, None, "got text"),
+    "too few labels": (lambda frame: frame, NUMBERS[:-1], None, "inconsistent numbers"),
+    "another class": (lambda frame: frame, ["secret", "lo"] * 100, ("lo", "hi"), "got 1 others"),
+    "a missing class": (lambda frame: frame, ["lo", None] * 100, ("lo", "hi"), "missing ones"),
+    "texts and numbers": (
+        lambda frame: frame,
+        pd.Series(["lo", 77] * 100, dtype=object),
+        ("lo", "hi"),
+        "a mixture",
+    ),
+    "numbers for texts": (
+        lambda frame: frame,
+        NUMBERS,
+        ("0", "1"),
+        r"\['0', '1'\], got numbers, and the classes are texts",
+    ),
+    "texts for numbers": (
+        lambda frame: frame,
+        ["secret", "1"] * 100,
+        (0, 1),
+        r"\[0, 1\], got texts, and the classes are numbers",
+    ),
+    "one class": (lambda frame: frame, NUMBERS, (1,), "two classes or more"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_table_is_refused_before_the_budget_is_spent_and_not_shown(name, monkeypatch):
+    change, labels, classes, message = BAD_TABLES[name]
+    for learner in (PrivateLinearRegression, PrivateLinearClassifier):
+        monkeypatch.setattr(learner, "fit", lambda *_, **__: pytest.fail("spent"))
+    frame, _ = _frame(200)
+    estimator = (
+        DPLinearRegression(**BUDGET, input_range=(-1, 10))
+        if classes is None
+        else DPLogisticRegression(**BUDGET, input_range=(-1, 10), classes=classes)
+    )
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        estimator.fit(change(frame), labels)
+    assert not any(cell in str(caught.value) for cell in ("secret", "77"))
+
+
+def test_constant_columns_and_one_class_of_those_given_are_like_others():
+    # Whether a column is constant, or a class empty, is private.
+    frame, labels = _frame()
+    constant = frame.assign(a=5.0)
+    found = DPLinearRegression(**BUDGET, input_range=RANGES, label_range=(-10, 40))
+    assert np.isfinite(found.fit(constant, labels).predict(constant)).all()
+    found = DPLogisticRegression(**BUDGET, input_range=RANGES, classes=(0, 1))
+    assert (found.fit(frame, np.ones(3000)).predict(frame) == 1).mean() > 0.9
+
+
+@pytest.mark.parametrize("known", [{"columns": None}, {"input_range": None}])
+def test_frames_of_polars_are_read_as_those_of_pandas(known):
+    polars = pytest.importorskip("polars")
+    frame, labels = _frame()
+    table = polars.DataFrame({name: frame[name].to_numpy() for name in frame})
+    options = {"input_range": RANGES, "columns": Columns({"a": (0, 10), "b": (-1, 1)})} | known
+    found = DPLinearRegression(**BUDGET, **options, label_range=(-10, 40))
+    found.fit(table, polars.Series("c", labels.to_numpy()))
+    assert found.release_.columns.label == "c"
+    np.testing.assert_allclose(found.predict(table), found.predict(frame))
+
+
+def test_labels_and_predictions_stay_within_the_range_of_labels(tmp_path):
+    frame, labels = _frame()
+    found = DPLinearRegression(**BUDGET, input_range=RANGES, label_range=(5, 20))
+    with pytest.warns(match="labels are beyond label_range"):
+        found.fit(frame, labels)
+    line = frame.to_numpy() @ found.coef_ + found.intercept_
+    assert (line < 5).any()
+    assert (line > 20).any()
+    np.testing.assert_allclose(found.predict(frame), np.clip(line, 5, 20), rtol=1e-4)
+    found.release_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(np.asarray(again(frame), np.float64), found.predict(frame))
+    rows = frame.to_numpy()
+    np.testing.assert_allclose(jax.jit(again)(rows), found.predict(frame), rtol=1e-4)
+
+
+def test_a_forecast_of_little_is_told_before_the_budget_is_spent():
+    frame, labels = _frame(300)
+    budget = {"epsilon": 0.5, "delta": 1e-6}
+    known = {"input_range": RANGES, "label_range": (-10, 40)}
+    found = DPLinearRegression(**budget, **known, features="additive")
+    message = 'by a forecast that reads no record.*features="linear" would leave 0.4'
+    # The warning is an error here, which nothing comes after.
+    with pytest.raises(UserWarning, match=message):
+        found.fit(frame, labels)
+    assert not hasattr(found, "release_")
+    with pytest.warns(match=message) as caught:
+        found.fit(frame, labels)
+    assert caught[0].filename == __file__
+    # Neither enough for its features nor without a plan.
+    DPLinearRegression(**budget, **known).fit(frame, labels)
+    DPLinearRegression(**budget, **known, features="additive", method=NoisyStatistics()).fit(
+        frame, labels
+    )
+
+
+def test_least_squares_is_no_method_for_classes():
+    frame, _ = _frame(200)
     with pytest.raises(ValueError, match="a method for classes"):
         DPLogisticRegression(
             **BUDGET, input_range=RANGES, classes=(0, 1), method=NoisyStatistics()
-        ).fit(frame, np.arange(20) % 2)
+        ).fit(frame, NUMBERS)
 
 
 EXPECTED = {
@@ -242,7 +367,8 @@ def _mixed(num_rows=300):
 @pytest.mark.parametrize("known", [{"columns": COLUMNS}, {"input_range": RANGES}])
 def test_a_saved_function_reads_the_table_as_the_estimator_does(features, known, tmp_path):
     frame, labels = _mixed() if "columns" in known else _frame(300)
-    found = DPLinearRegression(**BUDGET, **known, features=features, label_range=(-5, 40))
+    budget = {"epsilon": 60.0, "delta": 1e-6}
+    found = DPLinearRegression(**budget, **known, features=features, label_range=(-5, 40))
     found.fit(frame, labels)
     expected = found.predict(frame)
     found.release_.save(tmp_path / "model.npz")
@@ -261,15 +387,16 @@ def test_rows_beyond_ranges_or_categories_are_told_of_once(features):
     frame, labels = _mixed()
     frame["c"] = frame["c"].where(frame.index > 4, "other")
     frame["a"] = frame["a"].where(frame.index > 2, 11)
-    for known, count in (
-        ({"columns": COLUMNS}, 5),
-        ({"input_range": ({"a": 0, "b": -1}, {"a": 10, "b": 1})}, 3),
+    for known, count, told in (
+        ({"columns": COLUMNS}, 5, "(a: 3, c: 5)"),
+        ({"input_range": ({"a": 0, "b": -1}, {"a": 10, "b": 1})}, 3, "(a: 3)"),
     ):
         table = frame if "columns" in known else frame[["a", "b"]]
-        options = {"features": features, "label_range": (-5, 40)}
+        options = {"epsilon": 60.0, "features": features, "label_range": (-5, 40)}
         with pytest.warns(UserWarning, match=f"{count} of 300 rows are beyond what") as caught:
-            DPLinearRegression(**BUDGET, **known, **options).fit(table, labels)
+            DPLinearRegression(delta=1e-6, **known, **options).fit(table, labels)
         assert len(caught) == 1
+        assert told in str(caught[0].message)
         assert caught[0].filename == __file__
 
 

@@ -101,7 +101,8 @@ def require_no_text(name: str, value: Any) -> None:
     if column is not None:
         raise TypeError(
             f"expected {name} of real numbers, got text in column {column!r}: leave it out, or "
-            "write its categories, which must be public, as numbers"
+            "write its categories, which must be public, as numbers; DPLinearRegression and "
+            "DPLogisticRegression read it where columns=jaxdp.regression.Columns(...) lists them"
         )
     if num_axes(value) != 2 and _has(np.asarray(value), _is_text):
         raise TypeError(f"expected {name} of real numbers, got text")
