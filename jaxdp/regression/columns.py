@@ -32,12 +32,7 @@ _EPOCH, _DAY = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1)
 
 
 class CodedTable(NamedTuple):
-    """A table that `Columns` has read, which stands for it where it is read again.
-
-    Attributes:
-        codes: the table in numbers.
-        is_beyond: which cells are beyond their range or listed categories.
-    """
+    """What `Columns` made of a table: its codes, and which cells are beyond what is public."""
 
     codes: Float[np.ndarray, "n columns"]
     is_beyond: Bool[np.ndarray, "n columns"]
@@ -112,7 +107,8 @@ class Columns(eqx.Module):
         Args:
             table: a data frame with these columns, among others; or rows in their order, as which a
                 frame counts too where it or these columns have numbers from 0 for names. Traced
-                rows, under `jit`, `vmap` or `grad`, are cells that are numbers.
+                rows, under `jit`, `vmap` or `grad`, are cells that are numbers. What `read` made of
+                a table is not read again.
 
         Raises:
             ValueError: a column is missing or stands twice, or there are more or fewer than these.

@@ -1,5 +1,6 @@
 """Private linear and logistic regression by the conventions of scikit-learn."""
 
+import dataclasses
 import re
 import warnings
 
@@ -292,6 +293,8 @@ def test_labels_and_predictions_stay_within_the_range_of_labels(tmp_path):
     np.testing.assert_allclose(found.predict(frame), np.clip(line, 5, 20), rtol=1e-4)
     found.release_.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="label_bound with low < high"):
+        dataclasses.replace(again, label_bound=(20.0, 5.0))
     np.testing.assert_array_equal(np.asarray(again(frame), np.float64), found.predict(frame))
     rows = frame.to_numpy()
     np.testing.assert_allclose(jax.jit(again)(rows), found.predict(frame), rtol=1e-4)

@@ -127,9 +127,8 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             inputs = self.features.reader.codes(inputs)
         # Without statement and seed, which are other for each release: one compilation for all.
         bound = self.label_bound
-        ends = bound if isinstance(bound, tuple) or bound is None else (-bound, bound)
-        limits = None if ends is None else jnp.asarray(ends)
-        parts = self.features, self.coefficients, self.intercept, limits
+        limits = bound if isinstance(bound, tuple) else bound and (-bound, bound)
+        parts = self.features, self.coefficients, self.intercept, limits and jnp.asarray(limits)
         if isinstance(inputs, Tracer):
             return _values(*parts, inputs)
         table = gathered(in_order(inputs, self.columns))
@@ -196,7 +195,7 @@ def _values(
     features: AbstractFeatureMap,
     coefficients: Float[Array, "outputs ..."],
     intercept: Float[Array, ""],
-    limits: Float[Array, " 2"] | None,
+    limits: Any,
     inputs: Any,
 ) -> Float[Array, "m ..."]:
     given = as_rows("inputs", inputs, features.dim)
