@@ -101,7 +101,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
                 panel.stairs(values + spread, edges, baseline=values - spread, **band)
             panel.stairs(values, edges, baseline=None, linewidth=1.2, color="C0")
         else:
-            names = [f"{key:g}" if isinstance(key, float) else key for key in spec]
+            names = [f"{key:g}" if isinstance(key, float) else str(key) for key in spec]
             label = _BAND if spread is not None else None
             dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "label": label}
             panel.errorbar(range(shown), values, spread, **dots)
@@ -124,6 +124,6 @@ def _added_to(release: ReleasedFunction, place: int) -> str:
     names = release.columns
     if release.label_bound is not None:
         return f"added to {(names and names.label) or 'the label'}"
-    has_names = names is not None and names.classes is not None
-    classes = names.classes if has_names else range(max(2, *release.coefficients.shape[1:], 0))
-    return f"added to the logit of {classes[place if release.coefficients.ndim > 1 else 1]}"
+    place = place if release.coefficients.ndim > 1 else 1
+    named = names.classes[place] if names and names.classes else f"class {place}"
+    return f"added to the logit of {named}"
