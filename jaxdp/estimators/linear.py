@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.random as jr
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import host_number, require_count, require_kind
@@ -184,7 +184,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             inputs=self._inputs_in_words(names, fit.release.features.dim),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
             noise_std=tuple(fit.noise_std.tolist()),
-            has_logits=classes is not None,
+            has_logits=is_classifier(self),
         )
         self.release_ = dataclasses.replace(
             fit.release, statement=statement, columns=names, record=record
@@ -212,7 +212,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             specs, is_range = self.columns.specs, self.columns.is_number
         else:
             specs, is_range = zip(*ranges_of(self.input_range, names), strict=True), (True,) * dim
-        keys = ([f"{key:g}" if isinstance(key, float) else key for key in spec] for spec in specs)
+        keys = ([key if isinstance(key, str) else f"{key:g}" for key in spec] for spec in specs)
         words = (
             (" to " if one else ", ").join(key) for key, one in zip(keys, is_range, strict=True)
         )

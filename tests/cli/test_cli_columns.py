@@ -147,7 +147,7 @@ REFUSED = {
     "no JSON": ([], "age: 17", "expected a JSON object"),
     "twice": ([], '{"age": {"range": [0, 1]}, "age": {"range": [0, 1]}}', "each column, once"),
     "a bare pair": ([], _changed(age=[17, 90]), "column 'age' to be {\"range\": [LOW, HIGH]} or"),
-    "text as range": ([], _changed(age={"range": ["a", "b"]}), "'age' as (low, high), two num"),
+    "text as range": ([], _changed(age={"range": ["a", "b"]}), "'age' as (low, high)"),
     "an empty range": ([], _changed(age={"range": [9, 1]}), "'age' with low < high"),
     "no end": (
         [],

@@ -130,7 +130,7 @@ def _fitted(
         )
         labels = labels.astype(np.float64)
     else:
-        named = [each if isinstance(each, str) else json.dumps(each) for each in known[target]]
+        named = known[target]
         classes, is_wrong = tuple(sorted(named)), codes >= len(named)
         estimator = DPLogisticRegression(options.epsilon, options.delta, classes=classes, **common)
         labels = np.array([*named, "", ""])[codes.astype(int)]
@@ -172,19 +172,17 @@ def _described(path: pathlib.Path) -> dict[str, Any]:
         )
     found, unfilled = {}, []
     for name, entry in entries.items():
-        kind, known = next(iter(entry.items())) if _is_entry(entry) else (None, None)
-        if kind is None:
+        kinds = list(entry) if isinstance(entry, dict) else []
+        if kinds not in ([_RANGE], [_CATEGORIES]) or not isinstance(entry[kinds[0]], list):
             raise ValueError(f"{path}: expected column {name!r} to be {_ENTRY}")
+        known = entry[kinds[0]]
         if not known or None in known:
             unfilled.append(name)
-        found[name] = tuple(known) if kind == _RANGE else known
+        # A cell is the number that its text is, so a code and its text are one category.
+        texts = [each if isinstance(each, str) else json.dumps(each) for each in known]
+        found[name] = tuple(known) if kinds == [_RANGE] else texts
     if unfilled:
         raise ValueError(
             f"{path}: fill in the ranges and categories of {', '.join(map(repr, unfilled))}"
         )
     return found
-
-
-def _is_entry(entry: Any) -> bool:
-    is_one = isinstance(entry, dict) and list(entry) in ([_RANGE], [_CATEGORIES])
-    return is_one and isinstance(next(iter(entry.values())), list)

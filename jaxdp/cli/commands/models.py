@@ -39,7 +39,7 @@ def fit(options: argparse.Namespace) -> None:
     if len(tables) != 1:
         raise ValueError(f"expected one TABLE, or --data TABLE, got {len(tables)}")
     options.data = tables[0]
-    del options.table
+    del vars(options)["table"]
     described = getattr(options, "columns", None)
     if described is not None:
         fitted = tabular_fit(options)
