@@ -83,7 +83,7 @@ def _say(lines: list[str]) -> None:
 
 def _reads_rows(arguments: Sequence[str]) -> bool:
     """Whether a command reads a table or data of the user, which its programs may hold."""
-    return arguments[:1] in (["fit"], ["predict"]) or any(
+    return arguments[:1] in (["columns"], ["fit"], ["predict"]) or any(
         each.partition("=")[0] == "--data" for each in arguments
     )
 

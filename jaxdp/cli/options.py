@@ -33,7 +33,8 @@ fish: jaxdp completion fish > ~/.config/fish/completions/jaxdp.fish"""
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command, as a parser whose `command` is the function that runs it."""
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_compare, _plan, _account, _sweep, _fit, _predict, _reconstruct, _explore, _doctor):
+    learning = _columns, _fit, _predict
+    for add in (_compare, _plan, _account, _sweep, *learning, _reconstruct, _explore, _doctor):
         add(commands)
     _completion(commands, parser)
 
@@ -218,14 +219,30 @@ def _sweep(commands) -> None:
     _add_results(add, quiet="no progress bar")
 
 
-def _fit(commands) -> None:
+def _columns(commands) -> None:
     _, add = _command(
+        commands,
+        "columns",
+        "a template in which to say what is publicly known of a table's columns",
+        "Write a file for jaxdp fit --columns: the names of the table's columns and whether each "
+        "is of numbers or text, with ranges and categories left to fill in. No value of the table "
+        "is in it; which columns hold text is read off the table, so it is for the curator.",
+    )
+    add("data", _Path, "a table: text with a line of column names, or .npz")
+    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add("--out", _Path, "new file", _Path("columns.json"))
+    add("--json", bool, "print one JSON object")
+
+
+def _fit(commands) -> None:
+    parser, add = _command(
         commands,
         "fit",
         "learn a function from a table, with differential privacy, and save it",
-        "Private kernel ridge regression of a column on the others, or, with --classify, a "
-        "private classifier; the function is saved together with what it costs. Inputs and "
-        "target are numbers; of a classifier the target may be texts.",
+        "With --columns, a file that jaxdp columns makes a template of: private linear or "
+        "logistic regression of a table with text and missing values, saved with its model card. "
+        "Else private kernel ridge regression of a column on the others, or, with --classify, a "
+        "private classifier; inputs and target are numbers, or of a classifier texts.",
         module="models",
         epilog=_PUBLIC,
     )
@@ -234,12 +251,22 @@ def _fit(commands) -> None:
         "rows are scaled down to this norm, instead of ranges; inf: public numbers have scaled "
         "them already"
     )
-    add("data", _Path, "a table: text with a line of column names, or .npz")
+    known = "columns.json: the public range or the categories of each column, the target's too"
+    add("table", _Path, "text with a line of column names, or .npz", None, nargs="?")
+    add("--data", _Path, "the table, said so")
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
     add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
     add("--epsilon", float, "of the budget, > 0", required=True)
-    add("--delta", float, "of the budget, in (0, 1)", required=True)
+    add("--delta", float, "of the budget, in (0, 1) [1e-6 with --columns]")
+    add("--columns", _Path, known)
+    kinds = _adder(parser.add_mutually_exclusive_group())
+    kinds("--linear", bool, "linear in the columns, for a target with a range [with one]")
+    kinds("--logistic", bool, "linear in the columns, for a target with categories [with some]")
+    kinds("--additive", bool, "a curve for each column, for either target; needs more rows")
+    add("--out", _Path, "new file", _Path("model.npz"))
+    add("--json", bool, "print one JSON object")
+    add = _adder(parser.add_argument_group("a kernel regression or classifier"))
     add("--label-bound", float, "the target is clipped to -T..T, public")
     add("--input-range", str, ranges)
     add("--input-bound", float, bound)
@@ -251,8 +278,6 @@ def _fit(commands) -> None:
     add("--public-seed", int, "of the features, published with them")
     add("--classify", bool, "logistic loss, for a target of two classes")
     add("--classes", str, "the two values of the target, with --classify", metavar="A,B")
-    add("--out", _Path, "new file", _Path("model.npz"))
-    add("--json", bool, "print one JSON object")
 
 
 def _predict(commands) -> None:

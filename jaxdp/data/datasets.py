@@ -181,7 +181,8 @@ def read_inputs(
     known = columns if texts is None else [_filled(column) for column in columns]
     found = fault(names, known, [i for i in used if i not in written])
     if found is not None:
-        raise ValueError(f"{path}: expected finite numbers; {found[0]}")
+        numbers = "finite numbers" if texts is None else "numbers where a column has a range"
+        raise ValueError(f"{path}: expected {numbers}; {found[0]}")
     return np.stack([columns[i] for i in used], axis=1, dtype=None if texts is None else object)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax.random as jr
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import host_number, require_count, require_kind
@@ -34,6 +34,7 @@ from jaxdp.estimators.kernel_classifier import (
 )
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures, RangeScaling
 from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import Columns as TableNames
 from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost, gaussian_mu
@@ -54,7 +55,12 @@ from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature
 from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_range
 from jaxdp.regression.methods import AbstractDescentMethod
 
-_KINDS = "linear", "additive", "kernel"
+# Each kind of function, in the words of its model card.
+_KINDS = {
+    "linear": "linear in the columns",
+    "additive": "a sum of one curve a column",
+    "kernel": "of random functions of all columns",
+}
 # Of random features: the kernel's scale over the norm of its inputs, and their number. Chosen on
 # five tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
@@ -99,10 +105,15 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _planned_for(self) -> tuple[int, Curvature, float]:
         """Of a forecast: k, the loss's curvature, and the budget's share of its other releases."""
 
+    @property
+    @abc.abstractmethod
+    def _learns(self) -> str:
+        """What is learnt, in the words of a model card."""
+
     def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
         """The features of a row, of columns that have these names where none are described."""
         if kind not in _KINDS:
-            raise ValueError(f"expected features to be one of {_KINDS}, got {kind!r}")
+            raise ValueError(f"expected features to be one of {tuple(_KINDS)}, got {kind!r}")
         is_additive = kind == "additive"
         columns = self.columns
         if (columns is None) == (self.input_range is None):
@@ -176,7 +187,18 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         stated = fit.release.statement
         assumptions = (*stated.assumptions, ROWS_ALONE)
         statement = dataclasses.replace(stated, assumptions=assumptions)
-        self.release_ = dataclasses.replace(fit.release, statement=statement, columns=names)
+        assert fit.release.record is not None
+        record = dataclasses.replace(
+            fit.release.record,
+            learnt=f"{self._learns}, {_KINDS[self.features]}",
+            inputs=self._inputs_in_words(names, fit.release.features.dim),
+            ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
+            noise_std=tuple(fit.noise_std.tolist()),
+            has_logits=is_classifier(self),
+        )
+        self.release_ = dataclasses.replace(
+            fit.release, statement=statement, columns=names, record=record
+        )
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
@@ -192,6 +214,19 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             intercept = intercept - coefficients.T @ ((low + high) / (high - low))
             coefficients = (coefficients.T * (2 / (high - low))).T
         self.coef_, self.intercept_ = coefficients.T, intercept
+
+    def _inputs_in_words(self, named: TableNames | None, dim: int) -> tuple[tuple[str, str], ...]:
+        """Each column's name, and its range or categories, which are public."""
+        names = named.inputs if named else tuple(map(str, range(dim)))
+        if self.columns is not None:
+            specs, is_range = self.columns.specs, self.columns.is_number
+        else:
+            specs, is_range = zip(*ranges_of(self.input_range, names), strict=True), (True,) * dim
+        keys = ([key if isinstance(key, str) else f"{key:g}" for key in spec] for spec in specs)
+        words = (
+            (" to " if one else ", ").join(key) for key, one in zip(keys, is_range, strict=True)
+        )
+        return tuple(zip(names, words, strict=True))
 
     def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released function at new inputs."""
@@ -342,6 +377,13 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         learnt = RANGE_SHARE if self.label_range is None else 0.0
         return 1, SQUARED, SquaredSlopes.share + learnt
 
+    @property
+    def _learns(self):
+        if self.label_range is None:
+            return "least squares of labels whose range was learnt privately"
+        low, high = self.label_range
+        return f"least squares of labels from {low:g} to {high:g}"
+
     def fit(self, X: Any, y: Any, **others: Any) -> "DPLinearRegression":
         """Spend the budget on one release.
 
@@ -429,6 +471,10 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         count = len(() if self.classes is None else self.classes)
         return 1 if count <= 2 else count, LOGISTIC, 0.0
 
+    @property
+    def _learns(self):
+        return "logistic regression"
+
     def fit(self, X: Any, y: Any, **others: Any) -> "DPLogisticRegression":
         """Spend the budget on one release: see `DPLinearRegression.fit`; labels are classes."""
         refuse_keywords(others)
@@ -460,17 +506,11 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         epsilon 1 and 4) logits would have to be .5 to 2.3 times as large to suit new rows best:
         noise draws them apart, and a short descent together.
         """
-        check_is_fitted(self)
-        scores = self._values(X)
-        if scores.ndim == 1:
-            scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        return chances(self._values(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each new input."""
-        chances = self.predict_proba(X)
-        return self.classes_[chances.argmax(axis=1)]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def _columns_in(given: Any) -> list[str]:

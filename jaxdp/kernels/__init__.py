@@ -30,6 +30,7 @@ from jaxdp.kernels.margin.objective_calibration import (
     objective_perturbation_std,
 )
 from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
+from jaxdp.kernels.release.model_card import FitRecord
 from jaxdp.kernels.release.model_file import load
 from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.kernels.release.tables import Columns
@@ -56,6 +57,7 @@ __all__ = [
     "Columns",
     "CosineFeatures",
     "ExactPaths",
+    "FitRecord",
     "FourierFeatures",
     "Gaussian",
     "IdentityFeatures",

@@ -32,8 +32,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with
-            `features="additive"`; or what `jaxdp.regression.load` reads of its file, which has
-            the curves alone: what the noise makes of them is known to the estimator.
+            `features="additive"`, or what `jaxdp.regression.load` reads of its file.
         place: of the class, where there are more than two.
         ax: axes to draw on, one for each column; None for a new figure.
 
@@ -74,7 +73,8 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
     num_functions = coefficients.shape[1]
     if require_count("place", place, least=0) >= num_functions:
         raise ValueError(f"expected place < {num_functions}, of a class, got {place}")
-    coefficients, noise_std = coefficients[:, place], getattr(model, "noise_std_", None)
+    coefficients = coefficients[:, place]
+    noise_std = np.array(release.record.noise_std) if release.record else ()
     count = len(columns.names)
     if ax is None:
         across = min(_ACROSS, count)
@@ -92,7 +92,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         # Without what stands for missing values, and for categories that are not listed.
         shown = size - (1 if is_number else 2)
         values = coefficients[start : start + shown]
-        spread = None if noise_std is None else 2 * noise_std[start : start + shown]
+        spread = 2 * noise_std[start : start + shown] if len(noise_std) else None
         values = values - values.mean()
         if is_number:
             edges = np.linspace(spec[0], spec[1], shown + 1)
@@ -114,7 +114,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         start += size
     for panel in axes[:count:_ACROSS]:
         panel.set_ylabel(_added_to(release, place), fontsize=7)
-    if noise_std is not None:
+    if len(noise_std):
         axes[0].legend(fontsize=6)
     return figure
 

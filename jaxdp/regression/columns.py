@@ -7,6 +7,7 @@ from the form that was filled in. A row's features depend on that row alone.
 import datetime
 import math
 import numbers
+import reprlib
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -94,6 +95,14 @@ class Columns(eqx.Module):
             came = type(interactions).__name__
             raise TypeError(f"expected interactions as a list of pairs of names, got {came}")
         self.interactions = tuple(_checked_pair(pair, self.names) for pair in interactions)
+
+    def __repr__(self):
+        # scikit-learn prints it within an estimator: the first columns alone, on one line.
+        known = zip(self.names[:4], self.specs, self.is_number, strict=False)
+        texts = [f"{a!r}: {reprlib.repr(b if is_pair else [*b])}" for a, b, is_pair in known]
+        shown = ", ".join(texts + ["..."] * (len(self.names) > 4))
+        more = f", interactions={self.interactions}" if self.interactions else ""
+        return f"Columns({{{shown}}}, bins={self.bins}{more})"
 
     @property
     def sizes(self) -> tuple[int, ...]:

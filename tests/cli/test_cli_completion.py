@@ -43,7 +43,7 @@ def test_bash_completes(capsys, tmp_path):
     for name, command in commands.items():
         flags = {flag for action in command._actions for flag in action.option_strings}
         assert flags <= {*completed("jaxdp", name, "")}
-    assert completed("jaxdp", "co") == ["compare", "completion"]
+    assert completed("jaxdp", "co") == ["compare", "columns", "completion"]
     assert completed("jaxdp", "compare", "--label") == ["--label-noise"]
     assert completed("jaxdp", "compare", "--optimiser", "") == [
         "sgd",

@@ -440,3 +440,55 @@ def test_names_are_those_of_the_last_fit():
     found = DPLinearRegression(**BUDGET, columns=COLUMNS, label_range=(-5, 40))
     assert found.fit(frame, labels).feature_names_in_.tolist() == ["a", "c"]
     assert not hasattr(found.fit(frame[["a", "c"]].to_numpy(), labels), "feature_names_in_")
+
+
+@pytest.mark.parametrize("classes", [("lo", "hi"), ("lo", "mid", "hi")])
+def test_a_loaded_classifier_predicts_as_the_estimator_did(classes, tmp_path):
+    frame, labels = _frame(500)
+    named = np.take(
+        classes, np.digitize(labels, np.quantile(labels, [0.4, 0.7][: len(classes) - 1]))
+    )
+    found = DPLogisticRegression(**BUDGET, input_range=RANGES, classes=classes).fit(frame, named)
+    found.release_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    turned = frame[["b", "a"]]
+    np.testing.assert_array_equal(again.predict(turned), found.predict(frame))
+    np.testing.assert_array_equal(again.predict_proba(turned), found.predict_proba(frame))
+    with pytest.raises(ValueError, match=r"with the columns of the fit, a, b, got .* without 'b'"):
+        again.predict_proba(frame[["a"]])
+    # Of rows without names the classes have numbers.
+    found.set_params(input_range=(-1, 10)).fit(frame.to_numpy(), named)
+    places = np.searchsorted(found.classes_, found.predict(frame.to_numpy()))
+    np.testing.assert_array_equal(found.release_.predict(frame.to_numpy()), places)
+
+
+def test_the_card_says_what_is_public_and_nothing_of_the_rows():
+    frame, labels = _mixed()
+    options = {"columns": COLUMNS, "label_range": (-5, 40), "features": "additive"}
+    found = DPLinearRegression(**BUDGET, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cards = [found.fit(rows, labels).release_.card for rows in (frame, frame.assign(a=3.0))]
+    for text in ("from -5 to 40, a sum of one curve a column", "a: 0 to 10", "c: low, high"):
+        assert text in cards[0]
+    for entry in found.ledger_.entries:
+        assert f"{entry.share:.1%}  {entry.what}" in cards[0]
+    assert "300 " in cards[0]
+    # Tables of one size and form: what the noise does, as learnt privately, alone differs.
+    assert len({card.partition("noise_std")[0] for card in cards}) == 1
+    assert found.release_.record.noise_std == tuple(found.noise_std_)
+    ranged = DPLinearRegression(**BUDGET, input_range=RANGES).fit(frame[["a", "b"]], labels)
+    assert "b: -1 to 1" in ranged.release_.card
+    assert "range was learnt privately" in ranged.release_.card
+
+
+def test_an_estimator_of_many_columns_is_printed_on_few_lines():
+    many = {f"number {place}": (0, place + 1) for place in range(60)}
+    columns = Columns(
+        {"kind": list("abcdefghijklmnop"), **many}, interactions=[("kind", "number 0")]
+    )
+    text = repr(DPLinearRegression(**BUDGET, columns=columns))
+    assert text.count("\n") < 4
+    assert "['a', 'b', 'c', 'd', 'e', 'f', ...]" in text
+    assert "'number 0': (0.0, 1.0)" in text
+    assert repr(COLUMNS) == "Columns({'a': (0.0, 10.0), 'c': ['low', 'high']}, bins=16)"

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import jaxdp
-from jaxdp.regression import Columns
+from jaxdp.regression import ColumnFeatures, Columns, PrivateLinearRegression
 
 
 def _fitted(classes):
@@ -52,8 +52,11 @@ def test_a_saved_model_of_many_categories_has_its_curves_and_names_some(tmp_path
         named = [label.get_text() for label in panel.get_xticklabels()]
         assert named == kinds[::3]
         assert panel.get_ylabel() == "added to price"
-        # Only the estimator knows what the noise makes of them.
-        assert (panel.get_legend() is None) == (known is not model)
+        assert panel.get_legend() is not None
+    learner = PrivateLinearRegression(ColumnFeatures(columns, is_additive=True), (0.0, 1.0))
+    fit = learner.fit(frame, draw.uniform(size=3000), epsilon=4.0, delta=1e-6)
+    # What the noise makes of them is not in the release of a learner.
+    assert jaxdp.plots.plot_parts(fit.release).axes[0].get_legend() is None
 
 
 def test_other_models_have_no_parts():

@@ -8,6 +8,7 @@ the table is looked at, so that no budget is spent on what ends in an error.
 import argparse
 import csv
 import dataclasses
+import functools
 import io
 import os
 import pathlib
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
+from jaxdp.cli.commands.columns import tabular_fit
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers
 from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
+from jaxdp.kernels.release.released_function import chances
 from jaxdp.privacy.arguments import check_budget
 
 # Options that are the estimators' keywords.
@@ -32,8 +35,19 @@ _OF_REGRESSION = ("label_bound", "intercept_share")
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
     output.settle(options, {"header": None})
-    _check_fit(options)
-    output.check_out(options.out, [options.data, pathlib.Path(getattr(options, "input_range", ""))])
+    tables = [one for one in (options.table, getattr(options, "data", None)) if one is not None]
+    if len(tables) != 1:
+        raise ValueError(f"expected one TABLE, or --data TABLE, got {len(tables)}")
+    options.data = tables[0]
+    del vars(options)["table"]
+    described = getattr(options, "columns", None)
+    if described is not None:
+        fitted = tabular_fit(options)
+    else:
+        _check_fit(options)
+        fitted = functools.partial(_fitted, options)
+    ranged = getattr(options, "input_range", "")
+    output.check_out(options.out, [options.data, pathlib.Path(described or ranged)])
     if os.path.lexists(options.out):
         raise ValueError(
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
@@ -41,7 +55,7 @@ def fit(options: argparse.Namespace) -> None:
         )
     # Before the data are looked at: of two fits at once one would be paid for and lost.
     with claimed(options.out):
-        table, release = _fitted(options)
+        table, release = fitted()
         release.save(options.out)
     if options.json:
         summary = {
@@ -52,7 +66,10 @@ def fit(options: argparse.Namespace) -> None:
             "cost": vars(release.cost),
             "files": [str(options.out)],
         }
-        print(output.as_json(summary))
+        print(output.as_json(summary | ({"card": release.card} if described else {})))
+        return
+    if described:
+        print(release.card, f"model: {options.out}", sep="\n")
         return
     print(
         f"{table.label_name} from {output.listed(table.input_names)}; {len(table.labels)} rows",
@@ -64,6 +81,11 @@ def fit(options: argparse.Namespace) -> None:
 
 def _check_fit(options: argparse.Namespace) -> None:
     """Raise ValueError where the options do not go together, or lack one."""
+    for name in ("linear", "logistic", "additive"):
+        if getattr(options, name):
+            raise ValueError(f"--{name} needs --columns, a file of what is known of the columns")
+    if "delta" not in options:
+        raise ValueError("expected --delta, of the budget, in (0, 1)")
     check_budget(options.epsilon, options.delta)
     seed = getattr(options, "public_seed", 0)
     if not 0 <= seed < 2**63:
@@ -162,7 +184,15 @@ def predict(options: argparse.Namespace) -> None:
         texts = [name for name, is_number in pairs if not is_number]
     inputs = read_inputs(options.data, names, header=options.header, texts=texts)
     values = np.asarray(release(inputs))
-    cells = _cells(values, known.classes if known else None)
+    classes = known.classes if known else None
+    if release.record is not None and release.record.has_logits:
+        probabilities = chances(values.astype(np.float64)).T
+        classes = classes or tuple(map(str, range(len(probabilities))))
+        cells = _cells(values, classes)
+        for name, column in zip(classes, probabilities, strict=True):
+            cells[f"probability {name}"] = [f"{chance:.6f}" for chance in column]
+    else:
+        cells = _cells(values, classes)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(cells)

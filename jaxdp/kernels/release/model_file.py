@@ -22,9 +22,9 @@ from jaxdp.core.checks import require_kind
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import write_whole
 
-_FORMAT, _VERSION = "jaxdp released function", 3
-# Of version 2 the columns always had a name of their label.
-_READABLE = (2, 3)
+_FORMAT, _VERSION = "jaxdp released function", 4
+# Of version 2 the columns always had a name of their label; before 4 no fit was recorded.
+_READABLE = (2, 3, 4)
 _HEADER = "header"
 # No function of features that are worth having comes near it.
 _MOST_BYTES = 2**32
@@ -99,6 +99,8 @@ def _unpacked(content: bytes) -> eqx.Module:
     if type(version) is not int or version not in _READABLE:
         readable = " or ".join(map(str, _READABLE))
         raise Refused(f"expected version {readable} of the format, got {version!r}")
+    if version < 4 and isinstance(parts, dict) and isinstance(parts.get("fields"), dict):
+        parts["fields"]["record"] = None
     try:
         function = decoded(parts, arrays)
     except RecursionError:
@@ -121,6 +123,7 @@ _CLASSES = {
             "ClippedFeatures",
             "Columns",
             "CosineFeatures",
+            "FitRecord",
             "FourierFeatures",
             "Gaussian",
             "IdentityFeatures",
@@ -231,7 +234,7 @@ def check(function: Any) -> None:
                     cls.__check_init__(part)
         row = jax.ShapeDtypeStruct((1, function.features.dim), jnp.float32)
         shape = eqx.filter_eval_shape(function, row).shape
-        repr(function)
+        repr((function, function.card))
     except Exception as error:
         # Whatever a part that was written wrongly may raise.
         raise Refused(f"its parts do not fit together ({error})") from None

@@ -22,6 +22,7 @@ from jaxdp.core.display.values import in_words
 from jaxdp.core.meshes import gathered
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
+from jaxdp.kernels.release.model_card import FitRecord, card_of
 from jaxdp.kernels.release.model_file import written
 from jaxdp.kernels.release.tables import Columns, check_magnitudes, in_order, real_array
 from jaxdp.privacy.accounting import Cost, account
@@ -48,6 +49,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         statement: what was released, and what is proved about it.
         delta: at which `cost` states epsilon.
         columns: names of the table's columns, public, where it was fitted to a data frame.
+        record: what is public of the fit; None in files of earlier versions.
 
     Raises:
         ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
@@ -76,6 +78,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         static=True, converter=plain_float, default=None
     )
     columns: Columns | None = None
+    record: FitRecord | None = None
 
     def __check_init__(self):
         require_feature_map("features", self.features)
@@ -108,6 +111,9 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         num_classes = self.coefficients.shape[1] if self.coefficients.ndim > 1 else 2
         if names and len(names) != num_classes:
             raise ValueError(f"expected names of {num_classes} classes, got {len(names)}")
+        count, stds = len(self.coefficients), self.record.noise_std if self.record else ()
+        if len(stds) not in (0, count):
+            raise ValueError(f"expected noise_std of {count} coefficients, got {len(stds)}")
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
         """The released function's values at new inputs.
@@ -137,6 +143,36 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         require_shape("inputs", table, (None, self.features.dim))
         check_magnitudes(table)
         return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """The class of each new input, of a regression its value.
+
+        Args:
+            inputs: a table, as a call of the function takes it.
+
+        Returns:
+            (m,) values; or names of classes as texts, numbers from 0 where the fit had no names.
+        """
+        values, names = np.asarray(self(inputs)), self.columns and self.columns.classes
+        if names is None and values.ndim == 1 and not (self.record and self.record.has_logits):
+            return values
+        places = values.argmax(axis=1) if values.ndim > 1 else (values > 0).astype(int)
+        return places if names is None else np.array(names)[places]
+
+    def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
+        """The chance of each class at new inputs, as logistic regression has it.
+
+        Raises:
+            ValueError: the function's values are not known to be log odds.
+        """
+        if not (self.record and self.record.has_logits):
+            raise ValueError("expected a function of log odds, got one of scores or values")
+        return chances(np.asarray(self(inputs), np.float64))
+
+    @property
+    def card(self) -> str:
+        """The model card: what was learnt, of which columns and rows, and what was paid for it."""
+        return card_of(self.statement.what, self.cost, self.columns, self.record)
 
     @property
     def cost(self) -> Cost:
@@ -207,6 +243,14 @@ def _values(
     values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
     values += intercept.astype(values.dtype)
     return values if limits is None else jnp.clip(values, *limits.astype(values.dtype))
+
+
+def chances(logits: Float[np.ndarray, "m ..."]) -> Float[np.ndarray, "m classes"]:
+    """Probabilities of classes from one logit, of the second of two, or from k scores a row."""
+    if logits.ndim == 1:
+        logits = np.stack([np.zeros_like(logits), logits], axis=1)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 # Public seeds are below.

@@ -36,6 +36,7 @@ def _function(mechanism=None, published=None, base=None, seed=0):
         public_seed=2**62,
         statement=statement,
         delta=1e-5,
+        record=kernels.FitRecord(70, "a curve", (("a", "0 to 1"),), ((0.5, 0.1, "a sum"),)),
     )
 
 
@@ -125,7 +126,7 @@ def test_a_release_that_was_paid_for_is_not_overwritten_unasked(tmp_path, taken)
 def test_numpy_can_read_the_arrays_without_pickles(saved):
     with np.load(saved, allow_pickle=False) as archive:
         header = json.loads(archive["header"].tobytes())
-        assert (header["format"], header["version"]) == ("jaxdp released function", 3)
+        assert (header["format"], header["version"]) == ("jaxdp released function", 4)
         assert all(archive[name].dtype.kind in "fiu" for name in archive.files)
 
 
@@ -184,7 +185,7 @@ _FIELDS = "function", "fields"
 _STATEMENT = *_FIELDS, "statement", "fields"
 # One for each thing that is looked at; test_model_fuzz makes thousands of others.
 FORGERIES = {
-    "another version": (_set("version", value=4), "expected version 2 or 3"),
+    "another version": (_set("version", value=5), "expected version 2 or 3 or 4"),
     "a version that is no number": (_set("version", value=True), "expected version 2"),
     "another format": (_set("format", value="a sweep"), "but of 'a sweep'"),
     "unknown class": (_set("function", "class", value="os.system"), "unknown class, 'os.system'"),
@@ -207,6 +208,15 @@ FORGERIES = {
     "missing field": (lambda header, _: header["function"]["fields"].pop("delta"), "fields of"),
     "extra array": (lambda header, arrays: arrays.update(rows=np.ones(5)), "to nothing: rows"),
     "missing array": (lambda header, arrays: arrays.pop("array_0"), "no array 'array_0'"),
+    "no rows": (_set(*_FIELDS, "record", "fields", "num_samples", value=0), "num_samples >= 1"),
+    "noise of others": (
+        _set(*_FIELDS, "record", "fields", "noise_std", value={"tuple": [1.0]}),
+        "noise_std of 6 coefficients, got 1",
+    ),
+    "a number as forecast": (
+        _set(*_FIELDS, "record", "fields", "forecast", value=1),
+        "forecast of FitRecord is not",
+    ),
     "shorter": (_array(lambda found: found[:-1]), "do not fit together"),
     "NaN": (_array(lambda found: found * np.nan), "not finite"),
     "whole numbers": (_array(lambda found: found.astype(np.int32)), "do not fit together"),
@@ -219,6 +229,42 @@ FORGERIES = {
 def test_parts_that_do_not_fit_are_refused_though_the_digest_does(forgery, saved, tmp_path):
     change, reason = FORGERIES[forgery]
     _assert_refused(_forged(saved, change), reason, tmp_path)
+
+
+def test_a_file_of_before_fits_were_recorded_is_the_function_without_its_record(saved, tmp_path):
+    for version in (2, 3):
+
+        def earlier(header, arrays, version=version):
+            header["version"] = version
+            del header["function"]["fields"]["record"]
+
+        (tmp_path / "earlier.npz").write_bytes(_forged(saved, earlier))
+        loaded = kernels.load(tmp_path / "earlier.npz")
+        assert loaded.record is None
+        assert np.array_equal(loaded(INPUTS), _function()(INPUTS))
+        assert "n, public" not in loaded.card
+    _assert_refused(
+        _forged(saved, lambda header, _: header["function"]["fields"].pop("record")),
+        "expected the fields",
+        tmp_path,
+    )
+
+
+def test_the_card_is_in_the_file_and_says_what_the_function_and_its_record_do(saved):
+    card = kernels.load(saved).card
+    assert card == _function().card
+    for text in ("a curve", "a: 0 to 1", "50.0%  a sum", "replace-one", "70", "assumed: ε, n"):
+        assert text in card
+    assert f"{_function().cost.epsilon:.4g}" in card
+    with np.load(saved) as archive:
+        record = json.loads(archive["header"].tobytes())["function"]["fields"]["record"]
+    assert record["fields"]["num_samples"] == 70
+
+
+def test_chances_are_told_of_log_odds_alone():
+    with pytest.raises(ValueError, match="expected a function of log odds"):
+        _function().predict_proba(INPUTS)
+    np.testing.assert_array_equal(_function().predict(INPUTS), _function()(INPUTS))
 
 
 def test_a_file_does_not_grow_with_the_records(tmp_path):

@@ -54,6 +54,7 @@ def _wholes(folder):
             public_seed=i,
             label_bound=1.5,
             columns=kernels.Columns(names, "y", ("no", "yes")) if i % 2 else None,
+            record=kernels.FitRecord(9, "a", (("b", "c"),), ((0.5, 0.1, "d"),)) if i % 3 else None,
         ).save(folder / "whole.npz", overwrite=True)
         yield (folder / "whole.npz").read_bytes()
 

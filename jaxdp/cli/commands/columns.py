@@ -1,0 +1,188 @@
+"""`jaxdp columns`, and the file in which somebody says what is publicly known of a table's columns.
+
+The file is a JSON object with an entry for each column, the target among them:
+{"age": {"range": [17, 90]}, "income": {"categories": ["<=50K", ">50K"]}}. The command writes its
+names and which of the two a column is likely to be; every range and category is left to fill in.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxdp.cli import output
+from jaxdp.core.files.sealed_arrays import DamagedError, plain_json
+from jaxdp.core.files.whole_files import write_whole
+from jaxdp.data.datasets import NumericTable, read_inputs
+from jaxdp.data.table_files import open_table
+from jaxdp.kernels import Columns as Names
+from jaxdp.kernels import ReleasedFunction
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.regression import Columns
+
+_RANGE, _CATEGORIES = "range", "categories"
+_ENTRY = '{"range": [LOW, HIGH]} or {"categories": ["A", "B"]}'
+_DELTA = 1e-6
+_OF_KERNELS = (
+    *("label_bound", "input_range", "input_bound", "scale", "num_projections", "num_features"),
+    *("ridge", "intercept_share", "public_seed", "classes"),
+)
+_SAYS = """\
+To fill in, from what was known before the table was: the range of each number, the categories of
+each text, and of the target too. A number that is a code or a class gets categories. Which columns
+hold text was read off the table, so this template is for whoever holds it. Take out of the file
+what is not to be used, then: jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
+
+
+def columns(options: argparse.Namespace) -> None:
+    """Write a template: a table's columns by name and type, and nothing of what they hold."""
+    output.settle(options, {"header": None})
+    output.check_out(options.out, [options.data])
+    if os.path.lexists(options.out):
+        raise ValueError(f"{options.out} exists; what was filled in is not overwritten")
+    names, read = open_table(options.data, header=options.header)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"{options.data}: expected names of columns that differ, got {twice!r} twice"
+        )
+    # Of the cells of a column this alone is told: whether all of them are numbers.
+    entries: dict[str, Any] = {
+        name: {_RANGE: [None, None]} if column.dtype.kind == "f" else {_CATEGORIES: []}
+        for name, column in zip(names, read([]), strict=True)
+    }
+    # A line for each column.
+    lines = [json.dumps({name: entry}, ensure_ascii=False)[1:-1] for name, entry in entries.items()]
+    text = ",\n".join(f"  {line}" for line in lines)
+    write_whole(options.out, f"{{\n{text}\n}}\n".encode(), replace=False)
+    if options.json:
+        print(output.as_json({"columns": entries, "files": [str(options.out)]}))
+        return
+    print(f"columns: {output.listed(names)}", f"template: {options.out}", sep="\n")
+    print(_SAYS.format(data=options.data, out=options.out))
+
+
+def tabular_fit(
+    options: argparse.Namespace,
+) -> Callable[[], tuple[NumericTable, ReleasedFunction]]:
+    """A fit of the columns that a file describes; all but the table is checked when this returns.
+
+    Raises:
+        ValueError: options do not go together, or with the file.
+    """
+    output.settle(
+        options, {"delta": _DELTA}, dict.fromkeys(_OF_KERNELS, "does not go with --columns")
+    )
+    path, target = options.columns, options.target
+    if options.classify or options.drop:
+        given = "--classify" if options.classify else "--drop"
+        raise ValueError(f"{given} does not go with --columns: what is used stands in its file")
+    check_budget(options.epsilon, options.delta)
+    if target is None:
+        raise ValueError("expected --target NAME with --columns, one of the columns of its file")
+    known = _described(path)
+    if target not in known:
+        raise ValueError(f"{path}: no target {target!r} among {output.listed(list(known))}")
+    if len(known) < 2:
+        raise ValueError(f"{path}: no column besides the target {target!r}")
+    is_class = isinstance(known[target], list)
+    if is_class and (options.linear or len(known[target]) < 2):
+        came = "--linear, which is for a range" if options.linear else "one category"
+        raise ValueError(f"{path}: expected two classes or more of {target!r}, got {came}")
+    if options.logistic and not is_class:
+        raise ValueError(f"{path}: expected categories of {target!r} with --logistic, got a range")
+    try:
+        own = Columns({target: known[target]})
+        inputs = Columns({name: spec for name, spec in known.items() if name != target})
+    except (TypeError, ValueError) as error:
+        reason = str(error)
+    else:
+        return lambda: _fitted(options, known, inputs, own)
+    # A type that is wrong in the file is an answer to its user, too.
+    raise ValueError(f"{path}: {reason}")
+
+
+def _fitted(
+    options: argparse.Namespace, known: dict[str, Any], inputs: Columns, own: Columns
+) -> tuple[NumericTable, ReleasedFunction]:
+    from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
+
+    texts = [name for name, spec in known.items() if isinstance(spec, list)]
+    rows = read_inputs(options.data, list(known), header=options.header, texts=texts)
+    if len(rows) < 2:
+        raise ValueError(f"{options.data}: expected at least 2 rows, got {len(rows)}")
+    target, place = options.target, list(known).index(options.target)
+    table, labels = np.delete(rows, place, axis=1), rows[:, place]
+    features = "additive" if options.additive else "linear"
+    common = {"columns": inputs, "features": features}
+    # As cells of categories are told apart; of numbers only those that are missing count.
+    codes = own.codes(labels[:, None])[:, 0]
+    is_wrong, classes = codes < 0, None
+    if own.is_number[0]:
+        (label_range,) = own.specs
+        estimator = DPLinearRegression(
+            options.epsilon, options.delta, label_range=label_range, **common
+        )
+        labels = labels.astype(np.float64)
+    else:
+        named = known[target]
+        classes, is_wrong = tuple(sorted(named)), codes >= len(named)
+        estimator = DPLogisticRegression(options.epsilon, options.delta, classes=classes, **common)
+        labels = np.array([*named, "", ""])[codes.astype(int)]
+    if is_wrong.any():
+        raise ValueError(
+            f"{options.data}: {is_wrong.sum()} labels of {target!r} are missing or no category of "
+            f"it, the first in data row {is_wrong.argmax() + 1}; mend or remove those rows"
+        )
+    guess = estimator.forecast(len(rows))
+    forecast = (
+        f"of {guess.without_privacy:.2f} of the labels' variance, were so much explained without "
+        f"privacy, {guess.with_privacy:.2f} is left; a guess from the budget and n alone"
+    )
+    release = estimator.fit(table, labels).release_
+    assert release.record is not None
+    release = dataclasses.replace(
+        release,
+        columns=Names(inputs.names, target, classes),
+        record=dataclasses.replace(release.record, forecast=forecast),
+    )
+    return NumericTable(table, labels, inputs.names, target), release
+
+
+def _described(path: pathlib.Path) -> dict[str, Any]:
+    """Of each column of the file a tuple (low, high), or a list of categories.
+
+    Raises:
+        ValueError: it is no such file, or there is something left to fill in.
+    """
+    output.check_file(path)
+    try:
+        entries = plain_json(path.read_bytes())
+    except DamagedError:
+        entries = None
+    if not isinstance(entries, dict) or not entries:
+        raise ValueError(
+            f"{path}: expected a JSON object with an entry for each column, once, such as "
+            f'{{"age": {_ENTRY}}}'
+        )
+    found, unfilled = {}, []
+    for name, entry in entries.items():
+        kinds = list(entry) if isinstance(entry, dict) else []
+        if kinds not in ([_RANGE], [_CATEGORIES]) or not isinstance(entry[kinds[0]], list):
+            raise ValueError(f"{path}: expected column {name!r} to be {_ENTRY}")
+        known = entry[kinds[0]]
+        if not known or None in known:
+            unfilled.append(name)
+        # A cell is the number that its text is, so a code and its text are one category.
+        texts = [each if isinstance(each, str) else json.dumps(each) for each in known]
+        found[name] = tuple(known) if kinds == [_RANGE] else texts
+    if unfilled:
+        raise ValueError(
+            f"{path}: fill in the ranges and categories of {', '.join(map(repr, unfilled))}"
+        )
+    return found
