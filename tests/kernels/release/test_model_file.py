@@ -208,6 +208,7 @@ FORGERIES = {
     "missing field": (lambda header, _: header["function"]["fields"].pop("delta"), "fields of"),
     "extra array": (lambda header, arrays: arrays.update(rows=np.ones(5)), "to nothing: rows"),
     "missing array": (lambda header, arrays: arrays.pop("array_0"), "no array 'array_0'"),
+    "no record": (lambda header, _: header["function"]["fields"].pop("record"), "fields of"),
     "no rows": (_set(*_FIELDS, "record", "fields", "num_samples", value=0), "num_samples >= 1"),
     "noise of others": (
         _set(*_FIELDS, "record", "fields", "noise_std", value={"tuple": [1.0]}),
@@ -229,25 +230,6 @@ FORGERIES = {
 def test_parts_that_do_not_fit_are_refused_though_the_digest_does(forgery, saved, tmp_path):
     change, reason = FORGERIES[forgery]
     _assert_refused(_forged(saved, change), reason, tmp_path)
-
-
-def test_a_file_of_before_fits_were_recorded_is_the_function_without_its_record(saved, tmp_path):
-    for version in (2, 3):
-
-        def earlier(header, arrays, version=version):
-            header["version"] = version
-            del header["function"]["fields"]["record"]
-
-        (tmp_path / "earlier.npz").write_bytes(_forged(saved, earlier))
-        loaded = kernels.load(tmp_path / "earlier.npz")
-        assert loaded.record is None
-        assert np.array_equal(loaded(INPUTS), _function()(INPUTS))
-        assert "n, public" not in loaded.card
-    _assert_refused(
-        _forged(saved, lambda header, _: header["function"]["fields"].pop("record")),
-        "expected the fields",
-        tmp_path,
-    )
 
 
 def test_the_card_is_in_the_file_and_says_what_the_function_and_its_record_do(saved):

@@ -187,20 +187,25 @@ def test_columns_without_names_are_taken_by_position():
     np.testing.assert_array_equal(named(pandas.DataFrame(TABLE)), named(TABLE))
 
 
-def test_names_are_saved_and_a_file_of_the_version_before_is_read(tmp_path):
+def test_names_are_saved_and_files_of_the_versions_before_are_read(tmp_path):
     release, path = RIDGE.fit(FRAME, LABELS, **BUDGET), tmp_path / "model.npz"
     assert release.columns == kernels.Columns(("a", "b"))
     release.save(path)
     np.testing.assert_array_equal(kernels.load(path)(FRAME[["b", "a"]]), release(TABLE))
     arrays = unsealed(path.read_bytes())
     header = json.loads(arrays["header"].tobytes())
-    assert header["version"] == 3
+    assert header["version"] == 4
+    assert release.record == kernels.FitRecord(len(TABLE))
     header["version"] = 2
     header["function"]["fields"]["columns"] = None
+    del header["function"]["fields"]["record"]
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     path.write_bytes(sealed(arrays))
     older = kernels.load(path)
     assert older.columns is None
+    assert older.record is None
+    assert "n, public" in release.card
+    assert "n, public" not in older.card
     np.testing.assert_array_equal(older(TABLE), release(TABLE))
 
 
