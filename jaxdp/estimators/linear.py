@@ -187,9 +187,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         stated = fit.release.statement
         assumptions = (*stated.assumptions, ROWS_ALONE)
         statement = dataclasses.replace(stated, assumptions=assumptions)
-        assert fit.release.record is not None
+        known = fit.release.record
+        assert known is not None
         record = dataclasses.replace(
-            fit.release.record,
+            known,
+            forecast=self._forecast_in_words(fit.release.features, known.num_samples),
             learnt=f"{self._learns}, {_KINDS[self.features]}",
             inputs=self._inputs_in_words(names, fit.release.features.dim),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
@@ -283,6 +285,16 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             signal=signal,
         )
         return max(0.0, signal - 2 * risk)
+
+    def _forecast_in_words(self, features: AbstractFeatureMap, num_samples: int) -> str:
+        """For the model card; empty where the method has no plan."""
+        if not isinstance(self._method(), AbstractDescentMethod):
+            return ""
+        return (
+            f"of {_SIGNAL} of the labels' variance, were so much explained without privacy, "
+            f"{self._left(features, num_samples, _SIGNAL):.2f} is left; a guess from the budget "
+            "and n alone"
+        )
 
     def _warn_of_little(self, features: AbstractFeatureMap, names: Any, num_samples: int) -> None:
         """Warn before the budget is spent where a forecast leaves little; all of it is public."""

@@ -88,7 +88,7 @@ def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, 
     release = regression.load("model.npz")
     assert release.card in out
     assert release.columns.inputs == ("age", "degree", "pay")
-    for text in ("degree: none, bachelor, 7", "400", "low, high, middle", "0.50 of", "at most"):
+    for text in ("degree: none, bachelor, 7", "400", "low, high, middle", "of 0.5 of", "at most"):
         assert text.replace("low, high, middle", "high, low, middle") in out
     assert (kind == "--additive") == ("one curve a column" in out)
     frame = pd.read_csv("table.csv")

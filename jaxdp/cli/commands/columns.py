@@ -139,18 +139,8 @@ def _fitted(
             f"{options.data}: {is_wrong.sum()} labels of {target!r} are missing or no category of "
             f"it, the first in data row {is_wrong.argmax() + 1}; mend or remove those rows"
         )
-    guess = estimator.forecast(len(rows))
-    forecast = (
-        f"of {guess.without_privacy:.2f} of the labels' variance, were so much explained without "
-        f"privacy, {guess.with_privacy:.2f} is left; a guess from the budget and n alone"
-    )
     release = estimator.fit(table, labels).release_
-    assert release.record is not None
-    release = dataclasses.replace(
-        release,
-        columns=Names(inputs.names, target, classes),
-        record=dataclasses.replace(release.record, forecast=forecast),
-    )
+    release = dataclasses.replace(release, columns=Names(inputs.names, target, classes))
     return NumericTable(table, labels, inputs.names, target), release
 
 
