@@ -58,8 +58,9 @@ def largest_true_positive_rate(
     bound = np.ones(rate.shape)
     for delta in _DELTAS:
         epsilon = float(release.mechanism.epsilon(float(delta), release.adjacency))
-        with np.errstate(over="ignore", invalid="ignore"):
-            few = np.where(rate > 0, np.exp(epsilon) * rate, 0) + delta
+        with np.errstate(over="ignore"):
+            # A test without false positives is bounded by delta only where epsilon is finite.
+            few = np.exp(epsilon) * np.maximum(rate, np.finfo(float).tiny) + delta
         bound = np.minimum(bound, few)
         bound = np.minimum(bound, 1 - np.exp(-epsilon) * (1 - delta - rate))
     return bound

@@ -20,21 +20,19 @@ from jaxdp.losses import Logistic, Softmax, Squared
 from jaxdp.privacy import GaussianMechanism, PoissonSampler, Release
 from jaxdp.theory.features.weight_law import read_weights, weight_law
 
-NUM, DIM, STEPS, RUNS = 40, 6, 25, 4000
+NUM, DIM, STEPS, RUNS = 60, 4, 25, 4000
 HEAVY = functools.partial(optax.sgd, momentum=0.7)
 # Of a loss: the optimiser, its rate, the share of the rows in a batch, clip norm and noise.
 CASES = {
     "logistic": (Logistic(), HEAVY, 0.1, 0.5, 0.6, 3.0),
-    "softmax": (Softmax(3), optax.sgd, 0.5, 1.0, 1.0, 3.0),
-    "Adam": (Squared(), optax.adam, 0.02, 1.0, 1.0, 4.0),
+    "softmax": (Softmax(3), optax.sgd, 0.8, 1.0, 1.0, 5.0),
 }
-# Adam's worst record is not looked for.
-RECORDS = {"logistic": "worst", "softmax": "worst", "Adam": 3}
 
 
 def _problem(loss, num=NUM, num_test=NUM, seed=0):
     rng = np.random.default_rng(seed)
-    features = rng.standard_normal((num + num_test, DIM))
+    features = rng.standard_normal((num + num_test, DIM)) / np.sqrt(DIM)
+    features *= rng.uniform(0.5, 2.5, (num + num_test, 1))
     scores = features[:, :3] + rng.standard_normal((num + num_test, 3))
     labels = {None: np.sign(scores[:, 0]), 3: scores.argmax(axis=1)}[loss.num_outputs]
     rows = features[:num], labels[:num], features[num:], labels[num:]
@@ -95,11 +93,16 @@ def _attacked(problem, algorithm, record):
     return np.mean(found, axis=0)
 
 
+SLOW = [
+    name if name == "logistic" else pytest.param(name, marks=pytest.mark.slow) for name in CASES
+]
+
+
 @pytest.mark.long_runs
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SLOW)
 def test_predicted_area_is_that_of_a_test_of_simulated_weights(name):
     problem, algorithm = _case(name)
-    found = predicted_membership(problem, algorithm, RECORDS[name])
+    found = predicted_membership(problem, algorithm, "worst")
     area, share = _attacked(problem, algorithm, found.record)
     error = np.sqrt(1 / (6 * RUNS))  # near one half, where it is largest
     assert abs(found.auc - area) < 0.01 + 2 * error
@@ -109,27 +112,26 @@ def test_predicted_area_is_that_of_a_test_of_simulated_weights(name):
     assert found.auc < found.bound
 
 
-@pytest.mark.parametrize("name", ["logistic", "softmax"])
+@pytest.mark.parametrize("name", CASES)
 def test_the_worst_record_is_that_of_two_closures_for_every_record(name):
     pair = _case(name)
     areas = [predicted_membership(*pair, record).auc for record in range(NUM)]
     found = predicted_membership(*pair, "worst")
-    assert found.record == np.argmax(areas)
-    assert found.auc == pytest.approx(max(areas), rel=1e-4)
-    assert found.auc > np.median(areas) + 0.02
+    assert found.auc == pytest.approx(max(areas), abs=2e-3)
+    assert found.auc > np.quantile(areas, 0.95)
 
 
-@pytest.mark.parametrize("name", ["logistic", "softmax"])
+@pytest.mark.parametrize("name", CASES)
 def test_first_order_response_is_the_difference_of_two_closures(name):
     reading = read_weights(*_case(name))
     law = weight_law(reading, with_responses=True)
     found = law.in_blocks(law.responses)
     for record in (0, 7):
         without = weight_law(reading, record)
-        for place, (mean, other) in enumerate(zip(law.means, without.means, strict=True)):
-            gap = np.linalg.norm(found[place][record] - (mean - other))
-            assert gap < 0.15 * np.linalg.norm(mean - other)
-            assert np.linalg.norm(found[place][record + 1] - (mean - other)) > 2 * gap
+        moved = law.means[0] - without.means[0]
+        gap = np.linalg.norm(found[0][record] - moved)
+        assert gap < 0.2 * np.linalg.norm(moved)
+        assert np.linalg.norm(found[0][record + 1] - moved) > 2 * gap
 
 
 def test_a_full_batch_without_clipping_is_known_in_closed_form():
@@ -168,10 +170,12 @@ def test_errors_of_the_test_are_binormal():
 
 @pytest.mark.long_runs
 def test_predicted_loss_threshold_area_is_that_of_simulated_runs_on_the_same_sets():
-    num, num_sets, key = 500, 8, jr.key(5)
+    num, num_sets, key = 500, 6, jr.key(5)
     problem = _problem(Logistic(), num, num)
     algorithm = _algorithm(optax.sgd, 0.5, 0.25, 2.0, 3.0, num)
-    found = predicted_loss_threshold_auc(problem, algorithm, key=key, num_sets=num_sets)
+    found = predicted_loss_threshold_auc(
+        problem, algorithm, key=key, num_sets=num_sets, num_models=20
+    )
     features = np.concatenate([problem.train_inputs, problem.test_inputs])
     labels = np.concatenate([problem.train_labels, problem.test_labels])
     simulated = []
@@ -183,17 +187,16 @@ def test_predicted_loss_threshold_area_is_that_of_simulated_runs_on_the_same_set
             algorithm,
             simulator=jaxdp.Iterates(),
             keep_parameters=True,
-            num_runs=8,
+            num_runs=20,
             key=one,
         ).parameters
         losses = [-(inputs @ weights.T).T * signs for inputs, signs in (rows[:2], rows[2:])]
         simulated.append(np.mean([_area(-a, -b) for a, b in zip(*losses, strict=True)]))
     gap = found - np.asarray(simulated)
-    error = gap.std(ddof=1) / np.sqrt(num_sets)
-    assert error < 0.001
-    assert abs(gap.mean()) < 0.002 + 2 * error
-    # A guess is further away.
-    assert abs(0.5 - np.mean(simulated)) > 0.002 + 2 * error
+    assert abs(gap.mean()) < 0.002
+    assert np.abs(gap).max() < 0.005
+    # What is predicted for other sets is further away.
+    assert np.abs(np.roll(found, 1) - simulated).max() > 0.02
 
 
 @pytest.mark.parametrize(
@@ -204,8 +207,11 @@ def test_predicted_loss_threshold_area_is_that_of_simulated_runs_on_the_same_set
         ({"record": 1.5}, TypeError, "expected record to be a Python int"),
         ({"record": "best"}, ValueError, 'an index or "worst"'),
         ({"algorithm": _algorithm(optax.sgd, 0.1, 0.5, 1.0, 0.0)}, ValueError, "with noise"),
-        ({"algorithm": _algorithm(optax.rmsprop, 0.1, 0.5, 1.0, 1.0)}, jaxdp.NotCoveredError, ""),
-        ({"algorithm": _case("Adam")[1], "record": "worst"}, jaxdp.NotCoveredError, "of Adam"),
+        (
+            {"algorithm": _algorithm(optax.adam, 0.1, 0.5, 1.0, 1.0)},
+            jaxdp.NotCoveredError,
+            "linear",
+        ),
         ({"algorithm": 3}, TypeError, "expected algorithm to be an algorithm"),
         (
             {"problem": jaxdp.LinearRegression.isotropic(9, label_noise=0.1)},

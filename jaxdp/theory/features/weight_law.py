@@ -1,6 +1,6 @@
 r"""The law of the released weights, as the closures have it, with all training rows or without one.
 
-The closures (`closed_moments`, `modewise_closure`, `adam_closure`) follow a normal law of the
+The closures (`closed_moments`, `modewise_closure`) follow a normal law of the
 weights and read errors off it; here that law itself is the result. To leave a row out its features
 are set to zero: its gradient is then zero, while batches are drawn and divided as before, as in the
 neighbouring data set of zero-out-one. The basis stays that of all rows, so that what the closures
@@ -22,11 +22,10 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import float_dtype, in_types_of
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.coverage import require_rows
-from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, GaussianClosure
 from jaxdp.theory.features.linear_recursion import LinearRecursion
-from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes, product
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
 from jaxdp.theory.features.modewise_closure import (
     ModeMoments,
     ModewiseClosure,
@@ -86,14 +85,14 @@ class WeightReading(eqx.Module):
     """A problem and an algorithm as `weight_law` needs them.
 
     Attributes:
-        modes: the problem in the eigenbasis of its kernel, or in its own features for Adam.
+        modes: the problem in the eigenbasis of its kernel.
         updates: the optimiser's numbers.
         limits: slopes at which rows are clipped.
         num_steps: T.
     """
 
     modes: KernelModes
-    updates: LinearRecursion | AdamUpdates
+    updates: LinearRecursion
     limits: Float[Array, " train"]
     num_steps: int = eqx.field(static=True)
 
@@ -109,8 +108,13 @@ def read_weights(problem: Any, algorithm: Any) -> WeightReading:
     require_rows(problem, algorithm)
     closure = GaussianClosure() if problem.loss.num_outputs is None else ModewiseClosure()
     _, _, updates = closure.read(problem, algorithm)
-    is_linear = isinstance(updates, LinearRecursion)
-    modes = kernel_modes(problem) if is_linear else explicit_modes(problem)
+    if not isinstance(updates, LinearRecursion):
+        # In 4,000 runs its area was .76 where that of the closure's law was .69.
+        raise NotCoveredError(
+            "the law of the weights is known for optimisers that are linear in the gradient, got "
+            "Adam, whose law of the weights the closure does not predict well enough"
+        )
+    modes = kernel_modes(problem)
     return WeightReading(modes, updates, modes.slope_limits(algorithm), int(algorithm.num_steps))
 
 
@@ -121,15 +125,7 @@ def weight_law(
 
     Arrays are float64 on the host. The responses are followed beside the means, at the cost of
     about another closure and (train, modes, outputs) numbers of memory.
-
-    Raises:
-        NotCoveredError: responses are asked for of Adam.
     """
-    if with_responses and not isinstance(reading.updates, LinearRecursion):
-        raise NotCoveredError(
-            "of Adam it is not known to first order how far a row moves the weights: give the "
-            "index of a record"
-        )
     found = _weight_law(reading, jnp.asarray(left_out), with_responses)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
 
@@ -141,17 +137,14 @@ def _weight_law(reading: WeightReading, left_out, with_responses: bool):
     limits = reading.limits.astype(dtype)
     is_kept = jnp.arange(modes.num_train) != left_out
     modes = eqx.tree_at(lambda it: it.factor, modes, modes.factor * is_kept[:, None])
-    is_linear = isinstance(updates, LinearRecursion)
     if modes.outputs:
         start = modewise_start(modes, updates, dtype)
     else:
-        closure = Closure(modes, limits, DEFAULT_RANK if is_linear else LARGEST)
-        start = closure.start(dtype, updates.size) if is_linear else start_of_adam(closure, dtype)
+        closure = Closure(modes, limits, DEFAULT_RANK)
+        start = closure.start(dtype, updates.size)
 
     def step(index, state):
         moments, responses = state
-        if not is_linear:
-            return adam_step(closure, updates, moments, index), responses
         update = updates.at(index)
         if modes.outputs:
             after = modewise_step(modes, limits, updates, update, moments)
@@ -165,29 +158,19 @@ def _weight_law(reading: WeightReading, left_out, with_responses: bool):
             own = modes.factor[:, :, None] * slopes[:, None] / modes.num_train
             carried = jnp.tensordot(update.transition, responses, 1, precision=Precision.HIGHEST)
             responses = carried + update.gradient[:, None, None, None] * (pushed + own)[None]
-        return after, responses
+        return in_types_of((after, responses), state)
 
     shape = modes.factor.shape + (modes.outputs or (1,))
     responses = jnp.zeros((updates.size, *shape), dtype) if with_responses else None
-    moments, responses = lax.fori_loop(
-        0, reading.num_steps, lambda *at: in_types_of(step(*at), at[1]), (start, responses)
-    )
-    place = updates.output if is_linear else 0
-    moments = moments if is_linear else moments.moments
-    found = moments.unseen[place, place], None if responses is None else responses[place]
-    mean = moments.mean[place]
+    moments, responses = lax.fori_loop(0, reading.num_steps, step, (start, responses))
+    place = updates.output
+    mean, unseen = moments.mean[place], moments.unseen[place, place]
+    responses = None if responses is None else responses[place]
     if modes.outputs:
-        return (mean,), (moments.covariance[place, place],), *found
-    rank = closure.rank
+        return (mean,), (moments.covariance[place, place],), unseen, responses
+    means = mean[None, : closure.rank], mean[closure.rank :, None]
     leading, others = moments.leading[place, place], moments.others[place, place]
-    means, covariances = (
-        (mean[None, :rank], mean[rank:, None]),
-        (
-            leading[None],
-            others[:, None, None],
-        ),
-    )
-    return means, covariances, *found
+    return means, (leading[None], others[:, None, None]), unseen, responses
 
 
 def _pushed(closure: Closure, moments: Moments, responses):
