@@ -47,10 +47,8 @@ def plot_leak(
         >>> import jaxdp
         >>> from jaxdp.attacks import PredictedMembership
         >>> from jaxdp.privacy import GaussianMechanism, Release
-        >>> found = [
-        ...     PredictedMembership(0, mu / 2, 1.0, Release("", "zero-out-one", GaussianMechanism(mu)))
-        ...     for mu in (0.3, 1.0)
-        ... ]
+        >>> sums = [Release("", "zero-out-one", GaussianMechanism(mu)) for mu in (0.3, 1.0)]
+        >>> found = [PredictedMembership(0, it.mechanism.mu / 2, 1.0, it) for it in sums]
         >>> figure = jaxdp.plots.plot_leak([1.0, 4.0], [0.8, 0.9], found)
         >>> len(figure.axes)
         2
