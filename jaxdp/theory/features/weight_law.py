@@ -190,7 +190,8 @@ def _pushed_by_mode(modes: KernelModes, limits, moments: ModeMoments, responses)
     mean, covariance = moments.mean[0], moments.covariance[0, 0]
     spread = of_rows(modes.factor, covariance)
     predictions = product(modes.factor, mean)
-    slopes = modes.loss.clipped_slope_correlated(predictions, spread, modes.train_labels, limits)
+    loss: Any = modes.loss
+    slopes = loss.clipped_slope_correlated(predictions, spread, modes.train_labels, limits)
     # The means are not taken to be uncorrelated: the whole derivative, its products in the order
     # that takes the fewest operations.
     factors = modes.factor, slopes.derivative, modes.factor, responses
