@@ -15,6 +15,11 @@ from jaxdp.attacks.optimisers.curvature_scaled import CurvatureScaledMomentum
 from jaxdp.attacks.optimisers.levenberg_marquardt import LevenbergMarquardt
 from jaxdp.attacks.optimisers.momentum_descent import MomentumDescent
 from jaxdp.attacks.posterior import best_guess, posterior_rows
+from jaxdp.attacks.predicted_membership import (
+    PredictedMembership,
+    predicted_loss_threshold_auc,
+    predicted_membership,
+)
 from jaxdp.attacks.random_features_target import (
     RandomFeaturesTarget,
     RegeneratedWeights,
@@ -33,6 +38,7 @@ __all__ = [
     "LevenbergMarquardt",
     "MomentumDescent",
     "NetworkTarget",
+    "PredictedMembership",
     "RandomFeaturesTarget",
     "Reconstruction",
     "RegeneratedWeights",
@@ -46,6 +52,8 @@ __all__ = [
     "minimum_norm_parameters",
     "network_target",
     "posterior_rows",
+    "predicted_loss_threshold_auc",
+    "predicted_membership",
     "reconstruct",
     "reconstruction_error",
     "row_errors",

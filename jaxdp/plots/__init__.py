@@ -3,6 +3,7 @@
 from jaxdp.comparison import plot_comparison
 from jaxdp.plots.grids import plot_grid
 from jaxdp.plots.images import plot_images, plot_reconstruction
+from jaxdp.plots.leaks import plot_leak
 from jaxdp.plots.parts import plot_parts
 from jaxdp.plots.plans import plot_plan
 from jaxdp.plots.sliders import show_sliders
@@ -11,6 +12,7 @@ __all__ = [
     "plot_comparison",
     "plot_grid",
     "plot_images",
+    "plot_leak",
     "plot_parts",
     "plot_plan",
     "plot_reconstruction",

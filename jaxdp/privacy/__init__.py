@@ -35,6 +35,7 @@ from jaxdp.privacy.mechanisms import (
     Unproved,
     ZeroConcentrated,
 )
+from jaxdp.privacy.membership_bounds import largest_membership_auc, largest_true_positive_rate
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation, SoftmaxPerturbation
 from jaxdp.privacy.reconstruction_bounds import (
     approximate_reconstruction_bound,
@@ -87,6 +88,8 @@ __all__ = [
     "gaussian_tradeoff",
     "independent_strategy",
     "key_entropy_bits",
+    "largest_membership_auc",
+    "largest_true_positive_rate",
     "num_correct_guesses",
     "one_run_epsilon",
     "reconstruction_bound",

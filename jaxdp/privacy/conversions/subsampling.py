@@ -61,6 +61,8 @@ _LARGEST_EXPONENT = 600.0
 _LEAST_SHARE = 1e-6
 # Cells of a sweep and of a plan ask for the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
+# A curve over delta asks one accountant many times; each may hold 2^23 numbers.
+_kept = functools.lru_cache(maxsize=2)
 
 
 class SampledGaussian(NamedTuple):
@@ -144,9 +146,14 @@ def _log_left_out(run: SampledGaussian) -> float:
 @_remembered
 def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
     """A bound on epsilon by Renyi DP; infinite where the noise is too small for its sums."""
-    accounting = _dp_accounting()
     if any(run.noise_multiplier < 1e-3 for run in runs):
         return math.inf
+    return float(_renyi_accountant(runs, adjacency).get_epsilon(delta))
+
+
+@_kept
+def _renyi_accountant(runs: tuple[SampledGaussian, ...], adjacency: str) -> Any:
+    accounting = _dp_accounting()
     accountant = accounting.rdp.RdpAccountant(_ORDERS, _relation(accounting, adjacency))
     for run in runs:
         # The square of more noise may overflow.
@@ -154,20 +161,17 @@ def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: st
         accountant.compose(_event(accounting, run._replace(noise_multiplier=noise)))
     rounding = _ORDER_ROUNDING * sum(run.num_steps for run in runs)
     accountant.compose(accounting.ZCDpEvent(rho=0.0, xi=rounding))
-    return float(accountant.get_epsilon(delta))
+    return accountant
 
 
 @_remembered
 def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
     """A bound on epsilon by privacy loss distributions; infinite where no grid is trusted."""
-    accounting = _dp_accounting()
     step = _grid_step(runs)
     trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
     if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
         return math.inf
-    accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
-    for run in runs:
-        accountant.compose(_event(accounting, _with_losses_up_to(_LEAST_POINTS * step, run)))
+    accountant = _grid_accountant(runs, adjacency, step)
     with np.errstate(over="ignore"):
         epsilon = float(accountant.get_epsilon(trusted))
     if epsilon < _LARGEST_EXPONENT:
@@ -176,6 +180,15 @@ def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str
     return largest_within(
         lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
     ) * (1 + 1e-12)
+
+
+@_kept
+def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: float) -> Any:
+    accounting = _dp_accounting()
+    accountant = accounting.pld.PLDAccountant(_relation(accounting, adjacency), step)
+    for run in runs:
+        accountant.compose(_event(accounting, _with_losses_up_to(_LEAST_POINTS * step, run)))
+    return accountant
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:

@@ -94,28 +94,33 @@ class ModeMoments(eqx.Module):
     clipped: Float[Array, ""]
 
 
-@eqx.filter_jit
-def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, longest):
-    dtype = float_dtype(modes, recursion, limits)
+def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:
+    """The moments at theta = 0."""
     size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
-    loss = modes.loss
-    start = ModeMoments(
+    return ModeMoments(
         jnp.zeros((size, count, outputs), dtype),
         jnp.zeros((size, size, count, outputs, outputs), dtype),
         jnp.zeros((size, size), dtype),
         jnp.zeros((), dtype),
     )
 
+
+@eqx.filter_jit
+def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, longest):
+    dtype = float_dtype(modes, recursion, limits)
+    outputs, loss = modes.outputs[0], modes.loss
+    start = modewise_start(modes, recursion, dtype)
+
     def step(moments, index):
-        return _step(modes, limits.astype(dtype), recursion, recursion.at(index), moments)
+        return modewise_step(modes, limits.astype(dtype), recursion, recursion.at(index), moments)
 
     def read(moments):
         place = recursion.output
         mean, covariance = moments.mean[place], moments.covariance[place, place]
         unseen = moments.unseen[place, place] * modes.unseen_norms[:, None, None]
-        test = product(modes.test_factor, mean), _of_rows(modes.test_factor, covariance)
+        test = product(modes.test_factor, mean), of_rows(modes.test_factor, covariance)
         test = test[0], test[1] + unseen * jnp.eye(outputs, dtype=dtype)[None]
-        train = product(modes.factor, mean), _of_rows(modes.factor, covariance)
+        train = product(modes.factor, mean), of_rows(modes.factor, covariance)
         found = {"clipped_fraction": moments.clipped}
         for prefix, rows, labels in (
             ("", test, modes.test_labels),
@@ -129,21 +134,23 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
     return recorded_closure(step, start, read, at_record, longest)
 
 
-def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments):
+def modewise_step(
+    modes: KernelModes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments
+) -> ModeMoments:
     """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
     covariance = moments.covariance[0, 0]
-    spread = _of_rows(factor, covariance)
+    spread = of_rows(factor, covariance)
     slopes = modes.loss.clipped_slope_correlated(
         product(factor, moments.mean[0]), spread, modes.train_labels, limits
     )
     pull = product(factor.T, slopes.mean) / count
-    derivative = _of_rows(factor.T, slopes.derivative) / count
+    derivative = of_rows(factor.T, slopes.derivative) / count
     turned = jnp.swapaxes(slopes.derivative, 1, 2)
     bend = slopes.second_moment - slopes.mean[:, :, None] * slopes.mean[:, None]
     bend = bend - product(product(slopes.derivative, spread), turned)
     own, joint = recursion.own, recursion.joint
-    drawn = _of_rows(factor.T, (own - joint) * slopes.second_moment + bend) / count**2
+    drawn = of_rows(factor.T, (own - joint) * slopes.second_moment + bend) / count**2
     moved = product(product(derivative, covariance), jnp.swapaxes(derivative, 1, 2))
     drawn = drawn + joint * (pull[:, :, None] * pull[:, None] + moved)
     # One matrix on all numbers and outputs of each mode.
@@ -165,7 +172,7 @@ def _step(modes, limits, recursion: LinearRecursion, update: Update, moments: Mo
     )
 
 
-def _of_rows(factor, parts):
+def of_rows(factor: Array, parts: Array) -> Array:
     """Sums of matrices, weighted by the squares of a row of the factor."""
     flat = parts.reshape(len(parts), -1)
     return product(factor**2, flat).reshape(-1, *parts.shape[1:])

@@ -1,0 +1,102 @@
+"""A picture of what privacy buys: accuracy and the worst record's leak over epsilon."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxdp.attacks import PredictedMembership
+from jaxdp.core.checks import host_array, require_kind
+from jaxdp.core.pictures import given_axes, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+# Okabe and Ito's colours, which colour-blind readers tell apart.
+_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "0.45"
+
+
+def plot_leak(
+    epsilons: ArrayLike,
+    accuracies: ArrayLike,
+    memberships: Sequence[PredictedMembership],
+    *,
+    ax: Any = None,
+) -> "Figure | SubFigure":
+    """Expected accuracy, and how well the worst record's membership is told, over epsilon.
+
+    The second panel has the predicted area under the ROC curve of the best test of the final model,
+    and above it the area that what is proved allows any test; what lies between the two is neither
+    predicted nor excluded.
+
+    Args:
+        epsilons: of the budgets, > 0 and rising, (budgets,).
+        accuracies: expected at each, in [0, 1], (budgets,).
+        memberships: `jaxdp.attacks.predicted_membership` at each.
+        ax: two of matplotlib's Axes to draw into; a new figure when None.
+
+    Returns:
+        The figure, to save or to show.
+
+    Raises:
+        TypeError: what should be a predicted membership is none.
+        ValueError: the three do not have one length, or an epsilon is not positive.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.attacks import PredictedMembership
+        >>> from jaxdp.privacy import GaussianMechanism, Release
+        >>> sums = [Release("", "zero-out-one", GaussianMechanism(mu)) for mu in (0.3, 1.0)]
+        >>> found = [PredictedMembership(0, it.mechanism.mu / 2, 1.0, it) for it in sums]
+        >>> figure = jaxdp.plots.plot_leak([1.0, 4.0], [0.8, 0.9], found)
+        >>> len(figure.axes)
+        2
+    """
+    places, shares = (
+        np.asarray(host_array(name, value), np.float64)
+        for name, value in (("epsilons", epsilons), ("accuracies", accuracies))
+    )
+    if places.ndim != 1 or not places.shape == shares.shape == (len(memberships),):
+        raise ValueError(
+            "expected one accuracy and one membership for each epsilon, got "
+            f"{places.shape}, {shares.shape} and {len(memberships)}"
+        )
+    if not np.all(places > 0):
+        raise ValueError(f"expected epsilons > 0, got {places}")
+    for number, each in enumerate(memberships):
+        expected = "what predicted_membership(...) returned"
+        require_kind(f"memberships[{number}]", each, PredictedMembership, expected)
+    if ax is None:
+        figure = new_figure((6.6, 2.7))
+        left, right = figure.subplots(1, 2)
+    else:
+        left, right = given_axes(ax, 2, "accuracy and leak")
+        figure = left.figure
+    found, most = (np.array([getattr(it, name) for it in memberships]) for name in ("auc", "bound"))
+    left.plot(places, shares, "o-", color=_BLUE, markersize=4)
+    left.set_ylabel("expected accuracy")
+    right.fill_between(places, found, most, color=_GREY, alpha=0.12, linewidth=0)
+    right.plot(places, most, "--", color=_GREY, label="any test, proved bound")
+    right.plot(places, found, "o-", color=_ORANGE, markersize=4, label="best test, predicted")
+    right.axhline(0.5, color=_GREY, linewidth=0.6)
+    right.annotate(
+        "guess",
+        (places[-1], 0.5),
+        (0, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize="small",
+        color=_GREY,
+    )
+    right.set_ylim(0.45, 1.0)
+    right.set_ylabel("AUC for the worst record")
+    right.legend(frameon=False, fontsize="small", loc="upper left")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xticks(places, [f"{value:g}" for value in places])
+        axes.minorticks_off()
+        axes.set_xlabel(r"$\epsilon$")
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
