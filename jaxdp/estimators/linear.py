@@ -334,7 +334,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             error asks for a range where too few labels differ from zero for this budget.
         fit_intercept: whether there is a constant.
         method: of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
-            `PlannedDPSGD()` or `NoisyStatistics()`.
+            `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
         noise_seed: as of `DPKernelRidge`.
 
     Attributes:

@@ -10,6 +10,7 @@ from jaxdp.regression.methods import (
     Automatic,
     FullBatch,
     NoisyStatistics,
+    ObjectivePerturbation,
     PlannedDPSGD,
     Whitened,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "FullBatch",
     "Ledger",
     "NoisyStatistics",
+    "ObjectivePerturbation",
     "PlannedDPSGD",
     "PrivateLinearClassifier",
     "PrivateLinearRegression",

@@ -7,12 +7,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from jaxdp.privacy import Release
 from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature, DescentPlan
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
 
 # Each release of the scale of the residuals: before the first step, and after one and two quarters.
 _SCALE_SHARE, _NUM_SCALES = 0.06, 3
+# One is enough whose noise, in some ten bins, hides a twentieth of the rows.
+_ENOUGH = 80.0
+
+
+def scale_share(num_samples: int, mu: float) -> float:
+    """The share of the budget of one release of the residuals' scale, from public numbers."""
+    return min(_SCALE_SHARE, (_ENOUGH / (num_samples * mu)) ** 2)
 
 
 class Learnt(NamedTuple):
@@ -21,21 +29,25 @@ class Learnt(NamedTuple):
     Attributes:
         weights: of the features over their bound.
         noise_std: what the noise makes of each, as far as a plan tells.
+        statement: what is proved of all releases of the fit; None: Gaussian DP as the ledger has.
     """
 
     weights: Float[np.ndarray, "features outputs"]
     noise_std: Float[np.ndarray, " features"]
+    statement: Release | None = None
 
 
 class AbstractSlopes(abc.ABC):
     """The private labels of a fit, and what its loss says of them.
 
     Attributes:
+        labels: private, one a row, as the loss of `jaxdp.losses` has them.
         num_outputs: k, numbers that the function has for a row.
         curvature: what the plan of a descent asks of the loss.
-        share: of the budget, which the releases of the scale cost.
+        share: of the budget, which the releases of the scale cost at the most.
     """
 
+    labels: Float[np.ndarray, " n"]
     num_outputs: int
     curvature: Curvature
     share: float = 0.0
@@ -72,16 +84,17 @@ class SquaredSlopes(AbstractSlopes):
     num_outputs, curvature, share = 1, SQUARED, _NUM_SCALES * _SCALE_SHARE
 
     def __init__(self, labels: Float[np.ndarray, " n"]):
-        self.labels = labels[:, None]
+        self.labels = labels
         self._mus: list[float] = []
         self._scale = math.inf
 
     def of(self, outputs, rows=slice(None)):
-        return outputs - self.labels[rows]
+        return outputs - self.labels[rows, None]
 
     def begin(self, ledger):
         what = "histogram of the residuals' magnitudes"
-        self._mus = [ledger.spend(what, _SCALE_SHARE) for _ in range(_NUM_SCALES)]
+        share = scale_share(len(self.labels), ledger.mu)
+        self._mus = [ledger.spend(what, share) for _ in range(_NUM_SCALES)]
 
     def scale(self, rows, weights, num_steps, step):
         due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]
@@ -103,6 +116,7 @@ class LogisticSlopes(AbstractSlopes):
 
     def __init__(self, places: Int[np.ndarray, " n"]):
         self._is_second = (places == 1)[:, None]
+        self.labels = np.where(places == 1, 1.0, -1.0)
 
     def of(self, outputs, rows=slice(None)):
         # No exponential of a large positive number.
@@ -120,7 +134,7 @@ class SoftmaxSlopes(AbstractSlopes):
     curvature = LOGISTIC
 
     def __init__(self, places: Int[np.ndarray, " n"], num_classes: int):
-        self.num_outputs = num_classes
+        self.num_outputs, self.labels = num_classes, places.astype(np.float64)
         self._own = np.eye(num_classes)[places]
 
     def of(self, outputs, rows=slice(None)):
@@ -149,7 +163,7 @@ def private_descent(
     scale = 1.0
     first, norms, source = num_steps // 2, rows.norms(transform), rows.source
     for step in range(num_steps):
-        inputs_weights = transform @ weights
+        inputs_weights = transform.T @ weights
         # Noise of its own for every step: two equal sums would tell that they are equal.
         rows = rows._replace(source=source.hiding(step))
         scale = slopes.scale(rows, inputs_weights, num_steps, step)
@@ -170,4 +184,4 @@ def private_descent(
         weights = weights - plan.rate * speed
         if step >= first:
             average += (weights - average) / (step - first + 1)
-    return Learnt(transform @ average, scale * plan.noise_std)
+    return Learnt(transform.T @ average, scale * plan.noise_std)

@@ -9,10 +9,10 @@ $$ v \gets \beta v + m(c)\,h\,e + \xi, \quad e \gets e - \eta v, \quad
    \xi \sim N(0, (2 C \sqrt T / (n \mu))^2) $$
 
 for the error e of a mode: T steps share $\mu^2$. Clipping slows by m(c), which for a normal
-residual is $\mathrm{erf}(c/\sqrt 2)$ (AC Lemma 11). Mean and variance of the average over the last
-half of the steps follow from the responses of this recursion to an error at the start and to noise
-at one step: no sampling error is in it, which privacy does not change, nor what clipping does to
-labels that are not normal. So the largest clip whose risk is near the least one is taken.
+residual is $\mathrm{erf}(c/\sqrt 2)$ (AC Lemma 11). Errors, and the variance of the average over
+the last half of the steps, follow from the responses of this recursion to an error at the start and
+to noise at one step: no sampling error is in it, which privacy does not change, nor what clipping
+does to labels that are not normal. So the largest clip whose risk is near the least one is taken.
 Derived: test_bias_and_variance_of_the_average_are_those_of_the_recursion.
 """
 
@@ -94,15 +94,21 @@ class Spectrum(NamedTuple):
         vectors: as columns.
         upper: what the eigenvalues are at the most.
         noise: what is left of the noise in an estimate.
+        base: A, of the coordinates A x that these are the second moments of.
     """
 
     values: Float[np.ndarray, " features"]
     vectors: Float[np.ndarray, "features features"]
     upper: Float[np.ndarray, " features"]
     noise: float
+    base: Float[np.ndarray, "features features"]
 
 
-def shrunk(moments: Float[np.ndarray, "features features"], noise_std: float) -> Spectrum:
+def shrunk(
+    moments: Float[np.ndarray, "features features"],
+    noise_std: float,
+    base: Float[np.ndarray, "features features"],
+) -> Spectrum:
     r"""The spectrum of noisy second moments, less their noise.
 
     The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
@@ -115,6 +121,7 @@ def shrunk(moments: Float[np.ndarray, "features features"], noise_std: float) ->
     Args:
         moments: with noise of this standard deviation on the diagonal, $\sqrt 2$ times less off it.
         noise_std: sigma.
+        base: A, of the coordinates that they are in.
     """
     size = len(moments)
     raw, vectors = np.linalg.eigh(moments)
@@ -123,7 +130,7 @@ def shrunk(moments: Float[np.ndarray, "features features"], noise_std: float) ->
     kept = max(0.0, 1 - noise_std**2 * (size + 1) / 2 / max(spread, 1e-300))
     values = np.maximum(mean + kept * (raw - raw.mean()), 0.0)
     noise = kept * noise_std * math.sqrt(size) + 1e-4 * mean
-    return Spectrum(values, vectors, np.maximum(raw + 3 * noise_std, values), noise)
+    return Spectrum(values, vectors, np.maximum(raw + 3 * noise_std, values), noise, base)
 
 
 def planned(
@@ -152,7 +159,7 @@ def planned(
         is_one_pass: whether every step has rows of its own.
         signal: the share of the labels' variance that a linear function explains.
     """
-    values, vectors, upper, noise = spectrum
+    values, vectors, upper, noise, base = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
     shares = np.array([curvature.share(clip) for clip in clips])[:, None]
     # A step of one pass needs a row.
@@ -167,13 +174,16 @@ def planned(
         rate = (rates / 2 if momentum else rates)[:, None]
         errors, echoes = _responses(shares * modes, max(_NUM_STEPS), rate, momentum)
         for num_steps in choices or [num_samples]:
-            bias, variance = _of_the_average(errors, echoes, num_steps)
+            # The mean square of the errors that are averaged, at least the square of their mean:
+            # with momentum they change sign, and at which curvature they cancel is not known.
+            bias = np.mean(errors[num_steps // 2 : num_steps] ** 2, axis=0)
+            variance = _of_the_average(echoes, num_steps)
             # In units of the labels' variance: C = clip * scale * root of D. In one pass a mean is
             # over T times fewer rows, each of which is noised once.
             std = 2 * clips * math.sqrt(modes.sum()) / (num_samples * mu)
             std = std * (num_steps if is_one_pass else math.sqrt(num_steps))
             noisy = std**2 * num_outputs * (variance @ modes)
-            for place, risk in enumerate((signal * np.mean(bias**2, axis=1) + noisy) / 2):
+            for place, risk in enumerate((signal * np.mean(bias, axis=1) + noisy) / 2):
                 clip = float(clips[place])
                 if clip not in best or risk < best[clip][0]:
                     how = num_steps, float(rate[place, 0]), momentum
@@ -181,12 +191,12 @@ def planned(
     least = min(found[0] for found in best.values())
     clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
     risk, (num_steps, rate, momentum), damped, std = best[clip]
-    transform = (vectors / np.sqrt(damped)) @ vectors.T
+    transform = (vectors / np.sqrt(damped)) @ vectors.T @ base
     typical = math.sqrt((values / damped).sum())
     modes = curvature.share(clip) * curvature.at_the_end * values / damped
     responses = _responses(modes[None], num_steps, np.array([[rate]]), momentum)
-    _, variance = _of_the_average(*responses, num_steps)
-    noise_std = np.linalg.norm(vectors * std * np.sqrt(variance[0] / damped), axis=1)
+    variance = _of_the_average(responses[1], num_steps)
+    noise_std = np.linalg.norm(base.T @ vectors * std * np.sqrt(variance[0] / damped), axis=1)
     how = num_steps, rate, momentum, clip, is_one_pass
     return DescentPlan(transform, typical, *how, risk, noise_std)
 
@@ -212,19 +222,15 @@ def _responses(
 
 
 def _of_the_average(
-    errors: Float[np.ndarray, "steps settings modes"],
-    sums: Float[np.ndarray, "steps settings modes"],
-    num_steps: int,
-) -> tuple[Float[np.ndarray, "settings modes"], Float[np.ndarray, "settings modes"]]:
-    """The mean error over the last half of T steps, and its variance for noise of variance 1.
+    sums: Float[np.ndarray, "steps settings modes"], num_steps: int
+) -> Float[np.ndarray, "settings modes"]:
+    """The variance of the average over the last half of T steps, for noise of variance 1.
 
     Args:
-        errors: after each step.
         sums: of the responses to noise in the first step, from that step on.
     """
     first = num_steps // 2
     # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
     begun = np.arange(1, num_steps + 1)
     shares = sums[num_steps - begun + 1] - sums[np.maximum(first + 1 - begun, 0)]
-    variance = np.sum(shares**2, axis=0) / (num_steps - first) ** 2
-    return np.mean(errors[first:num_steps], axis=0), variance
+    return np.sum(shares**2, axis=0) / (num_steps - first) ** 2

@@ -2,13 +2,14 @@ r"""Private linear regression and classification: one fit, one ledger, one relea
 
 *Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
 $\mu^2$ (`Ledger`): where no label range is given a noisy histogram of the labels, for regression
-three of residuals, noisy second moments, and noisy sums of clipped gradients, which share one entry
-(`private_sums`, with the sensitivity of each); in one pass they are of disjoint rows, and cost
-together what one does. All else is made of these and of public numbers. Neighbours differ in one
+three of residuals, noisy second moments in rounds that share one entry, and noisy sums of clipped
+gradients, which share another (`private_sums`, with the sensitivity of each); in one pass they are
+of disjoint rows, and cost together what one does. All else is made of these and of public numbers. Neighbours differ in one
 row; n, the columns, their ranges and the classes are public.
 """
 
 import abc
+import dataclasses
 import math
 from typing import Any
 
@@ -137,18 +138,19 @@ class _AbstractLinearLearner(eqx.Module):
         if request.dim != self.features.dim:
             raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")
         source = request.noise()
-        ledger = Ledger(mu)
+        ledger = Ledger(mu, (request.epsilon, request.delta))
         slopes, intercept, unit = self._slopes(request.targets, ledger, source)
         rows = PrivateRows.of(self.features, request.table, source)
         learnt = self.method.learnt(rows, slopes, ledger)
-        weights, noise_std = (part * unit / self.features.norm_bound for part in learnt)
-        statement = Release(
+        weights, noise_std = (part * unit / self.features.norm_bound for part in learnt[:2])
+        statement = learnt.statement or Release(
             "noisy sums over the records, and the linear function made of them",
             "replace-one",
             source.proved(GaussianMechanism(mu)),
-            (_PUBLIC, *source.assumptions(_CERTIFIED)),
+            source.assumptions(_CERTIFIED),
             is_certified=not source.is_guessable,
         )
+        statement = dataclasses.replace(statement, assumptions=(_PUBLIC, *statement.assumptions))
         is_regression = isinstance(slopes, SquaredSlopes)
         release = request.released(
             self.features,
@@ -166,7 +168,8 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     Args:
         features: of an input, with a finite norm bound; a constant one among them is the intercept.
         label_range: (low, high), public; labels beyond it are clipped. None: six standard
-            deviations about 0, as a noisy median of the labels' magnitudes, zeros aside, has them.
+            deviations about 0, as a noisy median of the labels' magnitudes, zeros aside, has them,
+            or three, as the largest of them have, where these are more.
         method: how it is learnt.
 
     Raises:

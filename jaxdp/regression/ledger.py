@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     Attributes:
         what: is released, in words.
         share: of $\\mu^2$.
-        mu: of this release alone, in Gaussian DP.
+        mu: of this release alone, in Gaussian DP; NaN where it is (epsilon, delta)-DP alone.
     """
 
     what: str
@@ -35,6 +35,7 @@ class Ledger:
 
     Args:
         mu: of everything together, > 0.
+        budget: (epsilon, delta), which mu is made of; None where no release asks for it.
 
     Example:
         >>> from jaxdp.regression import Ledger
@@ -43,8 +44,8 @@ class Ledger:
         0.300, 0.400
     """
 
-    def __init__(self, mu: float):
-        self.mu = mu
+    def __init__(self, mu: float, budget: tuple[float, float] | None = None):
+        self.mu, self.budget = mu, budget
         self.entries: list[Entry] = []
         self._left = Fraction(1)
 
@@ -67,12 +68,21 @@ class Ledger:
         self.entries.append(Entry(what, float(exact), mu))
         return mu
 
-    def spend_rest(self, what: str) -> float:
-        """The mu of a last release, which is given all that is left."""
-        return self.spend(what, self._left)
+    def spend_rest(self, what: str, *, is_gaussian: bool = True) -> float:
+        """The mu of a last release, which is given all that is left, if it is of Gaussian DP."""
+        mu = self.spend(what, self._left)
+        if not is_gaussian:
+            self.entries[-1] = self.entries[-1]._replace(mu=math.nan)
+        return mu
 
     def __str__(self):
-        lines = (f"{one.share:7.2%}  {one.mu:.4g}-GDP  {one.what}" for one in self.entries)
-        return "\n".join([f"{self.mu:.4g}-GDP in all", *lines])
+        total = f"{self.mu:.4g}-GDP"
+        if any(math.isnan(one.mu) for one in self.entries):
+            total = f"{self.budget}-DP"
+        lines = [
+            f"{one.share:7.2%}  " + f"{one.mu:.4g}-GDP  ".replace("nan-GDP  ", "") + one.what
+            for one in self.entries
+        ]
+        return "\n".join([f"{total} in all", *lines])
 
     __repr__ = __str__

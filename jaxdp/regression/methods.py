@@ -5,6 +5,7 @@ the next; what it computes from releases and public numbers costs nothing.
 """
 
 import abc
+import dataclasses
 import math
 from typing import ClassVar
 
@@ -12,6 +13,14 @@ import equinox as eqx
 import numpy as np
 
 from jaxdp.core.description import AbstractDescription
+from jaxdp.kernels import (
+    ClippedFeatures,
+    IdentityFeatures,
+    PrivateKernelClassifier,
+    PrivateKernelRegressor,
+)
+from jaxdp.losses import Huber, Logistic, Softmax
+from jaxdp.privacy import Composition, GaussianMechanism, gaussian_epsilon
 from jaxdp.regression.descent import (
     AbstractSlopes,
     Learnt,
@@ -43,12 +52,40 @@ class AbstractMethod(AbstractDescription):
         """
 
 
+# Shares of what the second moments have, of the rounds in which they are released. Whoever knows
+# the large directions can clip rows without them: the noise is then that of what is left.
+_ROUNDS = 0.1, 0.3, 0.6
+# Rows are clipped at the root of this many times their mean square, as the last round has it.
+_ROOM = 2.0
+
+
+def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...]) -> Spectrum:
+    r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
+
+    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, $\tau$ its noise. Noise
+    is as large as the rows that are summed: in a table within generous public ranges these are
+    nearly alike, and what they share hides how they differ, until it is made small.
+    Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
+    """
+    base, clip_norm = np.eye(rows.units.shape[1]), 1 + 1e-6
+    for place, share in enumerate(shares):
+        of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
+        moments, std = released_second_moments(rows, of_a_round, base, clip_norm)
+        spectrum = shrunk(moments, std, base)
+        if place + 1 < len(shares):
+            damped = spectrum.values + std * math.sqrt(len(base))
+            base = (spectrum.vectors / np.sqrt(damped)).T @ base
+            clip_norm = math.sqrt(_ROOM * float(np.sum(spectrum.values / damped)))
+    return spectrum
+
+
 class AbstractDescentMethod(AbstractMethod):
     r"""A private descent whose settings are planned from a noisy spectrum of the features.
 
-    One release of the second moments, and T of clipped gradients. The coordinates are
+    Releases of the second moments, and T of clipped gradients. The coordinates are
     $P = (\Sigma + \tau)^{-1/2}$; $\tau$, T, the rate and the clip norm are those of least predicted
-    risk (`jaxdp.regression.descent_plan`).
+    risk (`jaxdp.regression.descent_plan`). Methods that may whiten, by a finite $\tau$, learn the
+    moments in three rounds, each in the coordinates of the last.
 
     Attributes:
         moments_share: the share of $\mu^2$ that the second moments are given.
@@ -89,7 +126,7 @@ class AbstractDescentMethod(AbstractMethod):
         values = np.array([0.5 / num_features])
         share = 1 - self.moments_share - other_share
         return planned(
-            Spectrum(values, np.eye(1), values, 1e-4 / num_features),
+            Spectrum(values, np.eye(1), values, 1e-4 / num_features, np.eye(1)),
             num_samples=num_samples,
             mu=mu * math.sqrt(share),
             curvature=curvature,
@@ -102,8 +139,9 @@ class AbstractDescentMethod(AbstractMethod):
 
     def learnt(self, rows, slopes, ledger):
         slopes.begin(ledger)
+        whitens = min(self.dampings) < math.inf
         spent = ledger.spend("second moments of the features", self.moments_share)
-        spectrum = shrunk(*released_second_moments(rows, spent))
+        spectrum = _spectrum_in_rounds(rows, spent, _ROUNDS if whitens else (1.0,))
         of = "each of rows of its own" if self.is_one_pass else "each of all rows"
         mu = ledger.spend_rest(f"clipped gradients, {of}")
         plan = planned(
@@ -170,7 +208,9 @@ class PlannedDPSGD(AbstractDescentMethod):
     """One pass: every row is used in one step, whose noise it alone has to pay for.
 
     Rows are taken in the order in which they stand: in a table that is sorted by its labels, or by
-    time, the last ones count more.
+    time, the last ones count more. The plan is of `jaxdp.regression.descent_plan`: `jaxdp.plan`
+    asks for the signal and the label noise, which nobody knows of a table, and plans for features
+    whose spectrum has no noise. Which of them is better was not measured.
 
     Example:
         >>> from jaxdp.regression import PlannedDPSGD
@@ -215,3 +255,53 @@ class NoisyStatistics(AbstractMethod):
         # Of the correlation alone, whose sensitivity is 2.
         noise_std = 2 / (mu * len(rows.units)) * np.linalg.norm(inverse, axis=1)
         return Learnt(inverse @ correlation, noise_std)
+
+
+class ObjectivePerturbation(AbstractMethod):
+    r"""The minimiser of an objective with a random linear term: Huber's loss, or that of classes.
+
+    *Proof.* That of `jaxdp.kernels.margin.objective_learner`, for features that are a row itself,
+    of norm at most one in exact arithmetic; it is proved $(\epsilon, \delta)$-DP, not Gaussian DP.
+    The sensitivity is that of a slope times a row: twice Huber's width, 2 for two classes,
+    $2 \sqrt 2$ for more. Where the labels' range was learnt before, that release takes its epsilon
+    at half of delta, and the objective has the rest of epsilon at the other half.
+
+    Huber's loss estimates the mean of labels whose residuals are symmetric; of skewed ones,
+    something nearer to their median.
+
+    Example:
+        >>> from jaxdp.regression import ObjectivePerturbation
+        >>> ObjectivePerturbation().width
+        0.2
+    """
+
+    # Of Huber's loss, in halves of the labels' range: the noise is proportional to it.
+    width: ClassVar[float] = 0.2
+
+    def learnt(self, rows, slopes, ledger):
+        epsilon, delta = ledger.budget
+        before = tuple(GaussianMechanism(entry.mu) for entry in ledger.entries)
+        if before:
+            delta /= 2
+            epsilon -= gaussian_epsilon(math.hypot(*(part.mu for part in before)), delta)
+            epsilon *= 1 - 1e-9
+        ledger.spend_rest("linear term of an objective, and its minimiser", is_gaussian=False)
+        unit = ClippedFeatures(IdentityFeatures(rows.units.shape[1]), 1.0)
+        # Public numbers have scaled the rows already.
+        given = {"feature_map": unit, "input_bound": math.inf}
+        if isinstance(slopes, SquaredSlopes):
+            loss = Huber(self.width)
+            learner = PrivateKernelRegressor(None, loss=loss, label_bound=1.0, **given)
+        else:
+            loss = Logistic() if slopes.num_outputs == 1 else Softmax(slopes.num_outputs)
+            learner = PrivateKernelClassifier(None, loss=loss, **given)
+        table = rows.units * np.float32(2.0**-16)
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": rows.source.seed}
+        release = learner.fit(table, slopes.labels, public_seed=0, **budget)
+        found = learner.calibration(len(table), epsilon, delta)
+        # The objective is at least as convex as its ridge: this is the most that noise makes.
+        std = found.noise_std / (len(table) * found.ridge)
+        weights = np.asarray(release.coefficients, np.float64).reshape(-1, slopes.num_outputs)
+        mechanism = Composition((*before, release.statement.mechanism))
+        statement = dataclasses.replace(release.statement, mechanism=mechanism)
+        return Learnt(weights, np.full(len(weights), std), statement)

@@ -2,9 +2,10 @@ r"""Three noisy sums over private rows: a histogram of residuals, second moments
 
 A row is held as whole numbers: its features over their public bound, rounded toward zero to
 multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic (`unit_rows`). The
-slope of the loss at a row is rounded in the same way. Sums of their products stay below $2^{53}$,
-so float64 adds them without any rounding, in whatever order: the sensitivities below are those of
-the machine's numbers. Noise is that of `SecretNoise.noisy_integers`, whose proof covers the grid.
+slope of the loss at a row is rounded in the same way. Sums of their products do not exceed
+$2^{53}$, so float64 adds them without any rounding, in whatever order: the sensitivities below are
+those of the machine's numbers. Noise is that of `SecretNoise.noisy_integers`, whose proof covers
+the grid.
 
 Neighbours are tables of n rows that differ in one. A sum of terms of norm at most C then has the
 sensitivity 2 C.
@@ -12,6 +13,7 @@ sensitivity 2 C.
 
 import math
 from collections.abc import Iterator
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +24,10 @@ from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.release.joint_release import unit_rows
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
 
-# A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of squares within 2^48.
+# A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of weighted squares 2^53.
 _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
+# Of what a row counts for among second moments.
+_WEIGHT_BITS = 5
 # At a norm this many times below the typical one a row's slope is clipped as if it had that norm.
 _SHORTEST = 8.0
 # Half octaves of the magnitudes of residuals whose labels are within one: 2^-12 to 2.
@@ -32,6 +36,8 @@ _RESIDUALS = -24, 2
 # counts: the fullest run of bins is looked for, and the median in it and a little above. Noise
 # alone makes a run as full as so many of its standard deviations once in ten thousand times.
 _MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
+# The share of the residuals that tell of a tail.
+_FEW = 0.03
 # The median of |g| for g ~ N(0, 1).
 _MEDIAN = 0.6744897501960817
 _EPS = 2.0**-53
@@ -99,6 +105,10 @@ def released_scale(
     Among more than thirty bins the median is that of the fullest seven and of what is above them:
     zeros, and what is far smaller than most, do not count.
 
+    Where most residuals are far smaller than some, as of labels of which nine in ten are zero, the
+    scale is half of what the largest three in a hundred say, were they normal: as many more as
+    stand out of the noise.
+
     Args:
         residuals: private.
         mu: of this release.
@@ -135,30 +145,60 @@ def released_scale(
     above = np.cumsum(noisy[:top][::-1])[::-1]
     reached = np.flatnonzero(above >= most / 2)
     place = int(reached.max()) if len(reached) else 0
-    return 2.0 ** ((lowest + place + 0.5) / 2) / _MEDIAN
+    scale = 2.0 ** ((lowest + place + 0.5) / 2) / _MEDIAN
+    return max(scale, _scale_of_the_largest(noisy, std / unit, lowest))
+
+
+def _scale_of_the_largest(noisy: Float[np.ndarray, " bins"], std: float, lowest: int) -> float:
+    """Half of the scale of a normal that has as many residuals above some bin; 0 if none tells."""
+    num_rows, above = noisy.sum(), np.cumsum(noisy[::-1])
+    few = np.maximum(_FEW * num_rows, _STANDS_OUT * std * np.sqrt(np.arange(1, len(noisy) + 1)))
+    reached = np.flatnonzero(above >= few)
+    if not len(reached) or 2 * few[reached[0]] > num_rows:
+        return 0.0
+    quantile = NormalDist().inv_cdf(1 - float(few[reached[0]] / num_rows) / 2)
+    return 2.0 ** ((lowest + len(noisy) - 1 - int(reached[0]) + 0.5) / 2) / quantile / 2
 
 
 def released_second_moments(
-    rows: PrivateRows, mu: float
+    rows: PrivateRows,
+    mu: float,
+    transform: Float[np.ndarray, "features features"] | None = None,
+    clip_norm: float = 1 + 1e-6,
 ) -> tuple[Float[np.ndarray, "features features"], float]:
-    r"""Noisy averages of $x x^\top$ over the rows, and the noise's standard deviation.
+    r"""Noisy averages of $z z^\top$, z = A x clipped to the norm C, and the noise's deviation.
 
-    $|x x^\top - x' x'^\top|_F \le \sqrt 2$ for norms of at most one. The matrix is a vector of its
-    diagonal and of $\sqrt 2$ times its upper triangle, so that noise off the diagonal is
-    $\sqrt 2$ times less. Source: `jaxdp.kernels.release.joint_release`, which proves it jointly.
+    *Sensitivity.* $|z z^\top - z' z'^\top|_F \le \sqrt 2\,C^2$ for norms of at most C. A row is
+    clipped by a weight w, rounded down to a multiple of 1/32, with $w |A x|^2 \le C^2$ in exact
+    arithmetic; so the sum S of all $w x x^\top$ is one of whole numbers. $A S A^\top$ in float64
+    is within $e = (2 p + 4)\,2^{-52} \|A\|_F^2 n$ of the exact product, and then rounded to the
+    grid of the noise, u. The matrix is a vector of its diagonal and of $\sqrt 2$ times its upper
+    triangle, so that noise off the diagonal is $\sqrt 2$ times less; neighbours are moved apart by
+    at most $\sqrt 2 (C^2 + 2 e) + p u$. Source: `jaxdp.kernels.release.joint_release`.
+
+    Args:
+        rows: private, fewer than 2^26.
+        mu: of this release.
+        transform: A, public; None for 1.
+        clip_norm: C; a little above the norm of any row it clips none for A = 1.
     """
     num_rows, size = rows.units.shape
+    transform = np.eye(size) if transform is None else transform
+    share = (clip_norm / np.maximum(rows.norms(transform), 1e-300)) ** 2 * (1 - 1e-12)
+    weights = np.floor(np.minimum(share, 1.0) * 2.0**_WEIGHT_BITS)[:, None]
     total = np.zeros((size, size), np.int64)
-    for _, block in rows.blocks():
-        total += (block.T @ block).astype(np.int64)
-    unit, std = 4.0**_ROW_BITS, math.sqrt(2) / mu * (1 + 1e-10)
-    upper = np.triu_indices(size)
-    stds = np.where(upper[0] == upper[1], std, std / math.sqrt(2)) * unit
-    hidden = rows.source.hiding(total, std)
+    for place, block in rows.blocks():
+        total += (block.T @ (block * weights[place])).astype(np.int64)
+    product = transform @ (total * 2.0 ** -(2 * _ROW_BITS + _WEIGHT_BITS)) @ transform.T
+    slack = (2 * size + 4) * 2 * _EPS * float(np.linalg.norm(transform)) ** 2 * num_rows
+    sensitivity = math.sqrt(2) * (clip_norm**2 + 2 * slack)
+    std = widened_for_grid(sensitivity / mu, 1 / mu, size**2)
+    grid, upper = grid_unit(std), np.triu_indices(size)
+    stds = np.where(upper[0] == upper[1], std, std / math.sqrt(2)) / grid
+    values = np.rint(product[upper] / grid).astype(np.int64)
+    hidden = rows.source.hiding(values, std)
     noisy = np.zeros((size, size))
-    noisy[upper] = noisy.T[upper] = (
-        hidden.noisy_integers(total[upper], stds, "second moments") / unit
-    )
+    noisy[upper] = noisy.T[upper] = hidden.noisy_integers(values, stds, "second moments") * grid
     return noisy / num_rows, std / num_rows
 
 

@@ -34,11 +34,12 @@ def _averaged(modes, num_steps, rate, momentum, start, noise):
 @pytest.mark.parametrize(("num_steps", "rate", "momentum"), [(5, 1.0, 0.0), (8, 0.3, 0.8)])
 def test_bias_and_variance_of_the_average_are_those_of_the_recursion(num_steps, rate, momentum):
     modes = np.array([0.9, 0.3, 0.01])
-    responses = _responses(modes[None], 10, np.array([[rate]]), momentum)
-    bias, variance = (found[0] for found in _of_the_average(*responses, num_steps))
+    errors, echoes = _responses(modes[None], 10, np.array([[rate]]), momentum)
+    variance = _of_the_average(echoes, num_steps)[0]
     still = np.zeros(num_steps)
     expected = _averaged(modes, num_steps, rate, momentum, 1.0, still)
-    np.testing.assert_allclose(bias, expected, rtol=1e-12)
+    errors = errors[num_steps // 2 : num_steps, 0]
+    np.testing.assert_allclose(errors.mean(axis=0), expected, rtol=1e-12)
     # Noise of one step after the other: their squares add up.
     parts = [_averaged(modes, num_steps, rate, momentum, 0.0, row) for row in np.eye(num_steps)]
     np.testing.assert_allclose(variance, np.square(parts).sum(axis=0), rtol=1e-12)
@@ -48,12 +49,12 @@ def test_shrinking_keeps_what_has_no_noise_and_finds_a_multiple_of_one_in_noise(
     draw = np.random.default_rng(0)
     root = draw.normal(size=(6, 6))
     moments = root @ root.T
-    values, vectors, _, left = shrunk(moments, 0.0)
+    values, vectors, _, left, _ = shrunk(moments, 0.0, np.eye(6))
     np.testing.assert_allclose((vectors * values) @ vectors.T, moments, atol=1e-12)
     assert left < 1e-3 * values.mean()
     noise = np.triu(draw.normal(size=(200, 200)), 1) / math.sqrt(2)
     noisy = 0.5 * np.eye(200) + 0.3 * (noise + noise.T + np.diag(draw.normal(size=200)))
-    raw, (values, *_) = np.linalg.eigvalsh(noisy), shrunk(noisy, 0.3)
+    raw, (values, *_) = np.linalg.eigvalsh(noisy), shrunk(noisy, 0.3, np.eye(200))
     assert np.abs(raw - 0.5).max() > 1
     assert np.abs(values - 0.5).max() < 0.2
 
@@ -77,7 +78,7 @@ def test_private_descents_have_the_risk_that_is_planned(mu, is_one_pass):
     labels /= 8
     features = ClippedFeatures(IdentityFeatures(dim), 1.0)
     values = np.full(dim, 1 / dim)
-    spectrum = Spectrum(values, np.eye(dim), values, 0.0)
+    spectrum = Spectrum(values, np.eye(dim), values, 0.0, np.eye(dim))
     options = {"num_samples": num_rows, "mu": mu, "curvature": SQUARED}
     options |= {"dampings": (math.inf,), "momenta": (0.0,), "is_one_pass": is_one_pass}
     plan = planned(spectrum, **options)
@@ -86,7 +87,7 @@ def test_private_descents_have_the_risk_that_is_planned(mu, is_one_pass):
     for place in range(40):
         noise = SecretNoise(2**200 + place)
         rows = PrivateRows.of(features, directions.astype(np.float32), noise)
-        weights, noise_std = private_descent(rows, _KnownScale(labels), plan, mu)
+        weights, noise_std, _ = private_descent(rows, _KnownScale(labels), plan, mu)
         fits.append(weights[:, 0] / noise_std)
         found.append(np.sum((weights[:, 0] - best) ** 2) / dim / 2 * 64)
     # What clipping leaves of a curvature is that of the labels at the start.
@@ -127,7 +128,7 @@ def test_no_descent_diverges_on_the_true_second_moments(name, noise):
         noisy = moments + std * (upper + upper.T + np.diag(draw.normal(size=size)))
         for dampings, momentum in (((math.inf,), 0.0), ((1.0,), 0.0), ((3.0,), 0.8)):
             plan = planned(
-                shrunk(noisy, std),
+                shrunk(noisy, std, np.eye(size)),
                 num_samples=10_000,
                 mu=math.sqrt(2) / (10_000 * std) / math.sqrt(0.2),
                 curvature=SQUARED,

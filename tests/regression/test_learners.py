@@ -13,11 +13,14 @@ from jaxdp.regression import (
     Columns,
     FullBatch,
     NoisyStatistics,
+    ObjectivePerturbation,
     PlannedDPSGD,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     Whitened,
     WithConstant,
+    methods,
+    private_sums,
 )
 from jaxdp.regression.private_sums import released_scale
 
@@ -60,12 +63,74 @@ def test_a_range_of_labels_that_nobody_gave_is_learnt():
     assert fit.ledger.entries[0].what == "histogram of the labels' magnitudes"
 
 
+@pytest.mark.parametrize("label_range", [(-5.0, 5.0), None])
+def test_objective_perturbation_costs_its_budget_and_is_read_again(label_range, tmp_path):
+    inputs, labels = _table()
+    learner = PrivateLinearRegression(_features(), label_range, ObjectivePerturbation())
+    fit = learner.fit(inputs, labels - 5, epsilon=2.0, delta=1e-6)
+    found = np.asarray(fit.release(np.eye(3, 3)) - fit.release(np.zeros((1, 3))))
+    np.testing.assert_allclose(found, SLOPES, atol=0.3)
+    assert fit.release.cost.epsilon == pytest.approx(2, rel=1e-6)
+    assert fit.release.cost.is_certified
+    assert str(fit.ledger).startswith("(2.0, 1e-06)-DP in all")
+    assert len(fit.ledger.entries) == (1 if label_range else 2)
+    fit.release.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.cost.epsilon == fit.release.cost.epsilon
+    np.testing.assert_array_equal(again(inputs), fit.release(inputs))
+
+
+@pytest.mark.parametrize("kind", ["zeros", "small"])
+def test_skewed_labels_are_not_taken_for_their_bulk(kind, monkeypatch):
+    """Nine in ten are zero, or a thousandth of the others, and nobody gave a range."""
+    draw = np.random.default_rng(2)
+    inputs = draw.uniform(-1, 1, (20_000, 3))
+    is_large = inputs[:, 0] > 0.8
+    small = draw.normal(size=len(inputs)) if kind == "small" else 0.0
+    labels = np.where(is_large, 1000 * (2 + inputs[:, 1]), small)
+    columns = np.column_stack([inputs, np.ones(len(inputs))])
+    best = columns @ np.linalg.lstsq(columns, labels, rcond=None)[0]
+
+    def explained():
+        learner = PrivateLinearRegression(_features(), None)
+        fit = learner.fit(inputs, labels, epsilon=2.0, delta=1e-6)
+        gap = np.asarray(fit.release(inputs)) - best
+        return 1 - np.mean(gap**2) / np.var(best)
+
+    assert explained() > 0.6
+    monkeypatch.setattr(private_sums, "_scale_of_the_largest", lambda *_: 0.0)
+    assert explained() < 0.2
+
+
+def test_rounds_of_moments_tell_rows_apart_that_are_nearly_alike(monkeypatch):
+    """Columns that vary by a twentieth of their public ranges."""
+    draw = np.random.default_rng(3)
+    inputs = 0.5 + 0.05 * draw.normal(size=(4000, 3))
+    labels = (inputs - 0.5) @ SLOPES * 20
+    labels += 0.5 * draw.normal(size=len(labels))
+
+    def explained():
+        learner, found = PrivateLinearRegression(_features(), (-10.0, 10.0)), []
+        for _ in range(8):
+            fit = learner.fit(inputs, labels, epsilon=0.5, delta=1e-6)
+            gap = np.asarray(fit.release(inputs)) - labels
+            found.append(1 - np.mean(gap**2) / labels.var())
+        return np.mean(found)
+
+    in_rounds = explained()
+    monkeypatch.setattr(methods, "_ROUNDS", (1.0,))
+    assert in_rounds > explained() + 0.1
+
+
 @pytest.mark.parametrize("num_classes", [2, 4])
-def test_classes_are_learnt(num_classes):
+@pytest.mark.parametrize(
+    "method", [Automatic(), ObjectivePerturbation()], ids=["auto", "objective"]
+)
+def test_classes_are_learnt(num_classes, method):
     inputs, labels = _table()
     cuts = np.quantile(labels, np.arange(1, num_classes) / num_classes)
     places = np.digitize(labels, cuts)
-    fit = PrivateLinearClassifier(_features(), num_classes).fit(
+    fit = PrivateLinearClassifier(_features(), num_classes, method).fit(
         inputs, places, epsilon=4.0, delta=1e-6
     )
     values = np.asarray(fit.release(inputs))

@@ -14,12 +14,15 @@ import pytest
 from scipy.special import ndtr
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+from jaxdp.kernels.margin import objective_learner
+from jaxdp.kernels.margin.objective_learner import noisy_on_grid
 from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret.secret_noise import grid_unit, widened_for_grid
 from jaxdp.regression import (
     Automatic,
     FullBatch,
     NoisyStatistics,
+    ObjectivePerturbation,
     PlannedDPSGD,
     PrivateLinearRegression,
     Whitened,
@@ -195,9 +198,9 @@ def _scale(rows, labels):
     sums.released_scale(labels * 3, 1.0, rows.source)
 
 
-def _moments(rows, labels):
+def _moments(rows, labels, **clipping):
     del labels
-    sums.released_second_moments(rows, 1.0)
+    sums.released_second_moments(rows, 1.0, **clipping)
 
 
 def _gradient(rows, labels, transform=None, clip_norm=0.3, typical_norm=1.0):
@@ -211,9 +214,14 @@ def _gradient(rows, labels, transform=None, clip_norm=0.3, typical_norm=1.0):
 
 # As one whose inverse is near none, with entries of all sizes.
 _ILL = np.diag([1e6, 1.0, 1e-6]) @ np.array([[1, 1, 0], [1, -1, 1], [0, 1, 1.0]])
+_TURN = np.linalg.qr(_ILL)[0]
 RELEASES = {
     "scale": _scale,
     "second moments": _moments,
+    # Weights of rows are multiples of 1/32.
+    "second moments of clipped rows": functools.partial(
+        _moments, transform=_TURN, clip_norm=math.sqrt(17 / 32) + 1e-5
+    ),
     "gradient": _gradient,
     "gradient in ill-conditioned coordinates": functools.partial(_gradient, transform=_ILL),
     "gradient with a small clip norm": functools.partial(_gradient, clip_norm=1e-9),
@@ -223,6 +231,57 @@ RELEASES = {
 @pytest.mark.parametrize("name", RELEASES)
 def test_each_sensitivity_is_attained_and_not_exceeded(name):
     assert 0.98 <= _worst(RELEASES[name]) <= 1
+
+
+def test_clipping_in_ill_conditioned_coordinates_is_covered():
+    assert _worst(functools.partial(_moments, transform=_ILL, clip_norm=0.5)) <= 1
+
+    def unclipped(rows, labels):
+        del labels
+        rows.source._share = 0.5**2
+        sums.released_second_moments(rows, 1.0)
+
+    # The noise that would be enough for rows clipped at half of their norm.
+    assert _worst(unclipped) > 1
+
+
+def _objective_shift(monkeypatch, kind, table, labels, record, label, share=1.0):
+    """How far a neighbour moves the linear term that leads to one minimiser, over its noise."""
+    stds = []
+
+    def recorded(values, std, source, purpose):
+        stds.append(std * share)
+        return noisy_on_grid(values, std * share, source, purpose)
+
+    monkeypatch.setattr(objective_learner, "noisy_on_grid", recorded)
+    rows = sums.PrivateRows.of(
+        ClippedFeatures(IdentityFeatures(DIM), 1.0), np.vstack([table, record]), SecretNoise()
+    )
+    slopes, ledger = _slopes(kind, np.append(labels, label)), Ledger(MU, (BUDGET, 1e-4))
+    if kind == "squared":
+        slopes.of = lambda outputs: np.clip(outputs[:, 0] - np.append(labels, label), -0.2, 0.2)
+    own = rows._replace(units=rows.units[:-1])
+    private = _slopes(kind, labels)
+    weights, _, statement = ObjectivePerturbation().learnt(own, private, ledger)
+    assert statement.mechanism.epsilon(1e-4, "replace-one") <= BUDGET * (1 + 1e-9)
+    # The slopes of the two records that differ, at what was released.
+    found = np.reshape(slopes.of(rows.times(weights)), (len(rows.units), -1))
+    terms = rows.units[:, :, None] / 2**16 * found[:, None, :]
+    (part,) = statement.mechanism.mechanisms
+    return np.linalg.norm(terms[0] - terms[-1]) / stds[0] / part.shift
+
+
+BUDGET = 3.0
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic", "softmax"])
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_a_record_moves_a_perturbed_objective_by_at_most_what_its_noise_covers(
+    monkeypatch, kind, share
+):
+    found = [_objective_shift(monkeypatch, kind, *pair, share) for pair in _pairs(3, 12)]
+    assert (max(found) <= 1) == (share == 1)
+    assert max(found) > 0.4
 
 
 def test_what_is_not_finite_adds_nothing():
