@@ -330,8 +330,9 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             functions alone: others leave them out.
         label_range: (low, high), public; labels beyond it are clipped, with a warning, and so are
             predictions, without one. None: six standard deviations about 0, as a noisy median of
-            the labels' magnitudes, zeros aside, has them: it suits labels without an offset. An
-            error asks for a range where too few labels differ from zero for this budget.
+            the labels' magnitudes, zeros aside, has them, or three, as the largest have, if these
+            are more: it suits labels without an offset. An error asks for a range where too few
+            labels differ from zero for this budget.
         fit_intercept: whether there is a constant.
         method: of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.

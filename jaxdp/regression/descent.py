@@ -14,13 +14,6 @@ from jaxdp.regression.private_sums import PrivateRows, released_gradient, releas
 
 # Each release of the scale of the residuals: before the first step, and after one and two quarters.
 _SCALE_SHARE, _NUM_SCALES = 0.06, 3
-# One is enough whose noise, in some ten bins, hides a twentieth of the rows.
-_ENOUGH = 80.0
-
-
-def scale_share(num_samples: int, mu: float) -> float:
-    """The share of the budget of one release of the residuals' scale, from public numbers."""
-    return min(_SCALE_SHARE, (_ENOUGH / (num_samples * mu)) ** 2)
 
 
 class Learnt(NamedTuple):
@@ -44,7 +37,7 @@ class AbstractSlopes(abc.ABC):
         labels: private, one a row, as the loss of `jaxdp.losses` has them.
         num_outputs: k, numbers that the function has for a row.
         curvature: what the plan of a descent asks of the loss.
-        share: of the budget, which the releases of the scale cost at the most.
+        share: of the budget, which the releases of the scale cost.
     """
 
     labels: Float[np.ndarray, " n"]
@@ -93,8 +86,7 @@ class SquaredSlopes(AbstractSlopes):
 
     def begin(self, ledger):
         what = "histogram of the residuals' magnitudes"
-        share = scale_share(len(self.labels), ledger.mu)
-        self._mus = [ledger.spend(what, share) for _ in range(_NUM_SCALES)]
+        self._mus = [ledger.spend(what, _SCALE_SHARE) for _ in range(_NUM_SCALES)]
 
     def scale(self, rows, weights, num_steps, step):
         due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]

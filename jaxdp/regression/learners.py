@@ -4,8 +4,9 @@ r"""Private linear regression and classification: one fit, one ledger, one relea
 $\mu^2$ (`Ledger`): where no label range is given a noisy histogram of the labels, for regression
 three of residuals, noisy second moments in rounds that share one entry, and noisy sums of clipped
 gradients, which share another (`private_sums`, with the sensitivity of each); in one pass they are
-of disjoint rows, and cost together what one does. All else is made of these and of public numbers. Neighbours differ in one
-row; n, the columns, their ranges and the classes are public.
+of disjoint rows, and cost together what one does. All else is made of these and of public numbers.
+`ObjectivePerturbation` alone ends with another mechanism, and says how it composes. Neighbours
+differ in one row; n, the columns, their ranges and the classes are public.
 """
 
 import abc
