@@ -47,6 +47,7 @@ MEANINGS = {
     "clip_scale": "clip norm over sqrt(dim)",
     "decay": "kept of the average each step",
     "dim": "number of inputs",
+    "feature_norm": "of the training rows, root mean square",
     "initial_risk": "risk at zero parameters",
     "input_bound": "longest row, in units of the inputs",
     "input_scales": "squared scale of a row's inputs; none: Gaussian",

@@ -1,6 +1,7 @@
 r"""A linear model on given features: a table, a kernel's map, or the frozen body of a network."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import require_callable, require_count, require_real, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
@@ -29,7 +31,9 @@ class FixedFeatures(AbstractFeatureProblem):
     outputs, such as `jaxdp.losses.Softmax(k)`, theta has k columns, and a gradient is clipped by
     its norm over all of them. A model with an intercept has a column of ones among its features.
 
-    Made by `from_arrays`.
+    Made by `from_arrays`, or by `from_network` from a network whose body stays as it is. `print`
+    shows the norm of the training rows' features, which gives the clip norm its scale: the root
+    mean square and the largest, computed without privacy.
 
     Attributes:
         train_inputs, test_inputs: the features, (n, p) and (m, p).
@@ -99,9 +103,63 @@ class FixedFeatures(AbstractFeatureProblem):
             loss=loss,
         )
 
+    @classmethod
+    def from_network(
+        cls,
+        body: Callable[[Shaped[Array, "..."]], Shaped[Array, " features"]],
+        inputs: Shaped[Any, "train ..."],
+        labels: Shaped[Any, " train"],
+        test_inputs: Shaped[Any, "test ..."],
+        test_labels: Shaped[Any, " test"],
+        *,
+        loss: AbstractLoss,
+        batch_size: int = 256,
+    ) -> "FixedFeatures":
+        """The problem of a new linear head on the frozen body of a network.
+
+        The head starts from zero and has an intercept: a column of ones follows the features.
+
+        Args:
+            body: from one input, without an axis of a batch, to a vector of features, in operations
+                of JAX: an Equinox module as `equinox.nn.inference_mode` returns it, or a function.
+            inputs, labels: of the rows to train on, shapes (n, ...) and (n,).
+            test_inputs, test_labels: of the test rows, shapes (m, ...) and (m,).
+            loss: of a row, as in `from_arrays`.
+            batch_size: how many inputs the body sees at once, which bounds the memory.
+
+        Raises:
+            TypeError: something is not made of real numbers, or the loss is of another kind.
+            ValueError: the body takes more than an input (a key, a state, the rest of a batch) or
+                gives no vector, shapes do not match, a feature is not finite, or a label is none of
+                the loss.
+
+        Example:
+            >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp
+            >>> body = eqx.nn.MLP(6, 16, 32, depth=1, key=jax.random.key(0))
+            >>> images = jax.random.normal(jax.random.key(1), (50, 6))
+            >>> labels = jnp.where(images[:, 0] > 0, 1, -1)
+            >>> rows = images[:40], labels[:40], images[40:], labels[40:]
+            >>> loss = jaxdp.losses.Logistic()
+            >>> jaxdp.FixedFeatures.from_network(body, *rows, loss=loss).num_features
+            17
+        """
+        require_loss(loss)
+        require_callable("body", body, "a function of one input, or an Equinox module")
+        require_count("batch_size", batch_size)
+        inputs, test_inputs = _rows("inputs", inputs), _rows("test_inputs", test_inputs)
+        require_shape("test_inputs", test_inputs, (None, *inputs.shape[1:]))
+        _require_body(body, inputs)
+        train, test = (_features(body, part, batch_size) for part in (inputs, test_inputs))
+        return cls.from_arrays(train, labels, test, test_labels, loss=loss)
+
     @property
     def num_features(self):
         return self.train_inputs.shape[1]
+
+    def _derived(self):
+        norms = np.linalg.norm(np.asarray(self.train_inputs, np.float64), axis=1)
+        typical, largest = np.sqrt(np.mean(norms**2)), norms.max()
+        return super()._derived() | {"feature_norm": f"{typical:.4g}, at most {largest:.4g}"}
 
     @property
     def is_valid(self):
@@ -136,3 +194,49 @@ class FixedFeatures(AbstractFeatureProblem):
     @property
     def host_accuracy(self):
         return 0.0
+
+
+def _rows(name: str, value: Any) -> Any:
+    """Inputs as an array, of any shape behind the rows; the type stays, and what is on a device."""
+    require_real(name, value)
+    rows = value if isinstance(value, jax.Array) else np.asarray(value)
+    if not rows.ndim or 0 in rows.shape:
+        raise ValueError(f"expected {name} with a row for each sample, got shape {rows.shape}")
+    return rows
+
+
+def _require_body(body: Callable, inputs: Any) -> None:
+    """Raise ValueError unless one input, alone, has a vector of features."""
+    wanted = "expected body to map one input to a vector of features"
+    one = jax.ShapeDtypeStruct(inputs.shape[1:], jax.dtypes.canonicalize_dtype(inputs.dtype))
+    try:
+        found = eqx.filter_eval_shape(body, one)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160]
+        raise ValueError(
+            f"{wanted}, in operations of JAX and without dropout, a key, a state or the other rows "
+            "of a batch (an Equinox module: as equinox.nn.inference_mode gives it); for an input "
+            f"of shape {one.shape} it raised {type(error).__name__}: {reason}"
+        ) from error
+    if getattr(found, "ndim", None) != 1:
+        came = f"shape {found.shape}" if hasattr(found, "shape") else type(found).__name__
+        raise ValueError(
+            f"{wanted}, got {came} for an input of shape {one.shape}; a map of features is made a "
+            "vector by lambda x: body(x).reshape(-1)"
+        )
+
+
+def _features(body: Callable, inputs: Any, batch_size: int) -> Float[Array, "rows features"]:
+    """The body's features of all rows, batch by batch, and ones."""
+    count = len(inputs)
+    size = min(batch_size, count)
+    # The last batch reaches back, so that all are of one size and the body is compiled once.
+    starts = [min(start, count - size) for start in range(0, count, size)]
+    found = [_of_batch(body, inputs[start : start + size]) for start in starts]
+    found[-1] = found[-1][len(found) * size - count :]
+    return jnp.pad(jnp.concatenate(found), ((0, 0), (0, 1)), constant_values=1)
+
+
+@eqx.filter_jit
+def _of_batch(body, inputs):
+    return as_wide_float(jax.vmap(body)(inputs), "features")

@@ -7,7 +7,6 @@ The mean and the covariance of the weights are followed step by step as if they 
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
@@ -38,17 +37,15 @@ from jaxdp.theory.features.closed_moments import (
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import Readout, SquaredForm
-from jaxdp.theory.features.spread import all_moments, moments_at, spread_over_runs
+from jaxdp.theory.features.spread import all_moments, moments_at, spread_over_runs, spread_places
 from jaxdp.theory.features.stability import Growth, growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
 _LABEL = "Gaussian closure"
-# The spread over runs is followed with the whole rank up to so many modes; at these shares of the
-# steps, of which there may be so many.
+# The spread over runs is followed with the whole rank up to so many modes, and up to so many steps.
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
 # How many numbers of covariances may be kept; with more the rank is 0.
 _SPREAD_NUMBERS = 2**26
-_SPREAD_PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 
 
 class GaussianClosure(AbstractTheory):
@@ -173,7 +170,7 @@ class GaussianClosure(AbstractTheory):
         if with_spread is None:
             return _predict(modes, recursion, limits, at_record, longest, rank)
         found = _predict_with_spread(
-            modes, recursion, limits, at_record, _places(at_record), steps, with_spread
+            modes, recursion, limits, at_record, spread_places(at_record), steps, with_spread
         )
         if with_spread == rank:
             return found
@@ -232,13 +229,6 @@ def _reader(readout: Readout, *, has_variance: bool):
         return readout.risk(moments), found, None if form is None else form.variance(moments)
 
     return read
-
-
-def _places(at_record: np.ndarray) -> np.ndarray:
-    """The records, as numbers of steps, at which the spread is followed with its feedback."""
-    wanted = at_record[-1] * np.asarray(_SPREAD_PLACES)
-    found = np.unique(at_record[np.abs(at_record[None] - wanted[:, None]).argmin(axis=1)])
-    return found[found > 0]
 
 
 @eqx.filter_jit

@@ -210,3 +210,9 @@ def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:
         weights: w, of shape (rows,) or (rows, columns).
     """
     return product(weights, factor) if weights.ndim == 1 else product(factor.T, weights)
+
+
+def of_rows(factor: Float[Array, "rows modes"], parts: Array) -> Array:
+    """Sums over modes of arrays (modes, ...), weighted by the squares of a row of the factor."""
+    flat = parts.reshape(len(parts), -1)
+    return product(factor**2, flat).reshape(-1, *parts.shape[1:])

@@ -16,21 +16,31 @@ simulated runs).
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, in_types_of
+from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.closed_moments import (
     closure_trajectory,
+    mean_clipped,
     record_numbers,
     recorded_closure,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
-from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product
+from jaxdp.theory.features.modewise_spread import fixed_draws, spread_over_runs
+from jaxdp.theory.features.spread import moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
+
+# How many numbers of moments may be kept for the spread, and of how many steps.
+_SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
 
 
 class ModewiseClosure(AbstractTheory):
@@ -46,6 +56,22 @@ class ModewiseClosure(AbstractTheory):
     high, because it lets the direction in which all logits move together take its share of the
     pull.
 
+    `std` of the prediction is the standard deviation of the test loss over runs, and the observable
+    "accuracy_std" that of the accuracy (`modewise_spread`), found at a sixteenth to all of the
+    steps and in between by interpolation. On heads of a network's features (n = 500, 64 features, 5
+    classes, 10 % to all of the rows clipped; 7 cases of 1,000 runs, whose own error is 2.3 %) both
+    lay within 6 % of the simulated ones. Their derivatives are zero. They are there for a known
+    number of steps up to 2^14 and as long as the moments of all steps are at most 2^26 numbers,
+    else `std` is None.
+
+    Args:
+        spread_draws: how many heads are drawn from the closure's law for what of the spread is not
+            linear in the head; always the same ones, which are no source of noise between calls.
+            None leaves the spread out, which a search or a gradient saves.
+
+    Raises:
+        TypeError, ValueError: `spread_draws` is no whole number of at least 2.
+
     Example:
         >>> import jax, jaxdp, optax
         >>> loss, sampler = jaxdp.losses.Softmax(3), jaxdp.privacy.FixedSizeBatches(40, 40)
@@ -56,6 +82,12 @@ class ModewiseClosure(AbstractTheory):
         >>> predicted.risk.shape, "accuracy" in predicted.observables
         ((3,), True)
     """
+
+    spread_draws: int | None = eqx.field(static=True, default=128)
+
+    def __check_init__(self):
+        if self.spread_draws is not None:
+            require_count("spread_draws", self.spread_draws, least=2)
 
     def read(self, problem, algorithm):
         require_rows(problem, algorithm)
@@ -69,13 +101,28 @@ class ModewiseClosure(AbstractTheory):
         modes = kernel_modes(problem)
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
-        risk, observables, _ = _predict(modes, recursion, limits, at_record, longest)
+        std = None
+        if self._has_spread(modes, recursion, algorithm.num_steps):
+            # Each state is read once, however many records ask for it.
+            distinct, places = np.unique(at_record, return_inverse=True)
+            draws, steps = fixed_draws(modes, self.spread_draws), algorithm.num_steps
+            rest = distinct, spread_places(distinct), draws, steps
+            found = _predict_with_spread(modes, recursion, limits, *rest)
+            risk, observables, std = jax.tree.map(lambda part: part[places], found)
+        else:
+            risk, observables, _ = _predict(modes, recursion, limits, at_record, longest)
         grows, clipped = growth(modes, recursion), observables["clipped_fraction"][-1]
         parts = modes, algorithm, at_record, risk, observables
         unstable = grows.is_unstable(clipped)
-        found = closure_trajectory(*parts, label="modewise closure", unstable=unstable)
+        found = closure_trajectory(*parts, label="modewise closure", unstable=unstable, std=std)
         warn_beyond_stability(modes, algorithm, grows, clipped)
         return found
+
+    def _has_spread(self, modes: KernelModes, recursion: LinearRecursion, steps) -> bool:
+        if self.spread_draws is None or not isinstance(steps, int) or steps > _SPREAD_STEPS:
+            return False
+        numbers = recursion.size**2 * len(modes.eigenvalues) * modes.outputs[0] ** 2
+        return steps * numbers <= _SPREAD_NUMBERS
 
 
 class ModeMoments(eqx.Module):
@@ -107,6 +154,50 @@ def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> Mod
 
 @eqx.filter_jit
 def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, longest):
+    """Risk and observables at the records."""
+    step, start, read = _closure(modes, recursion, limits)
+    return recorded_closure(step, start, read, at_record, longest)
+
+
+@eqx.filter_jit
+def _predict_with_spread(
+    modes, recursion: LinearRecursion, limits, at_record, places, draws, num_steps: int
+):
+    """Risk, observables and the standard deviation of the risk at the records."""
+    step, start, read = _closure(modes, recursion, limits)
+    at_record, places = jnp.asarray(at_record), jnp.asarray(places)
+
+    # Checkpointed: in reverse the moments of each step are kept, and not what it has computed.
+    @jax.checkpoint
+    def forward(moments, index):
+        new = in_types_of(step(moments, index), moments)
+        return new, new
+
+    _, afters = lax.scan(forward, start, jnp.arange(num_steps))
+    states = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
+    risk, observables, _ = lax.map(jax.checkpoint(read), moments_at(states, at_record))
+
+    def slopes_of(mean, covariance):
+        return _slopes(modes, limits.astype(mean.dtype), mean, covariance)
+
+    # Constant to derivatives: nobody minimises it, and the backward pass would be kept.
+    parts = lax.stop_gradient((modes, recursion, limits, states))
+    modes, recursion, limits, states = parts
+    moments = states.mean, states.covariance, states.unseen
+    draws = jnp.asarray(draws, states.mean.dtype)
+    found = spread_over_runs(modes, recursion, slopes_of, *moments, places, draws)
+    # A sum of independent draws grows like the root of their number.
+    at_places = jnp.sqrt(jnp.pad(places, (1, 0)).astype(found.dtype))
+    at_record_root = jnp.sqrt(at_record.astype(found.dtype))
+    std, of_accuracy = (
+        jnp.interp(at_record_root, at_places, jnp.pad(each, (1, 0))) for each in found.T
+    )
+    observables = mean_clipped(observables, at_record) | {"accuracy_std": of_accuracy}
+    return risk, observables, std
+
+
+def _closure(modes: KernelModes, recursion: LinearRecursion, limits):
+    """A step of the moments, those at the start, and what is read off them."""
     dtype = float_dtype(modes, recursion, limits)
     outputs, loss = modes.outputs[0], modes.loss
     start = modewise_start(modes, recursion, dtype)
@@ -131,7 +222,7 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
             found |= {f"{prefix}{name}": jnp.mean(each) for name, each in measures.items()}
         return found.pop("risk"), found, None
 
-    return recorded_closure(step, start, read, at_record, longest)
+    return step, start, read
 
 
 def modewise_step(
@@ -141,9 +232,7 @@ def modewise_step(
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
     covariance = moments.covariance[0, 0]
     spread = of_rows(factor, covariance)
-    slopes = modes.loss.clipped_slope_correlated(
-        product(factor, moments.mean[0]), spread, modes.train_labels, limits
-    )
+    slopes = _slopes(modes, limits, moments.mean[0], covariance)
     pull = product(factor.T, slopes.mean) / count
     derivative = of_rows(factor.T, slopes.derivative) / count
     turned = jnp.swapaxes(slopes.derivative, 1, 2)
@@ -172,10 +261,10 @@ def modewise_step(
     )
 
 
-def of_rows(factor: Array, parts: Array) -> Array:
-    """Sums of matrices, weighted by the squares of a row of the factor."""
-    flat = parts.reshape(len(parts), -1)
-    return product(factor**2, flat).reshape(-1, *parts.shape[1:])
+def _slopes(modes: KernelModes, limits, mean, covariance):
+    """Moments of the clipped slopes of the training rows."""
+    given = product(modes.factor, mean), of_rows(modes.factor, covariance), modes.train_labels
+    return modes.loss.clipped_slope_correlated(*given, limits)
 
 
 def _joined(parts):

@@ -22,6 +22,7 @@ simulated runs).
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int
@@ -32,6 +33,16 @@ from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import product
 from jaxdp.theory.features.readout import Readout, SquaredForm
+
+# Shares of the steps at which the spread is found.
+_PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
+
+
+def spread_places(at_record: np.ndarray) -> np.ndarray:
+    """The records, as numbers of steps, at which the spread over runs is found."""
+    wanted = at_record[-1] * np.asarray(_PLACES)
+    found = np.unique(at_record[np.abs(at_record[None] - wanted[:, None]).argmin(axis=1)])
+    return found[found > 0]
 
 
 class Slope(eqx.Module):

@@ -25,13 +25,12 @@ from jaxdp.theory.coverage import require_rows
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, GaussianClosure
 from jaxdp.theory.features.linear_recursion import LinearRecursion
-from jaxdp.theory.features.modes import KernelModes, kernel_modes, product
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product
 from jaxdp.theory.features.modewise_closure import (
     ModeMoments,
     ModewiseClosure,
     modewise_start,
     modewise_step,
-    of_rows,
 )
 
 

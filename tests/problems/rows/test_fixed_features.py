@@ -1,5 +1,6 @@
 """Features as they are given, the losses of rows, and what only the squared loss has."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -142,3 +143,81 @@ def test_a_loss_of_another_kind_is_named(loss):
         jaxdp.RandomFeatures.sample(4, 3, 2, 5, loss=loss, key=jr.key(0))
     with pytest.raises(TypeError, match=message):
         ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2), loss=loss)
+
+
+IMAGES = np.random.default_rng(1).normal(size=(NUM_TRAIN + NUM_TEST, 6, 5)).astype(np.float32)
+IMAGE_ROWS = IMAGES[:NUM_TRAIN], CLASSES[:NUM_TRAIN], IMAGES[NUM_TRAIN:], CLASSES[NUM_TRAIN:]
+
+
+def _column_means(image):
+    return jnp.tanh(image.mean(axis=0))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 256])
+def test_a_networks_features_are_those_of_each_row_alone_and_a_constant(batch_size):
+    problem = jaxdp.FixedFeatures.from_network(
+        _column_means, *IMAGE_ROWS, loss=Softmax(3), batch_size=batch_size
+    )
+    alone = np.stack([np.append(np.tanh(image.mean(axis=0)), 1) for image in IMAGES])
+    found = np.concatenate([problem.train_features(), problem.test_features()])
+    np.testing.assert_allclose(found, alone, rtol=1e-6)
+    np.testing.assert_array_equal(problem.train_labels, CLASSES[:NUM_TRAIN])
+    norms = np.linalg.norm(alone[:NUM_TRAIN], axis=1)
+    typical = f"{np.sqrt(np.mean(norms**2)):.4g}, at most {norms.max():.4g}"
+    assert f"feature_norm  {typical}" in str(problem)
+
+
+def test_a_body_may_be_an_equinox_module_and_inputs_of_any_type():
+    keys = jr.split(jr.key(0))
+    linear, dropout = eqx.nn.Linear(30, 7, key=keys[0]), eqx.nn.Dropout(0.5)
+    tokens = (10 * np.abs(IMAGES)).astype(np.uint8)
+    rows = tokens[:NUM_TRAIN], CLASSES[:NUM_TRAIN], tokens[NUM_TRAIN:], CLASSES[NUM_TRAIN:]
+    parts = [eqx.nn.Lambda(lambda image: image.reshape(-1) / 255), linear, dropout]
+    body = eqx.nn.inference_mode(eqx.nn.Sequential(parts))
+    problem = jaxdp.FixedFeatures.from_network(body, *rows, loss=Softmax(3))
+    expected = tokens[:NUM_TRAIN].reshape(NUM_TRAIN, -1) / 255 @ linear.weight.T + linear.bias
+    np.testing.assert_allclose(problem.train_features()[:, :-1], expected, rtol=1e-5, atol=1e-6)
+
+
+def _batch_norm(image):
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(5, axis_name="batch", mode="ema")
+    return norm(image.mean(axis=0), state)[0]
+
+
+BAD_BODIES = {
+    "dropout": (eqx.nn.Dropout(0.5), "without dropout.* raised RuntimeError: Dropout requires"),
+    "a key": (lambda image, key: image[0], "without dropout, a key.* raised TypeError: .*'key'"),
+    "rows mixed": (_batch_norm, "without .* other rows of a batch.* raised NameError: .*batch"),
+    "a batch": (lambda images: images @ jnp.ones((5, 3)), r"got shape \(6, 3\) for an input of"),
+    "two results": (lambda image: (image[0], None), "got tuple for an input of shape"),
+    "a number": (jnp.sum, r"got shape \(\) for an input of shape \(6, 5\); a map of features"),
+    "NumPy": (lambda image: np.linalg.norm(image, axis=0), "in operations of JAX"),
+    "not finite": (lambda image: image[0] / 0, "expected finite train_features, got"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_a_body_that_gives_no_features_of_one_input_is_refused(name):
+    body, message = BAD_BODIES[name]
+    with pytest.raises(ValueError, match=message):
+        jaxdp.FixedFeatures.from_network(body, *IMAGE_ROWS, loss=Softmax(3))
+
+
+BAD_INPUTS = [
+    ({2: IMAGES[NUM_TRAIN:, :5]}, {}, ValueError, r"test_inputs of shape \(any, 6, 5\), got"),
+    ({0: IMAGES[:0]}, {}, ValueError, "expected inputs with a row for each sample, got shape"),
+    ({0: "images"}, {}, TypeError, "expected inputs to be a real number, got"),
+    ({1: CLASSES[:3]}, {}, ValueError, "train_labels of shape"),
+    ({1: CLASSES[:NUM_TRAIN] + 5}, {}, ValueError, r"whole numbers from 0 to 2 .*got \[?[567]"),
+    ({}, {"loss": "softmax"}, TypeError, "expected loss to be one of jaxdp.losses"),
+    ({}, {"batch_size": 0}, ValueError, "expected batch_size >= 1, got 0"),
+    ({}, {"body": np.eye(3)}, TypeError, "expected body to be a function of one input"),
+]
+
+
+@pytest.mark.parametrize(("rows", "changes", "kind", "message"), BAD_INPUTS)
+def test_bad_inputs_of_a_network_are_named(rows, changes, kind, message):
+    given = [rows.get(place, part) for place, part in enumerate(IMAGE_ROWS)]
+    settings = {"body": _column_means, "loss": Softmax(3)} | changes
+    with pytest.raises(kind, match=message):
+        jaxdp.FixedFeatures.from_network(settings.pop("body"), *given, **settings)

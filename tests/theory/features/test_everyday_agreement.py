@@ -115,6 +115,16 @@ def test_several_outputs_are_predicted_with_momentum_too(case):
     # A third less noise is another loss.
     other = jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / 1.5), records=1)
     assert abs(float(other.final_risk) - risks.mean()) > tolerance
+    # A third of the noise is another spread of loss and accuracy.
+    quiet = jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / 3), records=1)
+    for values, read in (
+        (risks, lambda each: float(each.std[-1])),
+        (shares, lambda each: float(each.observables["accuracy_std"][-1])),
+    ):
+        spread = values.std(ddof=1)
+        off = 0.1 * spread + 3 * spread * np.sqrt((kurtosis(values) + 2) / (4 * len(values)))
+        assert abs(read(found) - spread) < off
+        assert abs(read(quiet) - spread) > off
 
 
 @pytest.mark.slow
