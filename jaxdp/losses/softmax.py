@@ -29,9 +29,12 @@ class Softmax(AbstractClassificationLoss):
 
     Args:
         num_classes: k >= 2.
+        nodes_per_row: for predictions that cost less: how many nodes of the quadrature over
+            Gaussian logits of one variance a row has, of those that the rows then share out; even.
+            Means over thousands of rows hardly change, those of one row do. None for all nodes.
 
     Raises:
-        ValueError: num_classes is below 2.
+        ValueError: num_classes is below 2, or nodes_per_row is odd or below 2.
 
     Example:
         >>> import numpy as np
@@ -42,9 +45,14 @@ class Softmax(AbstractClassificationLoss):
     """
 
     num_classes: int = eqx.field(static=True, converter=plain_number)
+    nodes_per_row: int | None = eqx.field(static=True, default=None, repr=False)
 
     def __check_init__(self):
         require_count("num_classes", self.num_classes, least=2)
+        if self.nodes_per_row is not None:
+            require_count("nodes_per_row", self.nodes_per_row, least=2)
+            if self.nodes_per_row % 2:
+                raise ValueError(f"expected an even nodes_per_row, got {self.nodes_per_row}")
 
     @property
     def num_outputs(self):
@@ -88,7 +96,9 @@ class Softmax(AbstractClassificationLoss):
         share = jnp.where(is_exceeded, 0, 1 / jnp.maximum(num_tied, 1))
         return jnp.where(jnp.isnan(gaps).any(axis=-1), jnp.nan, share)
 
-    def expected_value(self, mean, variance, label, *, num_nodes: int = _NUM_METRIC_NODES):
+    def expected_value(self, mean, variance, label, *, num_nodes: int | None = None):
+        if num_nodes is None:
+            num_nodes = _NUM_METRIC_NODES if self.nodes_per_row is None else _NUM_NODES
         is_label, gaps, variance = self._gaussian(mean, variance, label)
         return of_gaussian.expected_value(gaps, is_label, variance, num_nodes)
 
@@ -107,7 +117,9 @@ class Softmax(AbstractClassificationLoss):
 
     def clipped_slope(self, mean, variance, label, limit, *, num_nodes: int = _NUM_NODES):
         is_label, gaps, variance = self._gaussian(mean, variance, label)
-        return of_gaussian.isotropic_slope(gaps, is_label, variance, limit, num_nodes)
+        return of_gaussian.isotropic_slope(
+            gaps, is_label, variance, limit, num_nodes, self.nodes_per_row
+        )
 
     def clipped_slope_correlated(
         self,

@@ -11,6 +11,7 @@ from helpers import assert_mean_close
 from scipy.special import softmax
 
 from jaxdp import losses
+from jaxdp.losses import gaussian
 
 FINE = 4000
 
@@ -288,3 +289,31 @@ def test_a_label_that_is_no_class_gives_nan():
         assert all(np.isnan(part).all() for part in jax.tree.leaves(found))
     with pytest.raises(ValueError, match=r"covariance of shape \(..., 5, 5\), got \(20, 4, 4\)"):
         _found(np.zeros((20, 5)), np.zeros((20, 4, 4)), np.zeros(20), np.ones(20), 40)
+
+
+def test_rows_that_share_the_nodes_out_agree_in_their_means_and_not_one_by_one():
+    mean, _, label, limit = _problem(10, 3000, seed=5)
+    arguments = mean, np.full(3000, 0.5), label, limit
+    whole = losses.Softmax(10).clipped_slope(*arguments)
+    shared = losses.Softmax(10, nodes_per_row=2).clipped_slope(*arguments)
+    for name in ("square", "derivative", "clipped"):
+        all_nodes, few = (np.asarray(getattr(one, name)) for one in (whole, shared))
+        np.testing.assert_allclose(few.mean(), all_nodes.mean(), rtol=0.01)
+        assert np.abs(few - all_nodes).max() > 0.1 * all_nodes.mean()
+    np.testing.assert_allclose(shared.mean.mean(axis=0), whole.mean.mean(axis=0), atol=2e-3)
+    with pytest.raises(ValueError, match="expected an even nodes_per_row, got 3"):
+        losses.Softmax(10, nodes_per_row=3)
+
+
+@pytest.mark.parametrize("method", ["clipped_slope", "clipped_slope_correlated"])
+def test_blocks_of_rows_are_as_one_row_after_the_other(method):
+    mean, covariance, label, limit = _problem(4, 700, seed=6)
+    variance = covariance if method.endswith("correlated") else covariance[:, 0, 0]
+    loss: Any = losses.Softmax(4)
+    slope = getattr(loss, method)
+    # More than one block, whose last rows are added to fill it up.
+    assert mean.size * 54 > 4 * gaussian.softmax._BLOCK
+    whole = slope(mean, variance, label, limit)
+    part = slope(*(one[650:] for one in (mean, variance, label, limit)))
+    for found, expected in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
+        np.testing.assert_allclose(found[650:], expected, rtol=1e-4, atol=1e-6)

@@ -81,6 +81,8 @@ OF_ROWS = [
     ({"optimiser": optax.sign_sgd}, NOT_COVERED, "GaussianClosure"),
     ({"optimiser": _without_a_rate}, ValueError, "uses the learning rate that it is given"),
     ({"optimiser": _changing_rate}, NOT_COVERED, "one learning rate is planned"),
+    ({"criterion": "margin"}, ValueError, 'expected criterion "loss" or "accuracy", got'),
+    ({"criterion": "accuracy"}, ValueError, "expected a loss of classes .* got Squared"),
     ({"average": "polyak"}, TypeError, "expected average to be None or an average"),
     ({"sampler": AbstractUnamplifiedSampler}, TypeError, "a class of jaxdp.privacy: Poisson"),
     ({"sampler": PoissonSampler(40, 0.5)}, TypeError, "expected sampler to be a class"),

@@ -37,7 +37,7 @@ import scipy
 from jax import lax
 from jax.lax import Precision
 from jax.scipy.special import erfc, gammaincc, ndtr
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.one_at_a_time import cholesky
@@ -54,6 +54,10 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 40.0
 # So many terms of the chi distribution's finite sum may be taken in single precision.
 _MOST_DEGREES = 200
+
+
+# So many numbers of a block of rows stay in a processor's cache.
+_BLOCK = 2**15
 
 
 _GOLDEN = (np.sqrt(5) - 1) / 2
@@ -85,28 +89,56 @@ class CorrelatedSlope(eqx.Module):
     clipped: Float[Array, "*batch"]
 
 
-def isotropic_slope(gaps, is_label, variance, limit, num_nodes) -> ClippedSlope:
-    """The slope at logits of one variance whose mean exceeds the label's own by `gaps` (..., k)."""
+def isotropic_slope(
+    gaps, is_label, variance, limit, num_nodes, per_row: int | None = None
+) -> ClippedSlope:
+    """The slope at logits of one variance whose mean exceeds the label's own by `gaps` (..., k).
+
+    Args:
+        gaps, is_label, variance, limit: of each row.
+        num_nodes: at least so many are used.
+        per_row: how many of them for one row, an even number; None for all.
+    """
     gaps, variance, limit = _arrays(gaps, variance, limit)
-    spread = isotropic_spread(gaps, variance, num_nodes)
-    slopes, square, scales, is_clipped = _slopes(gaps, is_label, spread, limit)
-    slopes = slopes * scales[..., None, :]
-    num_classes = gaps.shape[-1]
-    nodes = lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), slopes.ndim)
-    steps = jnp.sum(slopes * nodes, axis=(-2, -1)) / slopes.shape[-1]
+    rows = [(gaps, 1), (is_label, 1), (variance, 0), (limit, 0)]
+    nodes = _node_matrix(gaps, num_nodes)
+    if per_row is None or per_row >= nodes.shape[-1]:
+        function = functools.partial(_isotropic_slope, nodes=nodes[None])
+        return _by_rows(function, nodes.size, *rows)
+    own = jnp.swapaxes(nodes.T[_shared_out(gaps, num_nodes, per_row)], 1, 2)
+    return _by_rows(_isotropic_slope, own[0].size, *rows, (own, 2))
+
+
+def _isotropic_slope(gaps, is_label, variance, limit, nodes) -> ClippedSlope:
+    """Rows become the last axis, along which a processor computes several at once."""
+    gaps, is_label, nodes = gaps.T[:, None], is_label.T[:, None], jnp.transpose(nodes, (1, 2, 0))
+    std = jnp.sqrt(variance + floor_of(gaps))
+    logits = gaps + std[None, None] * nodes
+    slopes, square, scales, is_clipped = _slopes(logits, is_label, limit[None], axis=0)
+    slopes = slopes * scales[None]
+    num_classes, num_nodes, _ = slopes.shape
+    steps = jnp.sum(slopes * nodes, axis=(0, 1)) / num_nodes
     return ClippedSlope(
-        mean=jnp.mean(slopes, axis=-1),
-        square=jnp.mean(scales**2 * square, axis=-1) / num_classes,
-        derivative=steps / (num_classes * jnp.sqrt(variance + floor_of(gaps))),
-        clipped=_share(is_clipped, gaps),
+        mean=jnp.mean(slopes, axis=1).T,
+        square=jnp.mean(scales**2 * square, axis=0) / num_classes,
+        derivative=steps / (num_classes * std),
+        clipped=_share(is_clipped.T, gaps[:, 0].T),
     )
 
 
 def correlated_slope(gaps, is_label, covariance, limit, num_nodes) -> CorrelatedSlope:
     """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k)."""
     gaps, covariance, limit = _arrays(gaps, covariance, limit)
-    spread = correlated_spread(gaps, covariance, num_nodes)
-    slopes, square, scales, is_clipped = _slopes(gaps, is_label, spread, limit)
+    function = functools.partial(_correlated_slope, num_nodes=num_nodes)
+    rows = (gaps, 1), (is_label, 1), (covariance, 2), (limit, 0)
+    return _by_rows(function, gaps.shape[-1] * num_nodes, *rows)
+
+
+def _correlated_slope(gaps, is_label, covariance, limit, *, num_nodes) -> CorrelatedSlope:
+    logits = gaps[..., None] + correlated_spread(gaps, covariance, num_nodes)
+    slopes, square, scales, is_clipped = _slopes(
+        logits, is_label[..., None], limit[..., None], axis=-2
+    )
     shares, count = slopes + is_label[..., None], slopes.shape[-1]
     # Of (I - u u') J_h, the second part is h (p h - (p'h) p)'/|h|^2.
     pulled = shares * slopes
@@ -165,25 +197,65 @@ def _node_matrix(gaps, num_nodes) -> Float[Array, "k nodes"]:
     return jnp.asarray(nodes, gaps.dtype)
 
 
-def _slopes(
-    gaps: Float[Array, "*batch k"],
-    is_label: Bool[Array, "*batch k"],
-    spread: Float[Array, "*batch k nodes"],
-    limit: Float[Array, "*batch"],
-):
-    """Slopes at the nodes, their squared lengths, what scales them, and which are clipped."""
-    logits, is_label = gaps[..., None] + spread, is_label[..., None]
-    limit = jnp.minimum(limit, _LARGEST_LIMIT)[..., None]
+def _slopes(logits, is_label, limit, *, axis: int):
+    """Slopes at logits, their squared lengths, what scales them, and which are clipped.
+
+    Args:
+        logits: at each node.
+        is_label: which logit is the label's, with an axis for the nodes.
+        limit: of the norm, with an axis for the nodes and none for the logits.
+        axis: of the logits.
+    """
+    limit = jnp.minimum(limit, _LARGEST_LIMIT)
     # The largest only keeps exponentials finite, and falls out of all that follows.
-    top = lax.stop_gradient(jnp.max(logits, axis=-2, keepdims=True))
+    top = lax.stop_gradient(jnp.max(logits, axis=axis, keepdims=True))
     powers = jnp.exp(logits - top)
-    others = jnp.sum(jnp.where(is_label, 0, powers), axis=-2, keepdims=True)
-    total = jnp.sum(powers, axis=-2, keepdims=True)
+    others = jnp.sum(jnp.where(is_label, 0, powers), axis=axis, keepdims=True)
+    total = jnp.sum(powers, axis=axis, keepdims=True)
     slopes = jnp.where(is_label, -others, powers) * (1 / total)
-    square = jnp.sum(slopes**2, axis=-2)
+    square = jnp.sum(slopes**2, axis=axis)
     is_clipped = square > limit**2
     scales = jnp.where(is_clipped, limit * lax.rsqrt(jnp.where(is_clipped, square, 1)), 1)
     return slopes, square, scales, is_clipped
+
+
+def _shared_out(gaps, num_nodes: int, per_row: int) -> np.ndarray:
+    """Which nodes each row uses: pairs of a node and its negative, the next pairs in turn."""
+    dim, num_rows = gaps.shape[-1] - 1, gaps.size // gaps.shape[-1]
+    plus = np.arange(dim)[None] + 2 * dim * np.arange(_num_frames(dim, num_nodes))[:, None]
+    pairs = per_row // 2
+    used = plus.reshape(-1)[(np.arange(num_rows * pairs) % plus.size).reshape(num_rows, pairs)]
+    return np.concatenate([used, used + dim], axis=1)
+
+
+def _by_rows(function, width: int, *rows):
+    """A function of rows; on a CPU in blocks that its cache holds, which is several times faster.
+
+    Args:
+        function: of arrays whose first axis is that of the rows, to such arrays.
+        width: how many numbers one row needs.
+        rows: arrays, each with the number of its last axes that belong to one row; the first has
+            all axes of the others before these.
+    """
+    leading = rows[0][0].shape[:-1]
+    shapes = [(part, part.shape[part.ndim - rank :]) for part, rank in rows]
+    flat = [jnp.broadcast_to(part, leading + own).reshape(-1, *own) for part, own in shapes]
+    count = len(flat[0])
+    num_blocks = -(-count * width // _BLOCK)
+
+    def in_turn(*flat):
+        size = -(-count // num_blocks)
+        ends = [(0, size * num_blocks - count)]
+        padded = (jnp.pad(part, ends + [(0, 0)] * (part.ndim - 1), "edge") for part in flat)
+        blocks = tuple(part.reshape(num_blocks, size, *part.shape[1:]) for part in padded)
+        found = lax.map(lambda block: function(*block), blocks)
+        return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:])[:count], found)
+
+    if num_blocks < 2:
+        found = function(*flat)
+    else:
+        found = lax.platform_dependent(*flat, cpu=in_turn, default=function)
+    return jax.tree.map(lambda part: part.reshape(*leading, *part.shape[1:]), found)
 
 
 def _products(left, right):
@@ -215,7 +287,15 @@ def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"
         variance: of all logits (...), or their covariance (..., k, k).
         num_nodes: at least so many are used.
     """
-    is_one = jnp.ndim(variance) < gaps.ndim
+    gaps, variance = _arrays(gaps, variance)
+    rank = 0 if variance.ndim < gaps.ndim else 2
+    function = functools.partial(_expected_value, num_nodes=num_nodes)
+    rows = (gaps, 1), (is_label, 1), (variance, rank)
+    return _by_rows(function, gaps.shape[-1] * num_nodes, *rows)
+
+
+def _expected_value(gaps, is_label, variance, *, num_nodes):
+    is_one = variance.ndim < gaps.ndim
     spread = (isotropic_spread if is_one else correlated_spread)(gaps, variance, num_nodes)
     logits, is_label = gaps[..., None] + spread, is_label[..., None]
     own = jnp.sum(jnp.where(is_label, logits, 0), axis=-2)
@@ -239,6 +319,12 @@ def correlated_probability(gaps, is_label, covariance, num_nodes) -> Float[Array
 
     Where they are, it is that of a covariance of one.
     """
+    function = functools.partial(_correlated_probability, num_nodes=num_nodes)
+    rows = (gaps, 1), (is_label, 1), (covariance, 2)
+    return _by_rows(function, gaps.shape[-1] * num_nodes, *rows)
+
+
+def _correlated_probability(gaps, is_label, covariance, *, num_nodes):
     dim = gaps.shape[-1] - 1
     basis = jnp.asarray(contrasts(dim + 1), gaps.dtype)
     reduced = reduced_covariance(covariance, basis)

@@ -85,6 +85,15 @@ def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimise
     return False
 
 
+def require_criterion(problem: AbstractFeatureProblem, criterion: Any) -> None:
+    """Raise unless it is "loss", or "accuracy" for a loss of classes."""
+    if criterion not in ("loss", "accuracy"):
+        raise ValueError(f'expected criterion "loss" or "accuracy", got {described(criterion)}')
+    if criterion == "accuracy" and problem.loss.class_labels is None:
+        came = type(problem.loss).__name__
+        raise ValueError(f'expected a loss of classes for criterion "accuracy", got {came}')
+
+
 def _require_use_of_the_rate(draft: PrivateOptimiser) -> None:
     one, other = (linear_state_of(draft.replace(learning_rate=k * _A_RATE)) for k in (1, 2))
     if np.array_equal(one.injections, other.injections):

@@ -24,9 +24,16 @@ from jaxdp.planning.features.closure_risk import (
     closure_risk,
     stable_rates,
 )
-from jaxdp.planning.features.drafts import drafts, is_covered_as_linear
-from jaxdp.planning.features.search import Evaluation, Point, around, best_point, grid
-from jaxdp.planning.features.training_plan import Cell, TrainingPlan
+from jaxdp.planning.features.drafts import drafts, is_covered_as_linear, require_criterion
+from jaxdp.planning.features.search import (
+    Evaluation,
+    Point,
+    around,
+    best_of_values,
+    best_point,
+    grid,
+)
+from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.problems.rows.features import AbstractFeatureProblem
@@ -39,6 +46,11 @@ _LITTLE_CLIPPED = 0.55
 _DIGITS = 4
 # Up to how many times as many steps what was found for fewer is where a search starts.
 _LIKE_LENGTHS = 4
+# Without gradients: half the sides of the squares that are searched, first in a cell, after a cell
+# of fewer steps, and at last in the two best cells if their risks are so near each other.
+_FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35,)
+_FEW_RECORDS, _LITTLE_WORK = 20, 200_000
+_FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 # From which share of the largest rate on a plan says that it was held back.
 _NEAR = 0.99
 
@@ -60,10 +72,12 @@ def plan_training(
     optimiser: Any,
     average: AbstractAverage | None,
     sampler: Any,
+    criterion: Any,
 ) -> TrainingPlan:
     """The plan for features on fixed rows, with the arguments of `jaxdp.plan`."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
+    require_criterion(problem, criterion)
     cells = drafts(
         problem,
         num_steps=num_steps,
@@ -74,19 +88,11 @@ def plan_training(
     )
     is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
-    risks = closure_risk(problem, list(algorithms.values()), is_linear=is_linear)
-    found: dict[Any, _Found] = {}
-    # Few steps cost little, and what is best for them is a start for a few times as many.
-    for (length, rate), risk in sorted(zip(cells, risks, strict=True), key=lambda one: one[0]):
-        earlier = [
-            found[place].point
-            for place in found
-            if place[1] == rate and length <= _LIKE_LENGTHS * place[0]
-        ]
-        algorithm = algorithms[length, rate]
-        found[length, rate] = _searched(risk, algorithm, earlier[-1] if earlier else None)
-    table = tuple(_cell(algorithms[place], place[1], found[place]) for place in cells)
-    best = min(table, key=lambda cell: cell.risk)
+    risks = closure_risk(
+        problem, list(algorithms.values()), is_linear=is_linear, criterion=criterion
+    )
+    table = _table(dict(zip(cells, risks, strict=True)), algorithms)
+    best = best_cell(table)
     if not math.isfinite(best.risk):
         raise RuntimeError(
             "expected a finite and stable prediction in at least one cell, got none: are the "
@@ -95,7 +101,39 @@ def plan_training(
     algorithm = algorithms[best.num_steps, best.sampling_rate].replace(
         learning_rate=best.learning_rate, clip_norm=best.clip_norm
     )
-    return TrainingPlan(algorithm, predict(problem, algorithm), table, epsilon, delta)
+    # Reading the softmax's measures off all rows costs as much as several steps.
+    records = {"records": _FEW_RECORDS} if risks[0].is_coarse else {}
+    predicted = predict(problem, algorithm, **records)
+    return TrainingPlan(algorithm, predicted, table, epsilon, delta)
+
+
+def _table(
+    risks: dict[tuple[int, float], AbstractClosureRisk],
+    algorithms: dict[tuple[int, float], PrivateOptimiser],
+) -> tuple[Cell, ...]:
+    """Every cell with the best learning rate and clip norm that are found."""
+    found: dict[tuple[int, float], _Found] = {}
+    # Few steps cost little, and what is best for them is a start for a few times as many.
+    for length, rate in sorted(risks):
+        earlier = [
+            found[place].point
+            for place in found
+            if place[1] == rate and length <= _LIKE_LENGTHS * place[0]
+        ]
+        cell = risks[length, rate], algorithms[length, rate]
+        found[length, rate] = _searched(*cell, earlier[-1] if earlier else None)
+    is_coarse = any(risk.is_coarse for risk in risks.values())
+    known = {place: one.point.risk for place, one in found.items() if one.point is not None}
+    near = sorted(known, key=lambda place: known[place])[:2]
+    near = [place for place in near if known[place] <= _NEAR_BEST * known[near[0]]]
+    if is_coarse:
+        for place in near:
+            cell = risks[place], algorithms[place]
+            found[place] = _searched(*cell, found[place].point, is_last=True)
+    return tuple(
+        _cell(algorithms[place], place[1], found[place], is_polished=place in near or not is_coarse)
+        for place in risks
+    )
 
 
 def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> PrivateOptimiser:
@@ -106,14 +144,19 @@ def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> Privat
 
 
 def _searched(
-    risk: AbstractClosureRisk, algorithm: PrivateOptimiser, earlier: Point | None
+    risk: AbstractClosureRisk,
+    algorithm: PrivateOptimiser,
+    earlier: Point | None,
+    *,
+    is_last: bool = False,
 ) -> _Found:
     """The best learning rate and clip norm of a cell.
 
     Args:
         risk: predicts it.
         algorithm: with the cell's noise, batches and number of steps.
-        earlier: what was found for fewer steps, to start from.
+        earlier: what was found for fewer steps, to start from; of the cell itself where it
+            `is_last` to be searched.
     """
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)
@@ -121,14 +164,32 @@ def _searched(
     if not largest > 0:
         return _Found(None, 0.0)
     norm = _gradient_norm(risk)
+    # Of little work the end is left to gradients through the whole quadrature.
+    by_values = risk.is_coarse and not (
+        is_last and risk.modes.num_train * int(algorithm.num_steps) <= _LITTLE_WORK
+    )
+    if risk.is_coarse and not by_values:
+        risk = risk.with_all_nodes()
+    if by_values and not is_last:
+        risk, share = risk.on_fewer_rows()
+        draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
-    evaluate = _evaluation(risk, draw, length, limits)
+    evaluate: Any = (_values if by_values else _evaluation)(risk, draw, length, limits)
+    widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
+    if risk.is_coarse and earlier is not None:
+        # Four times as many steps of a fourth of the length go as far.
+        starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
+    if is_last and earlier is not None:
+        starts, widths = [earlier[:2]], _LAST_SQUARES
     low, high = (math.log(factor * norm) for factor in _CLIP_NORMS)
     lowest = math.log(_LEAST_RATE * largest)
 
     def within(highest: float, starts: list[tuple[float, float]]) -> Point | None:
         rates = lowest, math.log(highest)
-        return best_point(evaluate, starts, log_rates=rates, log_clip_norms=(low, high))
+        bounds = {"log_rates": rates, "log_clip_norms": (low, high)}
+        if by_values:
+            return best_of_values(evaluate, starts, widths=widths, **bounds)
+        return best_point(evaluate, starts, **bounds)
 
     best = within(largest, starts)
     if 0 < limits.unclipped < largest and (
@@ -137,7 +198,10 @@ def _searched(
         # What holds a larger rate back is clipping; without it there may be a better one.
         other = within(limits.unclipped, starts if best is None else around(best))
         best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
-    return _Found(None if best is None else _rounded(best, evaluate), largest)
+    if best is None:
+        return _Found(None, largest)
+    place = _rounded(best)
+    return _Found(evaluate([place])[0] if by_values else evaluate(*place).point, largest)
 
 
 def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
@@ -166,25 +230,44 @@ def _evaluation(
     def evaluate(log_rate: float, log_clip_norm: float) -> Evaluation:
         place = jnp.asarray([log_rate, log_clip_norm])
         value, gradient, clipped = risk.value_and_gradient(place, draw, length)
-        rate, share = math.exp(log_rate), float(clipped)
-        is_stable = rate <= limits.unclipped * (1 + 1e-6)
-        is_stable |= rate <= limits.clipped * (1 + 1e-6) and share > _LITTLE_CLIPPED
-        point = Point(log_rate, log_clip_norm, float(value), is_stable)
+        point = _point((log_rate, log_clip_norm), float(value), float(clipped), limits)
         return Evaluation(point, np.asarray(gradient, np.float64))
 
     return evaluate
 
 
-def _rounded(best: Point, evaluate: Callable[[float, float], Evaluation]) -> Point:
+def _values(
+    risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
+) -> Callable[[list[tuple[float, float]]], list[Point]]:
+    def values(places: list[tuple[float, float]]) -> list[Point]:
+        found: list[Point] = []
+        for place in places:
+            value, clipped = risk.value(jnp.asarray(place), draw, length)
+            found.append(_point(place, float(value), float(clipped), limits))
+        return found
+
+    return values
+
+
+def _point(place, value: float, clipped: float, limits: StableRates) -> Point:
+    rate = math.exp(place[0])
+    is_stable = rate <= limits.unclipped * (1 + 1e-6)
+    is_stable |= rate <= limits.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
+    return Point(*place, value, is_stable)
+
+
+def _rounded(best: Point) -> tuple[float, float]:
     """The point at numbers of few digits, which a plan can be copied with."""
-    return evaluate(*(math.log(_shortened(one)) for one in best[:2])).point
+    return math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
 
 
 def _shortened(logarithm: float) -> float:
     return float(f"{math.exp(logarithm):.{_DIGITS}g}")
 
 
-def _cell(algorithm: PrivateOptimiser, sampling_rate: float, found: _Found) -> Cell:
+def _cell(
+    algorithm: PrivateOptimiser, sampling_rate: float, found: _Found, *, is_polished: bool
+) -> Cell:
     point = found.point
     rate, clip_norm = (math.nan, math.nan) if point is None else map(_shortened, point[:2])
     return Cell(
@@ -196,4 +279,5 @@ def _cell(algorithm: PrivateOptimiser, sampling_rate: float, found: _Found) -> C
         risk=math.inf if point is None else point.risk,
         adjacency=algorithm.sampler.adjacency,
         is_at_limit=rate > _NEAR * found.largest_rate,
+        is_polished=is_polished,
     )

@@ -16,6 +16,9 @@ import scipy
 # Relative: predictions in float32 do not know much more of a risk, and nobody needs more.
 _TOLERANCE = 1e-6
 _MOST_STEPS = 25
+# A larger rate and more clipping make up for each other: these corners lie along the valley.
+_SQUARE = (0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (1, -1)
+_MOST_SQUARES = 3
 
 
 class Point(NamedTuple):
@@ -101,6 +104,69 @@ def best_point(
     return _best(seen)
 
 
-def _best(seen: list[Point]) -> Point | None:
+def best_of_values(
+    values: Callable[[list[tuple[float, float]]], list[Point]],
+    starts: Iterable[tuple[float, float]],
+    *,
+    widths: Iterable[float],
+    log_rates: tuple[float, float],
+    log_clip_norms: tuple[float, float],
+) -> Point | None:
+    """The stable point of the least risk that is found without gradients, or None.
+
+    Where a risk costs much and its gradient several times that, squares of seven points and
+    the quadratic functions through them find a valley's floor with fewer operations.
+
+    Args:
+        values: from logarithms of rates and clip norms to their risks.
+        starts: of which the best one is improved.
+        widths: of the squares, falling: half their sides, in the logarithms.
+        log_rates, log_clip_norms: bounds.
+    """
+    low, high = np.asarray([log_rates, log_clip_norms]).T
+    seen: dict[tuple[float, float], Point] = {}
+
+    def look(places):
+        new = {tuple(np.clip(place, low, high).round(9).tolist()) for place in places}
+        new = sorted(new - seen.keys())
+        seen.update(zip(new, values(new), strict=True) if new else ())
+        return _best(seen.values())
+
+    best = look(starts)
+    for width in widths:
+        for _ in range(_MOST_SQUARES):
+            if best is None:
+                return None
+            center = np.asarray(best[:2])
+            best = look(center + width * np.asarray(_SQUARE))
+            if np.allclose(center, best[:2]):
+                break
+        best = look([_floor(list(seen.values()), best, width)])
+    return best
+
+
+def _floor(seen: list[Point], best: Point, width: float) -> tuple[float, float]:
+    """Where around the best point a quadratic function through the points near it is least."""
+    offsets = np.asarray([one[:2] for one in seen]) - best[:2]
+    risks = np.asarray([one.risk if one.is_stable else np.inf for one in seen])
+    near = np.isfinite(risks) & (np.abs(offsets) < 1.01 * width).all(axis=1)
+    if near.sum() < 6:
+        return best[:2]
+    # Higher walls are less like the floor.
+    weights = best.risk / risks[near]
+    logs = -np.log(weights)
+    fitted = np.linalg.lstsq(weights[:, None] * _terms(offsets[near]), weights * logs)[0]
+    grid = np.linspace(-width, width, 41)
+    places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    found = places[np.argmin(_terms(places) @ fitted)] + best[:2]
+    return float(found[0]), float(found[1])
+
+
+def _terms(places):
+    x, y = places.T
+    return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
+
+
+def _best(seen: Iterable[Point]) -> Point | None:
     stable = [one for one in seen if one.is_stable and math.isfinite(one.risk)]
     return min(stable, key=lambda one: one.risk, default=None)

@@ -28,6 +28,7 @@ ASSUMPTIONS = (
 _LIMITED = (
     "*: the largest rate for which the prediction is to be trusted; a larger one may be better"
 )
+_COARSE = "~: searched coarsely, for it was not among the best; a risk may be some percent too high"
 
 
 class Cell(NamedTuple):
@@ -38,11 +39,13 @@ class Cell(NamedTuple):
             batch.
         learning_rate, clip_norm: the best found, to four digits; NaN where nothing is stable.
         noise_multiplier: that the budget asks for.
-        risk: predicted by `GaussianClosure(rank=0)`, for Adam by its closure; infinite where
-            nothing is stable.
+        risk: predicted by `GaussianClosure(rank=0)`, for Adam by its closure: the test loss, or 1
+            less the accuracy where that is the criterion; infinite where nothing is stable.
         adjacency: who the neighbours are for whom the budget holds.
         is_at_limit: whether the learning rate is the largest that was tried, for which the closure
             is to be trusted: a larger one may be better.
+        is_polished: whether the search was brought to its end. With the softmax loss only that of
+            the cells next to the best is: the risk of others may be some percent above their least.
 
     Example:
         >>> from jaxdp.planning import Cell
@@ -59,6 +62,12 @@ class Cell(NamedTuple):
     risk: float
     adjacency: str
     is_at_limit: bool
+    is_polished: bool = True
+
+
+def best_cell(table: tuple[Cell, ...]) -> Cell:
+    """The cell of the least risk, of those that were searched to the end."""
+    return min(table, key=lambda cell: (not cell.is_polished, cell.risk))
 
 
 class TrainingPlan(AbstractExplained, eqx.Module):
@@ -101,7 +110,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
     @property
     def chosen(self) -> Cell:
         """The cell of the algorithm."""
-        return min(self.table, key=lambda cell: cell.risk)
+        return best_cell(self.table)
 
     @property
     def line(self) -> str:
@@ -129,7 +138,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
                 f"{cell.noise_multiplier:.4g}",
                 f"{cell.learning_rate:.4g}{'*' if cell.is_at_limit else ' '}",
                 f"{cell.clip_norm:.4g}",
-                f"{cell.risk:.5g}{' <' if cell == self.chosen else '  '}",
+                f"{cell.risk:.5g}{self._mark(cell)}",
             ]
             for cell in self.table
         ]
@@ -146,6 +155,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             "every row",
             *lines,
             *([_LIMITED] if any(cell.is_at_limit for cell in self.table) else []),
+            *([] if all(cell.is_polished for cell in self.table) else [_COARSE]),
             f"chosen (<): predicted loss {final:.5g} by the {self.predicted.label}",
             self.line,
             *(f"Note: {sentence}." for sentence in self.assumptions),
@@ -155,6 +165,11 @@ class TrainingPlan(AbstractExplained, eqx.Module):
 
     def __repr__(self):
         return str(self)
+
+    def _mark(self, cell):
+        if cell == self.chosen:
+            return " <"
+        return "  " if cell.is_polished else " ~"
 
     def _explanation(self):
         rows = tuple(

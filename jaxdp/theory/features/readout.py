@@ -46,6 +46,12 @@ class Readout(eqx.Module):
         found = self.test_predictions(moments)
         return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))
 
+    def errors(self, moments: Moments) -> Float[Array, ""]:
+        """The expected share of the test rows that are given a wrong class."""
+        modes = self.closure.modes
+        found = self.test_predictions(moments)
+        return 1 - jnp.mean(modes.loss.correct_probability(*found, modes.test_labels))
+
     def observables(self, moments: Moments) -> dict[str, Float[Array, ""]]:
         """What is read beside the risk: by the training rows, and by the kind of the loss."""
         modes = self.closure.modes

@@ -11,8 +11,10 @@ import optax
 import pytest
 
 import jaxdp
+from jaxdp.planning.features import closure_risk as of_closure
 from jaxdp.planning.features import drafts, private_training, search
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
+from jaxdp.planning.features.training_plan import Cell, best_cell
 from jaxdp.privacy import (
     FixedSizeBatches,
     PoissonSampler,
@@ -345,3 +347,100 @@ def test_a_curved_valley_is_searched_to_its_floor_and_bounds_are_kept():
     assert held.log_rate == 0.5
     nowhere = search.best_point(evaluate, [(3.0, 0.0)], **wide | {"log_rates": (2.0, 3.0)})
     assert nowhere is None
+    by_values = search.best_of_values(
+        lambda places: [evaluate(*place).point for place in places],
+        [(-2.0, 0.0), (0.0, 0.0)],
+        widths=(1.0, 0.5, 0.25),
+        **wide,
+    )
+    np.testing.assert_allclose(by_values.risk, 1, atol=2e-2)
+
+
+SOFTMAX_ROWS = 100
+
+
+@functools.cache
+def _softmax_problem():
+    """So many rows that a plan uses a share of the nodes for each."""
+    rng = np.random.default_rng(0)
+    means, labels = rng.standard_normal((3, 6)), rng.integers(0, 3, SOFTMAX_ROWS + 60)
+    features = (means[labels] + rng.standard_normal((len(labels), 6))) / 6**0.5
+    parts = features[:SOFTMAX_ROWS], labels[:SOFTMAX_ROWS]
+    rest = features[SOFTMAX_ROWS:], labels[SOFTMAX_ROWS:]
+    return jaxdp.FixedFeatures.from_arrays(*parts, *rest, loss=jaxdp.losses.Softmax(3))
+
+
+@functools.cache
+def _softmax_plan(criterion):
+    options = {"num_steps": 20, "sampling_rate": 1.0, "epsilon": 2.0, "delta": 1e-3}
+    return jaxdp.plan(_softmax_problem(), **options, criterion=criterion)
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0, 0))
+def _predicted_loss_and_accuracy(algorithm, rate, clip_norm):
+    changed = algorithm.replace(learning_rate=rate, clip_norm=clip_norm)
+    theory = jaxdp.GaussianClosure(rank=0)
+    found = jaxdp.predict(_softmax_problem(), changed, theory=theory, records=1)
+    return found.final_risk, found.observables["accuracy"][-1]
+
+
+def _assert_best_of_predictions(plan, algorithm):
+    """No stable pair of a fine grid of full predictions is better by half a percent."""
+    largest = 0.98 * kernel_modes(_softmax_problem()).stability_limit()
+    pairs = largest * np.geomspace(0.03, 1, 9), plan.algorithm.clip_norm * np.geomspace(0.1, 10, 9)
+    rates, clip_norms = (jnp.asarray(part.reshape(-1)) for part in np.meshgrid(*pairs))
+    losses, _ = _predicted_loss_and_accuracy(plan.algorithm, rates, clip_norms)
+    own = jnp.reshape(algorithm.learning_rate, 1), jnp.reshape(algorithm.clip_norm, 1)
+    (loss,), _ = _predicted_loss_and_accuracy(plan.algorithm, *own)
+    assert float(loss) < 1.005 * float(losses.min())
+
+
+def test_a_softmax_plan_is_as_good_as_the_best_of_a_grid_of_full_predictions():
+    plan = _softmax_plan("loss")
+    _assert_best_of_predictions(plan, plan.algorithm)
+    assert plan.chosen.is_polished
+    worse = plan.algorithm.replace(clip_norm=2.5 * plan.algorithm.clip_norm)
+    with pytest.raises(AssertionError):
+        _assert_best_of_predictions(plan, worse)
+
+
+def test_a_plan_for_accuracy_has_more_of_it_and_a_larger_loss():
+    found = {}
+    for criterion in ("loss", "accuracy"):
+        algorithm = _softmax_plan(criterion).algorithm
+        own = jnp.reshape(algorithm.learning_rate, 1), jnp.reshape(algorithm.clip_norm, 1)
+        found[criterion] = [float(one[0]) for one in _predicted_loss_and_accuracy(algorithm, *own)]
+    assert found["accuracy"][1] > found["loss"][1]
+    assert found["accuracy"][0] > found["loss"][0]
+    (cell,) = _softmax_plan("accuracy").table
+    np.testing.assert_allclose(cell.risk, 1 - found["accuracy"][1], rtol=0.02)
+
+
+def test_cells_are_told_apart_by_how_far_they_were_searched():
+    cells = [Cell(10, 1.0, 0.1, 1.0, 1.0, risk, "zero-out-one", False) for risk in (0.3, 0.29)]
+    coarse = cells[1]._replace(is_polished=False)
+    assert best_cell(tuple(cells)) == cells[1]
+    # A risk that was found coarsely is on fewer rows, and not compared.
+    assert best_cell((cells[0], coarse)) == cells[0]
+
+
+def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
+    monkeypatch.setattr(of_closure, "_MOST_ROWS", SOFTMAX_ROWS)
+    once = _softmax_problem()
+    rows = (
+        np.repeat(np.asarray(part), 2, axis=0) for part in (once.train_inputs, once.train_labels)
+    )
+    twice = jaxdp.FixedFeatures.from_arrays(
+        *rows, once.test_inputs, once.test_labels, loss=jaxdp.losses.Softmax(3)
+    )
+    algorithm = _algorithm(0.5, 0.5, PoissonSampler(2 * SOFTMAX_ROWS, 0.02), noise=0.5)
+    risk = closure_risk(twice, [algorithm], is_linear=True)[0].with_all_nodes()
+    fewer, share = risk.on_fewer_rows()
+    assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
+    place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)
+    whole = float(risk.value(place, Draw.of(algorithm), steps)[0])
+    part = float(fewer.value(place, Draw.of(algorithm, share), steps)[0])
+    as_if_all = float(fewer.value(place, Draw.of(algorithm), steps)[0])
+    assert abs(part - whole) < 2e-3 * whole
+    assert abs(as_if_all - whole) > 2e-3 * whole
