@@ -1,11 +1,11 @@
 r"""What else one can do with a table and a budget, each in a few lines of NumPy.
 
-Neighbours differ in one record, as everywhere here; a release of sensitivity s with normal noise of
-standard deviation $s/\mu$ is $\mu$-GDP, and such releases compose by the root of the sum of squares.
-Rows have norms of at most B, a public bound; labels lie within [-1, 1], after the middle of their
+Neighbours differ in one record, as everywhere here. A release of sensitivity s with normal noise of
+standard deviation $s/\mu$ is $\mu$-GDP; such releases compose by the root of the sum of squares.
+Rows have norms of at most B, a public bound. Labels lie within [-1, 1], less the middle of their
 public range, or are -1 and +1 for two classes. Where a method needs a bound on labels or slopes it
-is given a private scale, as the estimators of jaxdp have: a twentieth of $\mu^2$ buys the median
-magnitude of the labels, whose normal standard deviation times three clips them.
+has a private scale, as the estimators of jaxdp do: a twentieth of $\mu^2$ buys the median magnitude
+of the labels, whose normal standard deviation times three clips them.
 
 Solutions of convex problems count as exact, and normal numbers as real: both favour these methods.
 Rates and numbers of steps that papers leave open were chosen on other splits of the same tables.
@@ -88,13 +88,13 @@ def noisy_gram(rows: Rows, mu: float) -> tuple[np.ndarray, float]:
 
     The diagonal and $\sqrt 2$ times what is above it are moved by at most $\sqrt 2 B^2$.
     """
-    size = rows.features.shape[1]
-    noise = np.triu(rows.released(np.zeros((size, size)), math.sqrt(2) * rows.bound**2, mu), 1)
-    noise = (noise + noise.T) / math.sqrt(2)
-    exact = rows.features.T @ rows.features + noise
-    diagonal = rows.released(exact.diagonal(), math.sqrt(2) * rows.bound**2, mu)
-    np.fill_diagonal(exact, diagonal)
-    return exact, rows.bound**2 / mu
+    upper = np.triu_indices(rows.features.shape[1])
+    weights = np.where(upper[0] == upper[1], 1, math.sqrt(2))
+    exact = (rows.features.T @ rows.features)[upper]
+    gram = np.zeros((upper[0].max() + 1,) * 2)
+    found = rows.released(weights * exact, math.sqrt(2) * rows.bound**2, mu) / weights
+    gram[upper] = gram.T[upper] = found
+    return gram, rows.bound**2 / mu
 
 
 def noisy_statistics(rows: Rows) -> Vector:
@@ -105,9 +105,7 @@ def noisy_statistics(rows: Rows) -> Vector:
     rows, most, mu = _clipped(rows)
     gram, std = noisy_gram(rows, mu / math.sqrt(2))
     values, vectors = np.linalg.eigh(gram)
-    right = rows.released(
-        rows.features.T @ rows.labels, 2 * rows.bound * most, mu / math.sqrt(2)
-    )
+    right = rows.released(rows.features.T @ rows.labels, 2 * rows.bound * most, mu / math.sqrt(2))
     damped = np.maximum(values, 0) + 2 * std * math.sqrt(len(values))
     return vectors @ (vectors.T @ right / damped)
 
@@ -195,14 +193,16 @@ def perturbation(epsilon: float, delta: float) -> tuple[float, float]:
     """
     tail = math.sqrt(2 * math.log(1 / delta))
     shift = math.sqrt(tail**2 + epsilon) - tail
-    return 1 / shift, 1 / math.expm1(epsilon / 2)
+    # 1 / (exp(epsilon / 2) - 1), without overflow.
+    return 1 / shift, -math.exp(-epsilon / 2) / math.expm1(-epsilon / 2)
 
 
 def objective_perturbation(rows: Rows) -> Vector:
-    """The minimiser of a perturbed sum of Huber's losses, of three standard deviations, or logistic.
+    """The minimiser of a perturbed sum of Huber's losses, three deviations wide, or logistic ones.
 
-    The ridge is at least a fifth of what balances the noise where a function's slope is as large as
-    a record's can be: that of the privacy alone, `perturbation`, is worse on every small table.
+    The ridge is at least a fifth of the noise's norm over that of coefficients whose prediction at
+    a row of norm B is H, the largest slope: the ridge that privacy asks for, `perturbation`, was
+    worse on other splits of the small tables.
     """
     epsilon, delta, width = rows.epsilon, rows.delta, 1.0
     if not rows.is_class:
@@ -325,9 +325,11 @@ def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, " 
             return learner.fit(train, split.labels.astype(int)).predict_proba(test)[:, 1]
         low, high = split.label_range
         more = {"privacy_target_min": low, "privacy_target_max": high}
-        return privacy.DPExplainableBoostingRegressor(**common, **more).fit(
-            train, split.labels
-        ).predict(test)
+        return (
+            privacy.DPExplainableBoostingRegressor(**common, **more)
+            .fit(train, split.labels)
+            .predict(test)
+        )
 
 
 @functools.cache
