@@ -12,6 +12,7 @@ Rates and numbers of steps that papers leave open were chosen on other splits of
 """
 
 import functools
+import importlib
 import importlib.metadata
 import math
 import warnings
@@ -296,8 +297,7 @@ def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, " 
     It has the same public ranges; its bins of categories are those of the data, which it does not
     count as private.
     """
-    from interpret import privacy
-
+    privacy = importlib.import_module("interpret.privacy")
     numbers = {
         place: spec
         for place, spec in enumerate((split.columns or {}).values())

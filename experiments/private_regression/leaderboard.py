@@ -248,7 +248,9 @@ def _fitted(split: Split, epsilon: float, method, features: str, words: tuple) -
     if split.columns is None:
         _, test, bound = split.matrices()
         bounded = ClippedFeatures(IdentityFeatures(test.shape[1]), bound)
-        learner = PrivateLinearRegression(bounded, split.label_range, method)
+        learner = PrivateLinearRegression(
+            features=bounded, label_range=split.label_range, method=method
+        )
         budget = {"epsilon": epsilon, "delta": split.delta, "noise_seed": seed}
         release = learner.fit(split.train, split.labels, **budget).release
         return split.score(test @ np.asarray(release.coefficients, float))
@@ -344,6 +346,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
     figure = Figure(figsize=(max(4.1 * len(groups), 9), height), layout="constrained")
     for axes, group in zip(np.atleast_1d(figure.subplots(1, len(groups))), groups, strict=True):
         _map(axes, group)
+    words = "score of Automatic less the best competitor's; in colour the best of all private ones"
+    figure.suptitle(words, fontsize="medium")
     handles = [Patch(color=_pale(color), label=name) for name, (color, _) in _GROUPS.items()]
     style = {"ncols": 4, "frameon": False, "fontsize": "small"}
     figure.legend(handles=handles, loc="outside lower center", **style)
@@ -371,12 +375,13 @@ def _map(axes: Axes, group: xarray.Dataset) -> None:
     axes.tick_params(length=0, labelsize="small")
     axes.spines[:].set_visible(False)
     title = "tables" if is_table else f"designs, {names[0].partition(',')[0]}"
-    axes.set_title(f"{title}: Automatic less the best competitor", fontsize="small", loc="left")
+    axes.set_title(title, fontsize="medium", loc="left")
 
 
-def _pale(color: str) -> tuple[float, ...]:
+def _pale(color: str) -> tuple[float, float, float]:
     """Light enough for black letters on it."""
-    return tuple(0.45 * part + 0.55 for part in to_rgb(color))
+    red, green, blue = (0.45 * part + 0.55 for part in to_rgb(color))
+    return red, green, blue
 
 
 _SETTING = """\

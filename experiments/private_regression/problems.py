@@ -146,7 +146,7 @@ class Split(NamedTuple):
 
         Predictions are clipped to the public range of the labels, which costs nothing.
         """
-        if self.is_class:
+        if self.label_range is None:
             return float(roc_auc_score(self.wanted, np.nan_to_num(predicted)))
         if self.columns is not None:
             predicted = np.clip(np.nan_to_num(predicted), *self.label_range)
