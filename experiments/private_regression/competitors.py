@@ -177,7 +177,7 @@ def _minimiser(rows: Rows, loss: Callable, ridge: float, linear: np.ndarray) -> 
         gradient = rows.features.T @ slopes + ridge * weights + linear
         return value + ridge / 2 * weights @ weights + linear @ weights, gradient
 
-    options = {"maxiter": 1000, "ftol": 1e-13, "gtol": 1e-7}
+    options = {"maxiter": 400, "ftol": 1e-13, "gtol": 1e-7}
     return minimize(objective, 0 * linear, jac=True, method="L-BFGS-B", options=options).x
 
 
@@ -259,7 +259,7 @@ def without_privacy(rows: Rows) -> Vector:
     """Least squares, or logistic regression, with a ridge that only makes it unique."""
     if rows.is_class:
         loss, _ = _loss(rows, math.inf)
-        return _minimiser(rows, loss, 1e-3, np.zeros(rows.features.shape[1]))
+        return _minimiser(rows, loss, 0.1, np.zeros(rows.features.shape[1]))
     return np.linalg.lstsq(rows.features, rows.labels, rcond=None)[0]
 
 
