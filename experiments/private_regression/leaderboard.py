@@ -73,7 +73,7 @@ _COLORS |= {f"{name}, additive": _COLORS[name] for name in LINEAR if name != _FR
 _PRIVATE = list(_COLORS)
 _COMPETITORS = [name for name in _PRIVATE if _COLORS[name] not in (BLUE, SKY)]
 # Designs with more numbers than these take DP-EBM minutes.
-_MOST_BOOSTED = 1_000_000
+_MOST_BOOSTED = 500_000
 _SIGMAS = 2
 # R^2 or AUC that Automatic is to reach, by epsilon.
 _GOALS = {
@@ -393,8 +393,8 @@ it; its linear features are ours, and of adult it has the additive ones too. DP-
 neighbours have one record more or less, is given the epsilon at which replacing one costs what it
 costs us. "no privacy" is least squares or logistic regression on the features of the rule. The
 best competitor of a cell is the one of the best mean on these very splits, which favours it. The
-largest designs are drawn {fewest} times, all else {num_splits}; on designs of more than a million
-numbers DP-EBM, and on all DPKernelRidge, is not run."""
+largest designs are drawn {fewest} times, all else {num_splits}; on designs of more than half a
+million numbers DP-EBM, and on all DPKernelRidge, is not run."""
 
 
 def summary(dataset: xarray.Dataset) -> str:
