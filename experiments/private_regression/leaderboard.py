@@ -95,6 +95,7 @@ class Config:
     kappas: tuple[float, ...] = (1, 10, 100, 1000)
     epsilons: tuple[float, ...] = (0.5, 1.0, 4.0)
     num_splits: int = 12
+    num_draws: int = 8
     most_numbers: int = 5_000_000
     fewest: int = 4
     test_share: float = 0.2
@@ -108,6 +109,7 @@ class Config:
         kappas=(10,),
         epsilons=(1.0, 4.0),
         num_splits=2,
+        num_draws=2,
         with_boosted=False,
         word="smoke",
     )
@@ -133,7 +135,8 @@ def run(config: Config, data: pathlib.Path, kept: pathlib.Path | None = None) ->
     parts = []
     for one in problems:
         is_large = isinstance(one, Design) and one.dim**2 * one.ratio > config.most_numbers
-        count = config.fewest if is_large else config.num_splits
+        count = config.num_draws if isinstance(one, Design) else config.num_splits
+        count = config.fewest if is_large else count
         parts += [Part(config, one, number, data, kept) for number in range(count)]
     axes = {
         "problem": list(map(str, problems)),
@@ -358,10 +361,10 @@ def _map(axes: Axes, group: xarray.Dataset) -> None:
         row, column = divmod(place, width)
         color = _pale(_COLORS[one.winner])
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=color, edgecolor="white"))
-        digits = 3 if one.error >= 5e-4 else 5
+        digits = 3 if one.error >= 5e-4 else 4
         style = {"ha": "center", "va": "center", "fontsize": 7.5}
         style["fontweight"] = "bold" if abs(one.z) > _SIGMAS else "normal"
-        words = f"{one.gap:+.{digits}f} ± {one.error:.{digits}f}"
+        words = f"{one.gap:+.{digits}f} ± {one.error:.{digits}f}".replace("0.", ".")
         axes.text(column + 0.5, row + 0.5, words, **style)
     axes.set(xlim=(0, width), ylim=(len(names), 0), xlabel=r"$\epsilon$")
     axes.set_xticks(np.arange(width) + 0.5, [f"{value:g}" for value in group.epsilon.values])
@@ -392,9 +395,9 @@ competitor needs the size of labels or slopes, a twentieth of its budget buys it
 it; its linear features are ours, and of adult it has the additive ones too. DP-EBM, for which
 neighbours have one record more or less, is given the epsilon at which replacing one costs what it
 costs us. "no privacy" is least squares or logistic regression on the features of the rule. The
-best competitor of a cell is the one of the best mean on these very splits, which favours it. The
-largest designs are drawn {fewest} times, all else {num_splits}; on designs of more than half a
-million numbers DP-EBM, and on all DPKernelRidge, is not run."""
+best competitor of a cell is the one of the best mean on these very splits, which favours it.
+Tables are split {num_splits} times, designs drawn {num_draws} times, the largest {fewest}; on
+designs of more than half a million numbers DP-EBM, and on all DPKernelRidge, is not run."""
 
 
 def summary(dataset: xarray.Dataset) -> str:
