@@ -212,5 +212,6 @@ PAPERS = {
     "private_kernel_learning": Paper("PK", "Private kernel learning", _PK),
     "data_reconstruction": Paper("DR", "Data reconstruction", _DR),
     "everyday_dp_sgd": Paper("", "Everyday DP-SGD"),
+    "private_regression": Paper("", "Private regression of tables"),
     "benchmarks": Paper("", "Benchmarks"),
 }

@@ -180,6 +180,7 @@ _DIGITS, _IMAGES = "train-images-idx3-ubyte", "data_batch_1.bin"
 _READ = {name: _DIGITS for name, make in made_up.DATA.items() if make is made_up.digits} | {
     "real_tables": "concrete.txt",
     "uci_tables": "concrete.txt",
+    "leaderboard": "concrete.txt",
     "fig03_year_prediction": "yearmsd",
     **dict.fromkeys(
         (

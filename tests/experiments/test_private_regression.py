@@ -1,0 +1,150 @@
+"""The leaderboard of private regression: what its competitors cost, and that it runs."""
+
+import math
+import pathlib
+
+import numpy as np
+import pytest
+
+from experiments import made_up
+from experiments.private_regression import competitors, leaderboard, problems
+from experiments.private_regression.competitors import LINEAR, Rows
+from jaxdp.privacy import gaussian_mu
+
+_NAMES = [name for name in LINEAR if name != "no privacy"]
+_SQUARES = ("noisy statistics", "AdaSSP", "boosted AdaSSP")
+_BOUND = 2.0
+
+
+def _rows(is_class, epsilon, *, count=400, random=None):
+    """Rows of a linear function of three columns, whose labels have little noise."""
+    own = np.random.default_rng(0)
+    features = own.uniform(-1, 1, (count, 3))
+    signal = features @ [0.2, -0.1, 0.05]
+    labels = signal + 0.03 * own.normal(size=count)
+    if is_class:
+        labels = np.where(own.random(count) < 1 / (1 + np.exp(-5 * signal)), 1.0, -1.0)
+    random = own if random is None else random
+    return Rows(features, labels, _BOUND, epsilon, 1e-5, is_class, random)
+
+
+class _Silent:
+    def standard_normal(self, size):
+        return np.zeros(size)
+
+
+@pytest.mark.parametrize("is_class", [False, True])
+@pytest.mark.parametrize("name", _NAMES)
+def test_with_a_huge_budget_it_is_the_fit_without_privacy(name, is_class):
+    rows = _rows(is_class, 1e9)
+    is_logistic = is_class and name not in _SQUARES
+    wanted = LINEAR["no privacy"](rows._replace(is_class=is_logistic))
+    size = np.linalg.norm(wanted)
+    learnt = LINEAR[name](rows)
+    # Classes are residuals as large as those that boosting clips: it has the direction alone.
+    is_clipped = is_class and name == "boosted AdaSSP"
+    if is_clipped:
+        learnt = learnt * size / np.linalg.norm(learnt)
+    assert np.linalg.norm(learnt - wanted) < (0.05 if is_clipped else 0.02) * size
+    assert np.linalg.norm(LINEAR[name](rows._replace(epsilon=0.05)) - wanted) > 0.05 * size
+
+
+def _recorded(monkeypatch, name, rows, answers=None):
+    """The releases of a fit: values, sensitivities and shares; with the answers of another fit."""
+    found = []
+
+    def released(self, value, sensitivity, mu):
+        found.append((np.array(value, float), sensitivity, mu))
+        return found[-1][0] if answers is None else answers[len(found) - 1][0]
+
+    monkeypatch.setattr(Rows, "released", released)
+    LINEAR[name](rows)
+    return found
+
+
+# The only release of objective perturbation is a linear term, whose proof is another. How far the
+# most is moved: minimisers less than they are bounded, slopes of classes as far as at zero.
+@pytest.mark.parametrize("is_class", [False, True])
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [*((name, 0.98) for name in _SQUARES), ("output perturbation", 0.1), ("DP-GD, constant", 0.8)],
+)
+def test_releases_cost_the_budget_and_no_neighbour_moves_them_farther(
+    monkeypatch, name, least, is_class
+):
+    """Each release is asked on two tables after the same answers, as composition has it."""
+    random, rows = np.random.default_rng(1), _rows(is_class, 1.0, count=30)
+    first = _recorded(monkeypatch, name, rows)
+    assert math.hypot(*(mu for _, _, mu in first)) == pytest.approx(rows.mu)
+    largest = 0.0
+    for trial in range(150):
+        # The longest row, then itself with the other label, or one at a right angle.
+        row, other = _BOUND * np.linalg.qr(random.normal(size=(3, 3)))[0][:2]
+        rows.features[0], rows.labels[0] = row, random.choice([-1.0, 1.0])
+        answers = _recorded(monkeypatch, name, rows)
+        rows.features[0], rows.labels[0] = (row, other)[trial % 2], -rows.labels[0]
+        second = _recorded(monkeypatch, name, rows, answers)
+        for (one, sensitivity, mu), (two, *costs) in zip(answers, second, strict=True):
+            assert costs == [sensitivity, mu]
+            largest = max(largest, float(np.linalg.norm(one - two)) / sensitivity)
+    assert least < largest <= 1 + 1e-6
+
+
+def test_noise_has_the_scale_that_was_asked_for():
+    class Ones:
+        def standard_normal(self, size):
+            return np.ones(size)
+
+    rows = _rows(False, 1.0, random=Ones())
+    np.testing.assert_allclose(rows.released(np.zeros(2), 3.0, 0.5), 6.0)
+    exact, _ = competitors.noisy_gram(rows._replace(random=_Silent()), 0.5)
+    noise = competitors.noisy_gram(rows, 0.5)[0] - exact
+    side = _BOUND**2 / 0.5
+    np.testing.assert_allclose(noise, np.where(np.eye(3), math.sqrt(2) * side, side))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_objective_perturbation_spends_half_on_the_curvature_and_half_on_the_shift(epsilon):
+    noise, ridge = competitors.perturbation(epsilon, 1e-5)
+    assert math.log1p(1 / ridge) == pytest.approx(epsilon / 2)
+    # A normal vector in the plane has a norm above t with probability exp(-t^2 / 2).
+    tail = math.sqrt(2 * math.log(1e5))
+    assert tail / noise + 1 / (2 * noise**2) == pytest.approx(epsilon / 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_boosted_trees_get_what_replacing_a_record_leaves(epsilon):
+    given = competitors.boosting_budget(epsilon, 1e-5)
+    bins, sums = (float(gaussian_mu(share * given, 5e-6)) for share in (0.1, 0.9))
+    mu = float(gaussian_mu(epsilon, 1e-5))
+    assert math.hypot(math.sqrt(2) * bins, 2 * sums) == pytest.approx(mu)
+    assert given < epsilon
+
+
+def test_rows_are_within_their_public_bound(tmp_path):
+    made_up.census(tmp_path)
+    for name in ("concrete", "adult"):
+        split = problems.table_split(tmp_path, name, 0.2, problems.generator(name))
+        for is_additive in (False, True):
+            train, _, bound = split.matrices(is_additive)
+            assert np.linalg.norm(train, axis=1).max() <= bound + 1e-9
+    split = problems.Design(8, 40, 10).split(problems.generator("design"))
+    assert np.linalg.norm(split.matrices()[0], axis=1).max() <= split.matrices()[2] + 1e-9
+    # R(0) = .5 is a signal of variance one.
+    assert np.var(split.wanted) == pytest.approx(1, abs=5 * math.sqrt(2 / len(split.wanted)))
+    assert split.score(split.wanted) == 1
+    assert split.score(np.full_like(split.wanted, np.nan)) == -1
+
+
+def test_the_smoke_version_runs_and_goes_on_from_what_it_kept(tmp_path):
+    made_up.census(tmp_path)
+    config, kept = leaderboard.Config.smoke(), tmp_path / "kept"
+    first = leaderboard.run(config, tmp_path, kept)
+    again = leaderboard.run(config, pathlib.Path("nowhere"), kept)
+    np.testing.assert_array_equal(first.score, again.score)
+    scores = first.score.sel(learner=["Automatic", "no privacy"])
+    assert (scores <= 1).all()
+    assert scores.notnull().all()
+    found = leaderboard.verdicts(first, is_table=True)["concrete", 4.0]
+    assert found.best in leaderboard._COMPETITORS
+    assert leaderboard.claims(first)
