@@ -128,18 +128,19 @@ class Closure(eqx.Module):
             jnp.zeros((), dtype),
         )
 
-    def train_variance(self, leading, others) -> Float[Array, " train"]:
+    def train_variance(self, leading, others, unseen=0.0) -> Float[Array, " train"]:
         """Variances of the training predictions."""
         factor = self.leading_factor
         spread = jnp.sum(product(factor, leading) * factor, axis=1)
         # Rounding may leave a small variance negative.
-        return jnp.maximum(spread + product(self.squares, others), 0)
+        spread = jnp.maximum(spread + product(self.squares, others), 0)
+        return self.modes.with_unseen(spread, unseen)
 
-    def forces(self, mean, leading, others) -> Forces:
+    def forces(self, mean, leading, others, unseen=0.0) -> Forces:
         """The mean clipped gradient and its derivative, from the moments of the weights."""
         factor, count = self.modes.factor, self.modes.num_train
-        predictions = product(factor, mean)
-        spread = self.train_variance(leading, others)
+        predictions = self.modes.train_predictions(mean)
+        spread = self.train_variance(leading, others, unseen)
         slopes = self.modes.clipped_slopes(predictions, spread, self.limits)
         own = slopes.mean**2 if slopes.mean.ndim == 1 else jnp.mean(slopes.mean**2, axis=1)
         bend = slopes.square - own - slopes.derivative**2 * spread
@@ -164,7 +165,8 @@ class Closure(eqx.Module):
 
     def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
         """The moments after one update, and what of them its draws have added."""
-        forces = self.forces(moments.mean[0], moments.leading[0, 0], moments.others[0, 0])
+        weights = moments.leading[0, 0], moments.others[0, 0], moments.unseen[0, 0]
+        forces = self.forces(moments.mean[0], *weights)
         carried = self._carried(moments, forces, update)
         noise = self._injected(moments, forces, recursion, update)
         after = Moments(

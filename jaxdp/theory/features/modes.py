@@ -8,6 +8,7 @@ singular values, so null modes need no care.
 
 import functools
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -49,6 +50,9 @@ class KernelModes(eqx.Module):
         is_valid: whether the problem's traced parameters are in their range.
         loss: of a row.
         unseen_factor: N, what the test rows have of coordinates that training never sees.
+        train_start, test_start: predictions before the first step; None where they are zero.
+        train_unseen: squared norm of what the modes leave out of each training row, which carries
+            noise and learns nothing; None where they leave nothing out.
     """
 
     eigenvalues: Float[Array, " modes"]
@@ -62,6 +66,33 @@ class KernelModes(eqx.Module):
     is_valid: Bool[Array, ""]
     loss: AbstractLoss
     unseen_factor: Float[Array, "test unseen"]
+    train_start: Float[Array, "train *outputs"] | None = None
+    test_start: Float[Array, "test *outputs"] | None = None
+    train_unseen: Float[Array, " train"] | None = None
+
+    def train_predictions(self, mean: Float[Array, "modes *outputs"]) -> Array:
+        """Predictions of the training rows at given coordinates."""
+        moved = product(self.factor, mean)
+        return moved if self.train_start is None else self.train_start + moved
+
+    def test_predictions(self, mean: Float[Array, "modes *outputs"]) -> Array:
+        """Predictions of the test rows at given coordinates."""
+        moved = product(self.test_factor, mean)
+        return moved if self.test_start is None else self.test_start + moved
+
+    def with_unseen(self, spread: Float[Array, " train *square"], unseen: Any) -> Array:
+        """Variances of training rows with the noise, of a variance, in what the modes leave out.
+
+        Args:
+            spread: without it, of one output or, as matrices, of several.
+            unseen: variance of a coordinate that is left out.
+        """
+        if self.train_unseen is None:
+            return spread
+        added = unseen * self.train_unseen
+        if spread.ndim == 1:
+            return spread + added
+        return spread + added[:, None, None] * jnp.eye(spread.shape[-1], dtype=spread.dtype)[None]
 
     @property
     def unseen_norms(self) -> Float[Array, " test"]:

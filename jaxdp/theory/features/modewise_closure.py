@@ -155,7 +155,7 @@ def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> Mod
 @eqx.filter_jit
 def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, longest):
     """Risk and observables at the records."""
-    step, start, read = _closure(modes, recursion, limits)
+    step, start, read = closure_of_outputs(modes, recursion, limits)
     return recorded_closure(step, start, read, at_record, longest)
 
 
@@ -164,7 +164,7 @@ def _predict_with_spread(
     modes, recursion: LinearRecursion, limits, at_record, places, draws, num_steps: int
 ):
     """Risk, observables and the standard deviation of the risk at the records."""
-    step, start, read = _closure(modes, recursion, limits)
+    step, start, read = closure_of_outputs(modes, recursion, limits)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
 
     # Checkpointed: in reverse the moments of each step are kept, and not what it has computed.
@@ -178,7 +178,8 @@ def _predict_with_spread(
     risk, observables, _ = lax.map(jax.checkpoint(read), moments_at(states, at_record))
 
     def slopes_of(mean, covariance):
-        return _slopes(modes, limits.astype(mean.dtype), mean, covariance)
+        spread = of_rows(modes.factor, covariance)
+        return _slopes(modes, limits.astype(mean.dtype), mean, spread)
 
     # Constant to derivatives: nobody minimises it, and the backward pass would be kept.
     parts = lax.stop_gradient((modes, recursion, limits, states))
@@ -196,7 +197,7 @@ def _predict_with_spread(
     return risk, observables, std
 
 
-def _closure(modes: KernelModes, recursion: LinearRecursion, limits):
+def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
     """A step of the moments, those at the start, and what is read off them."""
     dtype = float_dtype(modes, recursion, limits)
     outputs, loss = modes.outputs[0], modes.loss
@@ -209,9 +210,10 @@ def _closure(modes: KernelModes, recursion: LinearRecursion, limits):
         place = recursion.output
         mean, covariance = moments.mean[place], moments.covariance[place, place]
         unseen = moments.unseen[place, place] * modes.unseen_norms[:, None, None]
-        test = product(modes.test_factor, mean), of_rows(modes.test_factor, covariance)
+        test = modes.test_predictions(mean), of_rows(modes.test_factor, covariance)
         test = test[0], test[1] + unseen * jnp.eye(outputs, dtype=dtype)[None]
-        train = product(modes.factor, mean), of_rows(modes.factor, covariance)
+        train = modes.train_predictions(mean), of_rows(modes.factor, covariance)
+        train = train[0], modes.with_unseen(train[1], moments.unseen[place, place])
         found = {"clipped_fraction": moments.clipped}
         for prefix, rows, labels in (
             ("", test, modes.test_labels),
@@ -231,8 +233,8 @@ def modewise_step(
     """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
     covariance = moments.covariance[0, 0]
-    spread = of_rows(factor, covariance)
-    slopes = _slopes(modes, limits, moments.mean[0], covariance)
+    spread = modes.with_unseen(of_rows(factor, covariance), moments.unseen[0, 0])
+    slopes = _slopes(modes, limits, moments.mean[0], spread)
     pull = product(factor.T, slopes.mean) / count
     derivative = of_rows(factor.T, slopes.derivative) / count
     turned = jnp.swapaxes(slopes.derivative, 1, 2)
@@ -261,9 +263,9 @@ def modewise_step(
     )
 
 
-def _slopes(modes: KernelModes, limits, mean, covariance):
+def _slopes(modes: KernelModes, limits, mean, spread):
     """Moments of the clipped slopes of the training rows."""
-    given = product(modes.factor, mean), of_rows(modes.factor, covariance), modes.train_labels
+    given = modes.train_predictions(mean), spread, modes.train_labels
     return modes.loss.clipped_slope_correlated(*given, limits)
 
 

@@ -31,14 +31,15 @@ class Readout(eqx.Module):
         spread = _variances(factor[:, :rank], leading) + product(factor[:, rank:] ** 2, others)
         # Rounding may leave a small variance negative.
         spread = jnp.maximum(spread, 0) + unseen * modes.unseen_norms
-        return product(factor, mean), spread
+        return modes.test_predictions(mean), spread
 
     def train_predictions(self, moments: Moments):
         """Means and variances of the training rows' predictions."""
         closure = self.closure
-        mean, leading, others, _ = self.released(moments)
+        mean, leading, others, unseen = self.released(moments)
         spread = _variances(closure.leading_factor, leading) + product(closure.squares, others)
-        return product(closure.modes.factor, mean), jnp.maximum(spread, 0)
+        spread = closure.modes.with_unseen(jnp.maximum(spread, 0), unseen)
+        return closure.modes.train_predictions(mean), spread
 
     def risk(self, moments: Moments) -> Float[Array, ""]:
         """Mean test error."""
@@ -125,7 +126,7 @@ class SquaredForm(eqx.Module):
         modes, rank = closure.modes, closure.rank
         factor, rows = modes.test_factor, modes.test_labels.shape[0]
         mean, leading, others, unseen = self.readout.released(moments)
-        residual = product(factor, mean) - modes.test_labels
+        residual = modes.test_predictions(mean) - modes.test_labels
         pull = sum_over_rows(factor, residual) / rows
         away = sum_over_rows(modes.unseen_factor, residual) / rows
         linear = product(pull[:rank], product(leading, pull[:rank]))

@@ -1,0 +1,233 @@
+r"""An Equinox model near its start: the true network, its tangent, and the kernel of that tangent.
+
+A network f(w, x) whose weights move little is linear in them,
+$f(w_0, x) + \nabla f(w_0, x)^\top (w - w_0)$: a model on the *tangent features*
+$\nabla f(w_0, x)$, which starts from the predictions of the given weights and not from zero.
+Source: Jacot, Gabriel and Hongler (2018), "Neural tangent kernel", and Lee et al. (2019), "Wide
+neural networks of any depth evolve as linear models under gradient descent".
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree, Shaped
+
+from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.checks import require_callable, require_shape
+from jaxdp.losses import AbstractLoss
+from jaxdp.problems.base import AbstractProblem
+from jaxdp.problems.rows.feature_arguments import require_filled, require_labels, require_loss
+
+# How many rows are differentiated together.
+BLOCK_ROWS = 256
+
+
+class Linearised(AbstractProblem):
+    r"""An Equinox model, trained from its own weights, for which theory knows its tangent.
+
+    The model maps one input to one number (of shape () or (1,)) or, with a loss of k outputs such
+    as `jaxdp.losses.Softmax(k)`, to k logits. The risk is the mean loss of the test rows.
+    `jaxdp.simulate` trains the true network, and with `simulator=jaxdp.LinearisedNetwork()` the
+    linear one; `jaxdp.predict` asks `jaxdp.TangentClosure`, which says how far it can be trusted.
+
+    What is trained decides what the tangent sees. With `trainable` the biases alone (BitFit) or the
+    last layers are trained; a head that starts at zero hides the body from the tangent. So do
+    low-rank adapters (LoRA): the factor beside the one that starts at zero has no tangent, so that
+    the loss was predicted to 1 % at small learning rates and 4 to 9 % too high at useful ones.
+
+    Args:
+        model: called with one input, without a key and without a state; its inexact arrays are the
+            weights.
+        inputs, labels: the training rows, (n, ...) and (n,).
+        test_inputs, test_labels: the test rows, (m, ...) and (m,).
+        loss: of a row, one of `jaxdp.losses`; it says which labels there are.
+        trainable: which weights are trained, a filter of Equinox: a tree like the model of True and
+            False, or a prefix of one; None for all of them.
+
+    Raises:
+        TypeError: an argument is of another kind, or no weight is trained.
+        ValueError: shapes do not match, something is not finite, a label is none of the loss, the
+            model draws numbers (dropout that is on) or mixes rows (BatchNorm), or what it returns
+            is not one number, or one for each class.
+
+    Example:
+        >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp
+        >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
+        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
+        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
+        >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
+        >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
+        >>> problem.num_train, problem.num_test, problem.num_weights
+        (40, 10, 113)
+    """
+
+    model: Callable[..., Any]
+    inputs: Float[Array, "train *shape"]
+    labels: Float[Array, " train"]
+    test_inputs: Float[Array, "test *shape"]
+    test_labels: Float[Array, " test"]
+    loss: AbstractLoss
+    trainable: PyTree
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        inputs: Shaped[Any, "train *shape"],
+        labels: Shaped[Any, " train"],
+        test_inputs: Shaped[Any, "test *shape"],
+        test_labels: Shaped[Any, " test"],
+        *,
+        loss: AbstractLoss,
+        trainable: PyTree = None,
+    ):
+        require_callable("model", model, "an Equinox model, called with one input")
+        require_loss(loss)
+        _refuse_layers(model)
+        self.model, self.loss, self.trainable = model, loss, trainable
+        self.inputs = as_wide_float(inputs, "inputs")
+        self.labels = as_wide_float(labels, "labels")
+        self.test_inputs = as_wide_float(test_inputs, "test_inputs")
+        self.test_labels = as_wide_float(test_labels, "test_labels")
+        shape = (None, *self.inputs.shape[1:])
+        for name, rows, labels_of in (("inputs", self.inputs, self.labels), *self._test_rows()):
+            require_shape(name, rows, shape)
+            require_filled(name, rows)
+            require_shape(name.replace("inputs", "labels"), labels_of, (len(rows),))
+        require_labels(self)
+        if not jax.tree.leaves(self.weights):
+            raise TypeError("expected a model with weights that are trained, got none")
+        self._require_outputs()
+
+    def _test_rows(self):
+        return (("test_inputs", self.test_inputs, self.test_labels),)
+
+    def _require_outputs(self):
+        """Raise unless the model gives what the loss takes; no number is computed."""
+        row = jax.ShapeDtypeStruct(self.inputs.shape[1:], self.inputs.dtype)
+        try:
+            found = eqx.filter_eval_shape(self.model, row)
+        except Exception as error:
+            error.add_note(f"raised by model(input) at one input, of shape {row.shape}")
+            raise
+        count = self.loss.num_outputs
+        shapes = ((), (1,)) if count is None else ((count,),)
+        if getattr(found, "shape", None) not in shapes:
+            wanted = "one number" if count is None else f"{count} numbers, one a class,"
+            came = getattr(found, "shape", type(found).__name__)
+            raise ValueError(f"expected model(input) to give {wanted} for the loss, got {came}")
+
+    @property
+    def train_labels(self) -> Float[Array, " train"]:
+        """y of the rows that are learnt from."""
+        return self.labels
+
+    @property
+    def num_train(self) -> int:
+        """n, the number of training rows."""
+        return len(self.labels)
+
+    @property
+    def num_test(self) -> int:
+        """m, the number of test rows."""
+        return len(self.test_labels)
+
+    @property
+    def num_weights(self) -> int:
+        """P, how many numbers are trained."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.weights))
+
+    @property
+    def weights(self) -> PyTree[Array]:
+        r"""$w_0$: the weights that are trained, as they are given, None in the place of others."""
+        return self._partition()[0]
+
+    @property
+    def is_valid(self) -> Bool[Array, ""]:
+        leaves = jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array))
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+    def _derived(self):
+        return {name: getattr(self, name) for name in ("num_train", "num_test", "num_weights")}
+
+    def _partition(self):
+        chosen = True if self.trainable is None else self.trainable
+        weights = eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
+        is_trained = jax.tree.map(lambda leaf: leaf is not None, weights, is_leaf=_is_none)
+        return eqx.partition(self.model, is_trained)
+
+    def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
+        """What the network with given weights says of one input: a number, or one a class."""
+        found = eqx.combine(weights, self._partition()[1])(row)
+        return jnp.reshape(found, () if self.loss.num_outputs is None else (-1,))
+
+    def tangent_prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
+        r"""What the network linearised at $w_0$ says of one input."""
+        start = self.weights
+        change = jax.tree.map(jnp.subtract, weights, start)
+        found, moved = jax.jvp(lambda at: self.prediction(at, row), (start,), (change,))
+        return found + moved
+
+    def start_predictions(self) -> tuple[Array, Array]:
+        r"""The network's predictions at $w_0$, of the training and of the test rows."""
+
+        def of(rows):
+            return jnp.concatenate([_predictions(self, block) for block in blocks_of(rows)])
+
+        return of(self.inputs), of(self.test_inputs)
+
+    def moved(self, coefficients: Float[Array, "train *outputs"]) -> PyTree[Array]:
+        r"""The weights $w_0 + \sum_i a_i \nabla f(w_0, x_i)$, summed over the outputs too.
+
+        Args:
+            coefficients: a, one for each prediction of a training row.
+        """
+        parts = zip(blocks_of(self.inputs), blocks_of(coefficients), strict=True)
+        changes = [_pulled_back(self, rows, block) for rows, block in parts]
+        return jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves), self.weights, *changes)
+
+
+def blocks_of(rows: Array) -> Iterator[Array]:
+    """Pieces of at most `BLOCK_ROWS` rows, in order."""
+    for first in range(0, len(rows), BLOCK_ROWS):
+        yield rows[first : first + BLOCK_ROWS]
+
+
+@eqx.filter_jit
+def _predictions(problem: Linearised, rows: Float[Array, "rows *shape"]) -> Array:
+    return jax.vmap(lambda row: problem.prediction(problem.weights, row))(rows)
+
+
+@eqx.filter_jit
+def _pulled_back(problem: Linearised, rows, coefficients) -> PyTree[Array]:
+    """The gradient of the coefficients' sum of predictions."""
+
+    def total(weights):
+        predictions = jax.vmap(lambda row: problem.prediction(weights, row))(rows)
+        return jnp.sum(coefficients * predictions)
+
+    return jax.grad(total)(problem.weights)
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
+
+
+def _refuse_layers(model: Any) -> None:
+    """Raise ValueError where a layer draws numbers or looks at other rows."""
+
+    def is_refused(node):
+        kinds = eqx.nn.Dropout, eqx.nn.BatchNorm
+        return isinstance(node, kinds) and not node.inference
+
+    for path, node in jax.tree_util.tree_flatten_with_path(model, is_leaf=is_refused)[0]:
+        if is_refused(node):
+            does = "draws numbers" if isinstance(node, eqx.nn.Dropout) else "mixes rows"
+            raise ValueError(
+                "expected a model whose prediction of a row is a function of that row alone, got "
+                f"{type(node).__name__} at model{jax.tree_util.keystr(path)}, which {does}: switch "
+                "it off with equinox.nn.inference_mode(model)"
+            )

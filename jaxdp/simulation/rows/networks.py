@@ -1,0 +1,230 @@
+r"""Networks in private training: the true one, and the one that is linear in its weights.
+
+Both make the steps of `jaxdp.algorithms.train`: gradients of each record of a batch, clipped,
+summed and noised by the optimiser. With one key both see the same batches and the same noise, so
+that what linearisation changes is seen run by run.
+"""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Key, PyTree
+
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.keys import run_keys
+from jaxdp.core.trajectory import Trajectory
+from jaxdp.problems.rows.linearised import BLOCK_ROWS, Linearised
+from jaxdp.simulation.base import AbstractSimulator, known_length
+from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
+
+# The optimiser adds noise for the rounding of its sums: in sums of 64 rows .05 % of it.
+_SUMMED_ROWS = 64
+# Runs are made together as long as their batches' gradients have at most so many numbers.
+_NUMBERS_TOGETHER = 2**22
+
+
+class NetworkTraining(AbstractSimulator):
+    r"""Private training of the true network, all of its chosen weights, step by step.
+
+    It covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is simulated, Adam
+    among them. The noise is that of training: .05 % above the formula's, for the rounding of sums.
+
+    Observables are "movement", $|w - w_0|/|w_0|$ of the weights that are released, "train_risk"
+    and, for losses of classification, "accuracy" and "train_accuracy". Each record costs a forward
+    pass over all rows: with large networks ask for few `records`.
+
+    Example:
+        >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
+        >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
+        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
+        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
+        >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
+        >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(40, 20)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> key = jax.random.key(2)
+        >>> runs = jaxdp.simulate(problem, algorithm, key=key, num_runs=3, records=2)
+        >>> runs.risk.shape, sorted(runs.observables)
+        ((3, 3), ['accuracy', 'movement', 'train_accuracy', 'train_risk'])
+    """
+
+    has_parameters: ClassVar[bool] = True
+
+    def reason_against(self, problem, algorithm):
+        return _reason_against(problem, algorithm)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        how = {"records": records, "keep_parameters": keep_parameters, "progress": progress}
+        return _simulated(RowLoss(problem, False), algorithm, run_keys(key, num_runs), **how)
+
+
+class LinearisedNetwork(AbstractSimulator):
+    """Private training of the network that is linear in its weights, by the same steps.
+
+    The linear network has the predictions and the gradients of the true one at its start. Its
+    runs share batches and noise with those of `NetworkTraining` under the same key.
+
+    Observables are those of `NetworkTraining`.
+
+    Example:
+        >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
+        >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
+        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
+        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
+        >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
+        >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
+        >>> sampler = jaxdp.privacy.FixedSizeBatches(40, 20)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": sampler}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
+        >>> how = {"key": jax.random.key(2), "records": 2, "simulator": jaxdp.LinearisedNetwork()}
+        >>> jaxdp.simulate(problem, algorithm, **how).risk.shape
+        (1, 3)
+    """
+
+    has_parameters: ClassVar[bool] = True
+
+    def reason_against(self, problem, algorithm):
+        return _reason_against(problem, algorithm)
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        how = {"records": records, "keep_parameters": keep_parameters, "progress": progress}
+        return _simulated(RowLoss(problem, True), algorithm, run_keys(key, num_runs), **how)
+
+
+def _reason_against(problem: Any, algorithm: Any) -> str | None:
+    if not isinstance(problem, Linearised):
+        return f"it needs a network (Linearised), got {type(problem).__name__}"
+    if not isinstance(algorithm, PrivateOptimiser):
+        return f"a network is trained by a PrivateOptimiser, got {type(algorithm).__name__}"
+    return algorithm.reason_not_simulated()
+
+
+class RowLoss(eqx.Module):
+    """The loss of one row as a function of the weights that are trained.
+
+    Attributes:
+        problem: the network with its rows.
+        is_linear: whether it is the network linearised at its start.
+    """
+
+    problem: Linearised
+    is_linear: bool = eqx.field(static=True)
+
+    def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
+        """The network's prediction of one row."""
+        problem = self.problem
+        of = problem.tangent_prediction if self.is_linear else problem.prediction
+        return of(weights, row)
+
+    def __call__(self, weights, row, label):
+        return self.problem.loss.value(self.prediction(weights, row), label)
+
+
+class NetworkRuns(AbstractRuns):
+    """Runs whose state is the weights and the optimiser's state, stacked."""
+
+    loss: RowLoss
+    algorithm: PrivateOptimiser
+    keys: Key[Array, " runs"]
+    together: int = eqx.field(static=True)
+
+    @property
+    def is_valid(self):
+        return self.loss.problem.is_valid & jnp.asarray(self.algorithm.is_valid)
+
+    def begin(self):
+        return _begin(self)
+
+    def advance(self, state, starts, ends):
+        return _advance(self, state, jnp.asarray(starts), jnp.asarray(ends))
+
+    def finish(self, state):
+        return None, jax.vmap(lambda weights: ravel_pytree(weights)[0])(state[0])
+
+    def time(self, steps):
+        dtype = float_dtype(self.loss.problem.inputs)
+        return self.algorithm.time(jnp.asarray(steps).astype(dtype), self.loss.problem.num_train)
+
+    def observables(self, reading, steps):
+        return reading.values
+
+
+def _simulated(
+    loss: RowLoss, algorithm: PrivateOptimiser, keys, *, records, keep_parameters, progress
+) -> Trajectory:
+    problem, ranges = loss.problem, ranges_of(known_length(algorithm), records, progress)
+    algorithm.require_rows(problem.num_train)
+    numbers = problem.num_weights * min(algorithm.sampler.capacity, _SUMMED_ROWS)
+    together = max(1, min(len(keys), _NUMBERS_TOGETHER // numbers))
+    runs = NetworkRuns(loss, algorithm.with_traced_length(), keys, together)
+    return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
+
+
+@eqx.filter_jit
+def _begin(runs: NetworkRuns):
+    weights = runs.loss.problem.weights
+    state = eqx.filter((weights, runs.algorithm.init(weights)), eqx.is_array)
+    read = _record(runs.loss, weights)
+    count = len(runs.keys)
+    state, read = jax.tree.map(lambda part: jnp.repeat(part[None], count, axis=0), (state, read))
+    return state, _reading(read)
+
+
+@eqx.filter_jit
+def _advance(runs: NetworkRuns, state, starts, ends):
+    """Runs the steps between neighbouring bounds, a few runs together."""
+    problem, algorithm, loss = runs.loss.problem, runs.algorithm, runs.loss
+    made = problem.weights, algorithm.init(problem.weights)
+    static = eqx.filter(made, eqx.is_array, inverse=True)
+
+    def one(given):
+        key, state = given
+
+        def step(_, state):
+            weights, inner = eqx.combine(state, static)
+            rows = problem.inputs, problem.labels
+            moved = algorithm.step(
+                loss, weights, inner, *rows, key=key, microbatch_size=_SUMMED_ROWS
+            )
+            return eqx.filter(moved, eqx.is_array)
+
+        def record(state, bounds):
+            state = lax.fori_loop(*bounds, step, state)
+            return state, _record(loss, eqx.combine(state, static)[0])
+
+        return lax.scan(record, state, (starts, ends))
+
+    state, read = lax.map(one, (runs.keys, state), batch_size=runs.together)
+    return state, _reading(read, is_first=False)
+
+
+def _reading(read, *, is_first: bool = True) -> Reading:
+    values = jax.tree.map(lambda value: value[:, None], read) if is_first else read
+    return Reading(values.pop("risk"), {}, values)
+
+
+def _record(loss: RowLoss, weights: PyTree[Array]) -> dict[str, Float[Array, ""]]:
+    """What is measured of a run."""
+    problem = loss.problem
+    start, now = (ravel_pytree(each)[0] for each in (problem.weights, weights))
+    found = {"movement": jnp.linalg.norm(now - start) / jnp.linalg.norm(start)}
+    for prefix, rows, labels in (
+        ("", problem.test_inputs, problem.test_labels),
+        ("train_", problem.inputs, problem.labels),
+    ):
+        predict = lambda row: loss.prediction(weights, row)
+        predictions = lax.map(predict, rows, batch_size=min(BLOCK_ROWS, len(rows)))
+        found[f"{prefix}risk"] = jnp.mean(problem.loss.value(predictions, labels))
+        measures = problem.loss.measures(predictions, labels)
+        found |= {f"{prefix}{name}": jnp.mean(each) for name, each in measures.items()}
+    return found
