@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from jaxdp.privacy import account as account
     from jaxdp.problems import FixedFeatures as FixedFeatures
     from jaxdp.problems import InputScales as InputScales
+    from jaxdp.problems import Linearised as Linearised
     from jaxdp.problems import LinearRegression as LinearRegression
     from jaxdp.problems import LogisticRegression as LogisticRegression
     from jaxdp.problems import RandomFeatures as RandomFeatures
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from jaxdp.simulation import FunctionSpace as FunctionSpace
     from jaxdp.simulation import HomogenizedSDE as HomogenizedSDE
     from jaxdp.simulation import Iterates as Iterates
+    from jaxdp.simulation import LinearisedNetwork as LinearisedNetwork
+    from jaxdp.simulation import NetworkTraining as NetworkTraining
     from jaxdp.simulation import OrnsteinUhlenbeckSDE as OrnsteinUhlenbeckSDE
     from jaxdp.simulation import Reduced as Reduced
     from jaxdp.simulation import simulate as simulate
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
     from jaxdp.theory import LowerBound as LowerBound
     from jaxdp.theory import ModewiseClosure as ModewiseClosure
     from jaxdp.theory import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+    from jaxdp.theory import TangentClosure as TangentClosure
     from jaxdp.theory import TightLowerBound as TightLowerBound
     from jaxdp.theory import TightUpperBound as TightUpperBound
     from jaxdp.theory import UnclippedRecursion as UnclippedRecursion
@@ -126,6 +130,7 @@ _HOMES = {
         "FixedFeatures",
         "InputScales",
         "LinearRegression",
+        "Linearised",
         "LogisticRegression",
         "RandomFeatures",
         "TabularRegression",
@@ -142,6 +147,8 @@ _HOMES = {
         "FunctionSpace",
         "HomogenizedSDE",
         "Iterates",
+        "LinearisedNetwork",
+        "NetworkTraining",
         "OrnsteinUhlenbeckSDE",
         "Reduced",
         "simulate",
@@ -159,6 +166,7 @@ _HOMES = {
         "LowerBound",
         "ModewiseClosure",
         "OrnsteinUhlenbeck",
+        "TangentClosure",
         "TightLowerBound",
         "TightUpperBound",
         "UnclippedRecursion",
@@ -194,9 +202,12 @@ __all__ = [
     "InputScales",
     "Iterates",
     "LinearRegression",
+    "Linearised",
+    "LinearisedNetwork",
     "LogisticRegression",
     "LowerBound",
     "ModewiseClosure",
+    "NetworkTraining",
     "NotCoveredError",
     "OnePassDPSGD",
     "Optimal",
@@ -212,6 +223,7 @@ __all__ = [
     "Status",
     "TabularRegression",
     "TailAverage",
+    "TangentClosure",
     "TightLowerBound",
     "TightUpperBound",
     "Trajectory",

@@ -12,6 +12,7 @@ from jaxdp.problems.rows.features import AbstractFeatureProblem as AbstractFeatu
 from jaxdp.problems.rows.features import ReducedFeatures as ReducedFeatures
 from jaxdp.problems.rows.fixed_features import FixedFeatures as FixedFeatures
 from jaxdp.problems.rows.kernel_solutions import SpectralGap as SpectralGap
+from jaxdp.problems.rows.linearised import Linearised as Linearised
 from jaxdp.problems.rows.random_features import RandomFeatures as RandomFeatures
 from jaxdp.problems.rows.random_features import gaussian_inputs as gaussian_inputs
 from jaxdp.problems.rows.random_features import sphere_inputs as sphere_inputs
@@ -30,6 +31,7 @@ __all__ = [
     "FixedFeatures",
     "InputScales",
     "LinearRegression",
+    "Linearised",
     "LogisticRegression",
     "RandomFeatures",
     "ReducedFeatures",

@@ -10,6 +10,7 @@ from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.reduced import Reduced
 from jaxdp.simulation.rows.function_space import FunctionSpace
 from jaxdp.simulation.rows.gradient_sde import ClippedSDE, OrnsteinUhlenbeckSDE
+from jaxdp.simulation.rows.networks import LinearisedNetwork, NetworkTraining
 from jaxdp.simulation.streams.homogenized_sde import HomogenizedSDE
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "FunctionSpace",
     "HomogenizedSDE",
     "Iterates",
+    "LinearisedNetwork",
+    "NetworkTraining",
     "OrnsteinUhlenbeckSDE",
     "Reduced",
     "simulate",

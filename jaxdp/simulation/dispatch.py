@@ -13,9 +13,15 @@ from jaxdp.simulation.base import AbstractSimulator, Progress
 from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.reduced import Reduced
 from jaxdp.simulation.rows.function_space import FunctionSpace
+from jaxdp.simulation.rows.networks import NetworkTraining
 
 # Exact in law, cheapest first.
-_DEFAULTS: tuple[AbstractSimulator, ...] = (FunctionSpace(), Reduced(), Iterates())
+_DEFAULTS: tuple[AbstractSimulator, ...] = (
+    FunctionSpace(),
+    Reduced(),
+    NetworkTraining(),
+    Iterates(),
+)
 
 
 def simulate(
@@ -34,8 +40,8 @@ def simulate(
     Args:
         problem: what is learnt.
         algorithm: how it is learnt; its `num_steps` must be a Python int. A `PrivateOptimiser`,
-            on features, with simulated noise (`noise=None`): a linear one in `FunctionSpace`, any
-            other by its `Iterates`.
+            with simulated noise (`noise=None`): on features a linear one in `FunctionSpace`, any
+            other by its `Iterates`; of a network (`Linearised`) by `NetworkTraining`.
         key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
             rounding, however many there are.
         num_runs: how many runs, along the leading axis of the result.

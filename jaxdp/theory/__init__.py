@@ -11,6 +11,7 @@ from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
+from jaxdp.theory.features.tangent_closure import TangentClosure
 from jaxdp.theory.features.unclipped import GradientFlow, OrnsteinUhlenbeck, UnclippedRecursion
 from jaxdp.theory.kernels.risk import (
     ExcessRisk,
@@ -55,6 +56,7 @@ __all__ = [
     "OrnsteinUhlenbeck",
     "PolynomialRate",
     "ReleaseNoise",
+    "TangentClosure",
     "TightLowerBound",
     "TightUpperBound",
     "UnclippedRecursion",

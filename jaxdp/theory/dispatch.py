@@ -10,9 +10,11 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
+from jaxdp.theory.features.tangent_closure import TangentClosure
 from jaxdp.theory.streams.coupled_ode import CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 from jaxdp.theory.streams.volterra import DiscreteVolterra
@@ -33,7 +35,8 @@ def predict(
             samplers may not.
         theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
             `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated noise,
-            `GaussianClosure` for features on fixed rows, with the softmax loss `ModewiseClosure`.
+            `GaussianClosure` for features on fixed rows, with the softmax loss `ModewiseClosure`,
+            `TangentClosure` for all weights of a network.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
 
@@ -71,6 +74,8 @@ def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
     """The theories to ask, in this order; the last one covers most, and says what it does not."""
     if isinstance(algorithm, CorrelatedDPSGD):
         return (DiscreteVolterra(),)
+    if isinstance(problem, Linearised):
+        return (TangentClosure(),)
     on_rows = isinstance(problem, AbstractFeatureProblem)
     if isinstance(algorithm, OnePassDPSGD) and not on_rows:
         return (DiscreteRecursion() if algorithm.batch_size > 1 else CoupledODE(),)

@@ -66,9 +66,9 @@ class Linearised(AbstractProblem):
     """
 
     model: Callable[..., Any]
-    inputs: Float[Array, "train *shape"]
+    inputs: Float[Array, " train *shape"]
     labels: Float[Array, " train"]
-    test_inputs: Float[Array, "test *shape"]
+    test_inputs: Float[Array, " test *shape"]
     test_labels: Float[Array, " test"]
     loss: AbstractLoss
     trainable: PyTree
@@ -76,9 +76,9 @@ class Linearised(AbstractProblem):
     def __init__(
         self,
         model: Callable[..., Any],
-        inputs: Shaped[Any, "train *shape"],
+        inputs: Shaped[Any, " train *shape"],
         labels: Shaped[Any, " train"],
-        test_inputs: Shaped[Any, "test *shape"],
+        test_inputs: Shaped[Any, " test *shape"],
         test_labels: Shaped[Any, " test"],
         *,
         loss: AbstractLoss,
@@ -179,7 +179,7 @@ class Linearised(AbstractProblem):
 
         return of(self.inputs), of(self.test_inputs)
 
-    def moved(self, coefficients: Float[Array, "train *outputs"]) -> PyTree[Array]:
+    def moved(self, coefficients: Float[Array, " train *outputs"]) -> PyTree[Array]:
         r"""The weights $w_0 + \sum_i a_i \nabla f(w_0, x_i)$, summed over the outputs too.
 
         Args:
@@ -187,7 +187,7 @@ class Linearised(AbstractProblem):
         """
         parts = zip(blocks_of(self.inputs), blocks_of(coefficients), strict=True)
         changes = [_pulled_back(self, rows, block) for rows, block in parts]
-        return jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves), self.weights, *changes)
+        return functools.reduce(functools.partial(jax.tree.map, jnp.add), changes, self.weights)
 
 
 def blocks_of(rows: Array) -> Iterator[Array]:
@@ -197,7 +197,7 @@ def blocks_of(rows: Array) -> Iterator[Array]:
 
 
 @eqx.filter_jit
-def _predictions(problem: Linearised, rows: Float[Array, "rows *shape"]) -> Array:
+def _predictions(problem: Linearised, rows: Float[Array, " rows *shape"]) -> Array:
     return jax.vmap(lambda row: problem.prediction(problem.weights, row))(rows)
 
 

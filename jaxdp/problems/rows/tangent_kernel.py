@@ -94,9 +94,7 @@ def _of_output(problem, weights, output, outer) -> tuple[TangentKernel, bool]:
         defects.append(defect)
         cross.append(_products(block, train))
         squares.append(np.asarray(_squares(block)))
-    kernel = TangentKernel(
-        _products(train, train), np.concatenate(cross), np.concatenate(squares)
-    )
+    kernel = TangentKernel(_products(train, train), np.concatenate(cross), np.concatenate(squares))
     return kernel, max(map(float, defects)) <= _DEFECT
 
 
@@ -133,9 +131,7 @@ def _outer_leaves(problem: Linearised, weights: PyTree[Array]) -> tuple[bool, ..
     rows = problem.inputs[:_LOOKED_AT]
     gradients = _gradients(problem, weights, rows, jnp.asarray(0))
     return tuple(
-        leaf.ndim == 2
-        and 2 * sum(leaf.shape) < leaf.size
-        and float(_sides(gradient)[2]) <= _DEFECT
+        leaf.ndim == 2 and 2 * sum(leaf.shape) < leaf.size and float(_sides(gradient)[2]) <= _DEFECT
         for leaf, gradient in zip(leaves, gradients, strict=True)
     )
 
@@ -154,7 +150,7 @@ def _gradients(problem: Linearised, weights, rows, output) -> list[Array]:
 def _features(
     problem: Linearised,
     weights: PyTree[Array],
-    rows: Float[Array, "rows *shape"],
+    rows: Float[Array, " rows *shape"],
     *,
     output: Int[Array, ""],
     outer: tuple[bool, ...],

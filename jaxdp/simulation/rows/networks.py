@@ -5,6 +5,7 @@ summed and noised by the optimiser. With one key both see the same batches and t
 that what linearisation changes is seen run by run.
 """
 
+import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -165,9 +166,15 @@ def _simulated(
     problem, ranges = loss.problem, ranges_of(known_length(algorithm), records, progress)
     algorithm.require_rows(problem.num_train)
     numbers = problem.num_weights * min(algorithm.sampler.capacity, _SUMMED_ROWS)
-    together = max(1, min(len(keys), _NUMBERS_TOGETHER // numbers))
+    together = _evenly(len(keys), max(1, _NUMBERS_TOGETHER // numbers))
     runs = NetworkRuns(loss, algorithm.with_traced_length(), keys, together)
     return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
+
+
+def _evenly(count: int, most: int) -> int:
+    """How many at a time: if possible so that nothing is left over, which would compile twice."""
+    most = min(count, most)
+    return next((size for size in range(most, most // 2, -1) if count % size == 0), most)
 
 
 @eqx.filter_jit
@@ -222,7 +229,7 @@ def _record(loss: RowLoss, weights: PyTree[Array]) -> dict[str, Float[Array, ""]
         ("", problem.test_inputs, problem.test_labels),
         ("train_", problem.inputs, problem.labels),
     ):
-        predict = lambda row: loss.prediction(weights, row)
+        predict = functools.partial(loss.prediction, weights)
         predictions = lax.map(predict, rows, batch_size=min(BLOCK_ROWS, len(rows)))
         found[f"{prefix}risk"] = jnp.mean(problem.loss.value(predictions, labels))
         measures = problem.loss.measures(predictions, labels)

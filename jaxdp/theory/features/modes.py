@@ -66,16 +66,16 @@ class KernelModes(eqx.Module):
     is_valid: Bool[Array, ""]
     loss: AbstractLoss
     unseen_factor: Float[Array, "test unseen"]
-    train_start: Float[Array, "train *outputs"] | None = None
-    test_start: Float[Array, "test *outputs"] | None = None
+    train_start: Float[Array, " train *outputs"] | None = None
+    test_start: Float[Array, " test *outputs"] | None = None
     train_unseen: Float[Array, " train"] | None = None
 
-    def train_predictions(self, mean: Float[Array, "modes *outputs"]) -> Array:
+    def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
         """Predictions of the training rows at given coordinates."""
         moved = product(self.factor, mean)
         return moved if self.train_start is None else self.train_start + moved
 
-    def test_predictions(self, mean: Float[Array, "modes *outputs"]) -> Array:
+    def test_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
         """Predictions of the test rows at given coordinates."""
         moved = product(self.test_factor, mean)
         return moved if self.test_start is None else self.test_start + moved

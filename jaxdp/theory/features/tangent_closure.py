@@ -33,7 +33,6 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import described, require_count, require_host
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.problems.rows.tangent_kernel import TangentKernel, tangent_kernel
 from jaxdp.theory.base import AbstractTheory
@@ -117,7 +116,9 @@ class TangentClosure(AbstractTheory):
 
     def __check_init__(self):
         if self.kernel not in KERNELS:
-            raise ValueError(f"expected kernel to be one of {KERNELS}, got {described(self.kernel)}")
+            raise ValueError(
+                f"expected kernel to be one of {KERNELS}, got {described(self.kernel)}"
+            )
         require_count("num_modes", self.num_modes)
         require_count("rank", self.rank, least=0)
 
@@ -191,7 +192,7 @@ class _Closed(NamedTuple):
     modes: KernelModes
     risk: Float[Array, " records"]
     observables: dict[str, Float[Array, " records"]]
-    coefficients: Float[Array, "train *outputs"]
+    coefficients: Float[Array, " train *outputs"]
 
 
 class _Run:
@@ -210,7 +211,7 @@ class _Run:
         if modes.outputs:
             risk, observables, law = _of_outputs(*steps)
         else:
-            risk, observables, law = _of_one_output(*steps, min(theory.rank, len(modes.eigenvalues)))
+            risk, observables, law = _of_one_output(*steps, theory.rank)
         mean_square, spread, unseen, end = law
         seen = len(modes.eigenvalues) * math.prod(modes.outputs)
         square = mean_square + spread + unseen * max(problem.num_weights - seen, 0)
@@ -227,7 +228,7 @@ def _length(weights: Any) -> Float[Array, ""]:
 
 @eqx.filter_jit
 def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest, rank: int):
-    """Risk, observables and the law of the weights at the records, where a prediction is one number."""
+    """Risk, observables and the law of the weights at the records, of one output."""
     dtype, place = float_dtype(modes, recursion, limits), recursion.output
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, place)
@@ -247,7 +248,7 @@ def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest
 
 @eqx.filter_jit
 def _of_outputs(modes, recursion: LinearRecursion, limits, at_record, longest):
-    """Risk, observables and the law of the weights at the records, with an output for each class."""
+    """Risk, observables and the law of the weights at the records, of an output for each class."""
     dtype, place = float_dtype(modes, recursion, limits), recursion.output
 
     def step(moments, index):
@@ -278,8 +279,8 @@ def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
         )
     if gap > _GAP:
         return (
-            f"the kernel gap is {gap:.2g}, of at most {_GAP}: with the end's kernel in place of the "
-            "start's the loss would differ by that share"
+            f"the kernel gap is {gap:.2g}, of at most {_GAP}: with the end's kernel in place of "
+            "the start's the loss would differ by that share"
         )
     if movement > _MOVEMENT and gap > _NO_GAP:
         return (

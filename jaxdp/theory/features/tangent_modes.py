@@ -6,7 +6,6 @@ others each row keeps the squared norm: it counts where gradients are clipped, a
 it on training and test rows alike, but nothing is learnt there.
 """
 
-import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -20,8 +19,6 @@ from jaxdp.theory.features.modes import KernelModes
 
 # Of the largest eigenvalue: below it, eigenvectors of a kernel in float32 are rounding.
 _LEAST = 1e-5
-# Directions beyond those asked for, and how often the kernel is applied to find them.
-_MORE, _ROUNDS = 64, 3
 
 
 class TangentModes(NamedTuple):
@@ -51,9 +48,17 @@ def tangent_modes(
         start: predictions of the training and of the test rows before the first step.
         count: how many modes are kept at most.
     """
-    values, vectors = leading_modes(kernel.train.astype(np.float64), count)
+    from scipy.linalg import eigh
+
+    size = problem.num_train
+    leading = size - min(count, size), size - 1
+    found = eigh(kernel.train.astype(np.float64), subset_by_index=leading)
+    values, vectors = (part[..., ::-1] for part in found)
+    # Modes that are not above rounding are taken for part of the rest. They keep their places, so
+    # that kernels of one size share what is compiled.
+    values = np.where(values > _LEAST * values[0], values, 0)
     roots = np.sqrt(values)
-    basis = vectors / roots
+    basis = vectors / np.where(roots > 0, roots, np.inf)
     factor, test_factor = vectors * roots, kernel.cross @ basis
     squares = np.diagonal(kernel.train)
     # Rounding may leave a small rest negative.
@@ -80,28 +85,3 @@ def tangent_modes(
         train_unseen=jnp.asarray(train_rest, dtype),
     )
     return TangentModes(modes, basis)
-
-
-def leading_modes(
-    kernel: Float[np.ndarray, "rows rows"], count: int
-) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, "rows modes"]]:
-    """The largest eigenvalues of a kernel, falling, and their vectors.
-
-    Of a large kernel they are found by subspace iteration, Halko, Martinsson and Tropp (2011),
-    "Finding structure with randomness", Algorithm 4.4: a quarter of the time of all of them.
-    """
-    size = len(kernel)
-    if size <= 2 * (count + _MORE):
-        values, vectors = np.linalg.eigh(kernel)
-    else:
-        basis = np.random.default_rng(0).standard_normal((size, count + _MORE))
-        for _ in range(_ROUNDS):
-            basis = np.linalg.qr(kernel @ basis)[0]
-        values, vectors = np.linalg.eigh(basis.T @ kernel @ basis)
-        vectors = basis @ vectors
-    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
-    kept = max(1, int(np.sum(values > _LEAST * values[0])))
-    if not values[0] > 0:
-        # A model that does not depend on its weights has nothing to learn.
-        values = np.full_like(values, math.ulp(1.0))
-    return values[:kept], vectors[:, :kept]
