@@ -12,14 +12,13 @@ and the *mean kernel* is $(K_0 + K_1)/2$ with $K_1$ that of the tangent at $w_1$
 once more with it, from the network's own predictions. (A drawn end in place of the mean one would
 carry the noise into $K_1$.) How far the weights move follows from the moments:
 
-$$ E|w_T - w_0|^2 = |\mu|^2 + \mathrm{tr}\,S + s\,(P - r), $$
+$$ E|w_T - w_0|^2 = |\mu|^2 + \mathrm{tr}(S - sI) + s\,P, $$
 
-where S is the covariance in the r modes and s the variance of a coordinate that only noise moves.
+where S is the covariance in the modes and s the variance of a coordinate that only noise moves.
 
 Derived: here; tests/theory/features/test_tangent_closure.py against linear and true networks.
 """
 
-import math
 import warnings
 from typing import Any, NamedTuple
 
@@ -212,9 +211,8 @@ class _Run:
             risk, observables, law = _of_outputs(*steps)
         else:
             risk, observables, law = _of_one_output(*steps, theory.rank)
-        mean_square, spread, unseen, end = law
-        seen = len(modes.eigenvalues) * math.prod(modes.outputs)
-        square = mean_square + spread + unseen * max(problem.num_weights - seen, 0)
+        mean_square, excess, unseen, end = law
+        square = mean_square + excess + unseen * problem.num_weights
         length = _length(problem.weights)
         moved = {"movement": square, "mean_movement": mean_square}
         moved = {name: jnp.sqrt(each) / length for name, each in moved.items()}
@@ -239,7 +237,8 @@ def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest
     def read(moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
         mean, leading, others, unseen = readout.released(moments)
-        law = jnp.sum(mean**2), jnp.trace(leading) + jnp.sum(others), unseen, moments.mean[0]
+        excess = jnp.sum(jnp.diagonal(leading) - unseen) + jnp.sum(others - unseen)
+        law = jnp.sum(mean**2), excess, unseen, moments.mean[0]
         return readout.risk(moments), found, law
 
     start = closure.start(dtype, recursion.size)
@@ -255,9 +254,10 @@ def _of_outputs(modes, recursion: LinearRecursion, limits, at_record, longest):
         return modewise_step(modes, limits.astype(dtype), recursion, recursion.at(index), moments)
 
     def read(moments):
-        spread = jnp.einsum("jkk->", moments.covariance[place, place])
         unseen = moments.unseen[place, place]
-        law = jnp.sum(moments.mean[place] ** 2), spread, unseen, moments.mean[0]
+        variances = jnp.diagonal(moments.covariance[place, place], axis1=1, axis2=2)
+        excess = jnp.sum(variances - unseen)
+        law = jnp.sum(moments.mean[place] ** 2), excess, unseen, moments.mean[0]
         return *modewise_errors(modes, recursion, moments), law
 
     start = modewise_start(modes, recursion, dtype)

@@ -1,0 +1,57 @@
+"""Runs of networks: those of `train`, and the linear one beside the true one."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+from jax.flatten_util import ravel_pytree
+from small_networks import descent, network, only
+
+import jaxdp
+from jaxdp.algorithms import train
+
+LINEAR = jaxdp.LinearisedNetwork()
+
+
+def _simulated(problem, algorithm, **how):
+    how = {"key": jax.random.key(3), "num_runs": 3, "records": 2} | how
+    return jaxdp.simulate(problem, algorithm, **how)
+
+
+def test_a_run_is_that_of_train():
+    problem, algorithm = network(), descent(0.3, num_steps=6)
+    runs = _simulated(problem, algorithm, keep_parameters=True)
+
+    def loss(weights, row, label):
+        return problem.loss.value(problem.prediction(weights, row), label)
+
+    key = jax.random.fold_in(jax.random.key(3), 1)
+    rows = problem.inputs, problem.labels
+    trained = train(algorithm, loss, problem.weights, *rows, key=key, microbatch_size=64).model
+    expected, start = ravel_pytree(trained)[0], ravel_pytree(problem.weights)[0]
+    np.testing.assert_allclose(runs.parameters[1], expected, rtol=1e-4, atol=1e-6)
+    moved = np.linalg.norm(expected - start) / np.linalg.norm(start)
+    np.testing.assert_allclose(runs.observables["movement"][1, -1], moved, rtol=1e-4)
+    assert not np.allclose(runs.parameters[0], expected, rtol=1e-2)
+
+
+def test_a_head_is_its_own_linearisation_run_by_run_and_a_body_is_not():
+    whole = network()
+    head = only(whole, lambda model: [model.layers[-1].weight, model.layers[-1].bias])
+    algorithm = descent(0.3, num_steps=6)
+    true, linear = (_simulated(head, algorithm, simulator=it) for it in (None, LINEAR))
+    np.testing.assert_allclose(true.risk, linear.risk, rtol=1e-5)
+    np.testing.assert_allclose(true.risk[0, 0], _simulated(whole, algorithm).risk[0, 0], rtol=1e-6)
+    other = _simulated(whole, algorithm, simulator=LINEAR)
+    assert np.all(np.abs(other.final_risk / _simulated(whole, algorithm).final_risk - 1) > 1e-3)
+
+
+def test_what_no_network_is_trained_by_is_refused():
+    assert "trained by a PrivateOptimiser" in LINEAR.covers(network(), jaxdp.DPGD(0.1, 1.0, 5, 0.1))
+    assert "it needs a network" in LINEAR.covers(
+        jaxdp.LinearRegression.isotropic(5, label_noise=0.3), descent(0.1)
+    )
+    secret = descent(0.1).replace(noise=jaxdp.privacy.SecretNoise())
+    with pytest.raises(jaxdp.NotCoveredError, match="NetworkTraining"):
+        _simulated(network(), secret)
+    assert LINEAR.covers(network(), descent(0.1, optimiser=optax.adam)) is None
