@@ -41,7 +41,8 @@ class Status(enum.IntEnum):
         DIVERGED: a recorded risk is not finite.
         SOLVER_STOPPED: the differential equation's solver gave up before the end.
         INVALID: traced parameters left their range (an increasing schedule, rho <= 0).
-        UNSTABLE: a prediction beyond a limit of stability, which is not to be trusted.
+        UNSTABLE: a prediction beyond a limit up to which it is to be trusted: of stability or, of a
+            network's tangent, of how far its weights move.
 
     Example:
         >>> import jaxdp

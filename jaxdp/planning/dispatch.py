@@ -17,6 +17,7 @@ from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 
@@ -107,6 +108,10 @@ def plan(
     steps are at most 200,000. The best cell is predicted once more, by the
     default theory.
 
+    **Networks** (`Linearised`): the same arguments, for all weights that are trained. Every cell is
+    searched with the tangent kernel of the start, and once more with the mean kernel of training
+    with what was best (`TangentClosure`); a setting beyond that theory's limits is warned of.
+
     Planning is not private. On features it looks at the rows, and what it chooses is not covered by
     epsilon. Give it public rows, or proxy rows that are like the private ones, with as many
     training rows as the private table has: from fewer follows another plan. What is then predicted
@@ -182,7 +187,7 @@ def plan(
         "sampler": sampler,
         "criterion": criterion,
     }
-    if isinstance(problem, AbstractFeatureProblem):
+    if isinstance(problem, AbstractFeatureProblem | Linearised):
         _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
         return plan_training(problem, epsilon=epsilon, delta=delta, **of_features)
     if isinstance(problem, LinearRegression | AbstractSignalProblem):

@@ -27,11 +27,10 @@ from jaxdp.algorithms.transformations.linear_state import linear_state
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
 from jaxdp.losses import slope_limits
-from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, of_batches, with_epochs
-from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
+from jaxdp.theory.features.modes import KernelModes
 from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth
 
@@ -106,6 +105,12 @@ class AbstractClosureRisk(eqx.Module):
             return self, 1.0
         rows = np.arange(_MOST_ROWS) * count // _MOST_ROWS
         names = "factor", "feature_norms", "train_labels"
+        # What linear models on features leave at None, networks have.
+        names += tuple(
+            name
+            for name in ("train_start", "train_unseen")
+            if getattr(self.modes, name) is not None
+        )
         fewer = {name: getattr(self.modes, name)[rows] for name in names}
         modes = dataclasses.replace(self.modes, **fewer)
         return dataclasses.replace(self, modes=modes), _MOST_ROWS / count
@@ -230,7 +235,7 @@ class AdamRisk(AbstractClosureRisk):
 
 
 def closure_risk(
-    problem: AbstractFeatureProblem,
+    modes: KernelModes,
     algorithms: list[PrivateOptimiser],
     *,
     is_linear: bool,
@@ -239,12 +244,11 @@ def closure_risk(
     """One predicted risk for each of several algorithms that differ in batches and steps alone.
 
     Args:
-        problem: what is learnt.
+        modes: what is learnt, for Adam in its own features.
         algorithms: covered by the closure.
         is_linear: whether their optimiser is linear; else it is Adam.
         criterion: "loss" or "accuracy".
     """
-    modes = (kernel_modes if is_linear else explicit_modes)(problem)
     per_row = 2 * math.ceil(_ROW_NODES / (2 * modes.num_train))
     if modes.loss.num_outputs is not None and per_row <= _MOST_NODES:
         # Sums over many rows need few nodes of each.

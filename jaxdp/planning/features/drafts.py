@@ -17,8 +17,10 @@ from jaxdp.core.checks import described, host_number, require_callable, require_
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.linear_recursion import LinearRecursion
+from jaxdp.theory.features.tangent_closure import TangentClosure
 
 _MOST_STEPS = 2**31 - 1
 # At which the optimiser is looked at before the search.
@@ -26,7 +28,7 @@ _A_RATE = 0.1
 
 
 def drafts(
-    problem: AbstractFeatureProblem,
+    problem: AbstractFeatureProblem | Linearised,
     *,
     num_steps: Any,
     sampling_rate: Any,
@@ -63,17 +65,20 @@ def drafts(
     }
 
 
-def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimiser) -> bool:
+def is_covered_as_linear(
+    problem: AbstractFeatureProblem | Linearised, draft: PrivateOptimiser
+) -> bool:
     """Whether the closure covers the optimiser as a linear one; else it is Adam.
 
     Raises:
         NotCoveredError: it is neither.
         ValueError: a learning rate changes nothing.
     """
+    theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
     try:
-        *_, updates = GaussianClosure().read(problem, draft)
+        *_, updates = theory.read(problem, draft)
     except NotCoveredError as error:
-        raise NotCoveredError(f"a plan asks GaussianClosure: {error}") from None
+        raise NotCoveredError(f"a plan asks {type(theory).__name__}: {error}") from None
     if isinstance(updates, LinearRecursion):
         _require_use_of_the_rate(draft)
         return True
@@ -85,7 +90,7 @@ def is_covered_as_linear(problem: AbstractFeatureProblem, draft: PrivateOptimise
     return False
 
 
-def require_criterion(problem: AbstractFeatureProblem, criterion: Any) -> None:
+def require_criterion(problem: AbstractFeatureProblem | Linearised, criterion: Any) -> None:
     """Raise unless it is "loss", or "accuracy" for a loss of classes."""
     if criterion not in ("loss", "accuracy"):
         raise ValueError(f'expected criterion "loss" or "accuracy", got {described(criterion)}')

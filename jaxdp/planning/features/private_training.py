@@ -37,7 +37,10 @@ from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
 from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
+from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
+from jaxdp.theory.features.tangent_closure import TangentClosure
 
 # How far below the grid a rate may go, and the clip norms around a gradient's, as factors.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
@@ -63,7 +66,7 @@ class _Found(NamedTuple):
 
 
 def plan_training(
-    problem: AbstractFeatureProblem,
+    problem: AbstractFeatureProblem | Linearised,
     *,
     epsilon: Any,
     delta: Any,
@@ -88,23 +91,38 @@ def plan_training(
     )
     is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
-    risks = closure_risk(
-        problem, list(algorithms.values()), is_linear=is_linear, criterion=criterion
-    )
-    table = _table(dict(zip(cells, risks, strict=True)), algorithms)
+
+    def planned(modes: KernelModes) -> tuple[tuple[Cell, ...], PrivateOptimiser]:
+        parts = list(algorithms.values())
+        risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
+        table = _table(dict(zip(cells, risks, strict=True)), algorithms)
+        return table, _chosen(table, algorithms)
+
+    if isinstance(problem, Linearised):
+        # Near what the start's kernel chooses, the mean kernel is of every cell.
+        _, near = planned(TangentClosure().modes(problem))
+        table, algorithm = planned(TangentClosure().modes(problem, near))
+    else:
+        table, algorithm = planned((kernel_modes if is_linear else explicit_modes)(problem))
+    # Reading the softmax's measures off all rows costs as much as several steps.
+    records = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
+    predicted = predict(problem, algorithm, **records)
+    return TrainingPlan(algorithm, predicted, table, epsilon, delta)
+
+
+def _chosen(
+    table: tuple[Cell, ...], algorithms: dict[tuple[int, float], PrivateOptimiser]
+) -> PrivateOptimiser:
+    """The algorithm of the best cell."""
     best = best_cell(table)
     if not math.isfinite(best.risk):
         raise RuntimeError(
             "expected a finite and stable prediction in at least one cell, got none: are the "
             "features or the noise extremely large?"
         )
-    algorithm = algorithms[best.num_steps, best.sampling_rate].replace(
+    return algorithms[best.num_steps, best.sampling_rate].replace(
         learning_rate=best.learning_rate, clip_norm=best.clip_norm
     )
-    # Reading the softmax's measures off all rows costs as much as several steps.
-    records = {"records": _FEW_RECORDS} if risks[0].is_coarse else {}
-    predicted = predict(problem, algorithm, **records)
-    return TrainingPlan(algorithm, predicted, table, epsilon, delta)
 
 
 def _table(
@@ -217,7 +235,8 @@ def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
 def _gradient_norm(risk: AbstractClosureRisk) -> float:
     """The median norm of a row's gradient at the start, or 1 where it is zero."""
     modes = risk.modes
-    start = jnp.zeros((modes.num_train, *modes.outputs))
+    start = modes.train_start
+    start = jnp.zeros((modes.num_train, *modes.outputs)) if start is None else start
     slopes = modes.loss.slope(start, modes.train_labels)
     sizes = jnp.sqrt(jnp.sum(slopes.reshape(modes.num_train, -1) ** 2, axis=1))
     norm = float(jnp.median(sizes * modes.feature_norms))

@@ -43,7 +43,7 @@ from jaxdp.theory.features.closed_moments import (
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes
-from jaxdp.theory.features.modewise_closure import modewise_errors, modewise_start, modewise_step
+from jaxdp.theory.features.modewise_closure import closure_of_outputs
 from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 from jaxdp.theory.features.tangent_modes import TangentModes, tangent_modes
@@ -165,18 +165,19 @@ class TangentClosure(AbstractTheory):
             unstable=grows.is_unstable(clipped) | (beyond is not None),
         )
 
-    def mean_kernel(self, problem: Linearised, algorithm: PrivateOptimiser) -> TangentKernel:
-        """The kernel that `kernel` names, of one run: for what else is asked near its setting.
+    def modes(self, problem: Linearised, near: PrivateOptimiser | None = None) -> KernelModes:
+        """The modes with which a search goes through many settings of one network.
 
-        Raises:
-            NotCoveredError: as `jaxdp.predict`.
+        Args:
+            problem: the network.
+            near: the setting whose mean kernel it is; None for the start's kernel.
         """
-        reading = self.read(problem, algorithm)
-        start = tangent_kernel(problem)
-        if self.kernel == "start":
-            return start
-        first = _Run(*reading, 1, self).closed(start)
-        return start.average(tangent_kernel(problem, problem.moved(first.coefficients)))
+        kernel = tangent_kernel(problem)
+        if near is not None:
+            first = _Run(*self.read(problem, near), 1, self).closed(kernel)
+            kernel = kernel.average(tangent_kernel(problem, problem.moved(first.coefficients)))
+        start = problem.start_predictions()
+        return tangent_modes(problem, kernel, start, self.num_modes).modes
 
 
 class _Closed(NamedTuple):
@@ -248,19 +249,16 @@ def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest
 @eqx.filter_jit
 def _of_outputs(modes, recursion: LinearRecursion, limits, at_record, longest):
     """Risk, observables and the law of the weights at the records, of an output for each class."""
-    dtype, place = float_dtype(modes, recursion, limits), recursion.output
-
-    def step(moments, index):
-        return modewise_step(modes, limits.astype(dtype), recursion, recursion.at(index), moments)
+    step, start, errors = closure_of_outputs(modes, recursion, limits)
+    place = recursion.output
 
     def read(moments):
         unseen = moments.unseen[place, place]
         variances = jnp.diagonal(moments.covariance[place, place], axis1=1, axis2=2)
         excess = jnp.sum(variances - unseen)
         law = jnp.sum(moments.mean[place] ** 2), excess, unseen, moments.mean[0]
-        return *modewise_errors(modes, recursion, moments), law
+        return *errors(moments)[:2], law
 
-    start = modewise_start(modes, recursion, dtype)
     return recorded_closure(step, start, read, at_record, longest)
 
 

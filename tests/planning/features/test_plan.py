@@ -20,7 +20,7 @@ from jaxdp.privacy import (
     PoissonSampler,
     ShuffledEpochs,
 )
-from jaxdp.theory.features.modes import kernel_modes
+from jaxdp.theory.features.modes import explicit_modes, kernel_modes
 
 NUM, TEST, FEATURES = 40, 20, 12
 BUDGET = {"epsilon": 8.0, "delta": 1e-3}
@@ -122,7 +122,8 @@ def test_simulated_runs_agree_with_the_plan_and_not_with_a_third_more_noise():
 
 
 def _risk_of(algorithm, problem=PROBLEM, *, is_linear=True):
-    (risk,) = closure_risk(problem, [algorithm], is_linear=is_linear)
+    modes = (kernel_modes if is_linear else explicit_modes)(problem)
+    (risk,) = closure_risk(modes, [algorithm], is_linear=is_linear)
     draw, steps = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
 
     def evaluate(rate, clip_norm):
@@ -435,7 +436,7 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
         *rows, once.test_inputs, once.test_labels, loss=jaxdp.losses.Softmax(3)
     )
     algorithm = _algorithm(0.5, 0.5, PoissonSampler(2 * SOFTMAX_ROWS, 0.02), noise=0.5)
-    risk = closure_risk(twice, [algorithm], is_linear=True)[0].with_all_nodes()
+    risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0].with_all_nodes()
     fewer, share = risk.on_fewer_rows()
     assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
     place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)
