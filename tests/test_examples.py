@@ -15,9 +15,10 @@ _LONG = {
             ClippedDiffusion ClippedSDE CorrelatedDPSGD CoupledODE DiscreteRecursion
             DiscreteVolterra FiniteDimension FixedFeatures Fluctuations FreeForm
             FunctionSpace GaussianClosure GradientFlow HomogenizedSDE InputScales
-            Iterates LogisticRegression LowerBound ModewiseClosure Optimal
+            Iterates Linearised LinearisedNetwork LogisticRegression LowerBound
+            ModewiseClosure NetworkTraining Optimal
             OrnsteinUhlenbeck OrnsteinUhlenbeckSDE Reduced Status TabularRegression
-            TightLowerBound TightUpperBound Trajectory UnclippedRecursion UpperBound
+            TangentClosure TightLowerBound TightUpperBound Trajectory UnclippedRecursion UpperBound
             clipped_gradient_sum compare per_sample_gradient_norms plan predict
             required_epsilon required_samples simulate sweep
         """,
