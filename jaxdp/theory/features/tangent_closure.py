@@ -72,8 +72,9 @@ class TangentClosure(AbstractTheory):
     start's kernel* was within 1.6 % and .0064 up to a mean movement of .04, and up to 25 % too high
     beyond. Outside these limits a warning names the one that is passed and the status is UNSTABLE.
 
-    The limits are no guarantee. On easier test rows of the same data, with losses of .15 to .3, the
-    accuracy was within .0132 too but the loss 4 to 15 % too high (the start's kernel 8 to 24 %).
+    The limits are no guarantee. With three other draws of the head the loss was 2, 6 and 8 % too
+    high (the start's kernel 5, 8 and 13 %) and the accuracy up to .0145 too low; on easier test
+    rows of the same data, with losses of .15 to .3, 4 to 15 % too high and up to .0132 too low.
     And they were found for networks that had been trained before: of small ones trained from
     scratch the loss was between 8 % too low and 10 % too high within them.
 
