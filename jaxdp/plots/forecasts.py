@@ -1,0 +1,71 @@
+"""The picture of a forecast: what more epsilon and more rows buy."""
+
+from typing import TYPE_CHECKING, Any
+
+from jaxdp.core.checks import require_kind
+from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.planning import Forecast
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+# Okabe and Ito's blue and orange.
+_BLUE, _ORANGE = "#0072B2", "#D55E00"
+
+
+def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Figure | SubFigure":
+    """A forecast in two panels: what other budgets give, and what other numbers of rows.
+
+    The accuracy, or the loss where there are no classes. The bar at the forecast's own budget is
+    its interval.
+
+    Args:
+        forecast: of `jaxdp.forecast`.
+        title: above the panels.
+        ax: two of matplotlib's Axes to draw into; a new figure when None.
+
+    Returns:
+        The figure, to save or to show.
+
+    Raises:
+        TypeError: what should be a forecast is none.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> features = jax.random.normal(jax.random.key(0), (300, 4))
+        >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
+        >>> rows = features[:200], labels[:200], features[200:], labels[200:]
+        >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
+        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, num_steps=20)
+        >>> len(jaxdp.plots.plot_forecast(found).axes)
+        2
+    """
+    require_kind("forecast", forecast, Forecast, "a forecast of jaxdp.forecast")
+    if ax is None:
+        figure = new_figure((7.0, 2.9))
+        panels = list(figure.subplots(1, 2, sharey=True))
+        figure.suptitle(title, fontsize="medium")
+    else:
+        panels = given_axes(ax, 2, "over epsilon and over the number of rows")
+        figure = panels[0].figure
+    name = "loss" if forecast.curve[0].accuracy is None else "accuracy"
+    level, epsilon = getattr(forecast, name), forecast.plan.epsilon
+    for panel, axis, own, label, curve in (
+        (panels[0], "epsilon", epsilon, r"$\varepsilon$", forecast.over_epsilon),
+        (panels[1], "num_samples", forecast.num_samples, "rows $n$", forecast.over_samples),
+    ):
+        values = [getattr(one, axis) for one in curve]
+        found = [getattr(one, name) for one in curve]
+        panel.plot(values, found, "o-", color=_BLUE, markersize=4, label="expected, best settings")
+        if level is not None:
+            bars = [[level.mean - level.low], [level.high - level.mean]]
+            settings = {"fmt": "s", "color": _ORANGE, "markersize": 5, "capsize": 3}
+            panel.errorbar([own], [level.mean], bars, label="forecast, 9 runs in 10", **settings)
+        panel.set_xscale("log")
+        panel.set_xticks(values, [f"{value:g}" for value in values], minor=False)
+        panel.set_xticks([], minor=True)
+        panel.set_xlabel(label)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel(name if level is not None else f"{name} of the stand-ins")
+    panels[0].legend(frameon=False, fontsize="small", loc="best")
+    return figure
