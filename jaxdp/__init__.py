@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jaxdp.planning import Box as Box
     from jaxdp.planning import FreeForm as FreeForm
     from jaxdp.planning import Optimal as Optimal
+    from jaxdp.planning import forecast as forecast
     from jaxdp.planning import plan as plan
     from jaxdp.planning import required_epsilon as required_epsilon
     from jaxdp.planning import required_samples as required_samples
@@ -118,6 +119,7 @@ _HOMES = {
         "Box",
         "FreeForm",
         "Optimal",
+        "forecast",
         "plan",
         "required_epsilon",
         "required_samples",

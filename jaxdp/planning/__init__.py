@@ -7,6 +7,10 @@ Aggressive Clipping".
 from jaxdp.planning.dispatch import plan as plan
 from jaxdp.planning.features.training_plan import Cell as Cell
 from jaxdp.planning.features.training_plan import TrainingPlan as TrainingPlan
+from jaxdp.planning.forecasts import CurvePoint as CurvePoint
+from jaxdp.planning.forecasts import Forecast as Forecast
+from jaxdp.planning.forecasts import Level as Level
+from jaxdp.planning.forecasts import forecast as forecast
 from jaxdp.planning.streams.families import FreeForm as FreeForm
 from jaxdp.planning.streams.inverse import best_risks as best_risks
 from jaxdp.planning.streams.inverse import required_epsilon as required_epsilon
@@ -20,12 +24,16 @@ from jaxdp.planning.streams.robust import Box as Box
 __all__ = [
     "Box",
     "Cell",
+    "CurvePoint",
+    "Forecast",
     "FreeForm",
+    "Level",
     "OnePassPlan",
     "Optimal",
     "Sensitivity",
     "TrainingPlan",
     "best_risks",
+    "forecast",
     "optimal_strategy",
     "plan",
     "required_epsilon",

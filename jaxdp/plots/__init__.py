@@ -1,6 +1,7 @@
 """Pictures: results in, a matplotlib Figure out. No global style is touched."""
 
 from jaxdp.comparison import plot_comparison
+from jaxdp.plots.forecasts import plot_forecast
 from jaxdp.plots.grids import plot_grid
 from jaxdp.plots.images import plot_images, plot_reconstruction
 from jaxdp.plots.leaks import plot_leak
@@ -10,6 +11,7 @@ from jaxdp.plots.sliders import show_sliders
 
 __all__ = [
     "plot_comparison",
+    "plot_forecast",
     "plot_grid",
     "plot_images",
     "plot_leak",

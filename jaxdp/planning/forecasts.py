@@ -8,7 +8,7 @@ do, and how far their answer may be off is measured, by splitting them anew and 
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,15 +16,18 @@ import numpy as np
 import optax
 
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.attacks.predicted_membership import PredictedMembership, predicted_membership
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.theory.dispatch import predict
+
+if TYPE_CHECKING:
+    from jaxdp.attacks import PredictedMembership
 
 # How often the public rows are split anew, by a seed that is always the same.
 _SPLITS, _SEED = 4, 20_26
@@ -97,7 +100,7 @@ class Forecast(AbstractExplained, eqx.Module):
         curve: what other budgets and sizes are predicted to give on the stand-ins, each with a
             learning rate and clip norm of its own.
         leak: how well a test for one record would do that knows all others, of the record that it
-            does best on.
+            does best on; None of optimisers that `predicted_membership` does not cover.
 
     Example:
         >>> import jax, jaxdp
@@ -116,7 +119,7 @@ class Forecast(AbstractExplained, eqx.Module):
     loss: Level | None
     accuracy: Level | None
     curve: tuple[CurvePoint, ...]
-    leak: PredictedMembership
+    leak: "PredictedMembership | None"
 
     @property
     def over_epsilon(self) -> tuple[CurvePoint, ...]:
@@ -162,7 +165,7 @@ class Forecast(AbstractExplained, eqx.Module):
                 "noise_multiplier": float(chosen.noise_multiplier),
             },
             "curve": [one._asdict() for one in self.curve],
-            "leak": {"auc": self.leak.auc, "bound": self.leak.bound},
+            "leak": None if self.leak is None else {"auc": self.leak.auc, "bound": self.leak.bound},
         }
 
     def _explanation(self):
@@ -177,12 +180,16 @@ class Forecast(AbstractExplained, eqx.Module):
             f"{chosen.learning_rate:.4g}, clip norm {chosen.clip_norm:.4g}, noise multiplier "
             f"{chosen.noise_multiplier:.4g}"
         )
-        leak = Row(
-            "leak",
-            f"AUC {self.leak.auc:.3f}",
-            f"of the best test for the record that it does best on; the budget allows "
-            f"{self.leak.bound:.3f}",
-        )
+        leak = [
+            Row(
+                "leak",
+                f"AUC {one.auc:.3f}",
+                f"of the best test for the record that it does best on; at most {one.bound:.3f}, "
+                "which is proved",
+            )
+            for one in (self.leak,)
+            if one is not None
+        ]
         curve = [
             Row(
                 f"epsilon {one.epsilon:g}, n = {one.num_samples}",
@@ -198,7 +205,7 @@ class Forecast(AbstractExplained, eqx.Module):
         return Explanation(
             f"Forecast for n = {self.num_samples}, epsilon = {plan.epsilon:g}, delta = "
             f"{plan.delta:g}, {plan.adjacency}",
-            (*levels, Row("settings", settings), leak, *curve),
+            (*levels, Row("settings", settings), *leak, *curve),
             (_ALIKE if self.stand_in == "alike" else _UNLIKE, *bought, plan.line),
         )
 
@@ -283,7 +290,13 @@ def forecast(
     loss = accuracy = None
     if stand_in == "alike":
         loss, accuracy = _levels(problem, plan, num_samples, disturbed)
-    leak = predicted_membership(_of_size(problem, num_samples), plan.algorithm, "worst")
+    # The room of attacks is opened by those who ask for it.
+    from jaxdp.attacks import predicted_membership
+
+    try:
+        leak = predicted_membership(_of_size(problem, num_samples), plan.algorithm, "worst")
+    except NotCoveredError:
+        leak = None
     return Forecast(plan, num_samples, stand_in, loss, accuracy, tuple(curve), leak)
 
 
