@@ -22,9 +22,11 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
+from jaxdp.privacy.accounting import account
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.theory.dispatch import predict
+from jaxdp.theory.features.modewise_closure import ModewiseClosure
 
 if TYPE_CHECKING:
     from jaxdp.attacks import PredictedMembership
@@ -37,7 +39,7 @@ _DIMMED, _NOISY, _KEPT = 0.2, 0.2, 0.5
 # Of the normal law: nine forecasts in ten.
 _WIDTH = 1.645
 # Budgets of the curve over that of the forecast, and sizes over that of the table.
-_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 1.0, 2.0)
+_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)
 _UNLIKE = (
     "the stand-ins are said to be unlike the private rows: their settings transfer, their accuracy "
     "and loss do not, so that no level is told"
@@ -128,23 +130,19 @@ class Forecast(AbstractExplained, eqx.Module):
 
     @property
     def over_samples(self) -> tuple[CurvePoint, ...]:
-        """The part of the curve with this budget, in the order of the sizes."""
+        """The part of the curve with this budget, in the order of the sizes.
+
+        Other sizes change the noise on a mean alone: what more rows would teach is not in it.
+        """
         same = [one for one in self.curve if one.epsilon == self.plan.epsilon]
         return tuple(sorted(same, key=lambda one: one.num_samples))
 
-    def rows_worth(self) -> float | None:
-        """The epsilon that twice the rows are worth: n rows reach with it what 2 n reach without.
-
-        None where the curve ends before.
-        """
-        losses = np.asarray([one.loss for one in self.over_epsilon])
-        twice = self.over_samples[-1].loss
-        if twice < losses.min():
-            return None
-        logs = np.log([one.epsilon for one in self.over_epsilon])
-        # numpy.interp asks for rising places; losses fall in epsilon but for the search's error.
-        falling = np.minimum.accumulate(losses)
-        return float(np.exp(np.interp(-twice, -falling, logs)))
+    @property
+    def rows_worth(self) -> float:
+        """The epsilon that twice the rows are worth: with it n rows have as little noise as 2 n."""
+        algorithm = self.plan.algorithm
+        halved = algorithm.replace(noise_multiplier=algorithm.noise_multiplier / 2)
+        return float(account(halved, delta=self.plan.delta).epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as JSON can hold them."""
@@ -198,15 +196,15 @@ class Forecast(AbstractExplained, eqx.Module):
             )
             for one in self.curve
         ]
-        worth = self.rows_worth()
         bought = (
-            f"twice the rows would buy as much as epsilon {worth:.2g} instead of {plan.epsilon:g}",
-        ) * (worth is not None)
+            f"twice the rows would have as little noise as epsilon {self.rows_worth:.2g} instead "
+            f"of {plan.epsilon:g}"
+        )
         return Explanation(
             f"Forecast for n = {self.num_samples}, epsilon = {plan.epsilon:g}, delta = "
             f"{plan.delta:g}, {plan.adjacency}",
             (*levels, Row("settings", settings), *leak, *curve),
-            (_ALIKE if self.stand_in == "alike" else _UNLIKE, *bought, plan.line),
+            (_ALIKE if self.stand_in == "alike" else _UNLIKE, bought, plan.line),
         )
 
 
@@ -222,6 +220,7 @@ def forecast(
     sampling_rate: float | tuple[float, ...] = (0.05, 0.2, 1.0),
     optimiser: Any = optax.sgd,
     average: AbstractAverage | None = None,
+    criterion: Literal["loss", "accuracy"] = "loss",
 ) -> Forecast:
     """What private training on n rows is expected to give, from public rows in their place.
 
@@ -244,7 +243,8 @@ def forecast(
         disturbed: public rows as the private ones might differ from them, such as features of
             blurred inputs, of the problem's shapes; by default the features are dimmed, noised and
             the classes unbalanced.
-        num_steps, sampling_rate, optimiser, average: as in `jaxdp.plan`, with Poisson batches.
+        num_steps, sampling_rate, optimiser, average, criterion: as in `jaxdp.plan`, with Poisson
+            batches.
 
     Returns:
         A `Forecast`; it prints, `jaxdp.plots.plot_forecast` draws it.
@@ -266,9 +266,11 @@ def forecast(
                 f"problem, got {_shapes(other)}"
             )
 
-    def planned(num_samples, epsilon, num_steps, sampling_rate):
+    rows = _of_size(problem, num_samples)
+
+    def planned(epsilon, num_steps, sampling_rate):
         return plan_training(
-            _of_size(problem, num_samples),
+            rows,
             epsilon=epsilon,
             delta=delta,
             num_steps=num_steps,
@@ -276,17 +278,13 @@ def forecast(
             optimiser=optimiser,
             average=average,
             sampler=PoissonSampler,
+            criterion=criterion,
         )
 
-    plan = planned(num_samples, epsilon, num_steps, sampling_rate)
-    chosen = plan.chosen
-    points = [(num_samples, factor * plan.epsilon) for factor in _BUDGETS]
-    points += [(round(factor * num_samples), plan.epsilon) for factor in _SIZES if factor != 1]
-    curve = []
-    for size, budget in points:
-        is_chosen = (size, budget) == (num_samples, plan.epsilon)
-        one = plan if is_chosen else planned(size, budget, chosen.num_steps, chosen.sampling_rate)
-        curve.append(CurvePoint(budget, size, *_level(one.predicted)))
+    plan = planned(epsilon, num_steps, sampling_rate)
+    cell = plan.chosen.num_steps, plan.chosen.sampling_rate
+    plans = [plan if one == 1 else planned(one * plan.epsilon, *cell) for one in _BUDGETS]
+    curve = _curve(plans, num_samples)
     loss = accuracy = None
     if stand_in == "alike":
         loss, accuracy = _levels(problem, plan, num_samples, disturbed)
@@ -294,10 +292,10 @@ def forecast(
     from jaxdp.attacks import predicted_membership
 
     try:
-        leak = predicted_membership(_of_size(problem, num_samples), plan.algorithm, "worst")
+        leak = predicted_membership(rows, plan.algorithm, "worst")
     except NotCoveredError:
         leak = None
-    return Forecast(plan, num_samples, stand_in, loss, accuracy, tuple(curve), leak)
+    return Forecast(plan, num_samples, stand_in, loss, accuracy, curve, leak)
 
 
 def _shapes(problem: FixedFeatures) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -314,6 +312,29 @@ def _of_size(problem: FixedFeatures, num_samples: int) -> FixedFeatures:
     )
 
 
+def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
+    """Of each budget, in rising order, what is predicted; and of other sizes at the middle one.
+
+    A mean over f times as many rows has 1/f of the noise. So has that of these rows with 1/f of the
+    noise multiplier, which is a larger budget's: what lies between two budgets is interpolated.
+    """
+    levels = [_level(one.predicted) for one in plans]
+    points = [
+        CurvePoint(plan.epsilon, num_samples, *level)
+        for plan, level in zip(plans, levels, strict=True)
+    ]
+    middle = plans[len(plans) // 2]
+    logs = [-math.log(plan.chosen.noise_multiplier) for plan in plans]
+    for factor in _SIZES:
+        place = math.log(factor / middle.chosen.noise_multiplier)
+        found = (
+            None if None in values else float(np.interp(place, logs, values))
+            for values in zip(*levels, strict=True)
+        )
+        points.append(CurvePoint(middle.epsilon, round(factor * num_samples), *found))
+    return tuple(points)
+
+
 def _level(predicted: Trajectory) -> tuple[float, float | None]:
     """Loss and accuracy of what is released."""
     accuracy = predicted.observables.get("accuracy")
@@ -328,15 +349,19 @@ def _levels(
 ) -> tuple[Level, Level | None]:
     """Loss and accuracy, each with its interval."""
 
+    # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
+    quick = None if problem.loss.num_outputs is None else ModewiseClosure(spread_draws=None)
+
     def found(other: FixedFeatures) -> list[float]:
-        level = _level(predict(_of_size(other, num_samples), plan.algorithm, records=1))
+        rows = _of_size(other, num_samples)
+        level = _level(predict(rows, plan.algorithm, theory=quick, records=1))
         return [math.nan if value is None else value for value in level]
 
-    mean = [math.nan if value is None else value for value in _level(plan.predicted)]
+    predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
+    mean = [math.nan if value is None else value for value in _level(predicted)]
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
     moved = [found(other) for other in disturbed or _disturbed(problem)]
     shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
-    predicted = plan.predicted
     deviations = predicted.final_std, predicted.observables.get("accuracy_std", [0.0])[-1]
     levels = []
     for place, std in enumerate(deviations):

@@ -40,6 +40,7 @@ from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
+from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
 # How far below the grid a rate may go, and the clip norms around a gradient's, as factors.
@@ -104,9 +105,12 @@ def plan_training(
         table, algorithm = planned(TangentClosure().modes(problem, near))
     else:
         table, algorithm = planned((kernel_modes if is_linear else explicit_modes)(problem))
-    # Reading the softmax's measures off all rows costs as much as several steps.
-    records = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
-    predicted = predict(problem, algorithm, **records)
+    # Reading the softmax's measures off all rows costs as much as several steps, and the spread
+    # over runs as much as all steps.
+    few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
+    if few and not isinstance(problem, Linearised):
+        few["theory"] = ModewiseClosure(spread_draws=None)
+    predicted = predict(problem, algorithm, **few)
     return TrainingPlan(algorithm, predicted, table, epsilon, delta)
 
 
