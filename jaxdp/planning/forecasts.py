@@ -7,6 +7,7 @@ do, and how far their answer may be off is measured, by splitting them anew and 
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array
 
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.core.checks import require_count, require_kind
@@ -25,12 +27,15 @@ from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.privacy.accounting import account
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.rows.fixed_features import FixedFeatures
+from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 
 if TYPE_CHECKING:
     from jaxdp.attacks import PredictedMembership
 
+_Rows = FixedFeatures | Linearised
+_OF_NETWORKS = "inputs", "labels"
 # How often the public rows are split anew, by a seed that is always the same.
 _SPLITS, _SEED = 4, 20_26
 # Share of the rows' deviations from their mean that a dimmed copy lacks, and that a noisy one has
@@ -209,13 +214,13 @@ class Forecast(AbstractExplained, eqx.Module):
 
 
 def forecast(
-    problem: FixedFeatures,
+    problem: _Rows,
     *,
     num_samples: int,
     epsilon: float,
     delta: float,
     stand_in: Literal["alike", "unlike"] = "alike",
-    disturbed: Sequence[FixedFeatures] = (),
+    disturbed: Sequence[_Rows] = (),
     num_steps: int | tuple[int, ...] = (25, 100, 400),
     sampling_rate: float | tuple[float, ...] = (0.05, 0.2, 1.0),
     optimiser: Any = optax.sgd,
@@ -235,7 +240,7 @@ def forecast(
     for .81); levels of alike rows were within .01.
 
     Args:
-        problem: public rows, with public test rows.
+        problem: public rows, with public test rows: features, or a network by its tangent.
         num_samples: n, the number of private rows.
         epsilon, delta: the budget.
         stand_in: whether the public rows are like the private ones ("alike"), or only related, such
@@ -254,18 +259,18 @@ def forecast(
             have other shapes.
         NotCoveredError, RuntimeError: as `jaxdp.plan`.
     """
-    require_kind("problem", problem, FixedFeatures, "features of public rows")
+    kinds = FixedFeatures, Linearised
+    require_kind("problem", problem, kinds, "public rows in FixedFeatures or Linearised")
     num_samples = require_count("num_samples", num_samples)
     if stand_in not in ("alike", "unlike"):
         raise ValueError(f'expected stand_in to be "alike" or "unlike", got {stand_in!r}')
     for other in disturbed:
-        require_kind("disturbed", other, FixedFeatures, "features of public rows")
+        require_kind("disturbed", other, type(problem), f"{type(problem).__name__}, as the problem")
         if _shapes(other) != _shapes(problem) or other.loss != problem.loss:
             raise ValueError(
                 f"expected disturbed rows of the shapes {_shapes(problem)} and the loss of the "
                 f"problem, got {_shapes(other)}"
             )
-
     rows = _of_size(problem, num_samples)
 
     def planned(epsilon, num_steps, sampling_rate):
@@ -298,18 +303,28 @@ def forecast(
     return Forecast(plan, num_samples, stand_in, loss, accuracy, curve, leak)
 
 
-def _shapes(problem: FixedFeatures) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return problem.train_inputs.shape, problem.test_inputs.shape
+def _rows(problem: _Rows) -> dict[str, Array]:
+    """The public rows by the names of the problem's arguments: training rows, then test rows."""
+    own = ("train_inputs", "train_labels") if isinstance(problem, FixedFeatures) else _OF_NETWORKS
+    return {name: getattr(problem, name) for name in (*own, "test_inputs", "test_labels")}
 
 
-def _of_size(problem: FixedFeatures, num_samples: int) -> FixedFeatures:
+def _with_rows(problem: _Rows, *rows: Any) -> _Rows:
+    """The problem with other training inputs and labels, and test inputs and labels."""
+    return problem.replace(**dict(zip(_rows(problem), rows, strict=True)))
+
+
+def _shapes(problem: _Rows) -> tuple[tuple[int, ...], ...]:
+    return tuple(part.shape for part in _rows(problem).values())
+
+
+def _of_size(problem: _Rows, num_samples: int) -> _Rows:
     """The problem with so many training rows, each as often as the others but for one time."""
     # Rows may be sorted by their classes, of which no beginning is like the whole.
     order = np.random.default_rng(_SEED).permutation(problem.num_train)
     taken = np.resize(order, num_samples)
-    return problem.replace(
-        train_inputs=problem.train_inputs[taken], train_labels=problem.train_labels[taken]
-    )
+    inputs, labels, *test = _rows(problem).values()
+    return _with_rows(problem, inputs[taken], labels[taken], *test)
 
 
 def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
@@ -319,46 +334,46 @@ def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...
     noise multiplier, which is a larger budget's: what lies between two budgets is interpolated.
     """
     levels = [_level(one.predicted) for one in plans]
-    points = [
-        CurvePoint(plan.epsilon, num_samples, *level)
-        for plan, level in zip(plans, levels, strict=True)
-    ]
     middle = plans[len(plans) // 2]
-    logs = [-math.log(plan.chosen.noise_multiplier) for plan in plans]
+    found = [(one.epsilon, num_samples, level) for one, level in zip(plans, levels, strict=True)]
+    logs = [-math.log(one.chosen.noise_multiplier) for one in plans]
     for factor in _SIZES:
         place = math.log(factor / middle.chosen.noise_multiplier)
-        found = (
-            None if None in values else float(np.interp(place, logs, values))
-            for values in zip(*levels, strict=True)
-        )
-        points.append(CurvePoint(middle.epsilon, round(factor * num_samples), *found))
-    return tuple(points)
+        between = [float(np.interp(place, logs, values)) for values in zip(*levels, strict=True)]
+        found.append((middle.epsilon, round(factor * num_samples), between))
+    return tuple(
+        CurvePoint(epsilon, size, loss, None if math.isnan(accuracy) else accuracy)
+        for epsilon, size, (loss, accuracy) in found
+    )
 
 
-def _level(predicted: Trajectory) -> tuple[float, float | None]:
-    """Loss and accuracy of what is released."""
-    accuracy = predicted.observables.get("accuracy")
-    return float(predicted.final_risk), None if accuracy is None else float(accuracy[-1])
+def _level(predicted: Trajectory) -> list[float]:
+    """Loss and accuracy of what is released; NaN where there are no classes."""
+    accuracy = predicted.observables.get("accuracy", [math.nan])
+    return [float(predicted.final_risk), float(accuracy[-1])]
 
 
 def _levels(
-    problem: FixedFeatures,
+    problem: _Rows,
     plan: TrainingPlan,
     num_samples: int,
-    disturbed: Sequence[FixedFeatures],
+    disturbed: Sequence[_Rows],
 ) -> tuple[Level, Level | None]:
     """Loss and accuracy, each with its interval."""
 
     # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
-    quick = None if problem.loss.num_outputs is None else ModewiseClosure(spread_draws=None)
+    is_plain = problem.loss.num_outputs is None or isinstance(problem, Linearised)
+    quick = None if is_plain else ModewiseClosure(spread_draws=None)
 
-    def found(other: FixedFeatures) -> list[float]:
+    def found(other: _Rows) -> list[float]:
         rows = _of_size(other, num_samples)
-        level = _level(predict(rows, plan.algorithm, theory=quick, records=1))
-        return [math.nan if value is None else value for value in level]
+        with warnings.catch_warnings():
+            # A plan at the limit of stability is a little beyond it on some copy of the rows.
+            warnings.simplefilter("ignore")
+            return _level(predict(rows, plan.algorithm, theory=quick, records=1))
 
     predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
-    mean = [math.nan if value is None else value for value in _level(predicted)]
+    mean = _level(predicted)
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
     moved = [found(other) for other in disturbed or _disturbed(problem)]
     shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
@@ -371,46 +386,41 @@ def _levels(
     return levels[0], None if math.isnan(mean[1]) else levels[1]
 
 
-def _split_anew(problem: FixedFeatures) -> Iterator[FixedFeatures]:
+def _split_anew(problem: _Rows) -> Iterator[_Rows]:
     """The public rows, others of them for training and others for testing."""
-    inputs = jnp.concatenate([problem.train_inputs, problem.test_inputs])
-    labels = jnp.concatenate([problem.train_labels, problem.test_labels])
+    train_inputs, train_labels, test_inputs, test_labels = _rows(problem).values()
+    inputs = jnp.concatenate([train_inputs, test_inputs])
+    labels = jnp.concatenate([train_labels, test_labels])
     for seed in range(_SPLITS):
         order = np.random.default_rng((_SEED, seed)).permutation(len(labels))
         train, test = order[: problem.num_train], order[problem.num_train :]
-        yield problem.replace(
-            train_inputs=inputs[train],
-            train_labels=labels[train],
-            test_inputs=inputs[test],
-            test_labels=labels[test],
-        )
+        yield _with_rows(problem, inputs[train], labels[train], inputs[test], labels[test])
 
 
-def _disturbed(problem: FixedFeatures) -> Iterator[FixedFeatures]:
+def _disturbed(problem: _Rows) -> Iterator[_Rows]:
     """Copies of the public rows that are dimmed, noisy, and with every other class rarer.
 
     A constant column stays as it is.
     """
     random = np.random.default_rng(_SEED)
-    train, test = (np.asarray(part) for part in (problem.train_inputs, problem.test_inputs))
+    train, train_labels, test, test_labels = map(np.asarray, _rows(problem).values())
     mean, std = train.mean(axis=0), train.std(axis=0)
-    dimmed = ((1 - _DIMMED) * part + _DIMMED * mean for part in (train, test))
-    yield problem.replace(**dict(zip(("train_inputs", "test_inputs"), dimmed, strict=True)))
-    noisy = (part + _NOISY * std * random.normal(size=part.shape) for part in (train, test))
-    yield problem.replace(**dict(zip(("train_inputs", "test_inputs"), noisy, strict=True)))
+
+    def changed(change):
+        return _with_rows(problem, change(train), train_labels, change(test), test_labels)
+
+    yield changed(lambda part: (1 - _DIMMED) * part + _DIMMED * mean)
+    yield changed(lambda part: part + _NOISY * std * random.normal(size=part.shape))
     if (classes := problem.loss.class_labels) is not None:
         yield _unbalanced(problem, classes[::2], random)
 
 
-def _unbalanced(
-    problem: FixedFeatures, rarer: tuple[float, ...], random: np.random.Generator
-) -> FixedFeatures:
+def _unbalanced(problem: _Rows, rarer: tuple[float, ...], random: np.random.Generator) -> _Rows:
     """As many rows as before, some classes drawn less often, and some rows more than once."""
-    changed = {}
-    for part in ("train", "test"):
-        labels = np.asarray(getattr(problem, f"{part}_labels"))
-        weights = np.where(np.isin(labels, rarer), _KEPT, 1.0)
+    found = []
+    train_inputs, train_labels, test_inputs, test_labels = _rows(problem).values()
+    for inputs, labels in ((train_inputs, train_labels), (test_inputs, test_labels)):
+        weights = np.where(np.isin(np.asarray(labels), rarer), _KEPT, 1.0)
         taken = random.choice(len(labels), size=len(labels), p=weights / weights.sum())
-        for name in (f"{part}_inputs", f"{part}_labels"):
-            changed[name] = getattr(problem, name)[taken]
-    return problem.replace(**changed)
+        found += [inputs[taken], labels[taken]]
+    return _with_rows(problem, *found)

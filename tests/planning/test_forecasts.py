@@ -1,0 +1,157 @@
+"""Forecasts from public rows: against private training that is simulated, and what they refuse."""
+
+import json
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import jaxdp
+from jaxdp.planning import Forecast
+
+BUDGET = {"num_samples": 240, "epsilon": 2.0, "delta": 1e-5}
+CELL = {"num_steps": 20, "sampling_rate": 0.25}
+LOSS = jaxdp.losses.Logistic()
+
+
+def _rows(seed, *, shift=0.8, num_train=240, num_test=400):
+    """Two classes whose means are 2 `shift` apart, in 4 columns and a constant one."""
+    labels, noise = jr.split(jr.key(seed))
+    labels = jnp.where(jr.bernoulli(labels, shape=(num_train + num_test,)), 1, -1)
+    inputs = jr.normal(noise, (len(labels), 4)).at[:, 0].add(shift * labels)
+    inputs = jnp.concatenate([inputs, jnp.ones((len(labels), 1))], axis=1)
+    return inputs[:num_train], labels[:num_train], inputs[num_train:], labels[num_train:]
+
+
+PUBLIC = jaxdp.FixedFeatures.from_arrays(*_rows(1), loss=LOSS)
+
+
+@pytest.fixture(scope="module")
+def alike() -> Forecast:
+    return jaxdp.forecast(PUBLIC, **BUDGET, **CELL)
+
+
+def _found(algorithm, **rows):
+    """Loss and accuracy of private training on other rows, with their standard errors."""
+    problem = jaxdp.FixedFeatures.from_arrays(*_rows(2, **rows), loss=LOSS)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(3), num_runs=200, records=1)
+    values = np.stack([runs.final_risk, runs.observables["accuracy"][:, -1]])
+    return values.mean(axis=1), values
+
+
+def test_a_forecast_holds_for_rows_like_the_public_ones_and_not_for_others(alike):
+    levels = alike.loss, alike.accuracy
+    means, runs = _found(alike.plan.algorithm, num_test=4000)
+    for level, mean, values in zip(levels, means, runs, strict=True):
+        assert level.low < mean < level.high
+        # Nine in ten are claimed; of 200 runs on one draw of rows the interval has most.
+        assert np.mean((level.low < values) & (values < level.high)) > 0.85
+    means, _ = _found(alike.plan.algorithm, num_test=4000, shift=0.3)
+    assert not alike.loss.low < means[0] < alike.loss.high
+    assert not alike.accuracy.low < means[1] < alike.accuracy.high
+
+
+def test_an_interval_is_no_wider_than_what_it_is_made_of_and_knows_what_disturbs(alike):
+    run = float(jaxdp.predict(PUBLIC, alike.plan.algorithm, records=1).final_std)
+    assert alike.loss.high - alike.loss.mean > 1.645 * run
+    assert alike.accuracy.high - alike.accuracy.low < 0.2
+    other = jaxdp.FixedFeatures.from_arrays(*_rows(4, shift=0.3), loss=LOSS)
+    wide = jaxdp.forecast(PUBLIC, **BUDGET, **CELL, disturbed=[other])
+    assert wide.accuracy.mean == pytest.approx(alike.accuracy.mean, abs=1e-6)
+    moved = abs(
+        float(jaxdp.predict(other, wide.plan.algorithm, records=1).final_risk) - wide.loss.mean
+    )
+    # The disturbed rows are as many as are asked for, and not as many as they were.
+    assert wide.loss.high - wide.loss.mean == pytest.approx(1.645 * moved, rel=0.35)
+
+
+def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
+    losses = [one.loss for one in alike.over_epsilon]
+    assert losses == sorted(losses, reverse=True) and len(losses) == 5
+    sizes = [one.num_samples for one in alike.over_samples]
+    assert sizes == [120, 240, 480]
+    half, same, twice = (one.loss for one in alike.over_samples)
+    assert half > same > twice
+    # A plan for the epsilon that twice the rows are worth is as good as twice the rows.
+    worth = alike.rows_worth
+    assert 2 * 2.0 < worth < 6
+    plan = jaxdp.plan(PUBLIC, epsilon=worth, delta=1e-5, **CELL)
+    assert plan.chosen.noise_multiplier == pytest.approx(
+        alike.plan.chosen.noise_multiplier / 2, rel=1e-3
+    )
+    assert float(plan.predicted.final_risk) == pytest.approx(twice, rel=0.02)
+    assert float(plan.predicted.final_risk) != pytest.approx(same, rel=0.02)
+
+
+def test_unlike_stand_ins_choose_but_tell_no_level(alike):
+    found = jaxdp.forecast(PUBLIC, **BUDGET, **CELL, stand_in="unlike")
+    assert found.loss is None and found.accuracy is None
+    assert found.plan.chosen == alike.plan.chosen
+    assert "no level is told" in " ".join(str(found).split())
+
+
+def test_a_forecast_prints_and_is_json(alike):
+    text = " ".join(str(alike).split())
+    for part in ("nine runs in ten", "twice the rows", "AUC", "PrivateOptimiser.calibrated"):
+        assert part in text
+    data = json.loads(json.dumps(alike.to_dict()))
+    assert data["accuracy"]["mean"] == alike.accuracy.mean
+    assert data["plan"]["num_steps"] == 20 and len(data["curve"]) == 7
+    assert 0.5 < data["leak"]["auc"] < data["leak"]["bound"]
+
+
+def test_its_picture_has_what_it_tells(alike):
+    figure = jaxdp.plots.plot_forecast(alike)
+    over_epsilon, over_samples = figure.axes
+    assert over_epsilon.lines[0].get_ydata() == pytest.approx(
+        [one.accuracy for one in alike.over_epsilon]
+    )
+    assert over_samples.lines[0].get_xdata() == pytest.approx([120, 240, 480])
+
+
+@pytest.mark.slow
+def test_numbers_without_classes_have_a_loss_alone():
+    inputs, labels, *test = _rows(1)
+    problem = jaxdp.FixedFeatures.from_arrays(inputs, labels, *test)
+    found = jaxdp.forecast(problem, **BUDGET, num_steps=5, sampling_rate=1.0)
+    assert found.accuracy is None and found.loss.low < found.loss.mean
+    assert all(one.accuracy is None for one in found.curve)
+
+
+@pytest.mark.slow
+def test_a_network_is_told_by_its_tangent():
+    inputs, labels, *test = _rows(1)
+    model = eqx.nn.MLP(5, "scalar", 8, 1, jax.nn.tanh, key=jr.key(0))
+    problem = jaxdp.Linearised(model, inputs, labels, *test, loss=LOSS)
+    # A network of fifty weights moves as far as it is long.
+    with pytest.warns(UserWarning, match="not to be trusted"):
+        found = jaxdp.forecast(problem, **BUDGET, **CELL)
+    assert found.accuracy.low < found.accuracy.mean < found.accuracy.high
+    assert found.leak is None
+
+
+WRONG = {
+    "num_samples": ({"num_samples": 0}, "num_samples"),
+    "stand_in": ({"stand_in": "similar"}, "alike"),
+    "epsilon": ({"epsilon": -1.0}, "epsilon"),
+    "shapes": (
+        {"disturbed": [jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)]},
+        "expected disturbed rows of the shapes",
+    ),
+    "criterion": ({"criterion": "f1"}, "criterion"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_are_refused_by_name(case):
+    change, words = WRONG[case]
+    with pytest.raises(ValueError, match=words):
+        jaxdp.forecast(PUBLIC, **(BUDGET | CELL | change))
+
+
+def test_a_stream_is_no_rows():
+    with pytest.raises(TypeError, match="FixedFeatures or Linearised"):
+        jaxdp.forecast(jaxdp.LinearRegression.isotropic(10, label_noise=0.1), **BUDGET)
