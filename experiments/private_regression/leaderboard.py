@@ -192,7 +192,7 @@ def _scores(part: Part) -> dict:
 def _linear(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, float]]:
     """What is linear: in the columns, and of a census in bins too, as an additive model is.
 
-    The fit without privacy has the features of the rule.
+    The fit without privacy is additive where a column has categories.
     """
     low, high = split.label_range or (0.0, 1.0)
     middle, half = (low + high) / 2, (high - low) / 2
@@ -209,17 +209,18 @@ def _linear(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, f
 
 
 def _ours(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, float]]:
-    """The learners of jaxdp; the rule is additive features where a column has categories.
+    """The learners of jaxdp: automatic features, and of single methods those of the competitors.
 
     Random features of a census would take longer than all else together.
     """
-    rule = "additive" if split.has_texts else "linear"
-    for method in (Automatic, *_SINGLE):
+    yield _OURS, _fitted(split, epsilon, Automatic(), "automatic", words)
+    for method in _SINGLE:
         if method is not NoisyStatistics or not split.is_class:
-            yield method.__name__, _fitted(split, epsilon, method(), rule, words)
+            features = "additive" if split.has_texts else "linear"
+            yield method.__name__, _fitted(split, epsilon, method(), features, words)
     if split.columns is None:
         return
-    for features in ("linear",) if split.has_texts else ("additive", "kernel"):
+    for features in _FEATURES[: 2 if split.has_texts else 3]:
         yield f"{_OURS}, {features}", _fitted(split, epsilon, Automatic(), features, words)
     train, test, _ = split.matrices()
     low, high = split.label_range or (0.0, 1.0)
@@ -389,13 +390,14 @@ Scores are R^2 on test rows (of designs the share of the signal that is explaine
 less), of adult the area under the curve. ± is a standard error over splits, four fifths of the
 rows to learn from; δ = n^-1.1; neighbours differ in one record. Rows, public ranges and categories
 are the same for all (`problems.py`). The splits were used for nothing else, but constants of all
-methods, ours too, were chosen on other splits of these tables. Automatic has additive features
-where a column has categories, else linear ones; other features have rows of their own. Where a
-competitor needs the size of labels or slopes, a twentieth of its budget buys it, as ours learns
-it; its linear features are ours, and of adult it has the additive ones too. DP-EBM, for which
-neighbours have one record more or less, is given the epsilon at which replacing one costs what it
-costs us. "no privacy" is least squares or logistic regression on the features of the rule. The
-best competitor of a cell is the one of the best mean on these very splits, which favours it.
+methods, ours too, were chosen on other splits of these tables. Automatic chooses its features by
+n, the columns and the budget (`features="automatic"`), and each kind has a row of its own; single
+methods are additive where a column has categories, else linear. Where a competitor needs the size
+of labels or slopes, a twentieth of its budget buys it, as ours learns it; its linear features are
+ours, and of adult it has the additive ones too. DP-EBM, for which neighbours have one record more
+or less, is given the epsilon at which replacing one costs what it costs us. "no privacy" is least
+squares or logistic regression, with the features of single methods. The best competitor of a cell
+is the one of the best mean on these very splits, which favours it.
 Tables are split {num_splits} times, designs drawn {num_draws} times, the largest {fewest}; on
 designs of more than half a million numbers DP-EBM, and on all DPKernelRidge, is not run."""
 

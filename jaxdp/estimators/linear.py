@@ -66,6 +66,9 @@ _KINDS = {
 _SCALE, _NUM_WAVES = 0.7, 100
 # A forecast that is no better is worth a warning: of labels whose variance is explained by half.
 _SIGNAL, _LITTLE = 0.5, 0.1
+# "automatic" takes features whose forecast is at most this share less than the signal. The forecast
+# is of features of equal size: a kernel's, of which some have most, lose less.
+_MOST_LOST = 0.3
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the share of their "
     "variance that is guessed: no number of the table is in it"
@@ -102,28 +105,43 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
     @property
     @abc.abstractmethod
-    def _planned_for(self) -> tuple[int, Curvature, float]:
-        """Of a forecast: k, the loss's curvature, and the budget's share of its other releases."""
+    def _planned_for(self) -> tuple[int, Curvature, float, float]:
+        """Of a forecast: k, the loss's curvature, shares of a release of the scale and before."""
 
     @property
     @abc.abstractmethod
     def _learns(self) -> str:
         """What is learnt, in the words of a model card."""
 
-    def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
-        """The features of a row, of columns that have these names where none are described."""
-        if kind not in _KINDS:
-            raise ValueError(f"expected features to be one of {tuple(_KINDS)}, got {kind!r}")
-        is_additive = kind == "additive"
-        columns = self.columns
-        if (columns is None) == (self.input_range is None):
-            came = "neither" if columns is None else "both"
+    def _check_features(self) -> None:
+        """Refuse a wrong choice before anything of the table."""
+        kinds = (*_KINDS, "automatic")
+        if self.features not in kinds:
+            raise ValueError(f"expected features to be one of {kinds}, got {self.features!r}")
+        if (self.columns is None) == (self.input_range is None):
+            came = "neither" if self.columns is None else "both"
             raise ValueError(
                 f"expected input_range=(low, high) or columns=jaxdp.regression.Columns(...), which "
                 f"are public, got {came}"
             )
+        if self.columns is not None:
+            require_kind("columns", self.columns, Columns, "a jaxdp.regression.Columns")
+
+    def _chosen(self, names: Sequence[str], num_samples: int) -> tuple[str, AbstractFeatureMap]:
+        """The kind of the features, and they; if automatic by n, the budget and the columns."""
+        has_texts = self.columns is not None and not all(self.columns.is_number)
+        kind = self.features
+        if kind == "automatic":
+            # A curve for each column of numbers was seldom better than both of the others.
+            kind = "additive" if has_texts else "kernel"
+            left = self._left(self._public_features(names, kind), num_samples, _SIGNAL)
+            kind = kind if left >= (1 - _MOST_LOST) * _SIGNAL else "linear"
+        return kind, self._public_features(names, kind)
+
+    def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
+        """The features of a row, of columns that have these names where none are described."""
+        is_additive, columns = kind == "additive", self.columns
         if columns is not None:
-            require_kind("columns", columns, Columns, "a jaxdp.regression.Columns")
             found = ColumnFeatures(columns, is_additive)
         else:
             low, high = ranges_of(self.input_range, names)
@@ -146,13 +164,12 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """The table as its features read it, the labels, the features of a row, and all names."""
         # What is public before anything of the table.
         check_budget(self.epsilon, self.delta)
+        self._check_features()
         if self.columns is None:
             inputs, labels, names = training_data(self, X, y, y_numeric=y_numeric)
-            features = self._public_features(names, self.features)
             low, high = ranges_of(self.input_range, names)
             is_beyond = (inputs < low) | (inputs > high)
         else:
-            features = self._public_features((), self.features)
             names = self.columns.names
             inputs = self.columns.read(X)
             is_beyond = inputs.is_beyond
@@ -161,6 +178,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
                 self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.features_, features = self._chosen(names, len(labels))
         self._reads_cells = self.columns is not None
         target = getattr(y, "name", None)
         target = target if isinstance(target, str) else None
@@ -192,7 +210,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         record = dataclasses.replace(
             known,
             forecast=self._forecast_in_words(fit.release.features, known.num_samples),
-            learnt=f"{self._learns}, {_KINDS[self.features]}",
+            learnt=f"{self._learns}, {_KINDS[self.features_]}",
             inputs=self._inputs_in_words(names, fit.release.features.dim),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
             noise_std=tuple(fit.noise_std.tolist()),
@@ -266,7 +284,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if not 0 < signal <= 1:
             raise ValueError(f"expected 0 < signal <= 1, got {signal}")
         check_budget(self.epsilon, self.delta)
-        features = self._public_features(_columns_in(self.input_range), self.features)
+        self._check_features()
+        _, features = self._chosen(_columns_in(self.input_range), count)
         return Forecast(count, signal, self._left(features, count, signal), _GUESSED)
 
     def _left(self, features: AbstractFeatureMap, num_samples: int, signal: float) -> float:
@@ -274,13 +293,14 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         method = self._method()
         if not isinstance(method, AbstractDescentMethod):
             raise ValueError(f"expected a method with a plan, got {type(method).__name__}")
-        num_outputs, curvature, other_share = self._planned_for
+        num_outputs, curvature, scale_share, other_share = self._planned_for
         risk = method.predicted_risk(
             num_features=features.num_outputs,
             num_outputs=num_outputs,
             num_samples=num_samples,
             mu=gaussian_mu(self.epsilon, self.delta),
             curvature=curvature,
+            scale_share=scale_share,
             other_share=other_share,
             signal=signal,
         )
@@ -326,8 +346,10 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
         features: "linear"; or "additive": a number is then one of its column's public bins, and
             the function a sum of one curve a column; or "kernel": 200 random features of a
-            Gaussian kernel on the columns. Interactions of `columns` are parts of additive
-            functions alone: others leave them out.
+            Gaussian kernel on the columns; or "automatic": additive ones where a column has
+            categories, else those of a kernel, if `forecast` of .5 loses at most three tenths of
+            it, and else linear ones. n, the budget and the columns alone choose. Interactions of
+            `columns` are parts of additive functions alone: others leave them out.
         label_range: (low, high), public; labels beyond it are clipped, with a warning, and so are
             predictions, without one. None: six standard deviations about 0, as a noisy median of
             the labels' magnitudes, zeros aside, has them, or three, as the largest have, if these
@@ -341,6 +363,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     Attributes:
         coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
             features.
+        features_: the kind of the features, which "automatic" chose.
         ledger_: what the fit paid for, in the order in which the budget was set aside; all
             gradients of the descent are one entry. `print` shows it.
         noise_std_: what the noise makes of each coefficient of `release_`, as it was planned:
@@ -388,7 +411,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     @property
     def _planned_for(self):
         learnt = RANGE_SHARE if self.label_range is None else 0.0
-        return 1, SQUARED, SquaredSlopes.share + learnt
+        return 1, SQUARED, SquaredSlopes.share, learnt
 
     @property
     def _learns(self):
@@ -442,7 +465,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     Attributes:
         classes_: the labels in ascending order.
         coef_, intercept_: as of `DPLinearRegression`; of k > 2 classes a row for each.
-        ledger_, noise_std_, release_, cost_: as of `DPLinearRegression`.
+        features_, ledger_, noise_std_, release_, cost_: as of `DPLinearRegression`.
 
     Example:
         >>> import numpy as np
@@ -482,7 +505,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     @property
     def _planned_for(self):
         count = len(() if self.classes is None else self.classes)
-        return 1 if count <= 2 else count, LOGISTIC, 0.0
+        return 1 if count <= 2 else count, LOGISTIC, 0.0, 0.0
 
     @property
     def _learns(self):

@@ -12,8 +12,8 @@ from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature, DescentP
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
 
-# Each release of the scale of the residuals: before the first step, and after one and two quarters.
-_SCALE_SHARE, _NUM_SCALES = 0.06, 3
+# Of a release of the scale of the residuals: before the first step, or after one and two quarters.
+_SCALE_SHARE = 0.06
 
 
 class Learnt(NamedTuple):
@@ -37,7 +37,7 @@ class AbstractSlopes(abc.ABC):
         labels: private, one a row, as the loss of `jaxdp.losses` has them.
         num_outputs: k, numbers that the function has for a row.
         curvature: what the plan of a descent asks of the loss.
-        share: of the budget, which the releases of the scale cost.
+        share: of the budget, which a release of the scale costs.
     """
 
     labels: Float[np.ndarray, " n"]
@@ -51,9 +51,9 @@ class AbstractSlopes(abc.ABC):
     ) -> Float[np.ndarray, "rows outputs"]:
         """The derivatives of the loss of these rows by their outputs."""
 
-    def begin(self, ledger: Ledger) -> None:
-        """Spend what the releases of the scale, on the way of a descent, will cost."""
-        del ledger
+    def begin(self, ledger: Ledger, num_scales: int) -> None:
+        """Spend what so many releases of the scale, on the way of a descent, will cost."""
+        del ledger, num_scales
 
     def scale(
         self,
@@ -68,13 +68,13 @@ class AbstractSlopes(abc.ABC):
 
 
 class SquaredSlopes(AbstractSlopes):
-    """Residuals, whose scale is released before the descent and twice on its way.
+    """Residuals, whose scale is released before the descent and, of most, twice on its way.
 
     Args:
         labels: private, of magnitude at most 1.
     """
 
-    num_outputs, curvature, share = 1, SQUARED, _NUM_SCALES * _SCALE_SHARE
+    num_outputs, curvature, share = 1, SQUARED, _SCALE_SHARE
 
     def __init__(self, labels: Float[np.ndarray, " n"]):
         self.labels = labels
@@ -84,9 +84,9 @@ class SquaredSlopes(AbstractSlopes):
     def of(self, outputs, rows=slice(None)):
         return outputs - self.labels[rows, None]
 
-    def begin(self, ledger):
+    def begin(self, ledger, num_scales):
         what = "histogram of the residuals' magnitudes"
-        self._mus = [ledger.spend(what, _SCALE_SHARE) for _ in range(_NUM_SCALES)]
+        self._mus = [ledger.spend(what, self.share) for _ in range(num_scales)]
 
     def scale(self, rows, weights, num_steps, step):
         due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]

@@ -29,7 +29,9 @@ _NUM_STEPS = (5, 10, 20, 40, 80)
 _RATES = (0.25, 0.5, 1.0)
 # A clip that is larger is taken if its risk is at most this factor and this share of the labels'
 # variance worse: labels are seldom normal, and a clipped mean of skewed ones is not their mean.
-_FACTOR, _SLACK = 1.1, 0.003
+# But it must not cost more than this share of what is learnt: where that is little, so is what may
+# be given away of it.
+_FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
 # How much of the labels' variance is explained is unknown: half of it, evenly over the modes.
 _SIGNAL = 0.5
 # What the largest curvature that is thought possible (`Spectrum.upper`) is scaled to. A descent
@@ -116,7 +118,8 @@ def shrunk(
     Wolf, 2004, with a known noise in place of the sampling error). The mean itself has p times
     less noise. What a direction has at the most is what the noisy matrix has there: its largest
     eigenvalue is larger than that of the data, but for three deviations of the noise in one
-    direction. A few directions may be far above the mean that all are drawn to.
+    direction, and no more than $|A|^2$, rows being of norm at most one. A few directions may be far
+    above the mean that all are drawn to.
 
     Args:
         moments: with noise of this standard deviation on the diagonal, $\sqrt 2$ times less off it.
@@ -130,7 +133,8 @@ def shrunk(
     kept = max(0.0, 1 - noise_std**2 * (size + 1) / 2 / max(spread, 1e-300))
     values = np.maximum(mean + kept * (raw - raw.mean()), 0.0)
     noise = kept * noise_std * math.sqrt(size) + 1e-4 * mean
-    return Spectrum(values, vectors, np.maximum(raw + 3 * noise_std, values), noise, base)
+    upper = np.minimum(raw + 3 * noise_std, np.linalg.norm(base, 2) ** 2)
+    return Spectrum(values, vectors, np.maximum(upper, values), noise, base)
 
 
 def planned(
@@ -189,7 +193,8 @@ def planned(
                     how = num_steps, float(rate[place, 0]), momentum
                     best[clip] = float(risk), how, damped, std[place]
     least = min(found[0] for found in best.values())
-    clip = max(clip for clip in best if best[clip][0] <= _FACTOR * least + _SLACK)
+    most = min(_FACTOR * least + _SLACK, least + _GAIN * (signal / 2 - least))
+    clip = max(clip for clip in best if best[clip][0] <= max(most, least))
     risk, (num_steps, rate, momentum), damped, std = best[clip]
     transform = (vectors / np.sqrt(damped)) @ vectors.T @ base
     typical = math.sqrt((values / damped).sum())

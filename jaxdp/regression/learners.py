@@ -2,9 +2,10 @@ r"""Private linear regression and classification: one fit, one ledger, one relea
 
 *Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
 $\mu^2$ (`Ledger`): where no label range is given a noisy histogram of the labels, for regression
-three of residuals, noisy second moments in rounds that share one entry, and noisy sums of clipped
-gradients, which share another (`private_sums`, with the sensitivity of each); in one pass they are
-of disjoint rows, and cost together what one does. All else is made of these and of public numbers.
+one or three of residuals, noisy second moments in rounds that share one entry, and noisy sums of
+clipped gradients, which share another (`private_sums`, with the sensitivity of each); in one pass
+they are of disjoint rows, and cost together what one does. All else is made of these and of public
+numbers; n, p and the budget alone say how many releases there are, and their shares.
 `ObjectivePerturbation` alone ends with another mechanism, and says how it composes. Neighbours
 differ in one row; n, the columns, their ranges and the classes are public.
 """

@@ -1,13 +1,13 @@
 r"""How a private linear function is learnt: what is released of a table, in which order.
 
-A method's releases have fixed shares of the budget. What it learns from one release it may use in
-the next; what it computes from releases and public numbers costs nothing.
+Public numbers alone say what share of the budget each release has. What a method learns from one
+release it may use in the next; what it computes from releases and public numbers costs nothing.
 """
 
 import abc
 import dataclasses
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -55,6 +55,11 @@ class AbstractMethod(AbstractDescription):
 # Shares of what the second moments have, of the rounds in which they are released. Whoever knows
 # the large directions can clip rows without them: the noise is then that of what is left.
 _ROUNDS = 0.1, 0.3, 0.6
+# Moments are noise where it is this many times their mean eigenvalue, had they all of the budget.
+# They then have no more than a little of it, which tells their trace, and one release of the scale
+# of the residuals is enough, which do not become much smaller. Chosen on Gaussian designs, by whose
+# conditions it hardly changes (30 and 100 columns, 10 and 30 rows a column, epsilon .5 to 4).
+_NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
 # Rows are clipped at the root of this many times their mean square, as the last round has it.
 _ROOM = 2.0
 
@@ -79,16 +84,31 @@ def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...])
     return spectrum
 
 
+class _Spending(NamedTuple):
+    """What a descent releases beside its gradients, by public numbers.
+
+    Attributes:
+        moments_share: of the budget.
+        rounds: of the moments, their shares of it.
+        num_scales: releases of the scale of the residuals.
+    """
+
+    moments_share: float
+    rounds: tuple[float, ...]
+    num_scales: int
+
+
 class AbstractDescentMethod(AbstractMethod):
     r"""A private descent whose settings are planned from a noisy spectrum of the features.
 
     Releases of the second moments, and T of clipped gradients. The coordinates are
     $P = (\Sigma + \tau)^{-1/2}$; $\tau$, T, the rate and the clip norm are those of least predicted
     risk (`jaxdp.regression.descent_plan`). Methods that may whiten, by a finite $\tau$, learn the
-    moments in three rounds, each in the coordinates of the last.
+    moments in three rounds, each in the coordinates of the last; in one, for a twentieth of the
+    budget, where n, p and $\mu$ tell that moments would be noise.
 
     Attributes:
-        moments_share: the share of $\mu^2$ that the second moments are given.
+        moments_share: the share of $\mu^2$ that the second moments are given at the most.
         dampings: $\tau$ to choose from, in units of the noise in an eigenvalue; infinity for the
             features' own coordinates.
         momenta: to choose from.
@@ -100,6 +120,19 @@ class AbstractDescentMethod(AbstractMethod):
     momenta: eqx.AbstractClassVar[tuple[float, ...]]
     is_one_pass: eqx.AbstractClassVar[bool]
 
+    def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
+        r"""By public numbers alone.
+
+        Noise of $\sqrt 2/(n \mu)$ on the diagonal, and $\sqrt 2$ times less off it, moves
+        eigenvalues by up to $\sqrt{2 p}$ times that. Their mean is 1/(2 p) for rows of half the
+        largest square.
+        """
+        edge = math.sqrt(2 * num_features) * math.sqrt(2) / (num_samples * mu)
+        if edge > _NOISE * 0.5 / num_features:
+            return _Spending(min(self.moments_share, _LITTLE), (1.0,), 1)
+        whitens = min(self.dampings) < math.inf
+        return _Spending(self.moments_share, _ROUNDS if whitens else (1.0,), _NUM_SCALES)
+
     def predicted_risk(
         self,
         *,
@@ -108,6 +141,7 @@ class AbstractDescentMethod(AbstractMethod):
         num_samples: int,
         mu: float,
         curvature: Curvature,
+        scale_share: float,
         other_share: float,
         signal: float,
     ) -> float:
@@ -117,14 +151,16 @@ class AbstractDescentMethod(AbstractMethod):
             num_features, num_outputs, num_samples: p, k and n.
             mu: of the whole fit.
             curvature: of the loss.
-            other_share: of the budget, which neither the moments nor the gradients have.
+            scale_share: of the budget, which a release of the scale of the residuals costs.
+            other_share: of the budget, which is spent before the descent.
             signal: the share of the labels' variance that the features explain.
         """
         # Rows of half the largest square, and features alike: what their spectrum would cost more
         # is not known. One of p that are alike stands for all: its risk is that of each, the square
         # of the clip norm is p times less, and so are the columns that the noise is on.
         values = np.array([0.5 / num_features])
-        share = 1 - self.moments_share - other_share
+        spending = self._spending(num_features, num_samples, mu)
+        share = 1 - spending.moments_share - spending.num_scales * scale_share - other_share
         return planned(
             Spectrum(values, np.eye(1), values, 1e-4 / num_features, np.eye(1)),
             num_samples=num_samples,
@@ -138,15 +174,16 @@ class AbstractDescentMethod(AbstractMethod):
         ).predicted_risk
 
     def learnt(self, rows, slopes, ledger):
-        slopes.begin(ledger)
-        whitens = min(self.dampings) < math.inf
-        spent = ledger.spend("second moments of the features", self.moments_share)
-        spectrum = _spectrum_in_rounds(rows, spent, _ROUNDS if whitens else (1.0,))
+        num_rows, size = rows.units.shape
+        spending = self._spending(size, num_rows, ledger.mu)
+        slopes.begin(ledger, spending.num_scales)
+        spent = ledger.spend("second moments of the features", spending.moments_share)
+        spectrum = _spectrum_in_rounds(rows, spent, spending.rounds)
         of = "each of rows of its own" if self.is_one_pass else "each of all rows"
         mu = ledger.spend_rest(f"clipped gradients, {of}")
         plan = planned(
             spectrum,
-            num_samples=len(rows.units),
+            num_samples=num_rows,
             mu=mu,
             curvature=slopes.curvature,
             dampings=self.dampings,

@@ -136,10 +136,50 @@ def test_a_forecast_knows_the_loss_and_all_that_a_fit_spends():
         num_samples=2000,
         mu=gaussian_mu(0.5, 1e-6),
         curvature=SQUARED,
+        scale_share=0.0,
         other_share=0.0,
         signal=0.5,
     )
     assert 0.5 - 2 * more > found[-1]
+
+
+TEXTS = Columns({"a": (0, 10), "b": ["x", "y"]})
+NUMBERS_ALONE = Columns({"a": (0, 10), "b": (-1, 1)})
+
+
+@pytest.mark.parametrize(
+    ("given", "num_rows", "expected"),
+    [
+        ({"input_range": RANGES}, 2000, "linear"),
+        ({"input_range": RANGES}, 4000, "kernel"),
+        ({"columns": NUMBERS_ALONE}, 4000, "kernel"),
+        ({"columns": TEXTS}, 100, "linear"),
+        ({"columns": TEXTS}, 4000, "additive"),
+    ],
+)
+def test_automatic_features_are_chosen_by_public_numbers(given, num_rows, expected):
+    frame, labels = _frame(num_rows)
+    if given.get("columns") is TEXTS:
+        frame["b"] = np.where(frame.b > 0, "x", "y")
+    found = []
+    # Nothing of a table but its shape decides: one of another law has features of that kind too.
+    for inputs, targets in ((frame, labels), (frame.iloc[[0] * num_rows], 0 * labels)):
+        estimator = DPLinearRegression(
+            **BUDGET, **given, label_range=(-10, 40), features="automatic", noise_seed=1 << 255
+        )
+        found.append(estimator.fit(inputs, targets))
+        assert found[-1].features_ == expected
+    named = DPLinearRegression(**found[0].get_params() | {"features": expected})
+    named.fit(frame, labels)
+    np.testing.assert_array_equal(named.predict(frame), found[0].predict(frame))
+    assert named.release_.card == found[0].release_.card
+
+
+def test_automatic_features_need_a_plan():
+    frame, labels = _frame(600)
+    options = {"input_range": RANGES, "features": "automatic", "method": NoisyStatistics()}
+    with pytest.raises(ValueError, match="a method with a plan"):
+        DPLinearRegression(**BUDGET, **options).fit(frame, labels)
 
 
 def test_a_forecast_says_what_it_needs():

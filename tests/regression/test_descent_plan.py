@@ -8,6 +8,7 @@ from helpers import assert_mean_close, assert_std_close
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
+from jaxdp.regression import Automatic, FullBatch, methods
 from jaxdp.regression.descent import SquaredSlopes, private_descent
 from jaxdp.regression.descent_plan import (
     _RATES,
@@ -43,6 +44,31 @@ def test_bias_and_variance_of_the_average_are_those_of_the_recursion(num_steps, 
     # Noise of one step after the other: their squares add up.
     parts = [_averaged(modes, num_steps, rate, momentum, 0.0, row) for row in np.eye(num_steps)]
     np.testing.assert_allclose(variance, np.square(parts).sum(axis=0), rtol=1e-12)
+
+
+def test_moments_that_would_be_noise_cost_little():
+    # 100 features, mu = .2: the edge of the noise, sqrt(400) / (n mu) with the whole budget, is
+    # three times 1 / 200 at n = 6667.
+    few, many = (Automatic()._spending(100, count, 0.2) for count in (6600, 6700))
+    assert few == (0.05, (1.0,), 1)
+    assert many[0] == Automatic.moments_share
+    assert many[1:] == (methods._ROUNDS, 3)
+    assert FullBatch()._spending(100, 6700, 0.2).rounds == (1.0,)
+
+
+def test_a_larger_clip_costs_no_more_than_a_little_of_what_is_learnt():
+    """Where most is noise all risks are alike, and the largest clip learns nothing."""
+    values = np.full(100, 0.005)
+    spectrum = Spectrum(values, np.eye(100), np.full(100, 0.05), 1e-4, np.eye(100))
+    options = {"num_samples": 1000, "mu": 0.3, "dampings": (math.inf,), "momenta": (0.0,)}
+    risks = [
+        planned(spectrum, curvature=SQUARED._replace(clips=clips), **options).predicted_risk
+        for clips in [SQUARED.clips, *((clip,) for clip in SQUARED.clips)]
+    ]
+    gain = 0.25 - min(risks)
+    assert 0 < gain < 0.1
+    assert 0.25 - risks[0] > 0.95 * gain
+    assert 0.25 - risks[-1] < 0.7 * gain
 
 
 def test_shrinking_keeps_what_has_no_noise_and_finds_a_multiple_of_one_in_noise():
