@@ -18,8 +18,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, Key
 
 from jaxdp.core.checks import require_key, require_kind
+from jaxdp.core.digests import UnreadableError, digest
 from jaxdp.core.keys import numbered_key
-from jaxdp.sweeps.identity import UnreadableError, digest
 from jaxdp.sweeps.provenance import label
 
 

@@ -13,8 +13,8 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Key
 
+from jaxdp.core.digests import UnreadableError, digest
 from jaxdp.sweeps.axes import Axes, cell_key
-from jaxdp.sweeps.identity import UnreadableError, digest
 from jaxdp.sweeps.provenance import name_of
 from jaxdp.sweeps.results import Variable, variables_of
 

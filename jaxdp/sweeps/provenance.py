@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxdp.sweeps.identity import ADDRESS, version_of
+from jaxdp.core.digests import ADDRESS, version_of
 
 
 def versions_and_devices() -> dict[str, str]:

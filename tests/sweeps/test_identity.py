@@ -15,8 +15,9 @@ from sweeps import edits, workload
 from sweeps.edits import program_digest
 
 import jaxdp
+from jaxdp.core.digests import UnreadableError, digest
 from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.identity import UnreadableError, digest, identity_of
+from jaxdp.sweeps.identity import identity_of
 from jaxdp.sweeps.provenance import name_of
 
 AXES = {"c": np.arange(2.0)}

@@ -19,6 +19,7 @@ import xarray
 from sweeps import workload
 
 import jaxdp
+from jaxdp.core import digests
 from jaxdp.core.files.sealed_arrays import DamagedError, sealed
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import identity, read_store
@@ -218,9 +219,9 @@ def test_a_function_that_has_changed_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["jaxdp", "jaxlib"])
 def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch, name):
-    version_of = identity.version_of
+    version_of = digests.version_of
     monkeypatch.setattr(
-        identity, "version_of", lambda each: "0.0" if name in each else version_of(each)
+        digests, "version_of", lambda each: "0.0" if name in each else version_of(each)
     )
     with _refused(store, rf"its {name} is .*, not 0\.0"):
         workload.run(_untraceable, store)
