@@ -82,9 +82,18 @@ class AbstractTrainable(AbstractStepwise):
         """Whether each step returns to the host, so that no loop of them can be compiled."""
         return False
 
+    @property
+    def drawn_with(self) -> tuple[Any, ...]:
+        """What batches and noise depend on beside the run's key: numbers and descriptions."""
+        return ()
+
     @abc.abstractmethod
     def init(self, model: PyTree) -> Any:
         """The state before the first step; the weights are the model's inexact arrays."""
+
+    @abc.abstractmethod
+    def after(self, mean: PyTree[Array], model: PyTree, state: Any) -> tuple[PyTree, Any]:
+        """Model and state after the optimiser has seen a mean gradient, its noise included."""
 
     def step(
         self,

@@ -18,11 +18,13 @@ _BAR = 20
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-def listener_of(progress: Any, name: str) -> Any:
+def listener_of(
+    progress: Any, name: str, note: Callable[[float], str] | None = None
+) -> Callable[[float], None] | None:
     """The function that is told of progress, or None.
 
     None and False stand for none, True for a bar with the remaining time on standard error, which
-    ends at a share of 1; a function is returned as it is.
+    ends at a share of 1, and with what `note` says at that share; a function is returned as it is.
     """
     if progress is None or progress is False:
         return None
@@ -32,7 +34,7 @@ def listener_of(progress: Any, name: str) -> Any:
     bar = Bar(name)
 
     def advance(share: float) -> None:
-        bar.advance(share)
+        bar.advance(share, note(share) if note is not None else "")
         if share >= 1:
             bar.close()
 
@@ -69,8 +71,8 @@ class Bar:
         if begun < 1:
             self._write(f"{name}: {f'{int(100 * begun)} %, ' if begun else ''}compiling")
 
-    def advance(self, share: float) -> None:
-        """Show that this share is done."""
+    def advance(self, share: float, note: str = "") -> None:
+        """Show that this share is done, and a few words at the end of the line."""
         if self._is_closed:
             return
         now, share = self._clock(), min(share, 1.0)
@@ -81,7 +83,7 @@ class Bar:
             full = int(share * _BAR)
             bar = f" |{'#' * full}{' ' * (_BAR - full)}|" if self._is_overwritten else ","
             left = f", {self._left(now, share)}" if share < 1 else ""
-            ends = f"{_clocked(now - self._start)}{left}"
+            ends = f"{_clocked(now - self._start)}{left}{note and f', {note}'}"
             self._write(f"{self._name}: {int(100 * share):3d} %{bar} {ends}")
 
     def close(self) -> None:

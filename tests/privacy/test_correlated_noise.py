@@ -77,17 +77,16 @@ def test_training_adds_the_product_of_the_inverse_and_independent_noise():
     def increments(**change):
         algorithm = _algorithm(learning_rate=1.0, **change)
         rows = jnp.zeros((NUM, 1)), jnp.zeros(NUM)
-        counts = range(STEPS + 1)
         found = train(
             algorithm,
             loss,
             jnp.zeros(5),
             *rows,
             key=jax.random.key(3),
-            metric=lambda weights: weights,
-            record_at=counts,
+            evaluate=lambda weights: {"weights": weights},
+            every=1,
         )
-        return -np.diff(np.asarray(found.records, float), axis=0)
+        return -np.diff(np.asarray(found.records["weights"], float), axis=0)
 
     fresh = increments(noise=None)
     sensitivity = BufferedToeplitzNoise(SCALES, DECAYS).sensitivity(STEPS)

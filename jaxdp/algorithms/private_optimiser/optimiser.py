@@ -271,17 +271,21 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         is_valid &= self.transformation.is_valid & self.noise_strategy.is_valid
         return is_valid if self.average is None else is_valid & self.average.is_valid
 
-    def release(self, *, key: Key[Array, ""] | None = None) -> Release:
+    def release(
+        self, *, key: Key[Array, ""] | None = None, num_steps: int | None = None
+    ) -> Release:
         """The noisy sums of all steps, and all that is computed from them.
 
         Args:
             key: that of the run, for the assumptions to say how many bits a guess has to find.
+            num_steps: how many of the first steps, for what a run has cost so far; None for all.
 
         Raises:
             NotCoveredError: the noise is correlated, and a record may be in several batches.
         """
         _clip_norm_of(self.clip_norm)
-        num_steps, strategy = int(self.num_steps), self.noise_strategy
+        num_steps = int(self.num_steps) if num_steps is None else num_steps
+        strategy = self.noise_strategy
         strategy.require_covered(self.sampler, num_steps)
         needed = strategy.sensitivity(num_steps)
         # A traced noise, or what was set afterwards, may be multiplied by less than it needs.

@@ -60,6 +60,15 @@ class AbstractPrivateSteps(AbstractTrainable):
         digest = jnp.zeros(2, jnp.uint32) if self.sampler.needs_one_key else None
         return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers, digest)
 
+    @property
+    def drawn_with(self):
+        strategy = self.noise_strategy
+        return self.clip_norm, self.noise_std_of_sum, self.sampler, strategy.identity
+
+    def after(self, mean, model, state):
+        length = jnp.asarray(self.num_steps, jnp.int32)
+        return moved(self.transformation, mean, model, state, self.average, length)
+
     def require_rows(self, num_rows: int) -> None:
         """Raise ValueError where the sampler draws from another number of records."""
         if num_rows != self.sampler.num_records:

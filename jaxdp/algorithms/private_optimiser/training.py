@@ -5,9 +5,10 @@ data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) diffe
 only.
 """
 
+import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable, Length
+from jaxdp.algorithms.private_optimiser.checkpoint import Checkpoint, identity_of_run
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.state import with_keys_of
 from jaxdp.algorithms.private_optimiser.training_result import Training
@@ -34,6 +36,7 @@ from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import (
     concrete,
+    described,
     is_boolean,
     require_callable,
     require_count,
@@ -43,6 +46,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listener_of
+from jaxdp.privacy.accounting import account
 
 _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
@@ -87,20 +91,23 @@ class NonPrivateOptimiser(AbstractTrainable):
 
     def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
-        inner, made = state
-        records = with_keys_of(jax.tree.map(jnp.asarray, records_of(inputs, targets)), made)
+        records = with_keys_of(jax.tree.map(jnp.asarray, records_of(inputs, targets)), state[1])
         total, norms = clipped_gradient_sum(
             loss, model, *records, clip_norm=jnp.inf, microbatch_size=microbatch_size
         )
         require_gradient(loss, model, *records)
         num_records = batch_size(*records)
-        weights, rest = eqx.partition(model, eqx.is_inexact_array)
+        weights = eqx.filter(model, eqx.is_inexact_array)
         mean = jax.tree.map(
             lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
         )
+        return *self.after(mean, model, state), jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
+
+    def after(self, mean, model, state):
+        inner, made = state
+        weights, rest = eqx.partition(model, eqx.is_inexact_array)
         updates, inner = self.transformation.update(mean, inner, weights)
-        moved = eqx.combine(optax.apply_updates(weights, updates), rest)
-        return moved, (inner, made + 1), jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
+        return eqx.combine(optax.apply_updates(weights, updates), rest), (inner, made + 1)
 
 
 def train(
@@ -111,14 +118,16 @@ def train(
     targets: PyTree[Array],
     *,
     key: Key[Array, ""],
-    metric: Callable[[PyTree], PyTree[Array]] | None = None,
-    record_at: Sequence[int] | None = None,
-    microbatch_size: int | None = None,
+    evaluate: Callable[[PyTree], dict[str, Any]] | None = None,
+    every: int | None = None,
+    checkpoint: str | os.PathLike | None = None,
     progress: Callable[[float], None] | bool | None = None,
+    delta: float | None = None,
+    microbatch_size: int | None = None,
 ) -> Training:
-    """Make all `num_steps` steps of an optimiser, and measure the iterates on the way.
+    """Make all `num_steps` steps of an optimiser, measure the iterates and keep them on the way.
 
-    Steps between two records are one compiled loop. It is compiled once for a loss (the same
+    Steps between two stops are one compiled loop. It is compiled once for a loss (the same
     function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
     records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
     `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
@@ -141,14 +150,25 @@ def train(
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
             run ends with says which it was.
-        metric: of a model, a pytree of arrays; called outside the compiled loop. With an average it
-            is given the average so far, which is what would be released. On the training
-            records it is private data, which the optimiser's account does not cover.
-        record_at: after how many steps to measure, increasing from 0 at the least; None: after
-            the last.
-        microbatch_size: as in `jaxdp.clipped_gradient_sum`.
+        evaluate: a function of the model to a dict of names and numbers or arrays; called on the
+            host. With an average it is given the average so far, which is what would be released.
+            On the training records it is private data, which the optimiser's account does not
+            cover. So it stops nothing: a number of steps that depends on private data would be a
+            release of its own.
+        every: how many steps lie between two stops, at which the model is evaluated, also before
+            the first step and after the last, and kept in `checkpoint`. None: evaluated after the
+            last step alone, and kept twenty times over the run.
+        checkpoint: a folder, private data. Called again with equal arguments, in any process,
+            `train` goes on where it was stopped, and ends bit by bit as if it never had been, on
+            the same kind of device; a run that has ended is returned as it was. Refused for
+            another key, other data, weights, loss or optimiser. One process at a time. With
+            `SecretNoise()` steps that were made and not kept are made again with fresh noise:
+            nobody has seen them, since what is evaluated has been kept before.
         progress: True for a bar, or a function, called on the host with the share of the steps
             that is done.
+        delta: at which the bar also shows what the steps so far cost; None for no cost.
+        microbatch_size: as in `jaxdp.clipped_gradient_sum`: how many records of a batch are
+            clipped at a time, where memory is short.
 
     Returns:
         The model, the state at which training can go on, and what was measured on the way.
@@ -161,9 +181,11 @@ def train(
             paid for, and its result would be lost.
 
     Raises:
-        ValueError: `record_at` does not increase within [0, num_steps], the metric returns other
-            names or shapes than before, the loss has no gradient by any weight, or as from
-            `PrivateOptimiser.step`.
+        ValueError: `every` is below 1, `evaluate` returns other names or shapes than before, the
+            checkpoint is damaged or of another run, the loss has no gradient by any weight, or as
+            from `PrivateOptimiser.step`.
+        FloatingPointError: weights that `checkpoint` would keep are not finite.
+        OSError: a checkpoint cannot be written; what was kept before stays.
         TypeError: an argument is of another kind; inputs or targets hold text, dates or other
             things that are no numbers, nothing of which is shown.
 
@@ -187,67 +209,94 @@ def train(
     )
     require_key(key)
     require_loss(loss)
-    if metric is not None:
-        require_callable("metric", metric, "a function of the model, or None")
-    listener = listener_of(progress, "train")
+    if evaluate is not None:
+        require_callable("evaluate", evaluate, "a function of the model, or None")
     weights_of(model)
     num_steps = int(optimiser.num_steps)
-    steps = (num_steps,) if record_at is None else _counts(record_at)
-    if any(late <= early for early, late in zip((-1, *steps), (*steps, np.inf), strict=True)) or (
-        steps and steps[-1] > num_steps
-    ):
-        raise ValueError(f"expected record_at to increase within [0, {num_steps}], got {steps}")
+    spacing = num_steps if every is None else require_count("every", every)
     inputs, targets = jax.tree.map(jnp.asarray, records_of(inputs, targets))
     # What cannot be accounted for is refused before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
-    state, records, done = optimiser.init(model), [], 0
-    dropped = jnp.zeros((), jnp.int32)
-    advance = _advance
-    if optimiser.steps_on_host:
-        advance, shared = _advance_on_host, optimiser
-    else:
-        # The steps are counted here, on the host: runs of any length share one compilation.
-        shared = jax.tree.map(_as_array, optimiser.with_traced_length())
-    for stop in _stops(num_steps, steps, listener is not None):
-        count = jnp.asarray(stop - done, jnp.int32)
-        carried = model, state, dropped
-        model, state, dropped = advance(
-            shared, loss, carried, inputs, targets, key, count, microbatch_size
-        )
-        done = stop
-        if listener is not None:
-            jax.block_until_ready(model)
-            listener(done / num_steps)
-        if metric is not None and done in steps:
-            records.append(_checked(metric(model), records))
+    note = None if delta is None else _cost_so_far(optimiser, delta)
+    listener = listener_of(progress, "train", note)
+    carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), [], 0
+    kept = None
+    if checkpoint is not None:
+        settings = microbatch_size, None if evaluate is None else spacing
+        start, rows = carried[:2], (inputs, targets)
+        identity = identity_of_run(optimiser, loss, start, rows, key=key, settings=settings)
+        kept = Checkpoint(checkpoint, identity)
+        done, carried, records = kept.restored(carried)
+    is_watched = listener is not None or (kept is not None and every is None)
+    advance = _advancing(optimiser, loss, inputs, targets, key, microbatch_size)
+    measured = [] if evaluate is None else _multiples(spacing, num_steps, first=every is not None)
+    for stop in _stops(num_steps, spacing, is_watched):
+        if stop > done:
+            carried = advance(carried, stop - done)
+            done = stop
+            if kept is not None:
+                kept.keep(done, carried, records)
+            if listener is not None:
+                jax.block_until_ready(carried)
+                listener(done / num_steps)
+        # After the run was kept: what has been seen of it is what goes on.
+        if evaluate is not None and measured[len(records) :][:1] == [stop]:
+            records.append(_checked(evaluate(carried[0]), records))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
-    _warn_of_dropped(dropped)
-    made = steps if metric is not None else ()
-    return Training(model, state, made, stacked, statement, dropped)
+    _warn_of_dropped(carried[2])
+    return Training(*carried[:2], tuple(measured), stacked, statement, carried[2])
 
 
-def _checked(found: Any, records: list[Any]) -> Any:
-    """What a metric has said, if it can stand beside what it said before.
+def _multiples(spacing: int, num_steps: int, *, first: bool) -> list[int]:
+    """After how many steps the model is evaluated: multiples of the spacing, and the last."""
+    return sorted({*range(0 if first else spacing, num_steps, spacing), num_steps})
+
+
+def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
+    """Words on what a share of the steps has cost, found at most twenty times over a run."""
+    require_kind(
+        "optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where delta is given"
+    )
+    num_steps, said = int(optimiser.num_steps), {}
+
+    def cost(share: float) -> str:
+        made = round(share * num_steps)
+        block = made * _PROGRESS_BLOCKS // num_steps
+        if block not in said:
+            found = account(optimiser.release(num_steps=made), delta=delta).epsilon
+            said[block] = f"epsilon {found:.2f} after step {made}"
+        return said[block]
+
+    # A delta at which nothing is proved is refused before the first step.
+    cost(1.0)
+    return cost
+
+
+def _checked(found: Any, records: list[Any]) -> dict[str, Any]:
+    """What `evaluate` has returned, if it can stand beside what it returned before.
 
     Raises:
-        TypeError: it holds something that is no array of numbers.
+        TypeError: it is no dict of names and arrays of numbers.
         ValueError: it has other names or shapes than before.
     """
-    leaves = jax.tree.leaves(found)
-    for leaf in leaves:
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise TypeError(
+            f"expected evaluate to return a dict of names and numbers, got {described(found)}"
+        )
+    for value in found.values():
         # A True or False may be measured as well.
-        if not is_boolean(leaf):
-            require_real("what metric returns", leaf)
+        if not is_boolean(value):
+            require_real("what evaluate returns", value)
     if records and _form(found) != _form(records[0]):
         raise ValueError(
-            "expected metric to return the same names and shapes each time, got "
+            "expected evaluate to return the same names and shapes each time, got "
             f"{eqx.tree_pformat(found)} after {eqx.tree_pformat(records[0])}"
         )
     return found
 
 
-def _form(found: Any) -> tuple[Any, list[tuple[int, ...]]]:
-    return jax.tree.structure(found), [np.shape(leaf) for leaf in jax.tree.leaves(found)]
+def _form(found: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: np.shape(value) for name, value in found.items()}
 
 
 def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
@@ -278,18 +327,26 @@ def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:
     return jnp.where(total > _ANY_NUMBER - more, _ANY_NUMBER, total + more)
 
 
-def _counts(record_at: Any) -> tuple[int, ...]:
-    """After how many steps to measure, as Python ints."""
-    known = concrete(record_at, "record_at")
-    if known is None or known.ndim != 1 or not np.all(known == np.floor(known)):
-        raise TypeError(f"expected record_at to be a sequence of whole numbers, got {record_at}")
-    return tuple(int(at) for at in known)
-
-
-def _stops(num_steps: int, steps: tuple[int, ...], is_reported: bool) -> list[int]:
+def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
     """The numbers of steps after which the loop returns to the host."""
-    blocks = _PROGRESS_BLOCKS if is_reported else 1
-    return sorted({*steps, *(num_steps * block // blocks for block in range(1, blocks + 1))})
+    blocks = _PROGRESS_BLOCKS if is_watched else 1
+    regular = (num_steps * block // blocks for block in range(1, blocks + 1))
+    return sorted({*range(0, num_steps, spacing), *regular})
+
+
+def _advancing(optimiser, loss, inputs, targets, key, microbatch_size):
+    """A function of model, state and dropped records that makes a number of steps."""
+    if optimiser.steps_on_host:
+        advance, shared = _advance_on_host, optimiser
+    else:
+        # The steps are counted here, on the host: runs of any length share one compilation.
+        advance, shared = _advance, jax.tree.map(_as_array, optimiser.with_traced_length())
+
+    def advanced(carried, count):
+        count = jnp.asarray(count, jnp.int32)
+        return advance(shared, loss, carried, inputs, targets, key, count, microbatch_size)
+
+    return advanced
 
 
 def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):

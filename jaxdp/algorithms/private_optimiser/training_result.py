@@ -1,6 +1,9 @@
 """What a run of training ends with: a model, what was proved of it, and what was measured."""
 
+import csv
+import io
 import math
+import os
 from typing import Any
 
 import equinox as eqx
@@ -11,10 +14,11 @@ from jaxtyping import Array, Int, PyTree
 from jaxdp.algorithms.private_optimiser.state import OptimiserState
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import in_words, is_known
+from jaxdp.core.files.whole_files import write_whole
 from jaxdp.privacy.release import Release
 
 _PRIVATE = (
-    "what the metric and num_dropped say of private data is covered by no account: they are for "
+    "what the records and num_dropped say of private data is covered by no account: they are for "
     "whoever holds the data"
 )
 
@@ -28,7 +32,8 @@ class Training(AbstractExplained, eqx.Module):
         state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
             on where the model is an average.
         steps: how many steps had been made at each record.
-        records: the metric at each of `steps`, with a leading axis; None without a metric.
+        records: what `evaluate` returned at each of `steps`, by its names, with a leading axis;
+            None where nothing was evaluated.
         statement: what was released, and what is proved about it; None without privacy.
         num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
             that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
@@ -64,6 +69,32 @@ class Training(AbstractExplained, eqx.Module):
         if self.statement is None:
             raise TypeError("expected a run of a PrivateOptimiser, got one without privacy")
         return self.statement
+
+    def to_csv(self, path: str | os.PathLike) -> None:
+        """Write the records to a file: a line for each of `steps`, a column for each number.
+
+        An array is written as columns `name[0]`, `name[1]`, ...; numbers as they are, to the last
+        digit. What it says of private data is covered by no account.
+
+        Args:
+            path: of a CSV file, written whole or not at all; one that exists is replaced.
+
+        Raises:
+            ValueError: nothing was evaluated, or several runs were made together.
+            OSError: the file cannot be written.
+        """
+        if self.records is None or self._batch():
+            came = "a batch of runs" if self._batch() else "a run without evaluate="
+            raise ValueError(f"expected one run with records, got {came}")
+        columns = {"step": [str(step) for step in self.steps]}
+        for name, values in self.records.items():
+            known = np.asarray(values)
+            for place in np.ndindex(known.shape[1:]):
+                index = f"[{', '.join(map(str, place))}]" if place else ""
+                columns[name + index] = [str(value) for value in known[:, *place]]
+        lines = io.StringIO()
+        csv.writer(lines).writerows([columns, *zip(*columns.values(), strict=True)])
+        write_whole(path, lines.getvalue().encode())
 
     def __repr__(self):
         values = [self._parameters(), *(f"{row.name} {row.value}" for row in self._rows_of_run())]

@@ -82,9 +82,10 @@ def _train(average, **options):
 
 
 def _assert_trains(name):
-    run = _train(AVERAGES[name][0], metric=lambda model: model, record_at=range(STEPS + 1))
-    np.testing.assert_allclose(run.records, _averages(name), rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(run.model, run.records[-1])
+    run = _train(AVERAGES[name][0], evaluate=lambda model: {"weights": model}, every=1)
+    records = run.records["weights"]
+    np.testing.assert_allclose(records, _averages(name), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(run.model, records[-1])
     iterate: Any = run.state.iterate
     np.testing.assert_allclose(iterate, _iterates()[-1], rtol=1e-4, atol=1e-6)
 

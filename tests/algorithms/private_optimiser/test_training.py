@@ -16,6 +16,7 @@ import jaxdp
 from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
 from jaxdp.algorithms.private_optimiser import training
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
+from jaxdp.core import progress
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 RECORDS, PIXELS, WIDTH, CLASSES = 30, 7, 6, 4
@@ -143,22 +144,41 @@ def test_the_baseline_is_plain_gradient_descent():
 
 @pytest.mark.slow
 def test_a_run_is_the_same_however_often_it_is_recorded():
-    def metric(model):
+    def evaluate(model):
         return {"accuracy": accuracy(model, INPUTS, LABELS), "first": model.layers[0].weight[0, 0]}
 
     optimiser = _private(PoissonSampler(RECORDS, 0.4))
     heard = []
-    often = _train(optimiser, metric=metric, record_at=range(STEPS + 1), progress=heard.append)
-    once = _train(optimiser, metric=metric)
+    often = _train(optimiser, evaluate=evaluate, every=1, progress=heard.append)
+    once = _train(optimiser, evaluate=evaluate)
     assert often.steps == tuple(range(STEPS + 1))
     assert once.steps == (STEPS,)
     assert often.records["first"].shape == (STEPS + 1,)
     assert often.records["first"][0] == _model().layers[0].weight[0, 0]
     assert len(set(often.records["first"].tolist())) == STEPS + 1
-    np.testing.assert_allclose(once.records["first"], often.records["first"][-1:], rtol=1e-5)
+    np.testing.assert_array_equal(once.records["first"], often.records["first"][-1:])
     assert heard[-1] == 1.0
     assert heard == sorted(heard)
     assert once.state.num_released == STEPS
+
+
+def test_the_bar_shows_what_the_steps_so_far_cost(capsys, monkeypatch):
+    # A clock by which every line is due.
+    clock = iter(range(0, 10_000, 60))
+    monkeypatch.setattr(
+        progress.Bar.__init__,
+        "__kwdefaults__",
+        {**(progress.Bar.__init__.__kwdefaults__ or {}), "clock": lambda: next(clock)},
+    )
+    optimiser = _private(noise_multiplier=5.0)
+    _train(optimiser, progress=True, delta=1e-3)
+    lines = capsys.readouterr().err.splitlines()
+    for made in (1, STEPS):
+        part = _private(noise_multiplier=5.0, num_steps=made)
+        epsilon = jaxdp.account(part, delta=1e-3).epsilon
+        assert any(line.endswith(f"epsilon {epsilon:.2f} after step {made}") for line in lines)
+    with pytest.raises(TypeError, match="a PrivateOptimiser where delta is given"):
+        _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
 
 
 def test_runs_of_any_noise_clip_norm_and_length_share_a_compilation():
@@ -197,17 +217,20 @@ def test_networks_learn_under_little_noise(sampler, num_hidden):
     assert accuracy(trained.model, INPUTS, LABELS) > max(0.9, before)
 
 
-def test_what_a_metric_says_is_checked_when_it_is_said():
-    for said in ("good", {"loss": 1.0, "word": "good"}):
-        with pytest.raises(TypeError, match="expected what metric returns to be a real number"):
-            _train(_private(), metric=lambda _, said=said: said, record_at=(0,))
+def test_what_evaluate_returns_is_checked_when_it_is_returned():
+    for said in ("good", 0.5, {1: 0.5}):
+        with pytest.raises(TypeError, match="expected evaluate to return a dict of names"):
+            _train(_private(), evaluate=lambda _, said=said: said, every=1)
+    with pytest.raises(TypeError, match="expected what evaluate returns to be a real number"):
+        _train(_private(), evaluate=lambda _: {"loss": 1.0, "word": "good"}, every=1)
     sizes = iter((2, 3))
-    with pytest.raises(ValueError, match="expected metric to return the same names and shapes"):
-        _train(_private(), metric=lambda _: np.zeros(next(sizes)), record_at=(0, 1))
-    run = _train(_private(), metric=lambda _: {"is_fine": True, "loss": 0.5}, record_at=(0, 1))
+    with pytest.raises(ValueError, match="expected evaluate to return the same names and shapes"):
+        _train(_private(), evaluate=lambda _: {"loss": np.zeros(next(sizes))}, every=1)
+    run = _train(_private(), evaluate=lambda _: {"is_fine": True, "loss": 0.5}, every=4)
+    assert run.steps == (0, 4, STEPS)
     assert {name: values.shape for name, values in run.records.items()} == {
-        "is_fine": (2,),
-        "loss": (2,),
+        "is_fine": (3,),
+        "loss": (3,),
     }
 
 
@@ -270,7 +293,7 @@ def test_a_loss_that_uses_one_weight_alone_is_trained():
     ids=["full batch", "poisson", "baseline", "secret noise"],
 )
 def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
-    options = {"key": jr.key(1), "metric": accuracy_of, "record_at": (1, 3)}
+    options = {"key": jr.key(1), "evaluate": accuracy_of, "every": 3}
     whole = train(optimiser, cross_entropy, _model(), INPUTS, LABELS, **options)
     assert int(whole.num_dropped) == 0
     spoiled = INPUTS.copy()
@@ -286,19 +309,19 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
     # What is released says nothing of it, and what is printed says for whom it is.
     assert "dropped" not in repr(found)
     assert len(repr(found)) < 120
-    lines = [" ".join(line.split()) for line in str(found).splitlines()]
+    text = " ".join(str(found).split())
     weights = jax.tree.leaves(eqx.filter(found.model, eqx.is_inexact_array))
-    assert f"{sum(leaf.size for leaf in weights)} parameters" in lines[1]
-    assert f"num_dropped {count} times that a record was not finite" in lines
-    first, last = (f"{float(value):.6g}" for value in found.records)
-    assert f"records {first} to {last} after 1 and 3 steps" in lines
-    assert len(lines) <= 8
-    assert "covered by no account" in " ".join(lines)
+    assert f"{sum(leaf.size for leaf in weights)} parameters" in text
+    assert f"num_dropped {count} times that a record was not finite" in text
+    first, last = (f"{float(value):.6g}" for value in found.records["hit"])
+    assert f"records['hit'] {first} to {last} after 0 and 3 steps" in text
+    assert len(str(found).splitlines()) <= 10
+    assert "covered by no account" in text
     private = isinstance(optimiser, jaxdp.PrivateOptimiser)
-    assert any("steps 3 noisy sums" in line for line in lines) == private
+    assert ("steps 3 noisy sums" in text) == private
     is_secret = private and isinstance(optimiser.noise, jaxdp.privacy.SecretNoise)
     kind = "certified noise" if is_secret else "simulated noise" if private else "no privacy"
-    assert any(line.startswith("release ") and kind in line for line in lines)
+    assert kind in text.partition("release ")[2]
     if isinstance(optimiser, jaxdp.PrivateOptimiser):
         assert found.release() == whole.release()
         assert not any("finite" in line for line in found.release().assumptions)
@@ -317,7 +340,7 @@ def test_a_run_is_not_lost_where_warnings_are_errors(capsys):
 
 
 def accuracy_of(model):
-    return accuracy(model, INPUTS, LABELS)
+    return {"hit": accuracy(model, INPUTS, LABELS)}
 
 
 def test_the_count_stays_at_the_largest_number():

@@ -1,9 +1,12 @@
 """What is printed of a run of training: its ends, for one run, for many and for a traced one."""
 
+import csv
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxdp
 from jaxdp.algorithms import OptimiserState, Training
@@ -64,3 +67,19 @@ def test_a_traced_run_is_printed_too():
     text, shown = said[0]
     assert "traced float32[3]" in text
     assert "1,500 parameters" in shown
+
+
+def test_records_are_written_to_a_csv_file_to_the_last_digit(tmp_path):
+    _run().to_csv(tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == ["step", "loss", "rates[0]", "rates[1]"]
+    found = np.array(lines, float)
+    np.testing.assert_array_equal(found[:, 0], STEPS)
+    np.testing.assert_array_equal(found[:, 1].astype(np.float32), LOSSES)
+    np.testing.assert_array_equal(found[:, 2:], np.arange(6.0).reshape(3, 2))
+    without = Training({"w": jnp.ones(2)}, None, (), None, None, jnp.asarray(0))
+    for run in (without, eqx.filter_vmap(_run)(jnp.array([1.0, 2.0]))):
+        with pytest.raises(ValueError, match="expected one run with records, got a"):
+            run.to_csv(tmp_path / "none.csv")
+    assert not (tmp_path / "none.csv").exists()

@@ -68,6 +68,11 @@ class AbstractNoise(eqx.Module):
         return np.asarray(True)
 
     @property
+    def identity(self) -> Any:
+        """What tells it from other noise, as a value that has a digest; as secret as a seed."""
+        return self
+
+    @property
     def is_reusable(self) -> bool:
         """Whether a copy of the optimiser may have it too and cost what its account says."""
         return True

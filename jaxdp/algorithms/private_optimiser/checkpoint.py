@@ -1,0 +1,220 @@
+"""The file that keeps a run of training, from which a run that was stopped goes on.
+
+It is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf after the
+other into the file itself, so that a full disk or a kill leaves half of one, and finds no damage.
+
+Batches and noise of a step are drawn from the run's key and the number of the step. Were the noise
+of one step added to two different sums, their difference would be public. So the file belongs to
+one run: one key, data, initial weights, loss and optimiser.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import pathlib
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Key, PyTree
+
+from jaxdp.algorithms.base import AbstractTrainable
+from jaxdp.clipping.ghost.traced_loss import require_gradient
+from jaxdp.core.digests import UnreadableError, digest, versions_of_results
+from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
+from jaxdp.core.files.whole_files import write_whole
+
+FILE = "training.npz"
+_FORMAT = 1
+_RECORD = "record "
+
+
+def identity_of_run(
+    optimiser: AbstractTrainable,
+    loss: Any,
+    carried: PyTree,
+    records: PyTree[Array],
+    *,
+    key: Key[Array, ""],
+    settings: Any,
+) -> dict[str, Any]:
+    """What must be equal for a run to go on, as digests that tell nothing of private rows.
+
+    A plain digest of rows would confirm a guess of them, so digests are keyed by the run's key.
+
+    Args:
+        optimiser: of the run.
+        loss: of one record.
+        carried: model and state before the first step.
+        records: inputs and targets of all records.
+        key: of the run.
+        settings: what else decides what comes out, a value that has a digest.
+
+    Raises:
+        ValueError: an argument is traced, or the loss calls the host, so that it cannot be told
+            from another one.
+    """
+    if any(
+        isinstance(leaf, Tracer) for leaf in jax.tree.leaves((optimiser, carried, records, key))
+    ):
+        raise ValueError("expected a call outside jit and vmap with checkpoint=, got traced arrays")
+    secret = np.asarray(jr.key_data(key)).tobytes()
+
+    def keyed(value: Any) -> str:
+        return hmac.new(secret, digest(value).encode(), hashlib.sha256).hexdigest()
+
+    leaves, structure = jax.tree.flatten(records)
+    try:
+        return {
+            "format": _FORMAT,
+            **versions_of_results(),
+            "key": keyed("key"),
+            "inputs or targets": keyed((structure, leaves)),
+            "initial weights": keyed(jax.tree.leaves(eqx.filter(carried, eqx.is_array))),
+            "loss or optimiser": keyed(
+                (_program(optimiser, loss, carried, records), optimiser.drawn_with)
+            ),
+            "evaluate, every or microbatch_size": keyed(settings),
+        }
+    except UnreadableError as error:
+        raise ValueError(
+            "expected a loss and an optimiser that a checkpoint can tell from others, but there is "
+            f"{error} in them"
+        ) from error
+
+
+def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: PyTree) -> Any:
+    """The gradient of one record and the optimiser's move, as JAX traces them."""
+    require_gradient(loss, carried[0], *records)
+    record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
+    arrays, static = eqx.partition(carried, eqx.is_array)
+
+    def step(arrays, record):
+        model, state = eqx.combine(arrays, static)
+        weights, rest = eqx.partition(model, eqx.is_inexact_array)
+        gradient = jax.grad(lambda weights: loss(eqx.combine(weights, rest), *record))(weights)
+        return gradient, eqx.filter(optimiser.after(gradient, model, state), eqx.is_array)
+
+    return jax.make_jaxpr(step)(arrays, record)
+
+
+class Checkpoint:
+    """The file of one run in a folder, which is made, for its owner alone, where it is absent.
+
+    Args:
+        folder: where it lies; private data.
+        identity: of the run.
+    """
+
+    def __init__(self, folder: str | os.PathLike, identity: dict[str, Any]):
+        self.path, self._identity = pathlib.Path(folder) / FILE, identity
+        if self.path.parent.exists() and not self.path.parent.is_dir():
+            raise ValueError(f"expected checkpoint to be a folder, got the file {folder}")
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._made = 0
+
+    def restored(self, carried: PyTree) -> tuple[int, PyTree, list[dict[str, Any]]]:
+        """How many steps were made, what they ended with, and what was measured before that.
+
+        Args:
+            carried: what the run starts with.
+
+        Raises:
+            ValueError: the file is another run's, is damaged, or is none of these.
+        """
+        if not os.path.lexists(self.path):
+            return 0, carried, []
+        try:
+            arrays = unsealed(read_sealed(self.path))
+            about = plain_json(str(arrays.pop("about")))
+            self._require_same(about["identity"])
+            self._made, count = int(about["made"]), int(about["measured"])
+            held, static = eqx.partition(carried, eqx.is_array)
+            leaves, structure = jax.tree.flatten(held)
+            found = [_read(arrays[f"leaf {i}"], leaf) for i, leaf in enumerate(leaves)]
+        except (DamagedError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"expected {self.path} to keep a run of training, got a file that is damaged or "
+                f"something else ({error}); the run cannot go on from it"
+            ) from error
+        names = [name for name in arrays if name.startswith(_RECORD)]
+        records = [
+            {name.removeprefix(_RECORD): arrays[name][i] for name in names} for i in range(count)
+        ]
+        return self._made, eqx.combine(jax.tree.unflatten(structure, found), static), records
+
+    def keep(self, made: int, carried: PyTree, records: list[dict[str, Any]]) -> None:
+        """Put the run after `made` steps in the place of what was kept before.
+
+        Raises:
+            FloatingPointError: weights are not finite.
+            OSError: the file cannot be written, as on a full disk.
+        """
+        before = f"the checkpoint after {self._made} steps" if self._made else "no checkpoint yet"
+        weights = jax.tree.leaves(eqx.filter(carried[0], eqx.is_inexact_array))
+        if not all(bool(jnp.isfinite(leaf).all()) for leaf in weights):
+            raise FloatingPointError(
+                f"expected finite weights, got some that are not between step {self._made} and "
+                f"step {made}: training diverged, so lower the learning rate; {before} in "
+                f"{self.path.parent} is left as it is"
+            )
+        leaves = jax.tree.leaves(eqx.filter(carried, eqx.is_array))
+        about = {"identity": self._identity, "made": made, "measured": len(records)}
+        names = records[0] if records else ()
+        content = sealed(
+            {
+                "about": np.asarray(json.dumps(about)),
+                **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},
+                **{_RECORD + name: np.stack([one[name] for one in records]) for name in names},
+            }
+        )
+        try:
+            write_whole(self.path, content)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}; "
+                f"{before} is left as it is: once that is mended, call train again as before",
+            ) from error
+        self._made = made
+
+    def _require_same(self, found: dict[str, Any]) -> None:
+        wanted = self._identity
+        other = [name for name in wanted if found.get(name) != wanted[name]]
+        if not other:
+            return
+        name = other[0]
+        is_plain = name in ("format", *versions_of_results())
+        what = f"{name} {found.get(name)}, not {wanted[name]}" if is_plain else f"another {name}"
+        raise ValueError(
+            f"expected checkpoint to be the folder of this run, got {self.path.parent} of a run "
+            f"with {what.replace('another in', 'other in')}: to go on would not give what either "
+            "run gives, and could add one step's noise to two different sums; use another folder"
+        )
+
+
+def _written(leaf: Any) -> np.ndarray:
+    """The bytes of an array, or of a key's numbers."""
+    return np.ascontiguousarray(_numbers(leaf)).reshape(-1).view(np.uint8)
+
+
+def _read(content: np.ndarray, like: Any) -> Array:
+    """The array whose bytes were written; DamagedError where they are not as many."""
+    numbers = _numbers(like)
+    if content.dtype != np.uint8 or content.size != numbers.nbytes:
+        raise DamagedError("an array is not of the model's shape")
+    array = jnp.asarray(content.view(numbers.dtype).reshape(numbers.shape))
+    return jr.wrap_key_data(array, impl=jr.key_impl(like)) if _is_key(like) else array
+
+
+def _numbers(leaf: Any) -> np.ndarray:
+    return np.asarray(jr.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
