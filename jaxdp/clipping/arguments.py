@@ -1,6 +1,7 @@
 """The arguments of per-sample clipping, checked: one clear error for each wrong one."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -29,8 +30,14 @@ def require_loss(loss: Any) -> None:
         ) from None
 
 
-def records_of(inputs: PyTree[Any], targets: PyTree[Any]) -> tuple[PyTree[Array], PyTree[Array]]:
+def records_of(
+    inputs: PyTree[Any], targets: PyTree[Any], *, keep: Callable[[Any], bool] = lambda leaf: False
+) -> tuple[PyTree[Array], PyTree[Array]]:
     """Inputs and targets with tables and lists of numbers turned into arrays.
+
+    Args:
+        inputs, targets: of all records.
+        keep: which leaves stay as they are.
 
     Raises:
         TypeError: a leaf is none of these. The error names it and shows nothing of it.
@@ -38,7 +45,9 @@ def records_of(inputs: PyTree[Any], targets: PyTree[Any]) -> tuple[PyTree[Array]
 
     def as_arrays(name, part):
         return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: as_numbers(leaf, name + jax.tree_util.keystr(path)),
+            lambda path, leaf: (
+                leaf if keep(leaf) else as_numbers(leaf, name + jax.tree_util.keystr(path))
+            ),
             part,
             is_leaf=_is_list_of_scalars,
         )

@@ -20,10 +20,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable
+from jaxdp.algorithms.private_optimiser.host_rows import HostRows
+from jaxdp.algorithms.private_optimiser.state import require_untraced
 from jaxdp.clipping.ghost.traced_loss import require_gradient
 from jaxdp.core.digests import UnreadableError, digest, versions_of_results
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
@@ -59,16 +60,14 @@ def identity_of_run(
         ValueError: an argument is traced, or the loss calls the host, so that it cannot be told
             from another one.
     """
-    if any(
-        isinstance(leaf, Tracer) for leaf in jax.tree.leaves((optimiser, carried, records, key))
-    ):
-        raise ValueError("expected a call outside jit and vmap with checkpoint=, got traced arrays")
+    require_untraced("checkpoint=", (optimiser, carried, records, key))
     secret = np.asarray(jr.key_data(key)).tobytes()
 
     def keyed(value: Any) -> str:
         return hmac.new(secret, digest(value).encode(), hashlib.sha256).hexdigest()
 
     leaves, structure = jax.tree.flatten(records)
+    leaves = [leaf.digest() if isinstance(leaf, HostRows) else leaf for leaf in leaves]
     try:
         return {
             "format": _FORMAT,
@@ -90,8 +89,9 @@ def identity_of_run(
 
 def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: PyTree) -> Any:
     """The gradient of one record and the optimiser's move, as JAX traces them."""
-    require_gradient(loss, carried[0], *records)
-    record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
+    forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), records)
+    require_gradient(loss, carried[0], *forms)
+    record = jax.tree.map(lambda form: jax.ShapeDtypeStruct(form.shape[1:], form.dtype), forms)
     arrays, static = eqx.partition(carried, eqx.is_array)
 
     def step(arrays, record):

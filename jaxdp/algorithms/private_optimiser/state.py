@@ -42,6 +42,12 @@ class OptimiserState(eqx.Module):
     key_digest: UInt32[Array, " words"] | None = None
 
 
+def require_untraced(argument: str, arrays: PyTree[Any]) -> None:
+    """Raise ValueError where an array is traced, with an argument that needs its numbers."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
+        raise ValueError(f"expected a call outside jit and vmap with {argument}, got traced arrays")
+
+
 def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
     """How many steps have been made; ValueError where none of those accounted for is left."""
     require_kind("state", state, OptimiserState, "that of init(model) or of the last step")

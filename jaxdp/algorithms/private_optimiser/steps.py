@@ -97,10 +97,17 @@ class AbstractPrivateSteps(AbstractTrainable):
         weights_of(model)
         inputs, targets = records_of(inputs, targets)
         self.require_rows(batch_size(inputs, targets))
-        made, iterate = steps_made(state, self.num_steps), self.iterate(model, state)
-        given = self.learning_rate, model, state, inputs, targets, key
-        self.noise_strategy.require_arrays(given)
+        made = steps_made(state, self.num_steps)
+        self.noise_strategy.require_arrays((self.learning_rate, model, state, inputs, targets, key))
         batch = self.noise_strategy.batch(self.sampler, made, key=key)
+        return self.step_on_batch(loss, model, state, inputs, targets, batch, key, microbatch_size)
+
+    def step_on_batch(self, loss, model, state, inputs, targets, batch, key, microbatch_size=None):
+        """What `counted_step` does once it has drawn a batch: indices, and which of them are real.
+
+        The account holds for a batch of the sampler, step and key alone.
+        """
+        made, iterate = steps_made(state, self.num_steps), self.iterate(model, state)
         clip_norm = jnp.asarray(self.clip_norm, float)
         total, dropped = _clipped_sum(
             loss, iterate, inputs, targets, batch, made, clip_norm, microbatch_size

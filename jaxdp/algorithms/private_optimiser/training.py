@@ -5,6 +5,7 @@ data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) diffe
 only.
 """
 
+import functools
 import os
 import sys
 import warnings
@@ -21,8 +22,14 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable, Length
 from jaxdp.algorithms.private_optimiser.checkpoint import Checkpoint, identity_of_run
+from jaxdp.algorithms.private_optimiser.host_rows import (
+    are_on_host,
+    batches_ahead,
+    held_records,
+    num_records,
+)
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.state import with_keys_of
+from jaxdp.algorithms.private_optimiser.state import require_untraced, with_keys_of
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
@@ -143,9 +150,12 @@ def train(
         loss: of one record, as in `jaxdp.clipped_gradient_sum`.
         model: before the first step.
         inputs: of all records, a pytree of arrays, tables or lists of numbers with a leading axis.
-            Keys of `jax.random.key` among them, for dropout, are folded with the number of the
-            step, so that a loss draws anew at every step; those of `jax.random.PRNGKey` look like
-            whole numbers, and stay as they are.
+            A memory map of NumPy, or an object that has a length and gives rows for an array of
+            increasing indices (a dataset of h5py), stays on the host: each batch is read while the
+            one before is worked on, and every step returns to the host. Keys of `jax.random.key`
+            among them, for dropout, are folded with the number of the step, so that a loss draws
+            anew at every step; those of `jax.random.PRNGKey` look like whole numbers, and stay as
+            they are.
         targets: likewise.
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
@@ -161,8 +171,8 @@ def train(
         checkpoint: a folder, private data. Called again with equal arguments, in any process,
             `train` goes on where it was stopped, and ends bit by bit as if it never had been, on
             the same kind of device; a run that has ended is returned as it was. Refused for
-            another key, other data, weights, loss or optimiser. One process at a time. With
-            `SecretNoise()` steps that were made and not kept are made again with fresh noise:
+            another key, other data, weights, loss or optimiser; all records are read once for that.
+            One process at a time. With `SecretNoise()` steps that were made and not kept are made again with fresh noise:
             nobody has seen them, since what is evaluated has been kept before.
         progress: True for a bar, or a function, called on the host with the share of the steps
             that is done.
@@ -214,7 +224,7 @@ def train(
     weights_of(model)
     num_steps = int(optimiser.num_steps)
     spacing = num_steps if every is None else require_count("every", every)
-    inputs, targets = jax.tree.map(jnp.asarray, records_of(inputs, targets))
+    rows = held_records(inputs, targets)
     # What cannot be accounted for is refused before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     note = None if delta is None else _cost_so_far(optimiser, delta)
@@ -223,12 +233,12 @@ def train(
     kept = None
     if checkpoint is not None:
         settings = microbatch_size, None if evaluate is None else spacing
-        start, rows = carried[:2], (inputs, targets)
+        start = carried[:2]
         identity = identity_of_run(optimiser, loss, start, rows, key=key, settings=settings)
         kept = Checkpoint(checkpoint, identity)
         done, carried, records = kept.restored(carried)
     is_watched = listener is not None or (kept is not None and every is None)
-    advance = _advancing(optimiser, loss, inputs, targets, key, microbatch_size)
+    advance = _advancing(optimiser, loss, rows, key, microbatch_size)
     measured = [] if evaluate is None else _multiples(spacing, num_steps, first=every is not None)
     for stop in _stops(num_steps, spacing, is_watched):
         if stop > done:
@@ -243,8 +253,9 @@ def train(
         if evaluate is not None and measured[len(records) :][:1] == [stop]:
             records.append(_checked(evaluate(carried[0]), records))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
-    _warn_of_dropped(carried[2])
-    return Training(*carried[:2], tuple(measured), stacked, statement, carried[2])
+    model, state, dropped = carried
+    _warn_of_dropped(dropped)
+    return Training(model, state, tuple(measured), stacked, statement, dropped)
 
 
 def _multiples(spacing: int, num_steps: int, *, first: bool) -> list[int]:
@@ -334,13 +345,20 @@ def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
     return sorted({*range(0, num_steps, spacing), *regular})
 
 
-def _advancing(optimiser, loss, inputs, targets, key, microbatch_size):
+def _advancing(optimiser, loss, rows, key, microbatch_size):
     """A function of model, state and dropped records that makes a number of steps."""
-    if optimiser.steps_on_host:
-        advance, shared = _advance_on_host, optimiser
-    else:
+    advance, shared = _advance_on_host, optimiser
+    if are_on_host(rows):
+        expected = "a PrivateOptimiser where records are read batch by batch"
+        require_kind("optimiser", optimiser, PrivateOptimiser, expected)
+        require_untraced("records that are read batch by batch", (optimiser, key))
+        optimiser.require_rows(num_records(rows))
+        advance = _advance_by_batches
+    elif not optimiser.steps_on_host:
         # The steps are counted here, on the host: runs of any length share one compilation.
         advance, shared = _advance, jax.tree.map(_as_array, optimiser.with_traced_length())
+
+    inputs, targets = rows
 
     def advanced(carried, count):
         count = jnp.asarray(count, jnp.int32)
@@ -358,6 +376,26 @@ def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, micr
         )
         dropped = _added(dropped, more)
     return model, state, dropped
+
+
+def _advance_by_batches(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
+    """`count` steps, for each of which the records of its batch are read on the host."""
+    model, state, dropped = carried
+    on_batch, shared = PrivateOptimiser.step_on_batch, optimiser
+    sample = functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key)
+    if not optimiser.steps_on_host:
+        on_batch, shared = _step_on_batch, jax.tree.map(_as_array, optimiser.with_traced_length())
+        sample = jax.jit(sample)
+    first = int(state.num_released)
+    steps = range(first, first + int(count))
+    for (x, y), is_real in batches_ahead((inputs, targets), sample, steps):
+        batch = jnp.arange(len(is_real)), is_real
+        model, state, more = on_batch(shared, loss, model, state, x, y, batch, key, microbatch_size)
+        dropped = _added(dropped, more)
+    return model, state, dropped
+
+
+_step_on_batch = eqx.filter_jit(on_auto_axes(PrivateOptimiser.step_on_batch))
 
 
 @eqx.filter_jit

@@ -1,0 +1,117 @@
+"""Records that do not fit a device: they stay in a file or on the host, and come batch by batch.
+
+Batches are those of records in memory: the same indices from the same key. A thread reads the next
+batch while the device works on this one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PyTree
+
+from jaxdp.clipping.arguments import records_of
+from jaxdp.clipping.ghost.traced_loss import batch_size
+from jaxdp.core.arrays import as_numbers
+from jaxdp.core.digests import digest
+
+# How many bytes are read at a time where all records are.
+_BLOCK_BYTES = 2**26
+
+
+class HostRows:
+    """One array of records that stays on the host: whatever has a length and looks up indices.
+
+    Attributes:
+        shape: of all records; dtype: that JAX gives them.
+    """
+
+    def __init__(self, source: Any, name: str):
+        self._source, self._name = source, name
+        if not len(source):
+            raise ValueError(f"expected {name} to have rows, got none")
+        row = as_numbers(source[np.zeros(1, int)], name)
+        self._form = row.shape[1:], row.dtype
+        self.shape = (len(source), *row.shape[1:])
+        self.dtype = jax.dtypes.canonicalize_dtype(row.dtype)
+
+    def __getitem__(self, indices: Int[Any, " batch"]) -> np.ndarray:
+        """The rows of these indices; ValueError where the source has changed its length or form."""
+        # Files in chunks want increasing indices, each once.
+        places, inverse = np.unique(np.asarray(indices), return_inverse=True)
+        length = len(self._source)
+        if length != self.shape[0]:
+            raise ValueError(
+                f"expected {self._name} to keep its {self.shape[0]} rows, got {length} while "
+                "training went on"
+            )
+        rows = np.asarray(as_numbers(self._source[places], self._name))
+        if (rows.shape[1:], rows.dtype) != self._form or len(rows) != len(places):
+            shape, dtype = self._form
+            raise ValueError(
+                f"expected {self._name} to give {len(places)} rows of shape {shape} and type "
+                f"{dtype}, got {rows.dtype} of shape {rows.shape}"
+            )
+        return rows[inverse]
+
+    def digest(self) -> str:
+        """A digest of all rows, which are read through once."""
+        size = max(1, _BLOCK_BYTES // max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize))
+        starts = range(0, self.shape[0], size)
+        blocks = (self[np.arange(i, min(i + size, self.shape[0]))] for i in starts)
+        return digest(tuple(map(digest, blocks)))
+
+
+def held_records(inputs: PyTree[Any], targets: PyTree[Any]) -> PyTree[Any]:
+    """Inputs and targets on the device, but for those that are read batch by batch.
+
+    These are memory maps of NumPy, and what has a length and looks up indices and is no array,
+    table or list.
+    """
+    records = records_of(inputs, targets, keep=_stays_on_host)
+
+    def held(path, leaf):
+        name = ("inputs", "targets")[path[0].idx] + jax.tree_util.keystr(path[1:])
+        return HostRows(leaf, name) if _stays_on_host(leaf) else jnp.asarray(leaf)
+
+    return jax.tree_util.tree_map_with_path(held, records)
+
+
+def are_on_host(records: PyTree[Any]) -> bool:
+    """Whether some of the records are read batch by batch."""
+    return any(isinstance(leaf, HostRows) for leaf in jax.tree.leaves(records))
+
+
+def num_records(records: PyTree[Any]) -> int:
+    """How many records there are; ValueError where the leading axes differ."""
+    return batch_size(*jax.tree.map(lambda leaf: np.broadcast_to(0, leaf.shape), records))
+
+
+def batches_ahead(
+    records: PyTree[Any], sample: Callable[[int], tuple[Array, Array]], steps: range
+) -> Iterator[tuple[PyTree[Array], Array]]:
+    """The records of each step's batch and which of them are real, read one batch ahead."""
+
+    def read(step):
+        indices, is_real = sample(step)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[indices]), records), is_real
+
+    with ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(read, steps.start)
+        for step in steps:
+            batch = ahead.result()
+            if step + 1 < steps.stop:
+                ahead = reader.submit(read, step + 1)
+            yield batch
+
+
+def _stays_on_host(leaf: Any) -> bool:
+    if isinstance(leaf, np.memmap):
+        return True
+    is_whole = isinstance(leaf, (jax.Array, np.ndarray, np.generic, Sequence, Mapping))
+    looks_up = hasattr(leaf, "__len__") and hasattr(leaf, "__getitem__")
+    # Tables of every library have `to_numpy`.
+    return looks_up and not is_whole and not hasattr(leaf, "to_numpy")

@@ -1,0 +1,150 @@
+"""Records that stay on the host: their batches are those of records in memory, bit by bit."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+from algorithms.private_optimiser.killed_training import (
+    INPUTS,
+    RECORDS,
+    STEPS,
+    TARGETS,
+    optimiser,
+    trained,
+)
+
+from jaxdp.algorithms import NonPrivateOptimiser
+from jaxdp.algorithms.private_optimiser import host_rows
+from jaxdp.privacy import SecretNoise, ShuffledEpochs
+
+
+class _Source:
+    """Rows that are looked up by increasing indices alone, as those of a file in chunks are."""
+
+    def __init__(self, rows):
+        self.rows, self.asked = rows, []
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, indices):
+        assert (np.diff(indices) > 0).all()
+        self.asked.append(np.array(indices))
+        return self.rows[indices]
+
+
+def _memory_map(path):
+    rows = np.memmap(path, np.float32, "w+", shape=INPUTS.shape)
+    rows[:] = INPUTS
+    return rows
+
+
+def _assert_close(found, expected):
+    for one, other in zip(*(jax.tree.leaves(run.model) for run in (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+KINDS = {
+    "poisson": optimiser(),
+    "epochs": optimiser(sampler=ShuffledEpochs(RECORDS, 5)),
+    "seeded": optimiser(noise=SecretNoise(2**200 + 3)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_from_the_host_are_those_of_records_in_memory(kind, tmp_path):
+    made, expected = KINDS[kind], trained(made=KINDS[kind])
+    source = _Source(INPUTS)
+    found = trained(inputs=source, targets=_Source(TARGETS), made=made)
+    if kind != "seeded":
+        # With a seed noise is that of a sum to the last bit, and sums are compiled otherwise.
+        _assert_close(found, expected)
+    mapped = trained(inputs=_memory_map(tmp_path / "rows"), made=made)
+    for one, other in zip(*(jax.tree.leaves(run.model) for run in (found, mapped)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    first, *asked = source.asked
+    assert first.tolist() == [0]
+    assert len(asked) == STEPS
+    for step, places in enumerate(asked):
+        indices, _ = made.noise_strategy.batch(made.sampler, jnp.asarray(step), key=jr.key(5))
+        np.testing.assert_array_equal(places, np.unique(indices))
+
+
+def test_rows_come_in_the_order_of_the_batch_and_a_batch_ahead():
+    rows = host_rows.held_records(_Source(INPUTS), TARGETS)
+    batches, begun = {0: [3, 1, 1, 0], 1: [5, 2, 0, 0]}, threading.Event()
+
+    def sample(step):
+        if step == 1:
+            begun.set()
+        return jnp.array(batches[step]), step
+
+    found = host_rows.batches_ahead(rows, sample, range(2))
+    for step in range(2):
+        (inputs, targets), _ = next(found)
+        np.testing.assert_array_equal(inputs, INPUTS[batches[step]])
+        np.testing.assert_array_equal(targets, TARGETS[batches[step]])
+        # The second one is read before anybody asks for it.
+        assert begun.wait(20)
+
+
+def test_a_stopped_run_goes_on_from_rows_on_the_host(tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    def stops(model):
+        raise StoppedError
+
+    whole = trained(inputs=_Source(INPUTS))
+    with pytest.raises(StoppedError):
+        trained(tmp_path, inputs=_Source(INPUTS), evaluate=stops, every=STEPS // 2)
+    resumed = trained(tmp_path, inputs=_Source(INPUTS), every=STEPS // 2)
+    np.testing.assert_array_equal(resumed.model["weight"], whole.model["weight"])
+    changed = INPUTS + np.eye(RECORDS, 4, dtype=np.float32) * 1e-6
+    with pytest.raises(ValueError, match="other inputs or targets"):
+        trained(tmp_path, inputs=_Source(changed), every=STEPS // 2)
+
+
+class _Changing(_Source):
+    """A source that is another one after so many lookups."""
+
+    def __init__(self, later, after=4):
+        super().__init__(INPUTS)
+        self.later, self.after = later, after
+
+    def __len__(self):
+        if len(self.asked) == self.after:
+            self.rows = self.later
+        return len(self.rows)
+
+
+@pytest.mark.parametrize(
+    ("later", "message"),
+    [
+        (INPUTS[:20], "expected inputs to keep its 24 rows, got 20 while training went on"),
+        (INPUTS[:, :3], r"rows of shape \(4,\) and type float32, got float32 of shape"),
+        (INPUTS.astype(int), r"rows of shape \(4,\) and type float32, got int64"),
+        (INPUTS.astype(str), "expected inputs to be an array of numbers, got text"),
+    ],
+)
+def test_a_source_that_changes_is_one_clear_error(later, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        trained(inputs=_Changing(later))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_read_batch_by_batch_is_refused():
+    with pytest.raises(TypeError, match="where records are read batch by batch"):
+        trained(inputs=_Source(INPUTS), made=NonPrivateOptimiser(optax.sgd(0.1), 2))
+    with pytest.raises(ValueError, match=r"expected 24 training rows, .* got 20"):
+        trained(inputs=_Source(INPUTS[:20]), targets=TARGETS[:20])
+    with pytest.raises(ValueError, match="one leading batch axis of inputs and targets"):
+        trained(inputs=_Source(INPUTS), targets=TARGETS[:20])
+    with pytest.raises(ValueError, match="expected inputs to have rows, got none"):
+        trained(inputs=_Source(INPUTS[:0]))
+    with pytest.raises(ValueError, match="outside jit and vmap with records that are read"):
+        jax.vmap(lambda key: trained(inputs=_Source(INPUTS), key=key).model)(jr.split(jr.key(0)))
