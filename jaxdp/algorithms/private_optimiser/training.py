@@ -172,8 +172,9 @@ def train(
             `train` goes on where it was stopped, and ends bit by bit as if it never had been, on
             the same kind of device; a run that has ended is returned as it was. Refused for
             another key, other data, weights, loss or optimiser; all records are read once for that.
-            One process at a time. With `SecretNoise()` steps that were made and not kept are made again with fresh noise:
-            nobody has seen them, since what is evaluated has been kept before.
+            One process at a time. With `SecretNoise()` steps that were made and not kept are made
+            again with fresh noise: nobody has seen them, since what is evaluated has been kept
+            before.
         progress: True for a bar, or a function, called on the host with the share of the steps
             that is done.
         delta: at which the bar also shows what the steps so far cost; None for no cost.
