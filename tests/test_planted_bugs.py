@@ -19,6 +19,7 @@ from jaxdp.algorithms import calibration, correlated_dp_sgd
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.clipping import per_sample
 from jaxdp.clipping.ghost import ghost_pass, ghosts
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.ghosts import Kept
@@ -40,12 +41,13 @@ def _optimiser():
     )
 
 
-def _clipped(layer_loss, inputs=INPUTS):
+def _clipped(layer_loss, inputs=INPUTS, **options):
     # A function of its own each time, so that nothing compiled before is used again.
     def loss(layer, x, y):
         return layer_loss(layer, x, y)
 
-    total, norms = jaxdp.clipped_gradient_sum(loss, LAYER, inputs, LABELS, clip_norm=CLIP_NORM)
+    given = loss, LAYER, inputs, LABELS
+    total, norms = jaxdp.clipped_gradient_sum(*given, clip_norm=CLIP_NORM, **options)
     return [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(total)], np.asarray(norms)
 
 
@@ -85,6 +87,10 @@ def test_the_audited_optimiser_keeps_its_claim():
 
 def test_sum_and_norms_are_those_of_float64():
     _assert_is_reference(_clipped(cross_entropy), cross_entropy)
+
+
+def test_a_sum_in_microbatches_clips_each_record():
+    _assert_is_reference(_clipped(cross_entropy, microbatch_size=2), cross_entropy)
 
 
 def test_a_layer_used_twice_has_one_gradient():
@@ -236,6 +242,19 @@ _FORGET_THE_CAP = _swapped(
 )
 
 
+def _clip_the_accumulated_sum(honest):
+    def clipped(function, *rest):
+        def of_microbatch(batch, num_blocks):
+            sums, norms = function(batch, num_blocks)
+            length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(sums)))
+            factor = jnp.minimum(1, CLIP_NORM / length)
+            return jax.tree.map(lambda leaf: factor * leaf, sums), norms
+
+        return honest(of_microbatch, *rest)
+
+    return clipped
+
+
 def _measure_in_bfloat16(patch):
     honest = ghosts.length
 
@@ -292,6 +311,11 @@ CAUGHT = {
         "norms without the bias": _swapped(
             Kept, "norms", lambda honest: lambda self, held: honest(self, held) * (held.ndim != 2)
         ),
+    },
+    test_a_sum_in_microbatches_clips_each_record: {
+        "accumulation clips the sum": _swapped(
+            per_sample, "in_microbatches", _clip_the_accumulated_sum
+        )
     },
     test_a_broken_record_adds_nothing: {
         "NaN record passed through": _swapped(
