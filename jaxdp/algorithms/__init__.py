@@ -17,6 +17,7 @@ from jaxdp.algorithms.dp_gd import DPGD as DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD as OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants as AdamConstants
 from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants as adam_constants
+from jaxdp.algorithms.private_optimiser.adaptive_clip import AdaptiveClip as AdaptiveClip
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage as AbstractAverage
 from jaxdp.algorithms.private_optimiser.averages import ExponentialAverage as ExponentialAverage
 from jaxdp.algorithms.private_optimiser.averages import PolyakAverage as PolyakAverage
@@ -38,6 +39,7 @@ __all__ = [
     "AbstractFullBatchAlgorithm",
     "AbstractOnePassAlgorithm",
     "AdamConstants",
+    "AdaptiveClip",
     "CorrelatedDPSGD",
     "ExactCalibration",
     "ExponentialAverage",

@@ -27,6 +27,7 @@ _STREAMS = {
     "RandomFeatures": 0xFFFF_5A3E,
     "reconstruct": 0xFFFF_2EC0,
     "digest": 0xFFFF_D16E,
+    "clip count": 0xFFFF_C11C,
     "gradient SDE": 0xFFFF_F5E7,
     "unseen features": 0xFFFF_F5EE,
     "posterior": 0xFFFF_9057,

@@ -17,7 +17,7 @@ import pytest
 
 import jaxdp
 from jaxdp import attacks, kernels, losses, problems, regression, simulation, theory
-from jaxdp.algorithms import NonPrivateOptimiser
+from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
@@ -87,6 +87,7 @@ def _descriptions():
         jaxdp.PolyakAverage(),
         jaxdp.TailAverage(),
         jaxdp.ExponentialAverage(0.9),
+        AdaptiveClip(1.0, count_noise=5.0),
         jaxdp.ExactCalibration(),
         jaxdp.PublishedCalibration(),
         SAMPLER,

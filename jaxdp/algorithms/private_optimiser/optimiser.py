@@ -18,6 +18,11 @@ from jax import lax
 from jaxtyping import Array, Int, Key
 
 from jaxdp.algorithms.base import AbstractRowsAlgorithm, Length
+from jaxdp.algorithms.private_optimiser.adaptive_clip import (
+    LARGEST_CLIP_NORM,
+    LEAST_CLIP_NORM,
+    AdaptiveClip,
+)
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
 from jaxdp.algorithms.private_optimiser.noise.correlated import CorrelatedNoise
@@ -42,8 +47,6 @@ from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
-# Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
-_LEAST_CLIP_NORM, _LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
 _ASSUMPTIONS = (
     "the clip norm, the noise, the optimiser and the number of steps and records are public; "
     "choosing them by looking at the data, scaling the data by itself and learning features on it "
@@ -54,6 +57,10 @@ _ASSUMPTIONS = (
 _ONE_KEY = (
     "the batches of all steps are drawn from one key, else a record may be in more of them; step, "
     "update and train refuse a second key"
+)
+_ADAPTS = (
+    "the clip norm follows the norms of gradients by a noisy count of them in every step, which is "
+    "released too: the noise_multiplier is that of sum and count together"
 )
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 
@@ -90,7 +97,8 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             the rate at k/T (`jaxdp.FromSteps(f, T)` is f(k)); it may rise. It is data: another
             rate compiles nothing, and rates can be vmapped and differentiated. None: the rate is
             inside `optimiser`.
-        clip_norm: C, > 0 and finite.
+        clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a
+            quantile of the gradients' norms at the same cost, with more noise on the sum.
         noise_multiplier: z; the noise on the sum has the standard deviation z C (1 + b), where b
             covers rounding. Finite and >= 0, where 0 has no privacy. Of correlated noise: of the
             part that a step draws afresh, over C times the sensitivity of the correlation.
@@ -141,7 +149,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         optimiser: Any,
         *,
         learning_rate: Any = None,
-        clip_norm: float,
+        clip_norm: float | AdaptiveClip,
         noise_multiplier: Any,
         num_steps: int,
         sampler: AbstractSampler,
@@ -159,6 +167,10 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             require_kind("noise", noise, kinds, expected)
         self.sampler, self.average, self.noise = sampler, average, noise
         self.clip_norm, self.noise_multiplier = _clip_norm_of(clip_norm), noise_multiplier
+        if isinstance(self.clip_norm, AdaptiveClip) and isinstance(noise, BufferedToeplitzNoise):
+            raise ValueError(
+                "expected independent noise with an AdaptiveClip, got correlated noise"
+            )
         self._length = Length(require_count("num_steps", num_steps))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
         self.sensitivity = self.noise_strategy.sensitivity(self._length.value)
@@ -172,6 +184,11 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             raise ValueError(
                 f"expected noise_multiplier > 0 with secret noise, got {self.noise_multiplier}"
             )
+        clip = self.clip_norm
+        if known is not None and isinstance(clip, AdaptiveClip) and known >= 2 * clip.count_noise:
+            raise ValueError(
+                f"expected count_noise > noise_multiplier/2 = {known / 2}, got {clip.count_noise}"
+            )
 
     @classmethod
     def calibrated(
@@ -181,7 +198,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         delta: float,
         *,
         learning_rate: Any = None,
-        clip_norm: float,
+        clip_norm: float | AdaptiveClip,
         num_steps: int,
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
@@ -246,12 +263,25 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     def noise_std_of_sum(self) -> float:
         """Standard deviation of the noise on each coordinate of the sum of clipped gradients.
 
-        Of correlated noise it is that of the part which a step draws afresh.
+        Of correlated noise it is that of the part which a step draws afresh; of an `AdaptiveClip`
+        that of the first step, and in proportion to the clip norm later on.
 
         What is added is larger by the share b that covers the sum's own rounding: .8 % for batches
         of 256 to 65,536 records, .1 % in microbatches of 64, more beyond.
         """
-        return self.noise_multiplier * self.clip_norm * self.sensitivity
+        return self.sum_multiplier * self.first_clip_norm * self.sensitivity
+
+    @property
+    def first_clip_norm(self) -> Any:
+        """The clip norm C of the first step, and of all where it does not adapt."""
+        clip = self.clip_norm
+        return clip.initial if isinstance(clip, AdaptiveClip) else clip
+
+    @property
+    def sum_multiplier(self) -> Any:
+        """The noise multiplier of the sums alone; an `AdaptiveClip` releases counts beside them."""
+        clip, multiplier = self.clip_norm, self.noise_multiplier
+        return clip.sum_multiplier(multiplier) if isinstance(clip, AdaptiveClip) else multiplier
 
     @property
     def noise_std_of_mean(self) -> float:
@@ -265,7 +295,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
     @property
     def is_valid(self):
-        clip_norm, multiplier = in_numpy((self.clip_norm, self.noise_multiplier))
+        clip_norm, multiplier = in_numpy((self.first_clip_norm, self.noise_multiplier))
         is_valid = (clip_norm > 0) & (clip_norm < math.inf)
         is_valid &= (multiplier >= 0) & (multiplier < math.inf)
         is_valid &= self.transformation.is_valid & self.noise_strategy.is_valid
@@ -297,6 +327,9 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             claim = strategy.claim(claim.mechanism, multiplier, self.sampler, num_steps, key=key)
             if self.sampler.needs_one_key:
                 claim = claim._replace(lines=(*claim.lines, _ONE_KEY))
+        lines = claim.lines
+        if isinstance(self.clip_norm, AdaptiveClip):
+            lines = (_ADAPTS, *lines)
         follows = "all that follows from them"
         if self.average is not None:
             follows += ", the average of the iterates included, at no further cost"
@@ -304,7 +337,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             what=f"{num_steps} noisy sums of clipped gradients and {follows}",
             adjacency=self.sampler.adjacency,
             mechanism=claim.mechanism,
-            assumptions=(*self.sampler.charges(num_steps), *_ASSUMPTIONS, *claim.lines),
+            assumptions=(*self.sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
             is_certified=claim.is_certified,
         )
 
@@ -312,6 +345,10 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     # covers the rounding of sums.
 
     def reason_not_simulated(self):
+        if isinstance(self.clip_norm, AdaptiveClip):
+            return (
+                "no clip norm that adapts is simulated on fixed rows; give a number, or use train"
+            )
         return self.noise_strategy.reason_not_simulated()
 
     def start(self, parameters):
@@ -355,9 +392,11 @@ def _clip_norm_of(value: Any) -> Any:
     Raises:
         ValueError: it is not a scalar, or out of the range of the proof.
     """
+    if isinstance(value, AdaptiveClip):
+        return value
     require_scalar("clip_norm", value)
     known = concrete(value, "clip_norm")
-    if known is not None and not _LEAST_CLIP_NORM <= known <= _LARGEST_CLIP_NORM:
+    if known is not None and not LEAST_CLIP_NORM <= known <= LARGEST_CLIP_NORM:
         raise ValueError(
             f"expected clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18), got {known}"
         )

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from jaxdp.core.checks import concrete, require_key, require_kind
 from jaxdp.core.keys import numbered_key, stream_key
@@ -25,6 +25,7 @@ class OptimiserState(eqx.Module):
             them a state is no post-processing of what was released.
         key_digest: of the key whose batches the account is of, zero before the first step; None
             where every step may have a key of its own.
+        clip_norm: of the next step, where it adapts; None where it is fixed.
 
     Example:
         >>> import jaxdp, numpy as np, optax
@@ -40,6 +41,7 @@ class OptimiserState(eqx.Module):
     iterate: PyTree[Array] | None = None
     buffers: PyTree[Array] | None = None
     key_digest: UInt32[Array, " words"] | None = None
+    clip_norm: Float[Array, ""] | None = None
 
 
 def require_untraced(argument: str, arrays: PyTree[Any]) -> None:

@@ -22,6 +22,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable
+from jaxdp.algorithms.private_optimiser.adaptive_clip import AdaptiveClip
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Scale
 from jaxdp.algorithms.private_optimiser.state import (
@@ -50,6 +51,8 @@ class AbstractPrivateSteps(AbstractTrainable):
     is_valid: eqx.AbstractVar[Bool[Array, ""]]
     noise_strategy: eqx.AbstractVar[AbstractNoise]
     noise_std_of_sum: eqx.AbstractVar[Any]
+    sum_multiplier: eqx.AbstractVar[Any]
+    first_clip_norm: eqx.AbstractVar[Any]
     transformation: eqx.AbstractVar[Transformation]
 
     def init(self, model):
@@ -58,7 +61,9 @@ class AbstractPrivateSteps(AbstractTrainable):
         iterate = None if self.average is None else jax.tree.map(jnp.asarray, weights)
         buffers = self.noise_strategy.start(weights)
         digest = jnp.zeros(2, jnp.uint32) if self.sampler.needs_one_key else None
-        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers, digest)
+        clip = self.clip_norm
+        start = jnp.asarray(clip.initial, float) if isinstance(clip, AdaptiveClip) else None
+        return OptimiserState(inner, jnp.zeros((), jnp.int32), iterate, buffers, digest, start)
 
     @property
     def drawn_with(self):
@@ -92,6 +97,15 @@ class AbstractPrivateSteps(AbstractTrainable):
             return model
         return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))
 
+    def clip_norm_at(self, state: OptimiserState) -> Any:
+        """The clip norm of the next step; ValueError where the state is another optimiser's."""
+        if isinstance(self.clip_norm, AdaptiveClip) == (state.clip_norm is None):
+            has = "a fixed clip norm" if state.clip_norm is None else "one that adapts"
+            raise ValueError(
+                f"expected a state of this optimiser's init, got one of an optimiser with {has}"
+            )
+        return self.clip_norm if state.clip_norm is None else state.clip_norm
+
     def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
         require_key(key)
         weights_of(model)
@@ -108,11 +122,12 @@ class AbstractPrivateSteps(AbstractTrainable):
         The account holds for a batch of the sampler, step and key alone.
         """
         made, iterate = steps_made(state, self.num_steps), self.iterate(model, state)
-        clip_norm = jnp.asarray(self.clip_norm, float)
-        total, dropped = _clipped_sum(
+        clip_norm = jnp.asarray(self.clip_norm_at(state), float)
+        total, dropped, count = _clipped_sum(
             loss, iterate, inputs, targets, batch, made, clip_norm, microbatch_size
         )
-        new = self.update(total, model, state, key=key, microbatch_size=microbatch_size)
+        sizes = {"microbatch_size": microbatch_size, "count_within": count}
+        new = self.update(total, model, state, key=key, **sizes)
         return *new, dropped
 
     def update(
@@ -124,6 +139,7 @@ class AbstractPrivateSteps(AbstractTrainable):
         key: Key[Array, ""],
         microbatch_size: int | None = None,
         num_devices: int = 1,
+        count_within: Float[Array, ""] | None = None,
     ) -> tuple[PyTree, OptimiserState]:
         """The rest of a step, from a *sum* of gradients clipped at `clip_norm`, without noise.
 
@@ -140,6 +156,8 @@ class AbstractPrivateSteps(AbstractTrainable):
             microbatch_size: that of the sum; it bounds its rounding.
             num_devices: how many parts `sum_over_devices` added; with correlated noise the same
                 number at every step, since the proof has one scale for all of them.
+            count_within: where the clip norm adapts, half of the batch's records with gradients no
+                longer than `clip_norm_at(state)`, minus half of those with longer ones.
 
         Raises:
             ValueError: all steps that are accounted for have been made, the key is another than
@@ -154,14 +172,18 @@ class AbstractPrivateSteps(AbstractTrainable):
         if self.sampler.needs_one_key:
             digest, is_same = digest_of_run(state, key)
             is_valid &= is_same
+        clip_norm = self.clip_norm_at(state)
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        noisy, buffers = self._noisy_sum(gradient_sum, made, state.buffers, key=key, **sizes)
+        noisy, buffers = self._noisy_sum(
+            gradient_sum, made, state.buffers, clip_norm, key=key, **sizes
+        )
+        clip_norm = self._next_clip_norm(state, count_within, made, key)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
         if isinstance(is_valid, Tracer):
             # A traced number out of its range leaves no weights, as it leaves no simulated risk;
             # nor does a traced key that is not the one of the steps before.
             mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
-        before = OptimiserState(state.inner, made, state.iterate, buffers, digest)
+        before = OptimiserState(state.inner, made, state.iterate, buffers, digest, clip_norm)
         move = _moved_compiled if self.steps_on_host else moved
         length = jnp.asarray(self.num_steps, jnp.int32)
         new = move(self.transformation, mean, model, before, self.average, length)
@@ -194,10 +216,25 @@ class AbstractPrivateSteps(AbstractTrainable):
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
         """
+        if isinstance(self.clip_norm, AdaptiveClip):
+            raise ValueError("expected a fixed clip norm, got one that adapts: use update")
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        return self._noisy_sum(gradient_sum, step, buffers, key=key, **sizes)[0]
+        return self._noisy_sum(gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)[0]
 
-    def _noisy_sum(self, gradient_sum, step, buffers, *, key, microbatch_size, num_devices):
+    def _next_clip_norm(self, state, count, step, key):
+        """The clip norm of the next step from a noisy count; None where it is fixed."""
+        clip = self.clip_norm
+        if not isinstance(clip, AdaptiveClip):
+            return None
+        if count is None:
+            raise ValueError("expected count_within where the clip norm adapts, got None")
+        places, strategy = self.sampler.capacity, self.noise_strategy
+        noisy = strategy.noisy_count(count, clip.count_noise, places / 2, step, key=key)
+        return clip.after(state.clip_norm, noisy, self.sampler.expected_batch_size)
+
+    def _noisy_sum(
+        self, gradient_sum, step, buffers, clip_norm, *, key, microbatch_size, num_devices
+    ):
         """The noisy sum, and the buffers after it."""
         require_key(key)
         weights_of(gradient_sum, "gradient_sum")
@@ -218,8 +255,12 @@ class AbstractPrivateSteps(AbstractTrainable):
                 "expected batches whose rounding is bounded, up to about 2^22 records, got a "
                 f"capacity of {places}"
             )
-        std, bound = self.noise_std_of_sum * (1 + excess), places * self.clip_norm * (1 + excess)
-        scale = Scale(std, self.noise_multiplier, bound, num_weights)
+        if noise.is_on_host:
+            clip_norm = float(clip_norm)
+        # One, to the last bit, where the clip norm is fixed.
+        std = self.noise_std_of_sum * (clip_norm / self.first_clip_norm) * (1 + excess)
+        bound = places * clip_norm * (1 + excess)
+        scale = Scale(std, self.sum_multiplier, bound, num_weights)
         return noise.added(total, scale, buffers, step, key=key)
 
 
@@ -227,8 +268,12 @@ class AbstractPrivateSteps(AbstractTrainable):
 @on_auto_axes
 def _clipped_sum(
     loss, model, inputs, targets, batch, step, clip_norm, microbatch_size
-) -> tuple[TwoPartSum, Int[Array, ""]]:
-    """The sum of the clipped gradients of a batch, and how many of them were not finite."""
+) -> tuple[TwoPartSum, Int[Array, ""], Float[Array, ""]]:
+    """The sum of a batch's clipped gradients, how many were not finite, and how many were short.
+
+    The last is half of those no longer than the clip norm minus half of the longer ones: halves,
+    which float32 adds exactly up to 2^23.
+    """
     indices, mask = batch
     records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
     records = with_keys_of(records, step)
@@ -236,7 +281,10 @@ def _clipped_sum(
         loss, model, *records, clip_norm=clip_norm, mask=mask, microbatch_size=microbatch_size
     )
     require_gradient(loss, model, *records)
-    return total, jnp.sum(mask & ~jnp.isfinite(norms), dtype=jnp.int32)
+    counts = mask & jnp.isfinite(norms)
+    halves = jnp.where(counts, jnp.where(norms <= clip_norm, 0.5, -0.5), 0.0)
+    dropped = jnp.sum(mask & ~jnp.isfinite(norms), dtype=jnp.int32)
+    return total, dropped, jnp.sum(halves, dtype=jnp.float32)
 
 
 def moved(
@@ -256,7 +304,7 @@ def moved(
     iterate = weights if state.iterate is None else state.iterate
     updates, inner = transformation.update(mean, state.inner, iterate)
     iterate, count = optax.apply_updates(iterate, updates), state.num_released + 1
-    kept = state.buffers, state.key_digest
+    kept = state.buffers, state.key_digest, state.clip_norm
     if average is None:
         return eqx.combine(iterate, rest), OptimiserState(inner, count, None, *kept)
     averaged = average.after(weights, iterate, count, num_steps)

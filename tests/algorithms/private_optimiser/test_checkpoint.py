@@ -26,7 +26,7 @@ from algorithms.private_optimiser.killed_training import (
     trained,
 )
 
-from jaxdp.algorithms import NonPrivateOptimiser
+from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser import checkpoint, training
 from jaxdp.core.files import whole_files
 from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, ShuffledEpochs
@@ -69,6 +69,9 @@ KINDS = {
         sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
     ),
     "seeded": optimiser(noise=SecretNoise(2**200 + 3)),
+    "adaptive clip": optimiser(
+        clip_norm=AdaptiveClip(0.5, count_noise=4.0), noise=SecretNoise(2**200 + 3)
+    ),
     "baseline": NonPrivateOptimiser(optax.adam(0.1), STEPS),
 }
 

@@ -117,6 +117,21 @@ class AbstractNoise(eqx.Module):
         Noise is added to both parts of the sum before anything rounds.
         """
 
+    def noisy_count(
+        self,
+        count: Float[Array, ""],
+        std: float,
+        bound: float,
+        step: int | Int[Array, ""],
+        *,
+        key: Key[Array, ""],
+    ) -> Float[Any, ""]:
+        """A count of halves, at most `bound`, with the noise of its own of a step.
+
+        ValueError where nothing is proved of a count beside the sums.
+        """
+        raise ValueError("expected independent noise with an AdaptiveClip, got correlated noise")
+
     def require_covered(self, sampler: AbstractSampler, num_steps: int) -> None:
         """Raise NotCoveredError where nothing is proved of so many steps of a sampler."""
 

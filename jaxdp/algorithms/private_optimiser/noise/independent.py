@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
 from jaxdp.clipping import TwoPartSum
 from jaxdp.core.checks import concrete
-from jaxdp.core.keys import numbered_key, purpose_key
+from jaxdp.core.keys import numbered_key, purpose_key, stream_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.secret.secret_key import key_entropy_bits
@@ -32,6 +32,10 @@ class IndependentNoise(AbstractNoise):
         if buffers is not None:
             raise ValueError("expected no buffers without correlated noise, got some")
         return with_noise(total, simulated_noise(total.high, scale.std, step, key=key)), None
+
+    def noisy_count(self, count, std, bound, step, *, key):
+        # Of a stream of its own: the sum's noise is drawn from the key itself.
+        return count + simulated_noise(count, std, step, key=stream_key(key, "clip count"))
 
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         return Claim(mechanism, simulated_lines(noise_multiplier, sampler, num_steps, key), False)

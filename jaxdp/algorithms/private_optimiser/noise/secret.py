@@ -1,6 +1,7 @@
 """Certified noise: exact normal numbers from secret bits, rounded with the sum to one grid."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float, PyTree
@@ -55,6 +56,13 @@ class CertifiedNoise(AbstractNoise):
         std = widened_for_grid(scale.std, scale.multiplier, scale.num_weights)
         hidden = self.source.hiding(int(step))
         return with_secret_noise(total, std, bound=scale.bound, noise=hidden), None
+
+    def noisy_count(self, count, std, bound, step, *, key):
+        hidden = self.source.hiding("clip count", int(step))
+        # Halves are whole multiples of the noise's unit, so that nothing is rounded.
+        return with_secret_noise(
+            TwoPartSum(count, jnp.zeros_like(count)), std, bound=bound, noise=hidden
+        )
 
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         if (unproved := why_sums_are_unproved()) is not None:
