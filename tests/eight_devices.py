@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
+from algorithms.private_optimiser.killed_training import INPUTS, START, trained
+from algorithms.private_optimiser.killed_training import optimiser as private_optimiser
 from clipping.models import cross_entropy
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -218,6 +220,27 @@ def explicit_axes():
     return found
 
 
+def shared_batches():
+    """Training whose batches eight devices share: how far its models are from one device's."""
+    mesh = jax.make_mesh((8,), ("batch",))
+    poisson, epochs = jaxdp.privacy.PoissonSampler(24, 0.4), ShuffledEpochs(24, 12)
+    quiet = {"noise": jaxdp.privacy.SecretNoise(), "noise_multiplier": 1e-8}
+    clip = jaxdp.algorithms.AdaptiveClip(0.5, count_noise=4.0)
+    kinds = {
+        "simulated": ({"sampler": poisson}, {}),
+        "adaptive clip": ({"sampler": poisson, "clip_norm": clip}, {}),
+        "microbatches": ({"sampler": poisson}, {"microbatch_size": 2}),
+        "secret noise": ({"sampler": epochs, **quiet}, {}),
+        "a memory map": ({"sampler": poisson}, {"inputs": INPUTS.view(np.memmap)}),
+    }
+    gaps = {}
+    for name, (changes, options) in kinds.items():
+        made = private_optimiser(inner=optax.sgd(0.1), **changes)
+        models = [trained(made=made, mesh=on, **options).model for on in (None, mesh)]
+        gaps[name] = _largest_gap(*models), _largest_gap(models[0], START)
+    return gaps
+
+
 def _predicted(key, peak, clip_scale):
     problem = jaxdp.LinearRegression.isotropic(40, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, 1.0, 200)
@@ -252,5 +275,5 @@ def sweeps():
 
 if __name__ == "__main__":
     assert jax.device_count() == 8
-    parts = clipping, sums_in_parts, optimiser, explicit_axes, sweeps
+    parts = clipping, sums_in_parts, optimiser, explicit_axes, sweeps, shared_batches
     json.dump({part.__name__: part() for part in parts}, sys.stdout)

@@ -59,6 +59,15 @@ def test_a_private_step_does_not_see_the_devices(found):
 
 
 @pytest.mark.parametrize(
+    "name", ["simulated", "adaptive clip", "microbatches", "secret noise", "a memory map"]
+)
+def test_devices_that_share_batches_have_one_sum_and_one_noise(found, name):
+    gap, moved = found["shared_batches"][name]
+    # The share of the noise that covers rounding depends on how many add up a batch.
+    assert gap < 1e-5 < 0.01 < moved
+
+
+@pytest.mark.parametrize(
     "name",
     [
         *("sum", "compiled sum", "convolution", "norms", "step", "train"),

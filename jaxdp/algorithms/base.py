@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.core.arrays import as_wide_float, in_jax
@@ -146,10 +147,12 @@ class AbstractTrainable(AbstractStepwise):
         *,
         key: Key[Array, ""],
         microbatch_size: int | None = None,
+        mesh: Mesh | None = None,
     ) -> tuple[PyTree, Any, Int[Array, ""]]:
         """A whole `step`, and how many records of the batch had a gradient that is not finite.
 
-        That number is private data, which no account covers.
+        That number is private data, which no account covers. The devices of a mesh share a batch
+        of a private optimiser.
         """
 
 

@@ -26,6 +26,7 @@ from jaxdp.algorithms.base import AbstractTrainable
 from jaxdp.algorithms.private_optimiser.host_rows import HostRows
 from jaxdp.algorithms.private_optimiser.state import require_untraced
 from jaxdp.clipping.ghost.traced_loss import require_gradient
+from jaxdp.core.checks import require_kind
 from jaxdp.core.digests import UnreadableError, digest, versions_of_results
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import write_whole
@@ -112,6 +113,7 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | os.PathLike, identity: dict[str, Any]):
+        require_kind("checkpoint", folder, (str, os.PathLike), "the path of a folder, or None")
         self.path, self._identity = pathlib.Path(folder) / FILE, identity
         if self.path.parent.exists() and not self.path.parent.is_dir():
             raise ValueError(f"expected checkpoint to be a folder, got the file {folder}")

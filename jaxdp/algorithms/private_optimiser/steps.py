@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.core import Tracer
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable
@@ -32,7 +33,12 @@ from jaxdp.algorithms.private_optimiser.state import (
     with_keys_of,
 )
 from jaxdp.algorithms.transformations.transformation import Rate, Transformation
-from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
+from jaxdp.clipping import (
+    TwoPartSum,
+    clipped_gradient_sum_in_parts,
+    sensitivity_excess,
+    sum_over_devices,
+)
 from jaxdp.clipping.arguments import records_of, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
 from jaxdp.core.checks import concrete, require_key
@@ -106,7 +112,9 @@ class AbstractPrivateSteps(AbstractTrainable):
             )
         return self.clip_norm if state.clip_norm is None else state.clip_norm
 
-    def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
+    def counted_step(
+        self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
+    ):
         require_key(key)
         weights_of(model)
         inputs, targets = records_of(inputs, targets)
@@ -114,9 +122,12 @@ class AbstractPrivateSteps(AbstractTrainable):
         made = steps_made(state, self.num_steps)
         self.noise_strategy.require_arrays((self.learning_rate, model, state, inputs, targets, key))
         batch = self.noise_strategy.batch(self.sampler, made, key=key)
-        return self.step_on_batch(loss, model, state, inputs, targets, batch, key, microbatch_size)
+        given = inputs, targets, batch, key, microbatch_size, mesh
+        return self.step_on_batch(loss, model, state, *given)
 
-    def step_on_batch(self, loss, model, state, inputs, targets, batch, key, microbatch_size=None):
+    def step_on_batch(
+        self, loss, model, state, inputs, targets, batch, key, microbatch_size=None, mesh=None
+    ):
         """What `counted_step` does once it has drawn a batch: indices, and which of them are real.
 
         The account holds for a batch of the sampler, step and key alone.
@@ -124,10 +135,10 @@ class AbstractPrivateSteps(AbstractTrainable):
         made, iterate = steps_made(state, self.num_steps), self.iterate(model, state)
         clip_norm = jnp.asarray(self.clip_norm_at(state), float)
         total, dropped, count = _clipped_sum(
-            loss, iterate, inputs, targets, batch, made, clip_norm, microbatch_size
+            loss, iterate, inputs, targets, batch, made, clip_norm, microbatch_size, mesh
         )
-        sizes = {"microbatch_size": microbatch_size, "count_within": count}
-        new = self.update(total, model, state, key=key, **sizes)
+        sizes = {"microbatch_size": microbatch_size, "num_devices": mesh.size if mesh else 1}
+        new = self.update(total, model, state, key=key, count_within=count, **sizes)
         return *new, dropped
 
     def update(
@@ -244,7 +255,9 @@ class AbstractPrivateSteps(AbstractTrainable):
             total = TwoPartSum(gradient_sum, jax.tree.map(jnp.zeros_like, gradient_sum))
         weights = jax.tree.leaves(eqx.filter(total.high, eqx.is_inexact_array))
         num_weights = sum(np.size(leaf) for leaf in weights)
-        places, noise = self.sampler.capacity, self.noise_strategy
+        # Devices have equal shares of a batch, some with an empty place.
+        places = -(-self.sampler.capacity // num_devices) * num_devices
+        noise = self.noise_strategy
         find = functools.partial(sensitivity_excess, places, num_weights, num_devices=num_devices)
         # One record moves a sum in floating point by up to C (1 + excess).
         excess = find(microbatch_size=microbatch_size, is_rounded=is_rounded)
@@ -267,24 +280,46 @@ class AbstractPrivateSteps(AbstractTrainable):
 @eqx.filter_jit
 @on_auto_axes
 def _clipped_sum(
-    loss, model, inputs, targets, batch, step, clip_norm, microbatch_size
+    loss, model, inputs, targets, batch, step, clip_norm, microbatch_size, mesh=None
 ) -> tuple[TwoPartSum, Int[Array, ""], Float[Array, ""]]:
     """The sum of a batch's clipped gradients, how many were not finite, and how many were short.
 
     The last is half of those no longer than the clip norm minus half of the longer ones: halves,
-    which float32 adds exactly up to 2^23.
+    which float32 adds exactly up to 2^23. Each device of a mesh has a share of the batch.
     """
-    indices, mask = batch
+    indices, mask = (jnp.pad(part, (0, -len(part) % (mesh.size if mesh else 1))) for part in batch)
     records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[indices], (inputs, targets))
     records = with_keys_of(records, step)
-    total, norms = clipped_gradient_sum_in_parts(
-        loss, model, *records, clip_norm=clip_norm, mask=mask, microbatch_size=microbatch_size
-    )
     require_gradient(loss, model, *records)
-    counts = mask & jnp.isfinite(norms)
-    halves = jnp.where(counts, jnp.where(norms <= clip_norm, 0.5, -0.5), 0.0)
-    dropped = jnp.sum(mask & ~jnp.isfinite(norms), dtype=jnp.int32)
-    return total, dropped, jnp.sum(halves, dtype=jnp.float32)
+    arrays, static = eqx.partition(model, eqx.is_array)
+
+    def of_share(arrays, clip_norm, records, mask):
+        total, norms = clipped_gradient_sum_in_parts(
+            loss,
+            eqx.combine(arrays, static),
+            *records,
+            clip_norm=clip_norm,
+            mask=mask,
+            microbatch_size=microbatch_size,
+        )
+        is_finite = jnp.isfinite(norms)
+        halves = jnp.where(mask & is_finite, jnp.where(norms <= clip_norm, 0.5, -0.5), 0.0)
+        dropped = jnp.sum(mask & ~is_finite, dtype=jnp.int32)
+        return total, dropped, jnp.sum(halves, dtype=jnp.float32)
+
+    if mesh is None:
+        return of_share(arrays, clip_norm, records, mask)
+    [axis] = mesh.axis_names
+
+    def joined(*share):
+        total, *counts = of_share(*share)
+        return sum_over_devices(total, axis), *jax.lax.psum(counts, axis)
+
+    whole, split = PartitionSpec(), PartitionSpec(axis)
+    specs = {"in_specs": (whole, whole, split, split), "out_specs": whole}
+    return jax.shard_map(joined, mesh=mesh, check_vma=False, **specs)(
+        arrays, clip_norm, records, mask
+    )
 
 
 def moved(

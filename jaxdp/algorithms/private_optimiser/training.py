@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxdp.algorithms.base import AbstractTrainable, Length
@@ -96,7 +97,9 @@ class NonPrivateOptimiser(AbstractTrainable):
     def init(self, model):
         return self.transformation.init(weights_of(model)), jnp.zeros((), jnp.int32)
 
-    def counted_step(self, loss, model, state, inputs, targets, *, key, microbatch_size=None):
+    def counted_step(
+        self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
+    ):
         require_key(key)
         records = with_keys_of(jax.tree.map(jnp.asarray, records_of(inputs, targets)), state[1])
         total, norms = clipped_gradient_sum(
@@ -131,6 +134,7 @@ def train(
     progress: Callable[[float], None] | bool | None = None,
     delta: float | None = None,
     microbatch_size: int | None = None,
+    mesh: jax.sharding.Mesh | None = None,
 ) -> Training:
     """Make all `num_steps` steps of an optimiser, measure the iterates and keep them on the way.
 
@@ -180,6 +184,9 @@ def train(
         delta: at which the bar also shows what the steps so far cost; None for no cost.
         microbatch_size: as in `jaxdp.clipped_gradient_sum`: how many records of a batch are
             clipped at a time, where memory is short.
+        mesh: of one axis; each of its devices clips an equal share of every batch, and noise is
+            added once to the sum of all: that of one device, to rounding and to the share of the
+            noise that covers rounding. None: one device.
 
     Returns:
         The model, the state at which training can go on, and what was measured on the way.
@@ -222,6 +229,7 @@ def train(
     require_loss(loss)
     if evaluate is not None:
         require_callable("evaluate", evaluate, "a function of the model, or None")
+    mesh = None if mesh is None else _mesh_of(mesh, optimiser)
     weights_of(model)
     num_steps = int(optimiser.num_steps)
     spacing = num_steps if every is None else require_count("every", every)
@@ -233,13 +241,16 @@ def train(
     carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), [], 0
     kept = None
     if checkpoint is not None:
-        settings = microbatch_size, None if evaluate is None else spacing
+        settings = microbatch_size, mesh and mesh.size, None if evaluate is None else spacing
         start = carried[:2]
         identity = identity_of_run(optimiser, loss, start, rows, key=key, settings=settings)
         kept = Checkpoint(checkpoint, identity)
         done, carried, records = kept.restored(carried)
+    if mesh is not None:
+        everywhere = NamedSharding(mesh, PartitionSpec())
+        carried, rows, key = eqx.filter_shard((carried, rows, key), everywhere)
     is_watched = listener is not None or (kept is not None and every is None)
-    advance = _advancing(optimiser, loss, rows, key, microbatch_size)
+    advance = _advancing(optimiser, loss, rows, key, microbatch_size, mesh)
     measured = [] if evaluate is None else _multiples(spacing, num_steps, first=every is not None)
     for stop in _stops(num_steps, spacing, is_watched):
         if stop > done:
@@ -282,6 +293,20 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
     # A delta at which nothing is proved is refused before the first step.
     cost(1.0)
     return cost
+
+
+def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
+    """The mesh with an axis of the kind that the compiler shards by itself.
+
+    Raises:
+        TypeError: it is no mesh, or the optimiser has no batches.
+        ValueError: it has several axes.
+    """
+    require_kind("mesh", mesh, jax.sharding.Mesh, "a jax.sharding.Mesh of one axis, or None")
+    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where mesh is given")
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"expected a mesh of one axis, got {mesh.axis_names}")
+    return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
 
 
 def _checked(found: Any, records: list[Any]) -> dict[str, Any]:
@@ -346,7 +371,7 @@ def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
     return sorted({*range(0, num_steps, spacing), *regular})
 
 
-def _advancing(optimiser, loss, rows, key, microbatch_size):
+def _advancing(optimiser, loss, rows, key, microbatch_size, mesh):
     """A function of model, state and dropped records that makes a number of steps."""
     advance, shared = _advance_on_host, optimiser
     if are_on_host(rows):
@@ -363,23 +388,32 @@ def _advancing(optimiser, loss, rows, key, microbatch_size):
 
     def advanced(carried, count):
         count = jnp.asarray(count, jnp.int32)
-        return advance(shared, loss, carried, inputs, targets, key, count, microbatch_size)
+        return advance(shared, loss, carried, inputs, targets, key, count, microbatch_size, mesh)
 
     return advanced
 
 
-def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
+def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
     """`count` steps, each of which takes its noise from the host."""
     model, state, dropped = carried
     for _ in range(int(count)):
         model, state, more = optimiser.counted_step(
-            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+            loss,
+            model,
+            state,
+            inputs,
+            targets,
+            key=key,
+            microbatch_size=microbatch_size,
+            mesh=mesh,
         )
         dropped = _added(dropped, more)
     return model, state, dropped
 
 
-def _advance_by_batches(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
+def _advance_by_batches(
+    optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh
+):
     """`count` steps, for each of which the records of its batch are read on the host."""
     model, state, dropped = carried
     on_batch, shared = PrivateOptimiser.step_on_batch, optimiser
@@ -391,7 +425,9 @@ def _advance_by_batches(optimiser, loss, carried, inputs, targets, key, count, m
     steps = range(first, first + int(count))
     for (x, y), is_real in batches_ahead((inputs, targets), sample, steps):
         batch = jnp.arange(len(is_real)), is_real
-        model, state, more = on_batch(shared, loss, model, state, x, y, batch, key, microbatch_size)
+        model, state, more = on_batch(
+            shared, loss, model, state, x, y, batch, key, microbatch_size, mesh
+        )
         dropped = _added(dropped, more)
     return model, state, dropped
 
@@ -401,14 +437,21 @@ _step_on_batch = eqx.filter_jit(on_auto_axes(PrivateOptimiser.step_on_batch))
 
 @eqx.filter_jit
 @on_auto_axes
-def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size):
+def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
     """`count` steps, a traced number of them."""
     arrays, static = eqx.partition(carried, eqx.is_array)
 
     def step(_, arrays):
         model, state, dropped = eqx.combine(arrays, static)
         *moved, more = optimiser.counted_step(
-            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
+            loss,
+            model,
+            state,
+            inputs,
+            targets,
+            key=key,
+            microbatch_size=microbatch_size,
+            mesh=mesh,
         )
         return eqx.filter((*moved, _added(dropped, more)), eqx.is_array)
 

@@ -181,6 +181,16 @@ def test_the_bar_shows_what_the_steps_so_far_cost(capsys, monkeypatch):
         _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
 
 
+def test_a_mesh_of_one_device_changes_nothing_and_others_are_refused():
+    mesh = jax.make_mesh((1,), ("batch",))
+    expected = _weights(_train(_private(num_steps=2)).model)
+    _assert_weights(_train(_private(num_steps=2), mesh=mesh).model, expected)
+    with pytest.raises(ValueError, match="expected a mesh of one axis"):
+        _train(_private(), mesh=jax.make_mesh((1, 1), ("batch", "model")))
+    with pytest.raises(TypeError, match="a PrivateOptimiser where mesh is given"):
+        _train(NonPrivateOptimiser(SGD, 2), mesh=mesh)
+
+
 def test_runs_of_any_noise_clip_norm_and_length_share_a_compilation():
     def loss(model, x, y):
         return cross_entropy(model, x, y)
