@@ -118,6 +118,9 @@ class Checkpoint:
         if self.path.parent.exists() and not self.path.parent.is_dir():
             raise ValueError(f"expected checkpoint to be a folder, got the file {folder}")
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What a killed process had begun to write.
+        for unfinished in self.path.parent.glob(f".{FILE}.*.partial"):
+            unfinished.unlink(missing_ok=True)
         self._made = 0
 
     def restored(self, carried: PyTree) -> tuple[int, PyTree, list[dict[str, Any]]]:
