@@ -5,9 +5,12 @@ to the coordinates that training never sees, which share one variance s.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdp.core.numerics.one_at_a_time import cholesky
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product, sum_over_rows
 
@@ -141,3 +144,67 @@ class SquaredForm(eqx.Module):
         squares += unseen**2 * self.unseen
         # In units of (f - y)^2; half of a square has a quarter of its variance.
         return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2
+
+
+class DrawnSpread(eqx.Module):
+    r"""The variances over runs of a test loss that is no square, and of the accuracy.
+
+    Weights are normal with the closure's moments. What is linear in their deviation $\delta$ from
+    the mean has the variance $p^\top Sp$, with p the derivative of the expected measure in the mean
+    weights. The rest, uncorrelated with it in Hermite's series, is taken over draws that are the
+    same in every call: of n draws its variance is known to $\sqrt{2/n}$.
+
+    Attributes:
+        readout: of the same moments.
+        draws: of standard normal weights, those that training never sees last.
+    """
+
+    readout: Readout
+    draws: Float[Array, "draws coordinates"]
+
+    def __init__(self, readout: Readout, num_draws: int = 128):
+        modes = readout.closure.modes
+        width = modes.test_factor.shape[1] + modes.unseen_factor.shape[1]
+        normals = np.random.default_rng(0).standard_normal((num_draws, width))
+        self.readout, self.draws = readout, jnp.asarray(normals, modes.test_factor.dtype)
+
+    def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
+        """Of "risk", and of what else the loss measures by its name."""
+        modes, rank = self.readout.closure.modes, self.readout.closure.rank
+        _, leading, others, unseen = self.readout.released(moments)
+        centre, spread = self.readout.test_predictions(moments)
+        # Keeps derivatives finite where nothing has moved yet.
+        floor = jnp.finfo(centre.dtype).eps ** 0.75
+
+        def expected(centre):
+            rows = centre, spread + floor, modes.test_labels
+            values = {"risk": modes.loss.expected_value(*rows)}
+            values |= modes.loss.expected_measures(*rows)
+            return {name: jnp.mean(each) for name, each in values.items()}
+
+        slopes = jax.jacrev(expected)(centre)
+        seen = {name: sum_over_rows(modes.test_factor, one) for name, one in slopes.items()}
+        away = {name: sum_over_rows(modes.unseen_factor, one) for name, one in slopes.items()}
+        steps, beyond = self._steps(leading, others, unseen)
+        logits = centre + product(steps, modes.test_factor.T)
+        logits = logits + product(beyond, modes.unseen_factor.T)
+        drawn = {"risk": modes.loss.value(logits, modes.test_labels)}
+        drawn |= modes.loss.measures(logits, modes.test_labels)
+        found = {}
+        for name, values in drawn.items():
+            pull = seen[name]
+            linear = product(pull[:rank], product(leading, pull[:rank]))
+            linear += product(pull[rank:] ** 2, others) + unseen * jnp.sum(away[name] ** 2)
+            rest = jnp.mean(values, axis=1) - product(steps, pull) - product(beyond, away[name])
+            found[name] = jnp.maximum(linear, 0) + jnp.var(rest, ddof=1)
+        return found
+
+    def _steps(self, leading, others, unseen):
+        """Deviations of the weights from their mean: of those that training sees, and of others."""
+        rank, width = len(leading), len(leading) + len(others)
+        floor = jnp.finfo(leading.dtype).eps * (jnp.trace(leading) + 1e-30)
+        root = cholesky(leading + floor * jnp.eye(rank, dtype=leading.dtype))
+        stds = jnp.sqrt(jnp.maximum(others, 0))
+        parts = product(self.draws[:, :rank], root.T), self.draws[:, rank:width] * stds
+        beyond = self.draws[:, width:] * jnp.sqrt(jnp.maximum(unseen, 0))
+        return jnp.concatenate(parts, axis=1), beyond
