@@ -70,7 +70,8 @@ def test_an_interval_is_no_wider_than_what_it_is_made_of_and_knows_what_disturbs
 
 def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
     losses = [one.loss for one in alike.over_epsilon]
-    assert losses == sorted(losses, reverse=True) and len(losses) == 5
+    assert losses == sorted(losses, reverse=True)
+    assert len(losses) == 5
     sizes = [one.num_samples for one in alike.over_samples]
     assert sizes == [120, 240, 480]
     half, same, twice = (one.loss for one in alike.over_samples)
@@ -88,7 +89,8 @@ def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
 
 def test_unlike_stand_ins_choose_but_tell_no_level(alike):
     found = jaxdp.forecast(PUBLIC, **BUDGET, **CELL, stand_in="unlike")
-    assert found.loss is None and found.accuracy is None
+    assert found.loss is None
+    assert found.accuracy is None
     assert found.plan.chosen == alike.plan.chosen
     assert "no level is told" in " ".join(str(found).split())
 
@@ -99,7 +101,8 @@ def test_a_forecast_prints_and_is_json(alike):
         assert part in text
     data = json.loads(json.dumps(alike.to_dict()))
     assert data["accuracy"]["mean"] == alike.accuracy.mean
-    assert data["plan"]["num_steps"] == 20 and len(data["curve"]) == 7
+    assert data["plan"]["num_steps"] == 20
+    assert len(data["curve"]) == 7
     assert 0.5 < data["leak"]["auc"] < data["leak"]["bound"]
 
 
@@ -117,7 +120,8 @@ def test_numbers_without_classes_have_a_loss_alone():
     inputs, labels, *test = _rows(1)
     problem = jaxdp.FixedFeatures.from_arrays(inputs, labels, *test)
     found = jaxdp.forecast(problem, **BUDGET, num_steps=5, sampling_rate=1.0)
-    assert found.accuracy is None and found.loss.low < found.loss.mean
+    assert found.accuracy is None
+    assert found.loss.low < found.loss.mean
     assert all(one.accuracy is None for one in found.curve)
 
 
