@@ -13,7 +13,7 @@ at several positions is; of stacked weights, one a turn, each has its own. So a 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +21,7 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array
 
-if TYPE_CHECKING:
-    from jaxdp.clipping.ghost.program import Step, Unroller
+from jaxdp.clipping.ghost.program import Step, Unroller
 
 # What batching may put behind a use: they move entries only.
 _MOVES = {"transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"}
@@ -41,16 +40,16 @@ class _Tap(NamedTuple):
         result: their value of the step's result.
     """
 
-    step: "Step"
-    before: "list[Step]"
-    use: "Step"
-    behind: "list[Step]"
-    program: "Unroller"
+    step: Step
+    before: list[Step]
+    use: Step
+    behind: list[Step]
+    program: Unroller
     inputs: list[int]
     result: int
 
 
-def open_scan(unroller: "Unroller", equation: JaxprEqn, operands: Sequence[int]) -> list[int]:
+def open_scan(unroller: Unroller, equation: JaxprEqn, operands: Sequence[int]) -> list[int]:
     """Add the steps of a scan, rewritten; the values of its results.
 
     Args:
@@ -62,9 +61,9 @@ def open_scan(unroller: "Unroller", equation: JaxprEqn, operands: Sequence[int])
 
 
 class _Opening:
-    def __init__(self, unroller: "Unroller", params: dict[str, Any], operands: list[int]):
+    def __init__(self, unroller: Unroller, params: dict[str, Any], operands: list[int]):
         self.outer, self.params = unroller, params
-        self.body = type(unroller)()
+        self.body = Unroller()
         inputs, self.body_results = self.body.opened(params["jaxpr"])
         first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
         carries = list(zip(inputs[first:last], operands[first:last], strict=True))
@@ -100,7 +99,7 @@ class _Opening:
         carries = [last[at] if at in last else self.kept[at] for at in range(self.num_carry)]
         return [*carries, *(stacked[v] if v in stacked else self.outside[v] for v in ys)]
 
-    def _hoist(self) -> "list[Step]":
+    def _hoist(self) -> list[Step]:
         """Compute before the loop what no changing value of the sample enters; the other steps."""
         reached = {value for value, _ in self.carries.values()}
         reached.update(v for v in self.by_turn if self.outside[v] not in self.outer.fixed)
@@ -119,7 +118,7 @@ class _Opening:
         self._compute(each_turn, over_turns=True)
         return within
 
-    def _compute(self, steps: "list[Step]", *, over_turns: bool) -> None:
+    def _compute(self, steps: list[Step], *, over_turns: bool) -> None:
         made = [value for step in steps for value in step.results]
         reads = [v for step in steps for v in step.inputs if v not in set(made)]
         reads = list(dict.fromkeys(reads))
@@ -137,11 +136,11 @@ class _Opening:
         self.outside.update(zip(made, found, strict=True))
         self.by_turn.update(made if over_turns else ())
 
-    def _weights(self, step: "Step") -> list[int]:
+    def _weights(self, step: Step) -> list[int]:
         """The inputs of a step in the loop that are made of weights and of nothing else."""
         return [v for v in step.inputs if self.outside.get(v) in self.outer.of_weights]
 
-    def _tapped(self, step: "Step") -> _Tap | None:
+    def _tapped(self, step: Step) -> _Tap | None:
         """The step over all turns, if it is one use of a weight, with moves around it."""
         weights = self._weights(step)
         if not weights or len(step.outputs) != 1 or not step.results:
@@ -157,7 +156,7 @@ class _Opening:
         ]
         axes = tuple(0 if turning else None for turning in is_turning)
         over_turns = jax.vmap(lambda *values: step.evaluate(values)[0], axes, axis_size=length)
-        program = type(self.outer)()
+        program = Unroller()
         inputs, (result,) = program.opened(jax.make_jaxpr(over_turns)(*shapes))
         of_weight = {i for v, i in zip(step.inputs, inputs, strict=True) if v in weights}
         of_others = set(inputs) - of_weight
@@ -259,7 +258,7 @@ class _Opening:
         self.outer.renumbered(tap.use._replace(stands_in=True), numbers, tap.program)
 
 
-def _carry_out(steps: "list[Step]", values: dict[int, Any], taps: dict[int, Any] | None = None):
+def _carry_out(steps: list[Step], values: dict[int, Any], taps: dict[int, Any] | None = None):
     """Add the results of steps to the values, with taps on some."""
     for step in steps:
         results = step.evaluate([values[value] for value in step.inputs])

@@ -6,7 +6,7 @@ steps too (`loops`); branches and functions with derivative rules of their own s
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,6 @@ from jax import lax
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
-
-from jaxdp.clipping.ghost.loops import open_scan
 
 # The parameter of each call that holds what it calls.
 _TRANSPARENT = {
@@ -26,6 +24,9 @@ _TRANSPARENT = {
     "checkpoint": "jaxpr",
     "remat2": "jaxpr",
 }
+
+
+OpenLoop: TypeAlias = Callable[["Unroller", JaxprEqn, Sequence[int]], list[int]]
 
 
 class Step(NamedTuple):
@@ -113,10 +114,15 @@ class Program(NamedTuple):
     closed: ClosedJaxpr
 
 
-def trace(function: Callable[..., Any], weights: Sequence[Any], sample: Sequence[Any]) -> Program:
+def trace(
+    function: Callable[..., Any],
+    weights: Sequence[Any],
+    sample: Sequence[Any],
+    open_loop: OpenLoop | None = None,
+) -> Program:
     """Trace `function(weights, sample)`, which returns one array, at the given shapes."""
     closed = jax.make_jaxpr(function)(list(weights), list(sample))
-    return Unroller().program(closed, len(weights))
+    return Unroller(open_loop).program(closed, len(weights))
 
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
@@ -154,6 +160,10 @@ def channels_last(equation: JaxprEqn, lhs: Array, rhs: Array) -> Array:
 class Unroller:
     """Steps of a traced function, collected.
 
+    Args:
+        open_loop: adds the steps of a loop in which weights meet values of the sample, and returns
+            the values of its results; without it such a loop is one step.
+
     Attributes:
         steps: in order.
         shapes: of every value.
@@ -162,7 +172,8 @@ class Unroller:
         of_weights: those of them that have a derivative by a weight.
     """
 
-    def __init__(self):
+    def __init__(self, open_loop: OpenLoop | None = None):
+        self.open_loop = open_loop
         self.steps: list[Step] = []
         self.shapes: dict[int, ShapedArray] = {}
         self.constants: dict[int, Any] = {}
@@ -209,12 +220,14 @@ class Unroller:
         )
         self._add(step._replace(operands=operands, outputs=outputs))
 
-    def value(self, shape: ShapedArray) -> int:
+    def value(self, shape: Any) -> int:
+        """A new value, of a shape."""
         number = len(self.shapes)
         self.shapes[number] = shape
         return number
 
-    def constant(self, shape: ShapedArray, constant: Any) -> int:
+    def constant(self, shape: Any, constant: Any) -> int:
+        """A new value that is known beforehand."""
         number = self.value(shape)
         self.constants[number] = constant
         self.fixed.add(number)
@@ -232,7 +245,7 @@ class Unroller:
                 if jnp.issubdtype(self.shapes[value].dtype, jnp.inexact)
             )
 
-    def _opens(self, equation: JaxprEqn, operands: Sequence[int]) -> bool:
+    def _meet(self, equation: JaxprEqn, operands: Sequence[int]) -> bool:
         """Whether it is a scan in which weights meet values of the sample."""
         return (
             equation.primitive.name == "scan"
@@ -262,12 +275,13 @@ class Unroller:
         for equation in jaxpr.eqns:
             inner = _called(equation)
             known = [values[atom] for atom in _variables(equation.invars)]
-            if inner is not None or (opens and self._opens(equation, known)):
+            open_loop = self.open_loop if opens and self._meet(equation, known) else None
+            if inner is not None or open_loop is not None:
                 operands = [value_of(atom) for atom in equation.invars]
                 if inner is not None:
                     found = self._unroll(inner.jaxpr, inner.consts, operands, opens=opens)
-                else:
-                    found = open_scan(self, equation, operands)
+                elif open_loop is not None:
+                    found = open_loop(self, equation, operands)
                 values.update(zip(equation.outvars, found, strict=True))
                 continue
             operands = tuple(
