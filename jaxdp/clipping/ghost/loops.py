@@ -189,46 +189,33 @@ class _Opening:
         return zero, numbers[tap.result]
 
     def _rewritten(self, within, taps: dict[int, int], emitted: list[int]) -> list[int]:
-        """Add the loop with taps; the values of its last carries and of what each turn emits."""
+        """Add the loop with taps, by step; the values of last carries and of what turns emit."""
         carried = list(self.carries.values())
         ends = [self.body_results[at] for at in self.carries]
         reads = [v for step in within for v in step.inputs] + ends + emitted
         reads = [v for v in dict.fromkeys(reads) if v in self.outside]
         once = [v for v in reads if v not in self.by_turn]
         each = [v for v in reads if v in self.by_turn]
-        keys = list(taps)
         if not ends and not emitted:
             return []
 
-        def function(fixed, start, turning, taps):
-            known = dict(zip(once, fixed, strict=True))
+        def function(*values):
+            left = iter(values)
+            known = dict(zip(once, left, strict=False))
+            start = [next(left) for _ in carried]
 
             def turn(carry, given):
-                values, taps = given
-                values = {**known, **dict(zip(each, values, strict=True))}
+                values = {**known, **dict(zip(each, given, strict=False))}
                 values.update((v, c) for (v, _), c in zip(carried, carry, strict=True))
-                _carry_out(within, values, dict(zip(keys, taps, strict=True)))
+                _carry_out(within, values, dict(zip(taps, given[len(each) :], strict=True)))
                 return [values[v] for v in ends], [values[v] for v in emitted]
 
             options = {name: self.params[name] for name in ("length", "reverse", "unroll")}
-            return lax.scan(turn, start, (turning, taps), **options)
+            return jax.tree.leaves(lax.scan(turn, start, list(left), **options))
 
-        given = (
-            [self.outside[v] for v in once],
-            [start for _, start in carried],
-            [self.outside[v] for v in each],
-            [taps[key] for key in keys],
-        )
-        sizes = [len(part) for part in given]
-
-        def flat(*values):
-            parts, values = [], list(values)
-            for size in sizes:
-                parts.append(values[:size])
-                values = values[size:]
-            return jax.tree.leaves(function(*parts))
-
-        return self.outer.inlined(flat, [value for part in given for value in part], opens=False)
+        given = [self.outside[v] for v in once] + [start for _, start in carried]
+        given += [self.outside[v] for v in each] + list(taps.values())
+        return self.outer.inlined(function, given, opens=False)
 
     def _note_taps(self, first: int, within, taps: dict[int, _Tap]) -> None:
         """Say of the rewritten loop which weights it reads through taps only."""

@@ -203,7 +203,9 @@ class Unroller:
         self, function: Callable[..., Any], inputs: Sequence[int], *, opens: bool = True
     ) -> list[int]:
         """Add the steps of a function of known values, its loops opened or not; its results."""
-        closed = jax.make_jaxpr(function)(*(self.shapes[value] for value in inputs))
+        shapes = (self.shapes[value] for value in inputs)
+        given = [jax.ShapeDtypeStruct(shape.shape, shape.dtype) for shape in shapes]
+        closed = jax.make_jaxpr(function)(*given)
         return self._unroll(closed.jaxpr, closed.consts, inputs, opens=opens)
 
     def renumbered(self, step: Step, numbers: dict[int, int], origin: "Unroller") -> None:
