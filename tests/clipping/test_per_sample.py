@@ -44,7 +44,14 @@ def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
         assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
 
 
-_SLOW = ("attention", "backwards in time", "convolutions", "stacked blocks in a loop")
+_SLOW = (
+    "attention",
+    "recurrent",
+    "backwards in time",
+    "convolutions",
+    "stacked blocks in a loop",
+    "nested loops",
+)
 _MARKS = {family: pytest.mark.slow for family in _SLOW} | {
     # Its words have too few bits for the table's length, which XLA's older generator gets wrong.
     "rows by bytes": pytest.mark.optimised
