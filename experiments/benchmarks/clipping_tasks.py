@@ -1,4 +1,4 @@
-"""What per-sample clipping is measured on: three small networks, made-up data, the right answer.
+"""What per-sample clipping is measured on: four small networks, made-up data, the right answer.
 
 A candidate turns a task into a `Prepared` call, or raises `LeftOut` with the reason.
 """
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
@@ -147,6 +148,17 @@ def attention(
     )
 
 
+def recurrent(batch: int, width: int, num_steps: int, *, key: PRNGKeyArray) -> Task:
+    """A GRU over a sequence, its last state classified."""
+    model_key, data_key, target_key = jr.split(key, 3)
+    return Task(
+        f"GRU, batch {batch} x {num_steps} steps",
+        _Recurrent(width, key=model_key),
+        jr.normal(data_key, (batch, num_steps, width // 2)),
+        jr.randint(target_key, (batch,), 0, NUM_CLASSES),
+    )
+
+
 class _CNN(eqx.Module):
     first: eqx.nn.Conv2d
     second: eqx.nn.Conv2d
@@ -168,7 +180,9 @@ class _CNN(eqx.Module):
         return self.last(jax.nn.relu(self.hidden(features.ravel())))
 
 
-class _Block(eqx.Module):
+class Block(eqx.Module):
+    """Attention and an MLP, each after a LayerNorm whose precision may be another."""
+
     attend: eqx.nn.MultiheadAttention
     mix: eqx.nn.MLP
     norms: tuple[eqx.nn.LayerNorm, eqx.nn.LayerNorm]
@@ -180,20 +194,21 @@ class _Block(eqx.Module):
         self.norms = (eqx.nn.LayerNorm(width), eqx.nn.LayerNorm(width))
 
     def __call__(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
-        normed = jax.vmap(self.norms[0])(tokens)
+        precision = self.attend.query_proj.weight.dtype
+        normed = jax.vmap(self.norms[0])(tokens).astype(precision)
         tokens = tokens + self.attend(normed, normed, normed)
-        return tokens + jax.vmap(self.mix)(jax.vmap(self.norms[1])(tokens))
+        return tokens + jax.vmap(self.mix)(jax.vmap(self.norms[1])(tokens).astype(precision))
 
 
 class _Attention(eqx.Module):
     embedding: eqx.nn.Embedding
-    blocks: tuple[_Block, _Block]
+    blocks: tuple[Block, Block]
     last: eqx.nn.Linear
 
     def __init__(self, width: int, num_words: int, *, key: PRNGKeyArray):
         keys = jr.split(key, 4)
         self.embedding = eqx.nn.Embedding(num_words, width, key=keys[0])
-        self.blocks = (_Block(width, key=keys[1]), _Block(width, key=keys[2]))
+        self.blocks = (Block(width, key=keys[1]), Block(width, key=keys[2]))
         self.last = eqx.nn.Linear(width, NUM_CLASSES, key=keys[3])
 
     def __call__(self, words: Int[Array, " tokens"]) -> Float[Array, " classes"]:
@@ -201,3 +216,17 @@ class _Attention(eqx.Module):
         for block in self.blocks:
             tokens = block(tokens)
         return self.last(tokens.mean(0))
+
+
+class _Recurrent(eqx.Module):
+    cell: eqx.nn.GRUCell
+    last: eqx.nn.Linear
+
+    def __init__(self, width: int, *, key: PRNGKeyArray):
+        cell_key, last_key = jr.split(key)
+        self.cell = eqx.nn.GRUCell(width // 2, width, key=cell_key)
+        self.last = eqx.nn.Linear(width, NUM_CLASSES, key=last_key)
+
+    def __call__(self, sequence: Float[Array, "steps inputs"]) -> Float[Array, " classes"]:
+        start = jnp.zeros(self.cell.hidden_size)
+        return self.last(jax.lax.scan(lambda h, x: (self.cell(x, h), None), start, sequence)[0])

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from experiments import harness
-from experiments.benchmarks import clipping_memory, clipping_tasks, timing
+from experiments.benchmarks import clipping_layers, clipping_memory, clipping_tasks, timing
 from experiments.benchmarks.clipping_candidates import (
     CANDIDATES,
     JAX_CANDIDATES,
@@ -41,7 +41,7 @@ class Config:
     A candidate takes part in all `rounds`, or in as many as fit into `seconds`: at least 3, or 1
     if a single call takes longer than that. Programs that need more than `most_bytes` are left
     out. A model without batches is not measured, nor is the memory of each kind of weight without
-    `memory_batches`.
+    `memory_batches`, nor the time of each kind of layer with a `layer_batch` of 0.
     """
 
     candidates: tuple[str, ...] = tuple(CANDIDATES)
@@ -53,11 +53,15 @@ class Config:
     attention_width: int = 64
     num_tokens: int = 32
     num_words: int = 1000
+    recurrent_batches: tuple[int, ...] = (64,)
+    recurrent_width: int = 128
+    recurrent_steps: int = 64
     rounds: int = 41
     seconds: float = 10.0
     most_bytes: float = 12e9
     keep_memory: bool = True
     memory_batches: tuple[int, ...] = (64, 256, 1024)
+    layer_batch: int = 64
 
     smoke = harness.size(
         candidates=tuple(JAX_CANDIDATES),
@@ -69,9 +73,13 @@ class Config:
         attention_width=8,
         num_tokens=4,
         num_words=10,
+        recurrent_batches=(8,),
+        recurrent_width=8,
+        recurrent_steps=3,
         rounds=3,
         keep_memory=False,
         memory_batches=(),
+        layer_batch=0,
     )
 
 
@@ -119,17 +127,26 @@ def run(config: Config) -> xarray.Dataset:
             dataset.seconds[i, j] = times
     if config.memory_batches:
         dataset = dataset.assign(clipping_memory.measured(config.memory_batches))
+    if config.layer_batch:
+        dataset = dataset.assign(clipping_layers.measured(config.layer_batch, config.rounds))
     units = {"seconds": "s", "temporary_bytes": "bytes", "disagreement": "relative to the norm"}
     return harness.in_units(dataset.assign(note=(cell, notes.astype(str))), **units)
 
 
 def _tasks(config: Config) -> list[Task]:
     mlp_key, cnn_key, attention_key = jr.split(jr.key(0), 3)
+    recurrent_key = jr.key(1)
     sizes = (config.attention_width, config.num_tokens, config.num_words)
     return [
         *(clipping_tasks.mlp(n, config.mlp_width, key=mlp_key) for n in config.mlp_batches),
         *(clipping_tasks.cnn(n, config.cnn_channels, key=cnn_key) for n in config.cnn_batches),
         *(clipping_tasks.attention(n, *sizes, key=attention_key) for n in config.attention_batches),
+        *(
+            clipping_tasks.recurrent(
+                n, config.recurrent_width, config.recurrent_steps, key=recurrent_key
+            )
+            for n in config.recurrent_batches
+        ),
     ]
 
 
@@ -223,10 +240,12 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """A table for each model, and one of memory by kind of weight."""
+    """A table for each model, of memory by kind of weight, and of times by kind of layer."""
     tables = [_table(dataset, model) for model in dataset.model.data]
     if "memory" in dataset:
         tables.append(clipping_memory.table(dataset))
+    if "layer" in dataset:
+        tables.append(clipping_layers.table(dataset))
     joined = "\n\n".join(tables)
     kept = (
         "The process keeps the memory that a call frees; as glibc comes, buffers of tens of "
@@ -243,8 +262,8 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{kept if dataset.attrs['memory'] == 'kept' else ''}"
         "*scan over samples* and *vmap(grad)* are written by hand. jax_privacy is measured as it "
         "comes and with the fastest of three sizes of micro-batches. opacus forms the gradients "
-        "of convolutions under ghost clipping too; it has no layer that computes the attention "
-        "used here, so torch is left out there.\n\n"
+        "of convolutions under ghost clipping too; it has no layers that compute the attention "
+        "and the GRU used here, so torch is left out there.\n\n"
         f"With {dataset.attrs['libraries']}.\n\n{joined}"
     )
 

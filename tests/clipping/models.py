@@ -84,7 +84,7 @@ class Attention(eqx.Module):
 
 
 class Recurrent(eqx.Module):
-    """A cell in a scan, which is not covered, before a layer that is."""
+    """A cell in a scan, before a layer."""
 
     cell: eqx.nn.GRUCell
     last: eqx.nn.Linear
@@ -223,6 +223,121 @@ def _groups_of_the_batch(kernel, inputs, target):
     return jnp.sum(jnp.tanh(found) * (1 + target))
 
 
+def _backwards(model, sequence, target):
+    """A learnt start, and states that are read at every step."""
+    cell, start, last = model
+
+    def step(state, inputs):
+        state = cell(inputs, state)
+        return state, state[0]
+
+    def outputs(sequence):
+        _, states = jax.lax.scan(step, (start, jnp.zeros(4)), sequence, reverse=True)
+        return last(jnp.tanh(states).sum(0))
+
+    return cross_entropy(outputs, sequence, target)
+
+
+def _stacked(blocks, tokens, target):
+    """Blocks of attention, their weights stacked, each with a key of its own and checkpointed."""
+    arrays, static = eqx.partition(blocks, eqx.is_array)
+    keys = jr.split(tokens["key"], 3)
+
+    @jax.checkpoint
+    def block(hidden, given):
+        arrays, key = given
+        normalise, attend, mix = eqx.combine(arrays, static)
+        normed = jax.vmap(normalise)(hidden)
+        hidden = hidden + attend(normed, normed, normed)
+        return hidden + eqx.nn.Dropout(0.5)(jnp.tanh(jax.vmap(mix)(hidden)), key=key), None
+
+    hidden = jax.lax.scan(block, tokens["values"], (arrays, keys))[0]
+    return jnp.sum(jnp.sin(hidden.mean(0))) * (1 + target)
+
+
+def _blocks():
+    def block(key):
+        attend = eqx.nn.MultiheadAttention(2, 4, key=key)
+        return eqx.nn.LayerNorm(4), attend, eqx.nn.Linear(4, 4, key=key)
+
+    return eqx.filter_vmap(block)(jr.split(_key(), 3))
+
+
+def _tokens(key):
+    values_key, dropout_key = jr.split(key)
+    return {"values": jr.normal(values_key, (BATCH, 3, 4)), "key": jr.split(dropout_key, BATCH)}
+
+
+def _by_index(layers, inputs, target):
+    """Weights handed from turn to turn, one of them taken by number."""
+
+    def body(at, carry):
+        layers, hidden = carry
+        return layers, jnp.tanh(layers[at] @ hidden)
+
+    outputs = jax.lax.fori_loop(0, 3, body, (layers, inputs))[1]
+    return jnp.sum(outputs) * (1 + target)
+
+
+def _filtered(kernels, inputs, target):
+    """A kernel that every turn shares, and stacked depthwise ones."""
+    shared, stacked = kernels
+
+    def turn(signal, kernel):
+        signal = jnp.tanh(jax.lax.conv(signal, shared, (1,), "SAME"))
+        dimensions = ("NCH", "OIH", "NCH")
+        return signal + jax.lax.conv_general_dilated(
+            signal, kernel, (1,), "SAME", dimension_numbers=dimensions, feature_group_count=2
+        ), None
+
+    signal = jnp.stack([inputs, inputs[::-1]])[None]
+    return jnp.sum(jnp.sin(jax.lax.scan(turn, signal, stacked)[0])) * (1 + target)
+
+
+def _looped_rows(table, words, target):
+    """Rows whose numbers depend on the rows before."""
+
+    def turn(state, word):
+        state = jnp.sin(state + table[(word + (state[0] > 0)) % 11])
+        return state, None
+
+    return jnp.sum(jax.lax.scan(turn, jnp.ones(3), words)[0]) * (1 + target)
+
+
+def _read_twice(weights, inputs, target):
+    """A weight and its transpose, a scale, one that is added to another in the loop."""
+    square, scale, other = weights
+
+    def turn(hidden, _):
+        hidden = scale * jnp.tanh(square @ (square.T @ hidden)) + jnp.diag(other)
+        return hidden, jnp.sum(jnp.where(hidden[0] > 0, other, 0))
+
+    hidden, more = jax.lax.scan(turn, inputs, length=3)
+    chosen = jax.lax.cond(inputs[0] > 0, lambda: other[0], lambda: other[1])
+    return (jnp.sum(hidden) + jnp.sum(more) + chosen @ inputs) * (1 + target)
+
+
+def _nested(weights, inputs, target):
+    outer, inner = weights
+
+    def turn(hidden, _):
+        hidden = jax.lax.fori_loop(0, 2, lambda _, h: jnp.tanh(inner @ h), hidden)
+        return jnp.tanh(outer @ hidden), None
+
+    return jnp.sum(jax.lax.scan(turn, inputs, length=3)[0]) * (1 + target)
+
+
+def _low_rank_change(frozen, factors, inputs, target):
+    left, right = factors
+    return cross_entropy(lambda x: frozen(x) + left @ (right @ x), inputs, target)
+
+
+def _depthwise(model, inputs, target):
+    convolve, normalise = model
+    hidden = convolve(jnp.stack([inputs, inputs[::-1]]))
+    return jnp.sum(jnp.sin(jax.vmap(normalise, 1)(hidden)) * (1 + target))
+
+
 def _complex(weight, inputs, target):
     return jnp.sum(jnp.abs(weight @ jnp.fft.fft(inputs)) ** 2) * (1 + target)
 
@@ -272,7 +387,47 @@ FAMILIES = MadeWhenAsked(
             cross_entropy,
             Recurrent(eqx.nn.GRUCell(3, 4, key=_key()), _linear()),
             _sequences,
-            {0, 1, 2, 3},
+            set(),
+        ),
+        "backwards in time": lambda: (
+            _backwards,
+            (eqx.nn.LSTMCell(3, 4, key=_key()), jnp.ones(4), _linear()),
+            _sequences,
+            # The start is a carry.
+            {3},
+        ),
+        "stacked blocks in a loop": lambda: (_stacked, _blocks(), _tokens, set()),
+        "loop by index": lambda: (_by_index, jr.normal(_key(), (3, 4, 4)) / 2, _vectors, set()),
+        "convolutions in a loop": lambda: (
+            _filtered,
+            (jr.normal(_key(), (2, 2, 3)) / 3, jr.normal(_key(), (3, 2, 1, 3)) / 3),
+            _vectors,
+            set(),
+        ),
+        "rows in a loop": lambda: (_looped_rows, jr.normal(_key(), (11, 3)), _words, set()),
+        "several reads in a loop": lambda: (
+            _read_twice,
+            (jr.normal(_key(), (4, 4)), jnp.ones(4), jr.normal(_key(), (4, 4))),
+            _vectors,
+            {2},
+        ),
+        "nested loops": lambda: (
+            _nested,
+            (jr.normal(_key(), (4, 4)), jr.normal(_key(), (4, 4))),
+            _vectors,
+            {1},
+        ),
+        "frozen layer with trained factors": lambda: (
+            jax.tree_util.Partial(_low_rank_change, _linear()),
+            (jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4))),
+            _vectors,
+            set(),
+        ),
+        "depthwise convolution and scale": lambda: (
+            _depthwise,
+            (eqx.nn.Conv1d(2, 4, 2, groups=2, key=_key()), eqx.nn.RMSNorm(4)),
+            _vectors,
+            set(),
         ),
         "repeated layer": lambda: (_repeated, _linear(), _vectors, set()),
         "several positions": lambda: (_at_positions, _linear(2, 5), _vectors, set()),

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.clipping.ghost import ghost_pass
+from jaxdp.clipping.ghost import ghost_pass, ghosts, loops
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.traced_loss import trace_loss
 
@@ -44,7 +44,14 @@ def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
         assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
 
 
-_SLOW = ("attention", "recurrent", "convolutions")
+_SLOW = (
+    "attention",
+    "recurrent",
+    "backwards in time",
+    "convolutions",
+    "stacked blocks in a loop",
+    "nested loops",
+)
 _MARKS = {family: pytest.mark.slow for family in _SLOW} | {
     # Its words have too few bits for the table's length, which XLA's older generator gets wrong.
     "rows by bytes": pytest.mark.optimised
@@ -79,10 +86,38 @@ def test_only_unrecognised_weights_fall_back_and_every_form_is_needed():
 
 
 @pytest.mark.parametrize(
+    ("form", "family"),
+    [("OuterProduct", "network"), ("Rows", "rows, clipped"), ("Kept", "recurrent")],
+)
+def test_a_halved_norm_of_one_kind_of_weight_is_caught(form, family, monkeypatch):
+    loss, model, _, _ = FAMILIES[family]
+    batch = _batch(family, 0)
+    kind = getattr(ghosts, form)
+    honest = kind.norms
+    monkeypatch.setattr(kind, "norms", lambda self, held: honest(self, held) / 2)
+    # A function of its own: what was compiled for the honest norms is not asked.
+    found = jaxdp.clipped_gradient_sum(lambda *sample: loss(*sample), model, *batch, clip_norm=0.1)
+    with pytest.raises(AssertionError):
+        assert_agrees(found, reference(loss, model, *batch, 0.1), 0.1)
+
+
+def test_a_turn_of_a_loop_that_is_left_out_is_caught(monkeypatch):
+    loss, model, _, _ = FAMILIES["recurrent"]
+    batch = _batch("recurrent", 0)
+    honest = loops._with_tap
+    monkeypatch.setattr(
+        loops, "_with_tap", lambda value, tap: honest(value, jnp.where(value[:1] > 0, tap, 0))
+    )
+    found = jaxdp.clipped_gradient_sum(lambda *sample: loss(*sample), model, *batch, clip_norm=0.1)
+    with pytest.raises(AssertionError):
+        assert_agrees(found, reference(loss, model, *batch, 0.1), 0.1)
+
+
+@pytest.mark.parametrize(
     "family",
     [
         "network",
-        pytest.param("recurrent", marks=pytest.mark.slow),
+        pytest.param("nested loops", marks=pytest.mark.slow),
         pytest.param("per-sample keys", marks=pytest.mark.slow),
     ],
 )
@@ -142,7 +177,7 @@ def test_masked_samples_count_for_nothing():
     np.testing.assert_array_equal(norms[~mask], 0)
 
 
-@pytest.mark.parametrize("family", ["network", "convolutions", "recurrent"])
+@pytest.mark.parametrize("family", ["network", "convolutions", "recurrent", "nested loops"])
 def test_a_record_that_is_not_finite_adds_nothing_and_is_flagged(family):
     loss, model, _, _ = FAMILIES[family]
     inputs, labels = _batch(family, 5)
@@ -256,6 +291,19 @@ def test_weights_of_low_precision_are_measured_in_float32(narrow):
         np.testing.assert_allclose(
             np.asarray(leaf, np.float64), wanted, atol=2 * step * np.abs(wanted).max()
         )
+
+
+def test_looked_up_rows_of_low_precision_are_summed_in_float32():
+    # In bfloat16 a second 1 beside 256 would be lost.
+    scale, words = jnp.array([256, 1, 1], jnp.bfloat16), jnp.array([[4, 4, 4], [0, 4, 4]])
+    _, norms = jaxdp.clipped_gradient_sum(
+        lambda table, x, y: jnp.sum(scale[:, None] * table[x]).astype(jnp.float32),
+        jnp.ones((6, 1), jnp.bfloat16),
+        words,
+        jnp.zeros(2),
+        clip_norm=1.0,
+    )
+    np.testing.assert_allclose(norms, [258, (256**2 + 2**2) ** 0.5], rtol=1e-6)
 
 
 def test_the_loss_is_traced_once():

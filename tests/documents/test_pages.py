@@ -234,9 +234,12 @@ def test_networks_are_trained_as_it_stands_and_learn(tmp_path, bits):
 losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)
 print(float(losses.mean() / labels.var()))
 """
-    watch, draw, release = blocks(page, "python")
-    out = run("\n".join([watch, draw, "print('=====')", release, after]), tmp_path, bits)
-    watched, _, released = out.partition("=====\n")
+    watch, draw, release, part = blocks(page, "python")
+    line = "print('=====')"
+    out = run("\n".join([watch, draw, line, release, after, line, part]), tmp_path, bits)
+    watched, released, forms = out.split("=====\n")
+    assert re.findall(r"(\S+) +product of norms", forms) == ["layers[0].up", "layers[0].down"]
+    assert "fall back" not in forms
     accuracies = [float(each) for each in re.findall(r"accuracy (\S+)%", watched)]
     assert len(accuracies) == 7
     assert "about four of five test images are recognised" in text_of(page)

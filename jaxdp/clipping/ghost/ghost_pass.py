@@ -127,7 +127,8 @@ class GhostPass:
         if not step.contains("conv_general_dilated"):
             return False
         is_plain = step.name == "conv_general_dilated"
-        return not (is_plain and step.operands[1] in self.found.fixed)
+        kernels = step.operands[1:] if is_plain else step.kernels
+        return not self.found.fixed.issuperset(kernels)
 
     def _known_values(self) -> dict[int, Any]:
         """Every value that does not depend on the sample, evaluated once."""
@@ -154,12 +155,19 @@ class GhostPass:
             output = program.shapes[use.output]
             zeros[use.output] = jnp.zeros(output.shape, output.dtype)
         captured = {value for use in uses for value in use.captured}
+        steps = [step for step in program.steps if not step.stands_in]
+        untapped = {}
+        for step in program.steps:
+            if step.stands_in and step.results[0] not in zeros:
+                output = program.shapes[step.results[0]]
+                untapped[step.results[0]] = jnp.zeros(output.shape, output.dtype)
 
         def loss(differentiated, sample):
             zeros, formed = differentiated
             values = {**self.known, **dict(zip(program.sample, sample, strict=True))}
             values.update((program.weights[position], value) for position, value in formed.items())
-            for step in program.steps:
+            values.update({**zeros, **untapped})
+            for step in steps:
                 if step.results and self.found.fixed.issuperset(step.results):
                     continue
                 for value, result in zip(

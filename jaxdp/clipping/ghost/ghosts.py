@@ -18,7 +18,7 @@ import abc
 import functools
 import math
 import string
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ from jaxdp.clipping.ghost.weight_gradient import (
     weighted,
     widened,
 )
-from jaxdp.clipping.ghost.weight_uses import Use, is_unfoldable, num_unfolded
+from jaxdp.clipping.ghost.weight_uses import Use, is_unfoldable, num_products, num_unfolded
 from jaxdp.clipping.two_part_sum import GROUP, TwoPartSum, sum_of_blocks
 
 # The most numbers whose squares are added in one sum.
@@ -51,7 +51,12 @@ class AbstractGhost(abc.ABC):
 
     What `hold` returns is stored and then read twice, by `norms` and by `weighted_sum`. Both mean
     the same gradient by it, to the last bit.
+
+    Attributes:
+        form: in words, for `jaxdp.clipping.explain`.
     """
+
+    form: ClassVar[str]
 
     def __init__(self, gradient: WeightGradient):
         self.gradient = gradient
@@ -63,6 +68,10 @@ class AbstractGhost(abc.ABC):
         gradient is the cotangent.
         """
         return 0, {}
+
+    @abc.abstractmethod
+    def multiplications(self) -> tuple[int, int]:
+        """Of the gradient of one sample in a batch gradient, and those of its norm and scaling."""
 
     @abc.abstractmethod
     def hold(self, captures: list[Capture]) -> Any:
@@ -106,6 +115,8 @@ class _Axes(NamedTuple):
 class OuterProduct(AbstractGhost):
     """One matrix product at one position: the norm of the gradient is a product of norms."""
 
+    form = "product of norms"
+
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the weight's view."""
@@ -133,6 +144,11 @@ class OuterProduct(AbstractGhost):
         values = *use.captured, use.output
         inputs, output = (self.gradient.bytes_of(value) for value in values)
         return inputs + 3 * output, dict(zip(values, (inputs, output), strict=True))
+
+    def multiplications(self):
+        (use,) = self.gradient.uses
+        shapes = self.gradient.program.shapes
+        return math.prod(self.shape), shapes[use.captured[0]].size + 2 * shapes[use.output].size
 
     def hold(self, captures):
         (capture,) = captures
@@ -197,6 +213,8 @@ class OuterProduct(AbstractGhost):
 class Rows(AbstractGhost):
     """Rows of a table looked up by index: the cotangents of each row are summed and held."""
 
+    form = "summed by row"
+
     def sizes(self):
         (use,) = self.gradient.uses
         table, output = self._table(), self.gradient.program.shapes[use.output]
@@ -204,6 +222,9 @@ class Rows(AbstractGhost):
         size = self.gradient.bytes_of(use.output)
         # Cotangents, and what sorting whole numbers takes.
         return 4 * size + 32 * num_rows, {use.output: size}
+
+    def multiplications(self):
+        return 0, 2 * self.gradient.program.shapes[self.gradient.uses[0].output].size
 
     def hold(self, captures):
         (capture,) = captures
@@ -257,6 +278,8 @@ class Rows(AbstractGhost):
 class Kept(AbstractGhost):
     """Gradients formed, once, and held."""
 
+    form = "formed"
+
     def sizes(self):
         uses = [use for use in self.gradient.uses if use.captured]
         if not uses:
@@ -272,6 +295,11 @@ class Kept(AbstractGhost):
         # The gradient, what it is formed from, and half as much again, measured on networks of each
         # kind of layer: not all of it is there at once.
         return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()) // 2, seen
+
+    def multiplications(self):
+        shapes = self.gradient.program.shapes
+        products = sum(num_products(use, shapes) for use in self.gradient.uses)
+        return products, 2 * math.prod(self.gradient.shape)
 
     def hold(self, captures):
         # As vectors: loops over short last axes, as kernels have, are many times slower.

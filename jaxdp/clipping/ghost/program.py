@@ -1,14 +1,15 @@
 """A traced per-sample loss as one flat list of steps.
 
 Nested compiled functions are unrolled, so that every use of a weight is a step of its own, however
-the layers that made it are written. Control flow and functions with derivative rules of their own
-stay single steps.
+the layers that made it are written. Loops that read weights are rewritten so that these uses are
+steps too (`loops`); branches and functions with derivative rules of their own stay single steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
@@ -25,6 +26,9 @@ _TRANSPARENT = {
 }
 
 
+OpenLoop: TypeAlias = Callable[["Unroller", JaxprEqn, Sequence[int]], list[int]]
+
+
 class Step(NamedTuple):
     """One primitive operation between numbered values.
 
@@ -33,12 +37,18 @@ class Step(NamedTuple):
         operands: the value of each operand, None for a literal.
         outputs: the value of each output, None for one that nothing reads.
         alone: a program of this equation only.
+        stands_in: whether it is never carried out, but stands for a use inside a loop (`loops`).
+        tapped: of a loop, operands whose derivatives steps that stand in give.
+        kernels: of a loop, the kernels of its convolutions, None for one of its own making.
     """
 
     equation: JaxprEqn
     operands: tuple[int | None, ...]
     outputs: tuple[int | None, ...]
     alone: Jaxpr
+    stands_in: bool = False
+    tapped: frozenset[int] = frozenset()
+    kernels: tuple[int | None, ...] = (None,)
 
     @property
     def name(self) -> str:
@@ -104,15 +114,20 @@ class Program(NamedTuple):
     closed: ClosedJaxpr
 
 
-def trace(function: Callable[..., Any], weights: Sequence[Any], sample: Sequence[Any]) -> Program:
+def trace(
+    function: Callable[..., Any],
+    weights: Sequence[Any],
+    sample: Sequence[Any],
+    open_loop: OpenLoop | None = None,
+) -> Program:
     """Trace `function(weights, sample)`, which returns one array, at the given shapes."""
     closed = jax.make_jaxpr(function)(list(weights), list(sample))
-    return _Unroller().program(closed, len(weights))
+    return Unroller(open_loop).program(closed, len(weights))
 
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
     """What a traced function returns, with convolutions as `channels_last` computes them."""
-    unroller = _Unroller()
+    unroller = Unroller()
     inputs, results = unroller.opened(closed)
     values = {**unroller.constants, **dict(zip(inputs, arguments, strict=True))}
     for step in unroller.steps:
@@ -142,14 +157,31 @@ def channels_last(equation: JaxprEqn, lhs: Array, rhs: Array) -> Array:
     return outputs.transpose([order.index(axis) for axis in range(lhs.ndim)])
 
 
-class _Unroller:
-    def __init__(self):
+class Unroller:
+    """Steps of a traced function, collected.
+
+    Args:
+        open_loop: adds the steps of a loop in which weights meet values of the sample, and returns
+            the values of its results; without it such a loop is one step.
+
+    Attributes:
+        steps: in order.
+        shapes: of every value.
+        constants: the values known beforehand.
+        fixed: values that do not depend on the sample.
+        of_weights: those of them that have a derivative by a weight.
+    """
+
+    def __init__(self, open_loop: OpenLoop | None = None):
+        self.open_loop = open_loop
         self.steps: list[Step] = []
         self.shapes: dict[int, ShapedArray] = {}
         self.constants: dict[int, Any] = {}
+        self.fixed: set[int] = set()
+        self.of_weights: set[int] = set()
 
     def program(self, closed: ClosedJaxpr, num_weights: int) -> Program:
-        inputs, (result,) = self.opened(closed)
+        inputs, (result,) = self.opened(closed, num_weights)
         return Program(
             steps=_needed(self.steps, result),
             shapes=self.shapes,
@@ -160,42 +192,104 @@ class _Unroller:
             closed=closed,
         )
 
-    def opened(self, closed: ClosedJaxpr) -> tuple[list[int], list[int]]:
-        """The values of a function's arguments and of its results."""
-        inputs = [self._value(variable) for variable in closed.jaxpr.invars]
+    def opened(self, closed: ClosedJaxpr, num_weights: int = 0) -> tuple[list[int], list[int]]:
+        """The values of a function's arguments, weights first, and of its results."""
+        inputs = [self.value(variable.aval) for variable in closed.jaxpr.invars]
+        self.of_weights.update(inputs[:num_weights])
+        self.fixed.update(inputs[:num_weights])
         return inputs, self._unroll(closed.jaxpr, closed.consts, inputs)
 
-    def _value(self, variable: Any) -> int:
+    def inlined(
+        self, function: Callable[..., Any], inputs: Sequence[int], *, opens: bool = True
+    ) -> list[int]:
+        """Add the steps of a function of known values, its loops opened or not; its results."""
+        shapes = (self.shapes[value] for value in inputs)
+        given = [jax.ShapeDtypeStruct(shape.shape, shape.dtype) for shape in shapes]
+        closed = jax.make_jaxpr(function)(*given)
+        return self._unroll(closed.jaxpr, closed.consts, inputs, opens=opens)
+
+    def renumbered(self, step: Step, numbers: dict[int, int], origin: "Unroller") -> None:
+        """Add a step of another program; `numbers` says, and is told, which value is which here."""
+        for value in step.inputs:
+            if value not in numbers:
+                numbers[value] = self.constant(origin.shapes[value], origin.constants[value])
+        for value in step.results:
+            if value not in numbers:
+                numbers[value] = self.value(origin.shapes[value])
+        operands, outputs = (
+            tuple(None if value is None else numbers[value] for value in values)
+            for values in (step.operands, step.outputs)
+        )
+        self._add(step._replace(operands=operands, outputs=outputs))
+
+    def value(self, shape: Any) -> int:
+        """A new value, of a shape."""
         number = len(self.shapes)
-        self.shapes[number] = variable.aval
+        self.shapes[number] = shape
         return number
 
-    def _constant(self, variable: Any, constant: Any) -> int:
-        number = self._value(variable)
+    def constant(self, shape: Any, constant: Any) -> int:
+        """A new value that is known beforehand."""
+        number = self.value(shape)
         self.constants[number] = constant
+        self.fixed.add(number)
         return number
 
-    def _unroll(self, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[int]) -> list[int]:
+    def _add(self, step: Step) -> None:
+        self.steps.append(step)
+        if step.equation.effects or not self.fixed.issuperset(step.inputs):
+            return
+        self.fixed.update(step.results)
+        if self.of_weights.intersection(step.inputs) and step.name != "stop_gradient":
+            self.of_weights.update(
+                value
+                for value in step.results
+                if jnp.issubdtype(self.shapes[value].dtype, jnp.inexact)
+            )
+
+    def _meet(self, equation: JaxprEqn, operands: Sequence[int]) -> bool:
+        """Whether it is a scan in which weights meet values of the sample."""
+        return (
+            equation.primitive.name == "scan"
+            and not equation.effects
+            and equation.params["length"] > 0
+            and bool(self.of_weights.intersection(operands))
+            and not self.fixed.issuperset(operands)
+        )
+
+    def _unroll(
+        self,
+        jaxpr: Jaxpr,
+        constants: Sequence[Any],
+        inputs: Sequence[int],
+        *,
+        opens: bool = True,
+    ) -> list[int]:
         values = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable, constant in zip(jaxpr.constvars, constants, strict=True):
-            values[variable] = self._constant(variable, constant)
+            values[variable] = self.constant(variable.aval, constant)
         read = {v for equation in jaxpr.eqns for v in _variables(equation.invars)}
         read.update(_variables(jaxpr.outvars))
 
         def value_of(atom):
-            return self._constant(atom, atom.val) if isinstance(atom, Literal) else values[atom]
+            return self.constant(atom.aval, atom.val) if isinstance(atom, Literal) else values[atom]
 
         for equation in jaxpr.eqns:
             inner = _called(equation)
-            if inner is not None:
+            known = [values[atom] for atom in _variables(equation.invars)]
+            open_loop = self.open_loop if opens and self._meet(equation, known) else None
+            if inner is not None or open_loop is not None:
                 operands = [value_of(atom) for atom in equation.invars]
-                outputs = self._unroll(inner.jaxpr, inner.consts, operands)
-                values.update(zip(equation.outvars, outputs, strict=True))
+                if inner is not None:
+                    found = self._unroll(inner.jaxpr, inner.consts, operands, opens=opens)
+                elif open_loop is not None:
+                    found = open_loop(self, equation, operands)
+                values.update(zip(equation.outvars, found, strict=True))
                 continue
             operands = tuple(
                 None if isinstance(atom, Literal) else values[atom] for atom in equation.invars
             )
-            outputs = tuple(self._value(v) if v in read else None for v in equation.outvars)
+            outputs = tuple(self.value(v.aval) if v in read else None for v in equation.outvars)
             values.update(
                 (variable, output)
                 for variable, output in zip(equation.outvars, outputs, strict=True)
@@ -208,7 +302,7 @@ class _Unroller:
                 eqns=[equation],
                 effects=equation.effects,
             )
-            self.steps.append(Step(equation, operands, outputs, alone))
+            self._add(Step(equation, operands, outputs, alone))
         return [value_of(atom) for atom in jaxpr.outvars]
 
 
@@ -248,7 +342,8 @@ def _needed(steps: Sequence[Step], result: int) -> tuple[Step, ...]:
     """The steps that the result depends on, or that do something besides."""
     needed, kept = {result}, []
     for step in reversed(steps):
-        if step.equation.effects or needed & set(step.results):
+        # What stands in for a use comes behind the loop that has it.
+        if step.equation.effects or step.stands_in or needed & set(step.results):
             needed |= set(step.inputs)
             kept.append(step)
     return tuple(reversed(kept))

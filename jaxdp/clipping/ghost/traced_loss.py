@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.interpreters import batching
 from jaxtyping import Array, Float, PyTree
 
+from jaxdp.clipping.ghost.loops import open_scan
 from jaxdp.clipping.ghost.program import Program, all_equations, trace
 
 # Their batching rules are read and known to treat each sample alone.
@@ -89,7 +90,7 @@ def trace_loss(
         return value
 
     try:
-        program = trace(of_leaves, leaves, sample)
+        program = trace(of_leaves, leaves, sample, open_scan)
     except NameError as error:
         if "axis name" not in str(error):
             raise

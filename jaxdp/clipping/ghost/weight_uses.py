@@ -5,9 +5,10 @@ weight itself, transposed, broadcast, squashed, ...). A step that joins one view
 sample is a *use*. The gradient of a weight is the sum, over its uses, of what the cotangent of the
 use's output gives; so one backward pass that stops at these outputs knows every per-sample
 gradient, though none has been formed. A weight that the trace uses in any other way (inside a
-loop, mixed with another weight before the sample enters) is *not covered*.
+branch, mixed with another weight before the sample enters) is *not covered*.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from jaxdp.clipping.ghost.program import Program, Step
 # Their derivative does not depend on the other operand.
 _ADDITIONS = {"add", "add_any", "sub"}
 # The only uses of a weight of lower precision than float32 whose gradients can be widened.
-_WIDENED = {*_ADDITIONS, "mul", "dot_general", "conv_general_dilated"}
+_WIDENED = {*_ADDITIONS, "mul", "dot_general", "conv_general_dilated", "gather"}
 # They move the entries of an array and lose or repeat none.
 _REARRANGEMENTS = {
     "transpose",
@@ -115,7 +116,9 @@ def _classify(program: Program, not_covered: frozenset[int]) -> tuple[WeightUses
     uses: list[Use] = []
     also: set[int] = set()
     for step in program.steps:
-        viewed = [value for value in step.inputs if value in views]
+        # Of what a loop reads through taps, a step that stands in for each use has the derivative.
+        tapped = step.tapped.intersection(views)
+        viewed = [value for value in step.inputs if value in views and value not in tapped]
         weights = {views[value].weight for value in viewed}
         others = [value for value in step.inputs if value not in views and value not in constants]
         differentiable = step.name != "stop_gradient" and _is_inexact(program, step.results)
@@ -202,3 +205,17 @@ def num_unfolded(equation: JaxprEqn, kernel: ShapedArray, output: ShapedArray) -
     positions = output.size // output.shape[out_spec[1]]
     per_group = kernel.size // kernel.shape[rhs_spec[0]]
     return equation.params["feature_group_count"] * per_group * positions
+
+
+def num_products(use: Use, shapes: dict[int, ShapedArray]) -> int:
+    """How many multiplications the weight's gradient takes in a use: those of the use itself."""
+    size, params = shapes[use.output].size, use.step.equation.params
+    if use.step.name in _ADDITIONS:
+        return 0
+    if use.step.name == "dot_general":
+        contracted = params["dimension_numbers"][0][use.step.operands.index(use.value)]
+        return size * math.prod(shapes[use.value].shape[axis] for axis in contracted)
+    if is_unfoldable(use.step, use.value):
+        kernel = shapes[use.value]
+        return size * kernel.size // kernel.shape[params["dimension_numbers"].rhs_spec[0]]
+    return size

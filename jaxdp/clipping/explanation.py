@@ -1,0 +1,135 @@
+"""How the clipped sum takes the norm of each weight's gradient, and what that costs."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PyTree
+
+from jaxdp.clipping.arguments import records_of, require_loss, weights_of
+from jaxdp.clipping.ghost.ghosts import choose_ghost
+from jaxdp.clipping.ghost.traced_loss import refuse_mixing_layers, trace_loss
+from jaxdp.clipping.ghost.weight_gradient import WeightGradient
+from jaxdp.clipping.ghost.weight_uses import find_uses
+from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+
+_FALLS_BACK = "falls back"
+_NOT_READ = "not read by the loss"
+
+
+class GradientForm(NamedTuple):
+    """How the gradient of one weight is measured and summed, and what that takes for one record.
+
+    Attributes:
+        name: where the weight stands in the model.
+        shape: of the weight.
+        form: "product of norms" or "summed by row", where no gradient of the weight is formed for a
+            record; "formed", from one backward pass over the batch; "falls back", to `vmap(grad)`
+            of this weight; or "not read by the loss".
+        gradient: how many multiplications the weight's gradient takes without privacy; None where
+            it falls back.
+        added: how many its norm and its scaling add.
+        num_bytes: temporary memory for one record, at a guess; at most a few records' is held at
+            once where the batch's would be much.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    form: str
+    gradient: int | None
+    added: int
+    num_bytes: int
+
+
+class GradientForms(AbstractExplained, eqx.Module):
+    """The forms in which `clipped_gradient_sum` measures the gradient of each weight.
+
+    Attributes:
+        weights: one `GradientForm` for each weight, in the order of the model.
+
+    Example:
+        >>> import jax.numpy as jnp, jaxdp
+        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
+        >>> forms = jaxdp.clipping.explain(loss, jnp.ones(3), jnp.ones(3), jnp.zeros(()))
+        >>> forms.weights[0].form, forms.falls_back
+        ('product of norms', ())
+    """
+
+    weights: tuple[GradientForm, ...] = eqx.field(static=True)
+
+    @property
+    def falls_back(self) -> tuple[str, ...]:
+        """The names of the weights whose gradients `vmap(grad)` forms."""
+        return tuple(weight.name for weight in self.weights if weight.form == _FALLS_BACK)
+
+    def _explanation(self):
+        rows, notes = [], []
+        for weight in self.weights:
+            taken = "" if weight.gradient is None else f"{weight.gradient:,} + "
+            meaning = f"{taken}{weight.added:,} products, {weight.num_bytes / 1e3:,.1f} kB"
+            rows.append(Row(weight.name, weight.form, "" if weight.form == _NOT_READ else meaning))
+        notes.append(
+            "for one record: how many products the gradient takes without privacy, plus those of "
+            "norm and scaling, and temporary memory"
+        )
+        if self.falls_back:
+            notes.append(
+                f"{len(self.falls_back)} of {len(self.weights)} weights fall back: used in a "
+                "branch or a nested loop, mixed with another weight before the record enters, or "
+                "under a derivative rule of their own"
+            )
+        return Explanation(
+            "How each weight's per-sample gradient is measured", tuple(rows), (*notes,)
+        )
+
+
+def explain(
+    loss: Callable[[Any, Any, Any], Float[Array, ""]],
+    model: PyTree,
+    input: PyTree[Array],
+    target: PyTree[Array],
+) -> GradientForms:
+    """How `clipped_gradient_sum` takes the norm of each weight's gradient, and what that costs.
+
+    The answer depends on shapes alone; nothing is computed from the record.
+
+    Args:
+        loss: `loss(model, input, target)` of one sample, a scalar.
+        model: any pytree; its inexact arrays are the weights.
+        input: of one record, without a batch axis.
+        target: likewise.
+
+    Returns:
+        A form for each weight; `print` shows them as a table.
+
+    Raises:
+        ValueError, TypeError: as `clipped_gradient_sum`.
+
+    Example:
+        >>> import equinox as eqx, jax, jaxdp
+        >>> model = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+        >>> loss = lambda model, input, target: jax.numpy.sum((model(input) - target) ** 2)
+        >>> forms = jaxdp.clipping.explain(loss, model, jax.numpy.ones(3), jax.numpy.zeros(2))
+        >>> [weight.form for weight in forms.weights]
+        ['product of norms', 'formed']
+    """
+    require_loss(loss)
+    weights = weights_of(model)
+    refuse_mixing_layers(model)
+    records = records_of(input, target)
+    batch = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), records)
+    program = trace_loss(loss, model, *batch)
+    found = find_uses(program)
+    uses, forms = found.by_weight(), []
+    for at, (path, weight) in enumerate(jax.tree_util.tree_leaves_with_path(weights)):
+        name = jax.tree_util.keystr(path).lstrip(".") or "model"
+        if at in uses:
+            ghost = choose_ghost(WeightGradient(program, uses[at], {}))
+            costs = ghost.form, *ghost.multiplications(), ghost.sizes()[0]
+        elif at in found.not_covered:
+            costs = _FALLS_BACK, None, 2 * weight.size, 4 * weight.size
+        else:
+            costs = _NOT_READ, 0, 0, 0
+        forms.append(GradientForm(name, weight.shape, *costs))
+    return GradientForms(tuple(forms))
