@@ -54,7 +54,7 @@ class ScaledConvolution(eqx.Module):
 
 
 class Block(eqx.Module):
-    """An inverted residual: a wider layer, a convolution of each of its channels, a narrower one."""
+    """An inverted residual: a wider layer, a convolution of each channel, a narrower layer."""
 
     layers: list[ScaledConvolution]
 
@@ -127,9 +127,13 @@ def _scaled(
         for name in ("weight", "bias", "running_mean", "running_var")
     )
     scale = gain / np.sqrt(variance + _EPS)
-    arrays = weights * scale[:, None, None, None], bias - mean * scale
     groups = len(weights) if is_depthwise else 1
-    return ScaledConvolution(*map(jnp.asarray, arrays), stride, groups)
+    return ScaledConvolution(
+        jnp.asarray(weights * scale[:, None, None, None]),
+        jnp.asarray(bias - mean * scale),
+        stride,
+        groups,
+    )
 
 
 def _installed() -> pathlib.Path:

@@ -296,8 +296,9 @@ def forecast(
     # The room of attacks is opened by those who ask for it.
     from jaxdp.attacks import predicted_membership
 
+    features: Any = rows
     try:
-        leak = predicted_membership(rows, plan.algorithm, "worst")
+        leak = predicted_membership(features, plan.algorithm, "worst")
     except NotCoveredError:
         leak = None
     return Forecast(plan, num_samples, stand_in, loss, accuracy, curve, leak)

@@ -316,6 +316,7 @@ class ObjectivePerturbation(AbstractMethod):
     width: ClassVar[float] = 0.2
 
     def learnt(self, rows, slopes, ledger):
+        assert ledger.budget is not None
         epsilon, delta = ledger.budget
         before = tuple(GaussianMechanism(entry.mu) for entry in ledger.entries)
         if before:

@@ -263,8 +263,8 @@ def closure_risk(
         epoch_steps = one.sampler.inclusion_moments.epoch_steps or 1
         is_constant = linear_state_of(one).is_constant and epoch_steps == 1
         num_read = 1 if is_constant else int(one.num_steps)
-        parts = one.optimiser, one.average, num_read, epoch_steps, criterion
-        risks.append(LinearRisk(modes, *parts))
+        parts = {"average": one.average, "num_read": num_read, "epoch_steps": epoch_steps}
+        risks.append(LinearRisk(modes, optimiser=one.optimiser, criterion=criterion, **parts))
     return risks
 
 

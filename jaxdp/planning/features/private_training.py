@@ -272,11 +272,12 @@ def _values(
     return values
 
 
-def _point(place, value: float, clipped: float, limits: StableRates) -> Point:
-    rate = math.exp(place[0])
+def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Point:
+    log_rate, log_clip_norm = place
+    rate = math.exp(log_rate)
     is_stable = rate <= limits.unclipped * (1 + 1e-6)
     is_stable |= rate <= limits.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
-    return Point(*place, value, is_stable)
+    return Point(log_rate, log_clip_norm, value, is_stable)
 
 
 def _rounded(best: Point) -> tuple[float, float]:

@@ -138,10 +138,11 @@ def best_of_values(
             if best is None:
                 return None
             center = np.asarray(best[:2])
-            best = look(center + width * np.asarray(_SQUARE))
+            best = look(center + width * np.asarray(_SQUARE)) or best
             if np.allclose(center, best[:2]):
                 break
-        best = look([_floor(list(seen.values()), best, width)])
+        if best is not None:
+            best = look([_floor(list(seen.values()), best, width)])
     return best
 
 

@@ -78,7 +78,8 @@ def tangent_kernel(problem: Linearised, weights: PyTree[Array] | None = None) ->
         require_memory(problem, outer)
         parts = [_of_output(problem, weights, jnp.asarray(output), outer) for output in outputs]
     kernels = [kernel for kernel, _ in parts]
-    return TangentKernel(*(sum(each) / len(kernels) for each in zip(*kernels, strict=True)))
+    pairs = zip(*kernels, strict=True)
+    return TangentKernel(*(np.asarray(sum(each) / len(kernels)) for each in pairs))
 
 
 def _of_output(problem, weights, output, outer) -> tuple[TangentKernel, bool]:

@@ -199,14 +199,20 @@ def _advance(runs: NetworkRuns, state, starts, ends):
 
         def step(_, state):
             weights, inner = eqx.combine(state, static)
-            rows = problem.inputs, problem.labels
             moved = algorithm.step(
-                loss, weights, inner, *rows, key=key, microbatch_size=_SUMMED_ROWS
+                loss,
+                weights,
+                inner,
+                problem.inputs,
+                problem.labels,
+                key=key,
+                microbatch_size=_SUMMED_ROWS,
             )
             return eqx.filter(moved, eqx.is_array)
 
         def record(state, bounds):
-            state = lax.fori_loop(*bounds, step, state)
+            first, end = bounds
+            state = lax.fori_loop(first, end, step, state)
             return state, _record(loss, eqx.combine(state, static)[0])
 
         return lax.scan(record, state, (starts, ends))

@@ -136,7 +136,7 @@ class Closure(eqx.Module):
         spread = jnp.maximum(spread + product(self.squares, others), 0)
         return self.modes.with_unseen(spread, unseen)
 
-    def forces(self, mean, leading, others, unseen=0.0) -> Forces:
+    def forces(self, mean, leading, others, unseen: Any = 0.0) -> Forces:
         """The mean clipped gradient and its derivative, from the moments of the weights."""
         factor, count = self.modes.factor, self.modes.num_train
         predictions = self.modes.train_predictions(mean)

@@ -15,6 +15,8 @@ Derived: here; test_everyday (against stored numbers) and test_everyday_agreemen
 simulated runs).
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -105,6 +107,7 @@ class ModewiseClosure(AbstractTheory):
         if self._has_spread(modes, recursion, algorithm.num_steps):
             # Each state is read once, however many records ask for it.
             distinct, places = np.unique(at_record, return_inverse=True)
+            assert self.spread_draws is not None
             draws, steps = fixed_draws(modes, self.spread_draws), algorithm.num_steps
             rest = distinct, spread_places(distinct), draws, steps
             found = _predict_with_spread(modes, recursion, limits, *rest)
@@ -265,8 +268,9 @@ def modewise_step(
 
 def _slopes(modes: KernelModes, limits, mean, spread):
     """Moments of the clipped slopes of the training rows."""
+    loss: Any = modes.loss
     given = modes.train_predictions(mean), spread, modes.train_labels
-    return modes.loss.clipped_slope_correlated(*given, limits)
+    return loss.clipped_slope_correlated(*given, limits)
 
 
 def _joined(parts):

@@ -19,6 +19,7 @@ Derived: here; test_everyday_agreement (against simulated runs).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +107,8 @@ def _at_end(modes: KernelModes, mean, covariance, unseen, draws):
     What is linear in the coordinates that training never sees is in the second: they have noise of
     one variance, and nothing carries it back.
     """
-    loss, labels, count = modes.loss, modes.test_labels, len(modes.test_labels)
+    loss: Any = modes.loss
+    labels, count = modes.test_labels, len(modes.test_labels)
     spread = of_rows(modes.test_factor, covariance)
     identity = jnp.eye(mean.shape[-1], dtype=mean.dtype)
     spread = spread + (unseen * modes.unseen_norms)[:, None, None] * identity

@@ -54,7 +54,8 @@ class Readout(eqx.Module):
         """The expected share of the test rows that are given a wrong class."""
         modes = self.closure.modes
         found = self.test_predictions(moments)
-        return 1 - jnp.mean(modes.loss.correct_probability(*found, modes.test_labels))
+        right = modes.loss.expected_measures(*found, modes.test_labels)["accuracy"]
+        return 1 - jnp.mean(right)
 
     def observables(self, moments: Moments) -> dict[str, Float[Array, ""]]:
         """What is read beside the risk: by the training rows, and by the kind of the loss."""

@@ -19,6 +19,7 @@ where S is the covariance in the modes and s the variance of a coordinate that o
 Derived: here; tests/theory/features/test_tangent_closure.py against linear and true networks.
 """
 
+import math
 import warnings
 from typing import Any, NamedTuple
 
@@ -271,9 +272,9 @@ def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
     """Which limit is passed at the end, with the number, or None."""
     last = {name: float(values[-1]) for name, values in observables.items()}
     gap, movement, mean_movement = (
-        last.get(name) for name in ("kernel_gap", "movement", "mean_movement")
+        last.get(name, math.nan) for name in ("kernel_gap", "movement", "mean_movement")
     )
-    if gap is None:
+    if math.isnan(gap):
         if mean_movement <= _LAZY:
             return None
         return (
