@@ -54,7 +54,7 @@ class ScaledConvolution(eqx.Module):
 
 
 class Block(eqx.Module):
-    """An inverted residual: a wider layer, a convolution of each of its channels, a narrower one."""
+    """An inverted residual: a wider layer, a convolution of each channel, a narrower one."""
 
     layers: list[ScaledConvolution]
 
