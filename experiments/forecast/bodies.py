@@ -7,7 +7,7 @@ set is split into two groups of classes, so that a plan takes seconds.
 import functools
 import pathlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -83,7 +83,7 @@ def body_of(name: str, data: pathlib.Path | None, num_steps: int, *, key) -> Cal
         return features
     start, order = jr.split(key)
     first = jr.split(start, 4)
-    weights: list = [
+    weights: Any = [
         jr.normal(first[0], (5, 5, 1, 8)) / 5,
         jr.normal(first[1], (5, 5, 8, 16)) / 200**0.5,
         jr.normal(first[2], (256, 64)) / 16,
@@ -92,8 +92,9 @@ def body_of(name: str, data: pathlib.Path | None, num_steps: int, *, key) -> Cal
     if name == SMALL:
         mnist = read_digits(data)
         is_old = mnist.train_labels < _OLD
-        rows = mnist.train_images[is_old].reshape(-1, _SIDE, _SIDE, 1), mnist.train_labels[is_old]
-        weights = _trained(weights, *map(jnp.asarray, rows), num_steps, key=order)
+        images = jnp.asarray(mnist.train_images[is_old].reshape(-1, _SIDE, _SIDE, 1))
+        labels = jnp.asarray(mnist.train_labels[is_old])
+        weights = _trained(weights, images, labels, num_steps, key=order)
     return functools.partial(_hidden, weights[:-1])
 
 

@@ -7,7 +7,6 @@ best of a number of random trials on the private rows, which would have to be pa
 """
 
 import dataclasses
-import itertools
 import pathlib
 import time
 import warnings
@@ -34,11 +33,12 @@ from experiments.forecast.bodies import (
 )
 from experiments.harness import Check
 from experiments.harness.drawing import BLACK, BLUE, ORANGE, tidy
-from experiments.harness.marks import legend, log_ticks
+from experiments.harness.marks import legend
 from jaxdp.privacy import PoissonSampler
 
 FOLDERS = {"data": "folder with the folders mnist (IDX files) and cifar10; else they are fetched"}
 KINDS = ("alike", "other classes", "rotated")
+_COLORS = BLUE, ORANGE, BLACK
 # Of each kind of rows, for training; the factor by which random trials leave their centre.
 _SHARE, _RANGE = 0.5, 30.0
 _POINTS, _CELLS, _REGRET, _INTERVAL = 0.015, 0.9, 0.005, 0.9
@@ -155,6 +155,8 @@ def _in_cell(config: Config, task: Task, epsilon: float, *, key) -> dict:
         stand_in.append(float(plan.predicted.observables["accuracy"][-1]))
         accuracy.append(_accuracies(task, plan.algorithm, config.num_runs, key=key))
     told, leak = forecast.accuracy, forecast.leak
+    assert told is not None
+    assert leak is not None
     planned = forecast.plan.algorithm
     many = planned.replace(num_steps=config.num_trials * config.num_steps)
     return {
@@ -239,54 +241,53 @@ def _regret(dataset: xarray.Dataset) -> xarray.DataArray:
 
 def plot(dataset: xarray.Dataset) -> Figure:
     """Told with its interval, against found, of every cell; a panel for each data set."""
-    names = dataset.dataset.values
-    figure = Figure(figsize=(3.3 * max(len(names), 2), 3.3), layout="constrained")
+    names, budgets = dataset.dataset.values, dataset.epsilon.values
+    figure = Figure(figsize=(3.3 * max(len(names), 2), 3.6), layout="constrained")
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    bodies = dataset.body.values
+    # Of each body the budgets side by side, and what is told left of what is found.
+    starts = np.arange(len(dataset.body)) * (len(budgets) + 0.6)
+    where = starts[:, None] + np.arange(len(budgets))
     for axes, name in zip(panels, names, strict=True):
-        for place, body in enumerate(bodies):
+        for body, places, color in zip(dataset.body, where, _COLORS, strict=False):
             at = dataset.sel(dataset=name, body=body)
-            shift = 1.12 ** (place - (len(bodies) - 1) / 2)
-            where = at.epsilon * shift
             bars = [at.told - at.low, at.high - at.told]
-            color = (BLUE, ORANGE, BLACK)[place % 3]
-            style = {"linestyle": "none", "color": color, "capsize": 2.5, "elinewidth": 1}
-            axes.errorbar(where, at.told, bars, marker="_", markersize=9, label=body, **style)
-            mean = at.accuracy.mean("run")
-            axes.plot(where, mean.sel(kind="alike"), "o", color=color, markersize=4)
-            for kind, marker in (("other classes", "x"), ("rotated", "+")):
-                axes.plot(where, at.stand_in.sel(kind=kind), marker, color=color, alpha=0.5)
-        axes.set_xscale("log")
+            style = {"linestyle": "none", "color": color, "markersize": 5}
+            bar = {"marker": "_", "capsize": 2.5, "elinewidth": 1, "label": f"{body.item()}: told"}
+            axes.errorbar(places - 0.12, at.told, bars, **style | bar)
+            axes.plot(places + 0.12, at.accuracy.sel(kind="alike").mean("run"), "o", **style)
+            for kind, marker in zip(KINDS[1:], "x^", strict=True):
+                axes.plot(places + 0.36, at.stand_in.sel(kind=kind), marker, **style, alpha=0.5)
+        axes.set_xticks(where.ravel(), [f"{value:g}" for value in budgets] * len(where))
         axes.set_xlabel(r"$\varepsilon$")
-        log_ticks(axes, "x", list(dataset.epsilon.values))
         tidy(axes, f"{name}, $n$ = {int(dataset.num_train.sel(dataset=name))}")
     panels[0].set_ylabel("accuracy")
-    signs = {"_": "told, with its interval", "o": "found", "x": "other classes", "+": "rotated"}
+    signs = {"o": "found", "x": "told by other classes", "^": "told by rotated rows"}
     for marker, label in signs.items():
-        panels[-1].plot([], [], marker, color="0.4", label=label, linestyle="none")
-    legend(panels[-1])
+        panels[0].plot([], [], marker, color="0.4", label=label, linestyle="none")
+    handles, _ = panels[0].get_legend_handles_labels()
+    legend(figure, handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 
 def summary(dataset: xarray.Dataset) -> str:
     """What was run, and a row for every cell."""
-    mean, regret = dataset.accuracy.mean("run"), _regret(dataset)
     rows = []
-    axes = (dataset.dataset.values, dataset.body.values, dataset.epsilon.values)
-    for name, body, epsilon in itertools.product(*axes):
-        where = {"dataset": name, "body": body, "epsilon": epsilon}
-        at = dataset.sel(where)
-        runs = at.accuracy.sel(kind="alike")
-        interval = f"{float(at.told):.3f} [{float(at.low):.3f}, {float(at.high):.3f}]"
-        found = f"{float(runs.mean()):.3f} ± {float(runs.std(ddof=1)):.3f}"
-        lost = [f"{float(regret.sel(where).sel(kind=kind)):+.4f}" for kind in KINDS]
-        other = [
-            f"{float(at.stand_in.sel(kind=k)):.3f} / {float(mean.sel(where).sel(kind=k)):.3f}"
-            for k in KINDS[1:]
-        ]
-        leak = f"{float(at.leak):.3f} ({float(at.leak_bound):.3f})"
-        trial = f"{float(at.best_trial):.3f} ({float(at.trials_epsilon):.1f})"
-        rows.append([name, body, f"{epsilon:g}", interval, found, *other, trial, *lost, leak])
+    for place in np.ndindex(dataset.told.shape):
+        at = dataset.isel(dict(zip(dataset.told.dims, place, strict=True)))
+        mean, regret = at.accuracy.mean("run").values, _regret(at).values
+        deviation = float(at.accuracy.sel(kind="alike").std("run", ddof=1))
+        own = zip(at.stand_in.values[1:], mean[1:], strict=True)
+        rows.append(
+            [
+                *(at.dataset.item(), at.body.item(), f"{at.epsilon:g}"),
+                f"{at.told:.3f} [{at.low:.3f}, {at.high:.3f}]",
+                f"{mean[0]:.3f} ± {deviation:.3f}",
+                *(f"{told:.3f} / {found:.3f}" for told, found in own),
+                f"{at.best_trial:.3f} ({at.trials_epsilon:.1f})",
+                *(f"{lost:+.4f}" for lost in regret),
+                f"{at.leak:.3f} ({at.leak_bound:.3f})",
+            ]
+        )
     head = ["data", "body", "ε", "told [interval]", "found ± deviation of a run"]
     head += [f"{kind}: would tell / found" for kind in KINDS[1:]]
     head += ["best trial (ε of all trials)", *(f"regret, {kind}" for kind in KINDS), "leak (bound)"]
@@ -306,6 +307,7 @@ def _setting(dataset: xarray.Dataset) -> str:
         "told. Random trials: rates and clips log-uniform within a factor of 30, each run once on "
         "the private rows and chosen by the private test rows; the accuracy of the best is that "
         "of new runs. The ε of all trials is of one after the other. "
+        "Of 250 photographs to test by, shares have standard errors of .03. "
         f"A forecast took {seconds:.0f} s, in the mean, with other programs beside it."
     )
 
