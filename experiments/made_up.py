@@ -96,6 +96,7 @@ DATA = {
     "mnist_classification": digits,
     "steps_batches_clip": digits,
     "leaderboard": census,
+    "stand_ins": digits,
 }
 # A figure that draws another one's runs: its option, and whose they are.
 RUNS = {

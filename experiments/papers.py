@@ -213,5 +213,6 @@ PAPERS = {
     "data_reconstruction": Paper("DR", "Data reconstruction", _DR),
     "everyday_dp_sgd": Paper("", "Everyday DP-SGD"),
     "private_regression": Paper("", "Private regression of tables"),
+    "forecast": Paper("", "Forecasts of private fine-tuning"),
     "benchmarks": Paper("", "Benchmarks"),
 }

@@ -236,6 +236,7 @@ __all__ = [
     "attacks",
     "clipped_gradient_sum",
     "compare",
+    "forecast",
     "hermite_coefficients",
     "kernels",
     "losses",

@@ -1,0 +1,1 @@
+"""What forecasts of private fine-tuning are worth, on bodies that others trained."""
