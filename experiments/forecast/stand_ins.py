@@ -306,8 +306,9 @@ def _setting(dataset: xarray.Dataset) -> str:
         f"Half of the rows train, half test; found are {dataset.sizes['run']} runs of the settings "
         "told. Random trials: rates and clips log-uniform within a factor of 30, each run once on "
         "the private rows and chosen by the private test rows; the accuracy of the best is that "
-        "of new runs. The ε of all trials is of one after the other. "
-        "Of 250 photographs to test by, shares have standard errors of .03. "
+        "of new runs. The ε of all trials is of one after the other. Of 250 photographs to test "
+        "by, accuracies have standard errors of .03: the larger group has .54 of the private ones "
+        "and .63 of the public ones. "
         f"A forecast took {seconds:.0f} s, in the mean, with other programs beside it."
     )
 
