@@ -59,7 +59,7 @@ THEORIES = {
     "DiscreteRecursion": (_stream, theory.DiscreteRecursion(), 1000 + 5 * (DIM + RECORDS)),
     "FiniteDimension": (_isotropic, theory.FiniteDimension(), 60_000),
     "GaussianClosure": (_rows, theory.GaussianClosure(spread_rank=None), 15 * ROWS**2),
-    "ModewiseClosure": (_classes, theory.ModewiseClosure(), 8000 * ROWS),
+    "ModewiseClosure": (_classes, theory.ModewiseClosure(spread_draws=None), 8000 * ROWS),
     "ClippedDiffusion": (_rows, theory.ClippedDiffusion(), (25 + RECORDS) * ROWS**2),
     "OrnsteinUhlenbeck": (_rows, theory.OrnsteinUhlenbeck(), OF_CLOSED_FORM),
     "GradientFlow": (_rows, theory.GradientFlow(), OF_CLOSED_FORM),

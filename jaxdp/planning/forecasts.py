@@ -260,6 +260,16 @@ def forecast(
         TypeError, ValueError: an argument is of the wrong kind or out of range, or disturbed rows
             have other shapes.
         NotCoveredError, RuntimeError: as `jaxdp.plan`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> features = jax.random.normal(jax.random.key(0), (300, 4))
+        >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
+        >>> rows = features[:200], labels[:200], features[200:], labels[200:]
+        >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
+        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, num_steps=20)
+        >>> found.plan.chosen.num_steps, len(found.over_epsilon)
+        (20, 5)
     """
     kinds = FixedFeatures, Linearised
     require_kind("problem", problem, kinds, "public rows in FixedFeatures or Linearised")

@@ -26,9 +26,9 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
     has days since 1970. Under many categories every second, third, ... is named. Bands are two
     standard deviations of what the noise of the gradients makes of a coefficient, as the plan has
     it: no sampling error is in them, and nothing of the table. On simulated tables (4000 rows, six
-    columns, epsilon .3 and 2) the coefficients of classes differ by .7 to 1.3 times as much
-    from fit to fit, those of labels by .9 to 2.1 times, most where the budget is least: noisy
-    coordinates draw them to zero more or less.
+    columns, epsilon .3 to 2) the coefficients of classes differ by .5 to 1 times as much from fit
+    to fit, those of labels by .9 to 2.1 times, most where the budget is least: noisy coordinates
+    draw them to zero more or less.
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with

@@ -33,6 +33,7 @@ from jaxdp.privacy import (
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).normal(size=12).astype(np.float32)
+NETWORK = eqx.nn.MLP(3, "scalar", 4, 1, jnp.tanh, key=jr.key(0))
 KERNEL = kernels.Gaussian(0.75)
 LOSS = losses.Logistic()
 # A capacity that the sampler chose, and one that it was given.
@@ -61,6 +62,7 @@ def _descriptions():
         jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)),
         jaxdp.RandomFeatures.sample(4, 3, 2, None, key=jr.key(0)),
         jaxdp.FixedFeatures.from_arrays(ROWS, LABELS, ROWS, LABELS, loss=losses.Huber(1.0)),
+        jaxdp.Linearised(NETWORK, ROWS, LABELS, ROWS, LABELS, loss=losses.Squared()),
         problems.ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2)),
         jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10, batch_size=2),
         jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10).with_traced_length(),
@@ -110,6 +112,8 @@ def _descriptions():
         jaxdp.Iterates(chunk_size=7),
         jaxdp.Reduced(),
         jaxdp.FunctionSpace(),
+        jaxdp.NetworkTraining(),
+        jaxdp.LinearisedNetwork(),
         jaxdp.HomogenizedSDE(num_steps=5),
         simulation.ClippedSDE(num_steps=5),
         simulation.OrnsteinUhlenbeckSDE(num_steps=5),

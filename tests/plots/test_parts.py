@@ -96,4 +96,5 @@ def test_bands_of_logits_are_near_what_the_noise_makes_of_coefficients(is_sure):
     ]
     spread = np.std([fit.release_.coefficients for fit in fits], axis=0, ddof=1)
     ratio = np.sqrt(np.mean((spread / np.mean([fit.noise_std_ for fit in fits], axis=0)) ** 2))
-    assert 0.65 < ratio < 1.3
+    # What `plot_parts` says, with a tenth for thirty fits.
+    assert 0.5 / 1.1 < ratio < 1.1

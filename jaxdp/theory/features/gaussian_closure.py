@@ -71,13 +71,13 @@ class GaussianClosure(AbstractTheory):
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
     interpolation. Of squared losses it asks for a known number of steps up to 2^14, else it is
-    None; of Adam and of other losses it is without feedback, and with classes the observable
-    "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000 runs a case,
-    whose own error is 1.5 %) that of squares lay within 3 % of the simulated one for gradient
-    descent, heavy ball, Nesterov's step and averages, from nothing to 80 % clipped, and within 5 %
-    for batches that share out an epoch. With the logistic loss (n = 240, 2,000 runs a case) those
-    of loss and accuracy lay within 5 % where rows were clipped, up to 14 % too high where none was,
-    and those of Adam 46 % too high in the first quarter and 4 % at the end.
+    None; of Adam and of other losses of one number it is without feedback, and with classes the
+    observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000
+    runs a case, whose own error is 1.5 %) that of squares lay within 3 % of the simulated one for
+    gradient descent, heavy ball, Nesterov's step and averages, from nothing to 80 % clipped, and
+    within 5 % for batches that share out an epoch. With the logistic loss (n = 240, 2,000 runs a
+    case) those of loss and accuracy lay within 5 % where rows were clipped, up to 14 % too high
+    where none was, and those of Adam 46 % too high in the first quarter and 4 % at the end.
 
     Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and as much again three times
     for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Memory is 15 n^2
@@ -171,7 +171,7 @@ class GaussianClosure(AbstractTheory):
         rank = min(self.rank, len(modes.eigenvalues))
         with_spread = self._spread_rank(modes, recursion, steps, rank)
         if with_spread is None:
-            has_spread = self.spread_rank is not None and not modes.is_square
+            has_spread = self.spread_rank is not None and not (modes.is_square or modes.outputs)
             return _predict(modes, recursion, limits, at_record, longest, rank, has_spread)
         found = _predict_with_spread(
             modes, recursion, limits, at_record, spread_places(at_record), steps, with_spread
@@ -221,7 +221,8 @@ def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, l
         return adam_step(closure, updates, state, index)
 
     readout = Readout(closure, output=0)
-    read = _reader(readout, (SquaredForm if modes.is_square else DrawnSpread)(readout))
+    kind = SquaredForm if modes.is_square else DrawnSpread
+    read = _reader(readout, None if modes.outputs else kind(readout))
     start = start_of_adam(closure, dtype)
     return recorded_closure(step, start, lambda state: read(state.moments), at_record, longest)
 

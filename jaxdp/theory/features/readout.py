@@ -204,7 +204,8 @@ class DrawnSpread(eqx.Module):
         """Deviations of the weights from their mean: of those that training sees, and of others."""
         rank, width = len(leading), len(leading) + len(others)
         floor = jnp.finfo(leading.dtype).eps * (jnp.trace(leading) + 1e-30)
-        root = cholesky(leading + floor * jnp.eye(rank, dtype=leading.dtype))
+        # LAPACK takes no matrix of no rows.
+        root = cholesky(leading + floor * jnp.eye(rank, dtype=leading.dtype)) if rank else leading
         stds = jnp.sqrt(jnp.maximum(others, 0))
         parts = product(self.draws[:, :rank], root.T), self.draws[:, rank:width] * stds
         beyond = self.draws[:, width:] * jnp.sqrt(jnp.maximum(unseen, 0))
