@@ -395,20 +395,16 @@ def _advancing(optimiser, loss, rows, key, microbatch_size, mesh):
 
 def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
     """`count` steps, each of which takes its noise from the host."""
-    model, state, dropped = carried
     for _ in range(int(count)):
-        model, state, more = optimiser.counted_step(
-            loss,
-            model,
-            state,
-            inputs,
-            targets,
-            key=key,
-            microbatch_size=microbatch_size,
-            mesh=mesh,
-        )
-        dropped = _added(dropped, more)
-    return model, state, dropped
+        carried = _one_step(optimiser, loss, carried, inputs, targets, key, microbatch_size, mesh)
+    return carried
+
+
+def _one_step(optimiser, loss, carried, inputs, targets, key, microbatch_size, mesh):
+    model, state, dropped = carried
+    how = {"key": key, "microbatch_size": microbatch_size, "mesh": mesh}
+    model, state, more = optimiser.counted_step(loss, model, state, inputs, targets, **how)
+    return model, state, _added(dropped, more)
 
 
 def _advance_by_batches(
@@ -442,17 +438,8 @@ def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_s
     arrays, static = eqx.partition(carried, eqx.is_array)
 
     def step(_, arrays):
-        model, state, dropped = eqx.combine(arrays, static)
-        *moved, more = optimiser.counted_step(
-            loss,
-            model,
-            state,
-            inputs,
-            targets,
-            key=key,
-            microbatch_size=microbatch_size,
-            mesh=mesh,
-        )
-        return eqx.filter((*moved, _added(dropped, more)), eqx.is_array)
+        carried = eqx.combine(arrays, static)
+        moved = _one_step(optimiser, loss, carried, inputs, targets, key, microbatch_size, mesh)
+        return eqx.filter(moved, eqx.is_array)
 
     return eqx.combine(lax.fori_loop(0, count, step, arrays), static)

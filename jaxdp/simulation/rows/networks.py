@@ -5,8 +5,9 @@ summed and noised by the optimiser. With one key both see the same batches and t
 that what linearisation changes is seen run by run.
 """
 
+import abc
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -29,7 +30,37 @@ _SUMMED_ROWS = 64
 _NUMBERS_TOGETHER = 2**22
 
 
-class NetworkTraining(AbstractSimulator):
+class AbstractNetworkSimulator(AbstractSimulator):
+    """Private training of one of the two networks of a `Linearised` problem."""
+
+    has_parameters: ClassVar[bool] = True
+
+    @property
+    @abc.abstractmethod
+    def is_linear(self) -> bool:
+        """Whether it is the network linearised at its start."""
+
+    def reason_against(self, problem, algorithm):
+        if not isinstance(problem, Linearised):
+            return f"it needs a network (Linearised), got {type(problem).__name__}"
+        if not isinstance(algorithm, PrivateOptimiser):
+            return f"a network is trained by a PrivateOptimiser, got {type(algorithm).__name__}"
+        return algorithm.reason_not_simulated()
+
+    def simulate(
+        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
+    ) -> Trajectory:
+        ranges = ranges_of(known_length(algorithm), records, progress)
+        algorithm.require_rows(problem.num_train)
+        keys = run_keys(key, num_runs)
+        numbers = problem.num_weights * min(algorithm.sampler.capacity, _SUMMED_ROWS)
+        together = _evenly(len(keys), max(1, _NUMBERS_TOGETHER // numbers))
+        loss = RowLoss(problem, self.is_linear)
+        runs = NetworkRuns(loss, algorithm.with_traced_length(), keys, together)
+        return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
+
+
+class NetworkTraining(AbstractNetworkSimulator):
     r"""Private training of the true network, all of its chosen weights, step by step.
 
     It covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is simulated, Adam
@@ -55,19 +86,12 @@ class NetworkTraining(AbstractSimulator):
         ((3, 3), ['accuracy', 'movement', 'train_accuracy', 'train_risk'])
     """
 
-    has_parameters: ClassVar[bool] = True
-
-    def reason_against(self, problem, algorithm):
-        return _reason_against(problem, algorithm)
-
-    def simulate(
-        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
-    ) -> Trajectory:
-        how = {"records": records, "keep_parameters": keep_parameters, "progress": progress}
-        return _simulated(RowLoss(problem, False), algorithm, run_keys(key, num_runs), **how)
+    @property
+    def is_linear(self):
+        return False
 
 
-class LinearisedNetwork(AbstractSimulator):
+class LinearisedNetwork(AbstractNetworkSimulator):
     """Private training of the network that is linear in its weights, by the same steps.
 
     The linear network has the predictions and the gradients of the true one at its start. Its
@@ -90,24 +114,9 @@ class LinearisedNetwork(AbstractSimulator):
         (1, 3)
     """
 
-    has_parameters: ClassVar[bool] = True
-
-    def reason_against(self, problem, algorithm):
-        return _reason_against(problem, algorithm)
-
-    def simulate(
-        self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
-    ) -> Trajectory:
-        how = {"records": records, "keep_parameters": keep_parameters, "progress": progress}
-        return _simulated(RowLoss(problem, True), algorithm, run_keys(key, num_runs), **how)
-
-
-def _reason_against(problem: Any, algorithm: Any) -> str | None:
-    if not isinstance(problem, Linearised):
-        return f"it needs a network (Linearised), got {type(problem).__name__}"
-    if not isinstance(algorithm, PrivateOptimiser):
-        return f"a network is trained by a PrivateOptimiser, got {type(algorithm).__name__}"
-    return algorithm.reason_not_simulated()
+    @property
+    def is_linear(self):
+        return True
 
 
 class RowLoss(eqx.Module):
@@ -158,17 +167,6 @@ class NetworkRuns(AbstractRuns):
 
     def observables(self, reading, steps):
         return reading.values
-
-
-def _simulated(
-    loss: RowLoss, algorithm: PrivateOptimiser, keys, *, records, keep_parameters, progress
-) -> Trajectory:
-    problem, ranges = loss.problem, ranges_of(known_length(algorithm), records, progress)
-    algorithm.require_rows(problem.num_train)
-    numbers = problem.num_weights * min(algorithm.sampler.capacity, _SUMMED_ROWS)
-    together = _evenly(len(keys), max(1, _NUMBERS_TOGETHER // numbers))
-    runs = NetworkRuns(loss, algorithm.with_traced_length(), keys, together)
-    return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 
 def _evenly(count: int, most: int) -> int:
