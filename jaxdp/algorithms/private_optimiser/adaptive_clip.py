@@ -36,7 +36,8 @@ class AdaptiveClip(AbstractDescription):
 
     Args:
         initial: C of the first step, public; between 2^-60 and 2^60, where it stays.
-        count_noise: sigma_b, in records; more than z/2. A twentieth of the batch is usual.
+        count_noise: sigma_b, in records; more than z/2 by a millionth of it. A twentieth of the
+            batch is usual.
         quantile: gamma in [0, 1].
         learning_rate: eta >= 0.
 
@@ -79,8 +80,8 @@ class AdaptiveClip(AbstractDescription):
     def sum_multiplier(self, noise_multiplier: Any) -> Any:
         """The noise multiplier of the sum alone, where that of sum and count is given."""
         share = noise_multiplier / (2 * self.count_noise)
-        # Rounded up, which is towards more noise.
-        return noise_multiplier / (1 - share * share) ** 0.5 * (1 + 2.0**-50)
+        # Towards more noise: the difference, of which little may be left, is off by up to 2^-51.
+        return noise_multiplier / (1 - share * share - 2.0**-50) ** 0.5 * (1 + 2.0**-50)
 
     def after(
         self, clip_norm: Float[Array, ""], noisy_count: Float[Any, ""], batch_size: float
