@@ -98,6 +98,8 @@ class PredictedMembership(AbstractExplained, eqx.Module):
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> Float[np.ndarray, "..."]:
         """Share of the runs with the record that the test finds, at these false positives.
 
+        At most `true_positive_bound`, as the area is at most `bound`.
+
         Args:
             false_positive_rate: share of the runs without the record that it calls runs with it,
                 in [0, 1].
@@ -109,7 +111,8 @@ class PredictedMembership(AbstractExplained, eqx.Module):
         if not np.all((rate >= 0) & (rate <= 1)):
             raise ValueError(f"expected false-positive rates in [0, 1], got {false_positive_rate}")
         place = self.separation + scipy.special.ndtri(rate)
-        return scipy.special.ndtr(place / self.spread_ratio)
+        found = scipy.special.ndtr(place / self.spread_ratio)
+        return np.minimum(found, self.true_positive_bound(rate))
 
     def true_positive_bound(self, false_positive_rate: ArrayLike) -> Float[np.ndarray, "..."]:
         """The largest such share of any test of any record, by what is proved about the run."""
