@@ -118,6 +118,7 @@ def test_per_sample_clipping_measures_what_agrees_and_names_what_is_left_out(tmp
         candidates=candidates,
         cnn_batches=(),
         attention_batches=(),
+        recurrent_batches=(),
     )
     dataset = per_sample_clipping.run(smoke)
     measured = dataset.sel(candidate=list(candidates[:3]))
