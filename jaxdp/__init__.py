@@ -253,21 +253,24 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    """What the front door has, imported when it is asked for."""
-    import importlib.util
+# A type checker that saw it would take every misspelt name for one of jaxdp's.
+if not TYPE_CHECKING:
 
-    if name == "__version__":
-        from jaxdp.core.version import installed_version
+    def __getattr__(name: str) -> _Any:
+        """What the front door has, imported when it is asked for."""
+        import importlib.util
 
-        return installed_version()
-    for home, names in _HOMES.items():
-        if name in names:
-            # Not asked for again.
-            return globals().setdefault(name, getattr(importlib.import_module(home), name))
-    if not name.startswith("_") and importlib.util.find_spec(f"jaxdp.{name}"):
-        return importlib.import_module(f"jaxdp.{name}")
-    raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
+        if name == "__version__":
+            from jaxdp.core.version import installed_version
+
+            return installed_version()
+        for home, names in _HOMES.items():
+            if name in names:
+                # Not asked for again.
+                return globals().setdefault(name, getattr(importlib.import_module(home), name))
+        if not name.startswith("_") and importlib.util.find_spec(f"jaxdp.{name}"):
+            return importlib.import_module(f"jaxdp.{name}")
+        raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

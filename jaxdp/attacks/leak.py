@@ -20,10 +20,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.measures import row_errors
+from jaxdp.attacks.measures import reconstruction_error, row_errors
 from jaxdp.attacks.objective import checked_loss
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.attacks.reconstruction import Reconstruction, require_target
@@ -38,6 +38,9 @@ _INDEPENDENT = 1e-4
 # their count: on relu features the best of eight searches left .3 to 1.2 of that at p = 1.3 dn, and
 # more than .8 from 4 dn on.
 _FAR_BELOW_CHANCE = 0.1
+# Sets of rows drawn without looking at the parameters: one in a hundred found sets that know
+# nothing is nearer than all of them.
+_CHANCE_DRAWS, _CHANCE_SEED = 99, 0x6A617864_70636861
 
 
 class Verdict(enum.IntEnum):
@@ -45,6 +48,7 @@ class Verdict(enum.IntEnum):
 
     Attributes:
         FOUND: training rows were read off the parameters.
+        NEAR: no training row was found, but rows near them: nearer than 99 sets of random rows.
         NOT_FOUND: the attack applies, and found none: another start or more passes may.
         UNDETERMINED: it does not apply: too few features, other rows explain them as well.
         NOT_IN_SPAN: it does not apply: the rows' features do not span the parameters.
@@ -64,11 +68,12 @@ class Verdict(enum.IntEnum):
     NOT_IN_SPAN = 3
     UNKNOWN = 4
     EXPLAINED = 5
+    NEAR = 6
 
     @property
     def applies(self) -> bool | None:
-        """Whether the attack's conditions hold; None where that cannot be told."""
-        if self in (Verdict.UNKNOWN, Verdict.EXPLAINED):
+        """Whether the attack's conditions hold; None where that cannot be told, or is not all."""
+        if self in (Verdict.UNKNOWN, Verdict.EXPLAINED, Verdict.NEAR):
             return None
         return self in (Verdict.FOUND, Verdict.NOT_FOUND)
 
@@ -78,6 +83,10 @@ class Verdict(enum.IntEnum):
 
 _IN_WORDS = {
     Verdict.FOUND: "training rows were found",
+    Verdict.NEAR: (
+        "no training row was found exactly, but rows near them were, nearer than rows drawn by "
+        "chance"
+    ),
     Verdict.NOT_FOUND: "nothing was found though the attack applies; try more passes or starts",
     Verdict.UNDETERMINED: (
         "the attack does not apply: too few features, other rows explain the parameters as well"
@@ -108,6 +117,8 @@ class LeakReport(AbstractExplained, eqx.Module):
         equations: $r(p - n)$, with r the rank of the parameters.
         unknowns: $n(d - 1)$.
         loss: of the rows that were found, or None where it is not known.
+        chance: the mean error of rows drawn without looking at the parameters, or None without
+            the true rows.
 
     Example:
         >>> import numpy as np
@@ -124,6 +135,7 @@ class LeakReport(AbstractExplained, eqx.Module):
     equations: int = eqx.field(static=True)
     unknowns: int = eqx.field(static=True)
     loss: float | None = None
+    chance: float | None = None
 
     def __str__(self) -> str:
         words = str(self.verdict)
@@ -134,6 +146,7 @@ class LeakReport(AbstractExplained, eqx.Module):
     def _explanation(self):
         rows = (
             Row("errors", in_words(self.errors, 1), "of each true row, over sqrt(d)"),
+            Row("chance", in_words(self.chance), "mean error of rows drawn by chance"),
             Row("true_loss", in_words(self.true_loss), "of the attack at the true rows"),
             Row("equations", in_words(self.equations), "r (p - n), r the rank of the parameters"),
             Row("unknowns", in_words(self.unknowns), "n (d - 1)"),
@@ -153,13 +166,14 @@ def leak_report(
 ) -> LeakReport:
     r"""Tell "nothing found because the attack does not apply" from "nothing found though it does".
 
-    With the true rows this is known: the attack applies where its loss there is below the
-    tolerance and the equations are as many as the unknowns. A row that was found is found, whatever
-    the conditions say. Without them a loss below the tolerance means that the rows are found where
-    the equations are enough. Above it the rows explain what chance does not where the loss is below
-    a tenth of $1 - dn/p$ (of r outputs of like size $1 - n(d - 1 + r)/(rp)$), which rows fitted to
-    noise leave; where it is not, only a rank of the parameters above n shows that no n rows span
-    them. A high loss is no sign of safety: after noise rows may be found with one.
+    With the true rows this is known: the attack applies where its loss there is below the tolerance
+    and the equations are as many as the unknowns. A row that was found is found, whatever the
+    conditions say; rows may be near the true ones though none is found, as after noise. Without
+    them a loss below the tolerance means that the rows are found where the equations are enough.
+    Above it the rows explain what chance does not where the loss is below a tenth of $1 - dn/p$ (of
+    r outputs of like size $1 - n(d - 1 + r)/(rp)$), which rows fitted to noise leave; where it is
+    not, only a rank of the parameters above n shows that no n rows span them. A high loss is no
+    sign of safety: after noise rows may be found with one.
 
     Args:
         target: what was attacked.
@@ -195,8 +209,8 @@ def leak_report(
     equations = rank * (target.num_features - num_samples)
     unknowns = num_samples * (dim - 1)
     has_enough = equations >= unknowns
-    errors = true_loss = None
-    is_explained = False
+    errors = true_loss = chance = None
+    is_explained = is_near = False
     if true_inputs is None:
         is_found = found.converged and has_enough
         fitted = num_samples * (dim - 1 + num_alike) / (num_alike * target.num_features)
@@ -209,11 +223,15 @@ def leak_report(
         rows = onto_sphere(rows)
         require_finite("directions of true_inputs", rows)
         errors = row_errors(rows, found.inputs, allow_sign_flips=allow_sign_flips)
+        draws = _errors_of_chance(rows, allow_sign_flips)
+        chance, is_near = float(draws.mean()), bool(errors.mean() < draws.min())
         true_loss = checked_loss(target, rows)
         is_found = bool((errors < found_below).any())
         is_in_span = true_loss is not None and true_loss <= tolerance
     if is_found:
         verdict = Verdict.FOUND
+    elif is_near:
+        verdict = Verdict.NEAR
     elif is_explained:
         verdict = Verdict.EXPLAINED
     elif is_in_span is False:
@@ -222,7 +240,16 @@ def leak_report(
         verdict = Verdict.UNDETERMINED
     else:
         verdict = Verdict.UNKNOWN if is_in_span is None else Verdict.NOT_FOUND
-    return LeakReport(verdict, errors, true_loss, equations, unknowns, found.loss)
+    return LeakReport(verdict, errors, true_loss, equations, unknowns, found.loss, chance)
+
+
+def _errors_of_chance(rows: Array, allow_sign_flips: bool) -> np.ndarray:
+    """Mean errors of rows that are drawn uniformly on the sphere, a number a draw."""
+    # Rows that were made with a seed of the usual kind would be drawn again by it.
+    draws = np.random.default_rng(_CHANCE_SEED).standard_normal((_CHANCE_DRAWS, *rows.shape))
+    draws *= rows.shape[1] ** 0.5 / np.linalg.norm(draws, axis=2, keepdims=True)
+    flips = {"allow_sign_flips": allow_sign_flips}
+    return np.array([reconstruction_error(rows, draw, **flips) for draw in draws])
 
 
 def _ranks(target: AbstractTarget) -> tuple[int, float]:

@@ -330,6 +330,11 @@ def _kind_of(value: Any) -> str:
 
 def _change(after: Array, before: Any) -> Float[Array, "features outputs"]:
     before = before.weight if isinstance(before, eqx.nn.Linear) else before
+    if isinstance(before, eqx.Module):
+        raise TypeError(
+            "expected last_start to be the last layer before training, its weights or the "
+            f"eqx.nn.Linear, got {_kind_of(before)}"
+        )
     before = as_float(before).astype(after.dtype)
     require_shape("last_start", before, after.shape)
     return (jnp.asarray(after) - before).T

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from jaxdp.cli.options import add_commands
+from jaxdp.cli.options import add_commands, whole_or_inf
 from jaxdp.cli.programs import keep_programs
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.files.interrupts import end_by_interrupts
@@ -165,6 +165,8 @@ class _Parser(argparse.ArgumentParser):
         # "invalid int value" of what is none.
         self.register("type", int, _reader(int, "a whole number in digits, such as 20000"))
         self.register("type", float, _reader(float, "a number, such as 0.5 or 1e-5"))
+        digits = "a whole number in digits, or inf"
+        self.register("type", whole_or_inf, _reader(whole_or_inf, digits))
 
     def parse_known_args(self, args=None, namespace=None):
         """The arguments with `=` before values such as -1,1, which would be taken for options."""

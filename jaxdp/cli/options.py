@@ -69,7 +69,7 @@ def _adder(group):
     return add
 
 
-def _whole_or_inf(text: str) -> int | None:
+def whole_or_inf(text: str) -> int | None:
     return None if text == "inf" else int(text)
 
 
@@ -116,7 +116,7 @@ def _compare(commands) -> None:
     add("--drop-constant", None, "leave out columns that never vary", action="store_true")
     add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
     add = _adder(compare.add_argument_group("random features, or fixed rows of a table"))
-    add("--num-features", _whole_or_inf, "width p, or inf; of a table [its columns]")
+    add("--num-features", whole_or_inf, "width p, or inf; of a table [its columns]")
     add("--num-train", int, "training rows n [800; the others of a table]")
     add("--num-test", int, "test rows [500; a fifth of a table]")
     add("--epsilon", float, "of the budget [4]")

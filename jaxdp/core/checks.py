@@ -99,6 +99,15 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
         raise TypeError(f"expected {name} to be {expected}, got {came}")
 
 
+def _no_numbers(value: Any) -> str:
+    """The names of a data frame's columns that are no numbers, which are public."""
+    kinds = getattr(value, "dtypes", None)
+    if kinds is None or not hasattr(kinds, "items"):
+        return ""
+    names = [repr(name) for name, kind in kinds.items() if kind.kind not in "biuf"]
+    return f", without numbers in {', '.join(names[:5])}" if names else ""
+
+
 def described(value: Any) -> str:
     """A wrong argument in words, for an error that shows no records, keys or seeds of noise.
 
@@ -114,7 +123,7 @@ def described(value: Any) -> str:
         return f"{name} of {value.bit_length()} bits"
     if getattr(value, "ndim", 0) and (shape := getattr(value, "shape", None)):
         is_text = getattr(getattr(value, "dtype", None), "kind", "") in ("U", "S")
-        return f"{name}{' of texts' if is_text else ''} of shape {tuple(shape)}"
+        return f"{name}{' of texts' if is_text else ''} of shape {tuple(shape)}{_no_numbers(value)}"
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{name} of {len(value)} items"
     method = getattr(getattr(value, "__func__", None), "__name__", None)

@@ -116,6 +116,13 @@ def _real_rows(X: Any) -> Any:
             f"expected X of shape (rows, columns), got {inputs.shape}. Reshape your data: "
             "X.reshape(-1, 1) makes one column, X.reshape(1, -1) one row"
         )
+    if np.isnan(inputs).any():
+        # scikit-learn would advise an estimator that is not private.
+        raise ValueError(
+            "expected finite numbers, but X contains NaN: fill missing values by public numbers, "
+            "or use DPLinearRegression or DPLogisticRegression with columns="
+            "jaxdp.regression.Columns(...), which learns what is missing"
+        )
     return inputs
 
 
@@ -156,8 +163,8 @@ def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     if radius is not None:
         _check_bound(radius)
     if kernel is None:
-        is_scale = radius is not None and math.isfinite(radius)
-        kernel = Gaussian(radius if is_scale else math.sqrt(len(names)))
+        scale = math.inf if radius is None else radius
+        kernel = Gaussian(scale if math.isfinite(scale) else math.sqrt(len(names)))
     if given is None:
         return kernel
     require_kernel(kernel)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_positive, require_scalar
@@ -120,7 +120,7 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
         ([2.0, 0.25, 0.5], 2.0)
     """
 
-    width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
+    width: Float[Array, ""]
 
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 1.0
@@ -129,7 +129,8 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
     def tilt(self):
         return 0.0
 
-    def __check_init__(self):
+    def __init__(self, width: ArrayLike):
+        self.width = as_float(width, "width")
         require_positive("width", self.width)
 
 
@@ -154,13 +155,14 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
         ([1.5, 0.125, 0.5], 0.75)
     """
 
-    level: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "level"))
-    width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
+    level: Float[Array, ""]
+    width: Float[Array, ""]
 
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 0.5
 
-    def __check_init__(self):
+    def __init__(self, level: ArrayLike, width: ArrayLike):
+        self.level, self.width = as_float(level, "level"), as_float(width, "width")
         require_scalar("level", self.level)
         known = concrete(self.level)
         if known is not None and not 0 < known < 1:
@@ -191,7 +193,7 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
         ([2.0, 0.125, 0.0], 1.0)
     """
 
-    width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
+    width: Float[Array, ""]
 
     corner: ClassVar[float] = 1.0
     half_rise: ClassVar[float] = 0.5
@@ -204,5 +206,6 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
     def is_decreasing(self):
         return True
 
-    def __check_init__(self):
+    def __init__(self, width: ArrayLike):
+        self.width = as_float(width, "width")
         require_positive("width", self.width)

@@ -5,9 +5,8 @@ Gaussian (`jaxdp.core.numerics.clipped_gaussian`), exact and in closed form, and
 values.
 """
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
@@ -92,9 +91,10 @@ class Huber(AbstractResidualLoss):
         (2.5, 1.0)
     """
 
-    width: Float[Array, ""] = eqx.field(converter=lambda value: as_float(value, "width"))
+    width: Float[Array, ""]
 
-    def __check_init__(self):
+    def __init__(self, width: ArrayLike):
+        self.width = as_float(width, "width")
         require_positive("width", self.width)
 
     @property

@@ -6,6 +6,7 @@ float32 at least; they cannot be looked at, so out of range they give NaN.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,17 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     if known is not None and not 0 < known < math.inf:
         raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
     check_delta(delta)
+
+
+def warn_of_large_delta(delta: float, num_records: int, *, stacklevel: int) -> None:
+    """Warn where the budget allows to publish a record drawn at random; both numbers are public."""
+    if delta * num_records >= 1:
+        warnings.warn(
+            f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to "
+            "publish a record drawn at random; choose delta far below 1/n",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def check_non_negative(name: str, value: Any) -> None:

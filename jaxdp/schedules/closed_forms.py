@@ -1,12 +1,11 @@
 r"""Schedules of a known formula, whose squared drops keep their digits over any number of steps."""
 
-import functools
+from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_non_negative, require_positive
@@ -25,9 +24,10 @@ class Constant(AbstractSchedule):
         3.0
     """
 
-    value: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="value"))
+    value: Float[Array, ""]
 
-    def __check_init__(self):
+    def __init__(self, value: ArrayLike):
+        self.value = as_wide_float(value, "value")
         require_positive("value", self.value)
 
     def __call__(self, time):
@@ -64,10 +64,12 @@ class Polynomial(AbstractSchedule):
         [3.0, 2.121, 0.0]
     """
 
-    peak: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="peak"))
-    power: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="power"))
+    peak: Float[Array, ""]
+    power: Float[Array, ""]
 
-    def __check_init__(self):
+    def __init__(self, peak: ArrayLike, power: ArrayLike):
+        self.peak = as_wide_float(peak, "peak")
+        self.power = as_wide_float(power, "power")
         require_positive("peak", self.peak)
         require_non_negative("power", self.power)
 
@@ -111,10 +113,12 @@ class Hyperbolic(AbstractSchedule):
         [3.0, 1.5, 0.6]
     """
 
-    peak: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="peak"))
-    knee: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="knee"))
+    peak: Float[Array, ""]
+    knee: Float[Array, ""]
 
-    def __check_init__(self):
+    def __init__(self, peak: ArrayLike, knee: ArrayLike):
+        self.peak = as_wide_float(peak, "peak")
+        self.knee = as_wide_float(knee, "knee")
         require_positive("peak", self.peak)
         require_positive("knee", self.knee)
 
@@ -147,14 +151,12 @@ class PiecewiseLinear(AbstractSchedule):
         [3.0, 2.0, 0.5]
     """
 
-    knots: Float[Array, " knots"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="knots")
-    )
-    values: Float[Array, " knots"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="values")
-    )
+    knots: Float[Array, " knots"]
+    values: Float[Array, " knots"]
 
-    def __check_init__(self):
+    def __init__(self, knots: Any, values: Any):
+        self.knots = as_wide_float(knots, "knots")
+        self.values = as_wide_float(values, "values")
         if self.knots.ndim != 1 or self.knots.shape != self.values.shape or self.knots.size < 2:
             raise ValueError(
                 "expected knots and values of one shape (n,) with n >= 2, "

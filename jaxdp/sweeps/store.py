@@ -63,7 +63,11 @@ class Store:
         self._list_again = 0.0
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"expected store to be a folder, got the file {self.folder}")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except NotADirectoryError as error:
+            file = next(one for one in self.folder.parents if one.is_file())
+            raise ValueError(f"expected store to be in a folder, got the file {file}") from error
         is_new = not (self.folder / DESCRIPTION).exists()
         self._claim(dict(identity), function)
         # The values that are there may be another sweep's, whose description somebody has removed.

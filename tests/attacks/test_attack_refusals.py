@@ -228,6 +228,7 @@ KINDS = [
     (lambda: _network(last=lambda model: model), "it leads to MLP"),
     (lambda: _network(last=lambda model: model.nothing), r"AttributeError: .*nothing"),
     (lambda: attacks.two_layer_target(OWN, THETA), "network_target takes other models"),
+    (lambda: attacks.two_layer_target(MLP, MLP), "the eqx.nn.Linear, got MLP"),
 ]
 
 

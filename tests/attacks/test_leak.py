@@ -66,6 +66,18 @@ def test_nothing_found_because_the_parameters_are_not_in_the_span():
     assert leak_report(target, _found(truth, 0.3), truth).verdict is Verdict.FOUND
 
 
+def test_rows_near_the_truth_after_noise_are_not_called_nothing():
+    truth, target = _target(120, noise=0.1)
+    near = truth + 0.4 * STRAY
+    report = leak_report(target, _found(near, 0.3), truth)
+    assert report.errors.min() > 0.1
+    assert report.verdict is Verdict.NEAR
+    assert report.verdict.applies is None
+    # The mean error of independent rows is below sqrt 2 by what the assignment gains.
+    assert 1 < report.chance < np.sqrt(2)
+    assert report.chance > 2 * report.errors.mean()
+
+
 def test_nothing_found_because_other_rows_do_as_well():
     truth, target = _target(12)
     report = leak_report(target, _found(STRAY, 1e-12), truth)

@@ -52,7 +52,7 @@ compare --num-steps 3000000000 | --num-steps < 2^31
 compare --epsilon 2 | --epsilon needs --num-features
 compare --num-features 9 --rho 2 | --rho does not go with --num-features
 compare --num-features 0 | num_features >= 1, got 0
-compare --num-features many | invalid _whole_or_inf value: 'many'
+compare --num-features many | expected a whole number in digits, or inf, got 'many'
 compare --num-features 9 --epsilon 0 | 0 < epsilon < infinity, got 0
 compare --delta 5e-324 | delta of at least 1e-300
 compare --dim MANY | fewer than 2^31 numbers in all runs

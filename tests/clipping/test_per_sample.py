@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 from clipping.models import (
     BATCH,
@@ -458,6 +459,31 @@ def test_wrong_calls_are_refused(change, error, message):
     arguments = {"loss": NETWORK[0], "model": NETWORK[1], "inputs": inputs, "targets": labels}
     with pytest.raises(error, match=message):
         jaxdp.clipped_gradient_sum(**{**arguments, "clip_norm": 1.0, **change})
+
+
+def test_the_loss_of_a_batch_and_dropout_without_keys_are_recognised():
+    inputs, labels = jnp.ones((6, 4)), jnp.zeros(6, int)
+    network = eqx.nn.Sequential([eqx.nn.Linear(4, 3, key=jr.key(0)), eqx.nn.Dropout(0.5)])
+    still = eqx.nn.inference_mode(network)
+
+    def of_batch(model, inputs, targets):
+        return jax.vmap(cross_entropy, (None, 0, 0))(model, inputs, targets).mean()
+
+    def with_keys(model, input, target):
+        return optax.softmax_cross_entropy_with_integer_labels(
+            model(input[0], key=input[1]), target
+        )
+
+    def clipped(loss, model, inputs=inputs):
+        return jaxdp.clipped_gradient_sum(loss, model, inputs, labels, clip_norm=1.0)[1]
+
+    with pytest.raises(ValueError, match=r"of one record, got the loss of a batch"):
+        clipped(of_batch, still)
+    with pytest.raises(ValueError, match=r"a key for every Dropout.* key=input\[1\]"):
+        clipped(cross_entropy, network)
+    # What the messages say to do.
+    assert (clipped(cross_entropy, still) > 0).all()
+    assert clipped(with_keys, network, (inputs, jr.split(jr.key(1), 6))).max() > 0
 
 
 def test_traced_arguments_of_the_wrong_shape_are_refused():

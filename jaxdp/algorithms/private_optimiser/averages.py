@@ -8,14 +8,12 @@ Averages cost no privacy: all iterates are released already.
 """
 
 import abc
-import functools
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import concrete, require_scalar
@@ -100,9 +98,10 @@ class ExponentialAverage(AbstractAverage):
         0.25
     """
 
-    decay: Float[Array, ""] = eqx.field(converter=functools.partial(as_wide_float, name="decay"))
+    decay: Float[Array, ""]
 
-    def __check_init__(self):
+    def __init__(self, decay: ArrayLike):
+        self.decay = as_wide_float(decay, "decay")
         require_scalar("decay", self.decay)
         known = concrete(self.decay)
         if known is not None and not 0 <= known < 1:

@@ -18,7 +18,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp import attacks
-from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters
+from jaxdp.attacks import LeakReport, RandomFeaturesTarget, minimum_norm_parameters
 from jaxdp.cli import output
 from jaxdp.cli.output import check_file, settle
 from jaxdp.cli.values import check_sizes, check_steps, flag
@@ -31,7 +31,6 @@ from jaxdp.theory import one_step_reconstruction_error
 
 _FILES = {"rows": "found.npz", "picture": "reconstruct.png", "numbers": "reconstruct.json"}
 _FOUND_BELOW = 0.1
-_CHANCE_DRAWS = 50
 _DEFAULTS = {"dim": 30, "num_samples": 10, "label_noise": 0.5}
 _PRIVATE_DEFAULTS = {"delta": 1e-5, "num_steps": 1}
 _FOREIGN_TO_A_MODEL = ("dim", "num_features", "label_noise", "epsilon", "delta", "num_steps")
@@ -67,7 +66,7 @@ def reconstruct(options: argparse.Namespace) -> None:
     report = attacks.leak_report(
         target, found, true, allow_sign_flips=flips, found_below=_FOUND_BELOW
     )
-    score = {} if true is None else _score(victim, true, found.inputs, flips)
+    score = {} if true is None else _score(victim, report)
     summary = {
         "problem": "reconstruction",
         "options": output.described_options(options),
@@ -128,17 +127,14 @@ def _is_odd_or_even(name: str) -> bool:
     return np.allclose(here, there) or np.allclose(here, -there)
 
 
-def _score(victim: "Victim", true: np.ndarray, found, flips: bool) -> dict[str, Any]:
+def _score(victim: "Victim", report: LeakReport) -> dict[str, Any]:
     """Errors of the rows, and what rows drawn without looking at the model would have."""
-    errors = attacks.row_errors(true, found, allow_sign_flips=flips)
-    draws = np.random.default_rng(0).standard_normal((_CHANCE_DRAWS, *true.shape))
-    draws *= true.shape[1] ** 0.5 / np.linalg.norm(draws, axis=2, keepdims=True)
-    chance = [attacks.reconstruction_error(true, draw, allow_sign_flips=flips) for draw in draws]
+    errors = np.asarray(report.errors)
     return {
         "error": float(errors.mean()),
         "rows_found": int((errors < _FOUND_BELOW).sum()),
         "row_errors": errors.tolist(),
-        "chance_error": float(np.mean(chance)),
+        "chance_error": report.chance,
         "predicted_error": victim.predicted,
     }
 

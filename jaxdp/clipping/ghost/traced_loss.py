@@ -66,16 +66,7 @@ def trace_loss(
     def of_leaves(leaves, sample):
         whole = eqx.combine(jax.tree.unflatten(structure, leaves), static)
         record = jax.tree.unflatten(sample_structure, sample)
-        try:
-            value = loss(whole, *record)
-        except Exception as error:
-            shapes = [jax.tree.map(lambda leaf: leaf.shape, part) for part in record]
-            error.add_note(
-                "raised by loss(model, input, target) at one record: inputs and targets are cut "
-                f"along their leading axis, here into an input of shape {shapes[0]} and a target "
-                f"of shape {shapes[1]}"
-            )
-            raise
+        value = _of_one(loss, whole, record)
         if not eqx.is_array_like(value):
             raise ValueError(
                 "expected loss(model, input, target) of one sample to be a real scalar, "
@@ -99,6 +90,51 @@ def trace_loss(
         ) from error
     refuse_mixing_operations(program.closed, len(leaves))
     return program
+
+
+def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> Any:
+    """The loss at one record, traced; what it raises is told with what it is given.
+
+    Raises:
+        ValueError: the loss is one of a batch, or dropout finds no key.
+    """
+    try:
+        return loss(model, *record)
+    except Exception as error:
+        if _takes_batches(loss, model, record):
+            raise ValueError(
+                "expected loss(model, input, target) of one record, got the loss of a batch: leave "
+                "out jax.vmap and the mean over records, jaxdp has its own"
+            ) from error
+        if "key" in str(error) and _has_dropout(model):
+            raise ValueError(
+                "expected a key for every Dropout, got none: give each record one, inputs = "
+                "(images, jax.random.split(key, len(images))), and in loss(model, input, target) "
+                "call model(input[0], key=input[1]); or train eqx.nn.inference_mode(model)"
+            ) from error
+        shapes = [jax.tree.map(lambda leaf: leaf.shape, part) for part in record]
+        error.add_note(
+            "raised by loss(model, input, target) at one record: inputs and targets are cut "
+            f"along their leading axis, here into an input of shape {shapes[0]} and a target "
+            f"of shape {shapes[1]}"
+        )
+        raise
+
+
+def _takes_batches(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> bool:
+    """Whether the loss gives one number for a stack of two such records."""
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), record)
+    try:
+        return jax.tree.leaves(jax.eval_shape(lambda: loss(model, *two)))[0].shape == ()
+    except Exception:
+        return False
+
+
+def _has_dropout(model: PyTree) -> bool:
+    def is_dropout(node):
+        return isinstance(node, eqx.nn.Dropout)
+
+    return any(map(is_dropout, jax.tree.leaves(model, is_leaf=is_dropout)))
 
 
 def _described(value: Any) -> str:
@@ -131,7 +167,7 @@ def require_gradient(
     )
 
     def gradient(cotangent, weights, sample):
-        value, pull_back = jax.vjp(lambda w: loss(eqx.combine(w, rest), *sample), weights)
+        value, pull_back = jax.vjp(lambda w: _of_one(loss, eqx.combine(w, rest), sample), weights)
         return pull_back(cotangent.astype(value.dtype))
 
     one = jax.ShapeDtypeStruct((), jnp.float32)

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, ArrayLike, Float, Key
 
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
@@ -95,7 +95,10 @@ class Gaussian(AbstractRadialKernel):
          [0.368 1.   ]]
     """
 
-    scale: Float[Array, ""] = eqx.field(converter=as_float)
+    scale: Float[Array, ""]
+
+    def __init__(self, scale: ArrayLike):
+        self.scale = as_float(scale)
 
     def profile(self, squares):
         return jnp.exp(-squares / 2)
@@ -128,7 +131,10 @@ class Laplace(AbstractRadialKernel):
          [0.243 1.   ]]
     """
 
-    scale: Float[Array, ""] = eqx.field(converter=as_float)
+    scale: Float[Array, ""]
+
+    def __init__(self, scale: ArrayLike):
+        self.scale = as_float(scale)
 
     def profile(self, squares):
         return jnp.exp(-safe_sqrt(squares))
@@ -164,10 +170,12 @@ class Matern(AbstractRadialKernel):
          [0.298 1.   ]]
     """
 
-    scale: Float[Array, ""] = eqx.field(converter=as_float)
-    smoothness: float = eqx.field(static=True, converter=plain_float)
+    scale: Float[Array, ""]
+    smoothness: float = eqx.field(static=True)
 
-    def __check_init__(self):
+    def __init__(self, scale: ArrayLike, smoothness: float):
+        self.scale = as_float(scale)
+        self.smoothness = plain_float(smoothness)
         require_positive("smoothness", self.smoothness)
         if self.smoothness not in _SMOOTHNESS:
             raise ValueError(

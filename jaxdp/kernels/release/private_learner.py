@@ -20,7 +20,7 @@ from jaxdp.kernels.evaluation import ROWS
 from jaxdp.kernels.release.model_card import FitRecord
 from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
 from jaxdp.kernels.release.tables import Columns, columns_of, training_table
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -65,6 +65,7 @@ class FitRequest:
             warnings.warn(warning, UserWarning, stacklevel=4)
         columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
+        warn_of_large_delta(float(delta), len(table), stacklevel=4)
         secret = None if noise_seed is None else int(noise_seed)
         budget = float(epsilon), float(delta)
         return cls(table, targets, columns, *budget, int(public_seed), secret, test_inputs)
