@@ -4,9 +4,11 @@ To be run as `python -m mkdocs` at the top of the tree, whose packages this impo
 """
 
 import fnmatch
+import functools
 import pathlib
 import re
 
+import code_names
 import formulas
 import gallery
 import links
@@ -18,6 +20,16 @@ from notebooks.address import repository_address
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ADDRESS = repository_address()
 _BADGE = re.compile(r"><img[^>]*colab-badge[^>]*><")
+_ANCHOR = re.compile(r'<a class="anchor-link".*?</a>')
+# How much more than another page one of a folder weighs in the search.
+BOOSTS = {
+    "how_to/": 4.0,
+    "reference/jaxdp.estimators/": 3.0,
+    "reference/jaxdp/": 2.0,
+    "reference/": 0.5,
+    "project/": 0.25,
+    "gallery/": 0.25,
+}
 
 
 def on_config(config):
@@ -28,11 +40,11 @@ def on_config(config):
     return config
 
 
+@functools.cache
 def _made() -> dict[str, str]:
     """The pages that no file of docs holds, by where the site has them."""
-    made = {"reference/index.md": reference.index(), "gallery/index.md": gallery.page()}
-    for door, names in reference.pages().items():
-        made[reference.file_of(door)] = reference.page(door, names)
+    made = {**reference.made(), "gallery/index.md": gallery.page()}
+    made["gallery/by_use.md"] = gallery.page_by_use()
     for here, there in links.ELSEWHERE.items():
         if here != "README.md":
             made[there] = (ROOT / here).read_text(encoding="utf-8")
@@ -53,6 +65,8 @@ def _expanded(nav):
                     yield entry
                 elif inner := list(expand(value)):
                     yield {title: inner}
+            elif entry == reference.file_of("*"):
+                yield from ({door: reference.navigation(door)} for door in reference.pages())
             elif "*" in entry:
                 yield from sorted(fnmatch.filter(there - named, entry), key=_stem)
             else:
@@ -89,15 +103,40 @@ def on_files(files, config):
     return files
 
 
+def _written_in(page: str) -> str:
+    """The file of the tree in which a reader who wants a page changed has to change it."""
+    folder, _, name = page.removeprefix("reference/").rpartition("/")
+    if page.startswith("reference/") and folder:
+        return reference.written_in(folder, name.removesuffix(".md"))
+    if page in _made() and page not in links.ELSEWHERE.values():
+        return f"docs/hooks/{page.split('/')[0]}.py"
+    if page.startswith("tutorials/"):
+        return page.replace("tutorials", "notebooks")
+    return links.tree_path(page)
+
+
 def on_page_markdown(markdown, page, config, files):
-    """Links into the tree become links of the site."""
-    if page.file.src_uri.startswith("reference/"):
+    """Links into the tree become links of the site; what the search is to weigh is said."""
+    source = page.file.src_uri
+    boosts = [boost for start, boost in BOOSTS.items() if source.startswith(start)]
+    page.meta.setdefault("search", {}).setdefault("boost", (*boosts, 1.0)[0])
+    if source.startswith("reference/"):
         return markdown
-    return links.rewritten(markdown, page.file.src_uri, ADDRESS)
+    return links.rewritten(markdown, source, ADDRESS)
 
 
 def on_page_content(html, page, config, files):
-    """Formulas become MathML; a tutorial's badge, which is another server's picture, a link."""
-    if not page.file.src_uri.endswith(".ipynb"):
-        return formulas.rendered(html)
-    return _BADGE.sub(">Open in Colab<", formulas.rendered_notebook(html))
+    """Formulas become MathML, code names links; a tutorial's badge, another server's, a link."""
+    source = page.file.src_uri
+    page.edit_url = f"{ADDRESS}/edit/main/{_written_in(source)}"
+    if source.endswith(".ipynb"):
+        html = _ANCHOR.sub("", _BADGE.sub(">Open in Colab<", formulas.rendered_notebook(html)))
+    else:
+        html = formulas.rendered(html)
+
+    def address(place: str) -> str:
+        path, hash_, anchor = place.partition("#")
+        file = files.get_file_from_path(path)
+        return f"{file.url_relative_to(page.file)}{hash_}{anchor}"
+
+    return code_names.linked(html, source, address)

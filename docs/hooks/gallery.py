@@ -13,6 +13,42 @@ from experiments.papers import PAPERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORT = ROOT / "experiments" / "README.md"
+# What a reader wants to do: a sentence, the page that tells how, and the figures that show it.
+USES = (
+    (
+        *("Choose clip, rate and schedule", "how_to/plan.md"),
+        "fig03_clip_and_rate fig04_schedules constant_clip fig04_mnist_hyperparameters planning",
+    ),
+    (
+        *("Predict a run before it is made", "concepts/everyday_dp_sgd.md"),
+        "mnist_classification fig02_risk_curves steps_batches_clip fig03_random_features "
+        "real_tables fig01_clipped_moments",
+    ),
+    (
+        *("Choose batches, passes, width and noise", "concepts/everyday_dp_sgd.md"),
+        "multi_pass correlated_noise fig01_mnist_width fig01_poisson fig02_mnist_samples",
+    ),
+    ("Know in advance what fine-tuning gives", "how_to/forecast.md", "stand_ins"),
+    ("Learn from a table privately", "how_to/private_tables.md", "leaderboard uci_tables"),
+    (
+        *("Release a function", "how_to/release_a_function.md"),
+        "fig01_synthetic fig02_projection_dimension fig03_year_prediction "
+        "fig08_year_projection_dimension basis_selection private_kernel_ridge",
+    ),
+    (
+        *("Find what leaks", "how_to/attack.md"),
+        "private_images under_privacy fig01_cifar_thresholds fig03_sphere_thresholds fig04_signs "
+        "fig05_networks fig06_multiclass_images known_rows reconstruction",
+    ),
+    (
+        *("Know how the risk falls with samples and budget", "concepts/parts.md"),
+        "small_gamma power_law_spectra excess_risk theorem_rates rates",
+    ),
+    (
+        *("Know how long it takes", "how_to/train_a_network.md"),
+        "simulators function_space ode_grid per_sample_clipping secret_noise",
+    ),
+)
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -75,7 +111,7 @@ def page() -> str:
         "The figures of the papers and of what goes beyond them, as this repository makes them. A "
         "figure states claims before it is run and judges them by its saved data; what was "
         "expected and what came out, number by number, is on [the page of claims](claims.md), with "
-        "every figure of every paper. "
+        "every figure of every paper; [here](by_use.md) they are by use. "
         "Each command writes data and picture; `--smoke` runs a version of seconds.",
     ]
     folder = ""
@@ -84,6 +120,22 @@ def page() -> str:
             folder = figure.folder
             lines += ["", f"## {PAPERS[folder].title}"]
         lines += ["", *_entry(figure)]
+    return "\n".join(lines) + "\n"
+
+
+def page_by_use() -> str:
+    """Markdown of the gallery by use: small pictures that lead to those of the gallery."""
+    lines = ["# Gallery by use", "", "The same figures as [by paper](index.md), by what you want."]
+    found = {figure.name: figure for figure in figures()}
+    for use, how, named in USES:
+        lines += ["", f"## {use}", "", f"[How it is done](../{how})", "", "<div class='uses'>"]
+        for name in named.split():
+            figure = found[name]
+            lines += [
+                f'<a href="../#{name}"><img alt="" loading="lazy" '
+                f'src="../{figure.folder}/{name}.png">{figure.shows}</a>'
+            ]
+        lines += ["</div>"]
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ import functools
 import itertools
 import sys
 import time
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,7 +27,7 @@ import jaxdp
 from experiments import harness
 from experiments.aggressive_clipping.tuning import Setting, tune
 from experiments.harness import Check, over_runs
-from experiments.harness.drawing import BLACK, RED, tidy
+from experiments.harness.drawing import BLACK, ORANGE, RED, tidy
 from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, listing, span, within
 
@@ -167,22 +168,22 @@ def plot(dataset: xarray.Dataset) -> Figure:
 def _draw(axes: Axes, at: xarray.Dataset, risk: xarray.DataArray):
     rates, clips, gamma = at.rate.values, at.clip_scale.values, float(at.gamma)
     # One colour scale a figure, so that panels compare.
-    style = {"norm": "log", "vmin": 1e-3, "vmax": 1, "cmap": "viridis"}
+    style = {"norm": "log", "vmin": 1e-3, "vmax": 1, "cmap": "viridis_r"}
     image = axes.pcolormesh(
         rates, clips, np.minimum(risk, 1), shading="nearest", rasterized=True, **style
     )
     levels = [2 * float(at.best_risk)]
-    axes.contour(rates, clips, risk, levels=levels, colors="white", linewidths=0.7)
+    axes.contour(rates, clips, risk, levels=levels, colors=BLACK, linewidths=0.7)
     line = {"color": RED, "linestyle": "--", "linewidth": 1.0}
     axes.axhline(1, **line)
     axes.axvline(2 / gamma, **line)
     lines = r"$c = 1$,  $\tilde\eta(0) = 2/\gamma$,  $c\,\tilde\eta(0) = \ln(1/\gamma)$"
     axes.plot(rates, np.log(1 / gamma) / rates, label=lines, **line)
     clip, rate, _ = optimum(risk)
-    square = {"color": "white", "markeredgecolor": BLACK, "markersize": 5}
-    axes.plot(rate, clip, "s", label="least cell", **square)
-    best = at.best_rate, at.best_clip_scale
-    axes.plot(*best, "x", color=BLACK, markersize=6, label="optimum of the ODE")
+    seen: Any = {"linestyle": "", "markeredgecolor": BLACK}
+    axes.plot(rate, clip, marker="s", color=ORANGE, markersize=6, label="least cell", **seen)
+    best, look = (at.best_rate, at.best_clip_scale), seen | {"marker": "X", "color": "white"}
+    axes.plot(*best, markersize=7, label="optimum of the ODE", **look)
     axes.set(xscale="log", yscale="log", xlim=rates[[0, -1]], ylim=clips[[0, -1]])
     return image
 

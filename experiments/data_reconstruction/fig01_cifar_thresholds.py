@@ -39,7 +39,7 @@ from experiments.data_reconstruction.natural_images import (
     train,
 )
 from experiments.harness import Check, listed, span, table
-from experiments.harness.drawing import BLACK, BLUE, GREY, RED, means, threshold, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREY, RED, for_any_page, means, threshold, tidy
 from experiments.statements.data_reconstruction.published_scaling import (
     distance_from_sphere,
     published_scaling,
@@ -211,7 +211,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     _span(below, dataset)
     below.set_xlabel("number of parameters $p$")
     _draw_images(right, dataset)
-    return figure
+    return for_any_page(figure)
 
 
 def _thresholds(axes: Axes, dataset: xarray.Dataset) -> None:

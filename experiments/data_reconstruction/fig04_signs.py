@@ -41,7 +41,7 @@ from experiments.data_reconstruction.natural_images import (
     stacked,
     train,
 )
-from experiments.harness.drawing import BLUE, GREY, RED, tidy
+from experiments.harness.drawing import BLUE, GREY, RED, for_any_page, tidy
 from jaxdp.attacks import MomentumDescent, reconstruction_error
 from jaxdp.attacks.objective import checked_loss
 from jaxdp.plots import plot_images
@@ -205,7 +205,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
             title=f"{name}, loss {at.loss.item():.1g}",
             figure=part,
         )
-    return figure
+    return for_any_page(figure)
 
 
 def _losses(axes: Axes, dataset: xarray.Dataset) -> None:

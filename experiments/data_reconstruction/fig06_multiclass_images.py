@@ -27,6 +27,7 @@ from experiments.data_reconstruction.trained_networks import (
     train,
 )
 from experiments.harness import Check
+from experiments.harness.drawing import for_any_page
 from experiments.networks.last_layer import TwoLayerNetwork, two_layer_target
 from jaxdp.attacks import matching, row_errors
 from jaxdp.plots import plot_images
@@ -152,12 +153,13 @@ def plot(dataset: xarray.Dataset) -> Figure:
     """The images trained on, and those found, with their errors."""
     alone, full = ([f"{value:.2g}" for value in row] for row in dataset.errors.sel(seed=0).values)
     stacks = dataset.gallery.sel(stack=["trained on", "all layers", "last layer"]).values
-    return plot_images(  # pyright: ignore[reportReturnType]
+    figure = plot_images(
         *stacks,
         labels=["trained on", "all layers", "last layer"],
         captions=[[], full, alone],
         title=rf"Found in two-layer networks, $p^{{(L)}} = {dataset.attrs['width']:g}\,dn$",
     )
+    return for_any_page(figure)
 
 
 claims = harness.claims_of(checks)

@@ -30,6 +30,7 @@ from experiments.data_reconstruction.private_training import (
     trained,
 )
 from experiments.harness import Check, listed, table
+from experiments.harness.drawing import for_any_page
 from jaxdp.attacks import (
     CurvatureScaledMomentum,
     LevenbergMarquardt,
@@ -188,7 +189,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         plot_images(
             *stacks, labels=labels, captions=captions, columns=count, title=title, figure=part
         )
-    return figure
+    return for_any_page(figure)
 
 
 def _label(at: xarray.Dataset, law: float, mean: float) -> str:

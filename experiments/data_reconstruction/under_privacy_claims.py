@@ -198,14 +198,14 @@ def _against_epsilon(axes: Axes, dataset: xarray.Dataset) -> None:
     epsilon = dataset.epsilon.values
     _points(axes, epsilon, dataset.error_by_epsilon, BLUE, "attack, nothing known")
     axes.plot(epsilon, dataset.law, color=BLUE, linewidth=1, label="law, nothing known")
-    runs, name = dataset.informed_by_epsilon, "attack, all other rows known"
+    runs, name = dataset.informed_by_epsilon, "attack, all else known"
     _points(axes, epsilon, runs, ORANGE, name, marker="s")
-    axes.plot(
-        epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, all other rows known"
-    )
+    axes.plot(epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, all else known")
     band(axes, epsilon, 1e-9, dataset.bound, GREY, 0.25)
     axes.plot(epsilon, dataset.bound, color=GREY, linewidth=1, label="no attack below")
-    _finish(axes, r"one step; above: $\mu$", "lower left", ylim=(0.01, 2), xlabel=r"$\varepsilon$")
+    # Room for the legend below the curves, beside the grey region.
+    labels = {"ylim": (1e-3, 2), "xlabel": r"$\varepsilon$"}
+    _finish(axes, r"one step; above: $\mu$", "lower right", **labels)
     _mu_axis(axes, dataset)
 
 
@@ -310,7 +310,7 @@ def _finish(axes: Axes, title: str, place: Any, **labels: Any) -> None:
     """Scales, labels, title, and the legend at its place."""
     labels = {"ylabel": r"reconstruction error $\rho$"} | labels
     axes.set(xscale="log", yscale="log", **labels)
-    axes.legend(loc=place, fontsize="x-small", frameon=False)
+    axes.legend(loc=place, fontsize="x-small", frameon=False, handlelength=1.5)
     tidy(axes, title)
 
 

@@ -4,6 +4,11 @@ from typing import Any
 
 import xarray
 from matplotlib.axes import Axes
+from matplotlib.colors import same_color
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.spines import Spine
+from matplotlib.text import Text
 
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 BLUE, SKY, GREEN, ORANGE, RED = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00"
@@ -45,3 +50,15 @@ def errorbars(axes: Axes, places: Any, mean: Any, error: Any, color: str, **styl
     """Means with bars of their errors, as points unless `linestyle` says otherwise."""
     style = {"linestyle": "none", "marker": "o", "markersize": 4} | style
     axes.errorbar(places, mean, error, color=color, **style)
+
+
+def for_any_page(figure: Any) -> Any:
+    """A figure with photographs, read on a light and on a dark page: no ground, grey for black."""
+    for artist in figure.findobj():
+        if isinstance(artist, (Figure, SubFigure, Axes)):
+            artist.patch.set_alpha(0)
+        elif isinstance(artist, (Text, Line2D)) and same_color(artist.get_color(), BLACK):
+            artist.set_color(GREY)
+        elif isinstance(artist, Spine):
+            artist.set_edgecolor(GREY)
+    return figure

@@ -26,8 +26,10 @@ _RELEASED_AT = 1.06
 _TICKS = ["0", "¼", "½", "¾", "1", "\nreleased"]
 # More entries of a legend would cover the curves.
 _MOST_INSIDE = 6
-# Letters on a line of the legend.
-_LEGEND_WIDTH = 30
+# Inches: of the figure, and of a line of a legend below it.
+_WIDTH, _HEIGHT, _LINE = 6.4, 5.2, 0.2
+# Letters on a line of the legend, and of the lower axis's label.
+_LEGEND_WIDTH, _LABEL_WIDTH = 30, 16
 # The first prediction lies above all others. Each has a colour and dashes of its own, for readers
 # and printers without colours.
 _STYLES = [
@@ -90,7 +92,7 @@ def plot_comparison(
     everything = (simulated, *predictions, *beside)
 
     if ax is None:
-        figure = new_figure((6.4, 5.2))
+        figure = new_figure((_WIDTH, _HEIGHT))
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
     else:
         above, below = given_axes(ax, 2, "the risk, and below it the gap")
@@ -119,10 +121,13 @@ def plot_comparison(
     handles, labels = above.get_legend_handles_labels()
     if len(labels) > _MOST_INSIDE and ax is None:
         style = {"frameon": False, "fontsize": "small"}
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, **style)
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, **style)
+        lines = sum(1 + label.count("\n") for label in labels)
+        figure.get_figure(root=True).set_size_inches(_WIDTH, _HEIGHT + _LINE * lines / 2)
     else:
         above.legend(frameon=False)
-    below.set_ylabel(f"minus {reference.label or 'prediction'}" if reference else "")
+    minus = f"minus {reference.label or 'prediction'}" if reference else ""
+    below.set_ylabel(textwrap.fill(minus, _LABEL_WIDTH))
     if has_jump:
         ticks = ends * np.asarray([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT])
         named = ends == 1.0

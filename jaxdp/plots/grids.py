@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from xarray import DataArray
 
-# A map is one colour beyond this many times the least value: values far off do not matter.
-_RANGE = 100
+# A map is one colour beyond this many times the least value: values far off do not matter. But a
+# panel whose own least value is far above the others' shows this many times that.
+_RANGE, _PANEL_RANGE = 100, 10
 _MOST_COLUMNS = 4
 _LABELS = {
     "clip_scale": "clip scale $c$",
@@ -73,9 +74,10 @@ def plot_grid(
     figure, cells = _cells(ax, len(panels))
     is_map = len(drawn_over) > 1
     drawn: Any = None
+    scale = _color_scale(values, values.min(drawn_over)) if is_map else None
     for axes, chosen in zip(cells.ravel(), panels, strict=False):
         part = values.sel(chosen) if chosen else values
-        drawn = _draw_map(axes, part, _color_scale(values)) if is_map else _draw_line(axes, part)
+        drawn = _draw_map(axes, part, scale) if is_map else _draw_line(axes, part)
         named = ", ".join(_named(dim, value) for dim, value in chosen.items())
         axes.set_title(named, fontsize="medium")
     for axes in cells.ravel()[len(panels) :]:
@@ -114,7 +116,9 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
     axes.set_facecolor("0.85")
     if np.isfinite(values.data).any():
         row, column = np.unravel_index(np.nanargmin(values.data), values.shape)
-        axes.plot(horizontal[column], vertical[row], marker="x", color="black", markersize=7)
+        # Seen on every colour.
+        cross = {"marker": "X", "color": "white", "markeredgecolor": "black", "markersize": 8}
+        axes.plot(horizontal[column], vertical[row], **cross)
     for set_scale, along in ((axes.set_xscale, horizontal), (axes.set_yscale, vertical)):
         if is_geometric(along):
             set_scale("log")
@@ -140,8 +144,13 @@ def _label_axes(cells: np.ndarray, dims: list[str], label: str) -> None:
         axes.set_xlabel(horizontal)
 
 
-def _color_scale(values: "DataArray") -> Any:
-    """Logarithmic from the least value to at most a hundred times that, else linear."""
+def _color_scale(values: "DataArray", least_values: "DataArray") -> Any:
+    """One for all panels, from the least value up; logarithmic where all values are positive.
+
+    Args:
+        values: of all panels.
+        least_values: of each.
+    """
     from matplotlib.colors import LogNorm, Normalize
 
     finite = values.data[np.isfinite(values.data)]
@@ -150,7 +159,8 @@ def _color_scale(values: "DataArray") -> Any:
     least, most = float(finite.min()), float(finite.max())
     if least <= 0:
         return Normalize(least, most)
-    return LogNorm(least, max(min(most, _RANGE * least), least * (1 + 1e-6)))
+    top = max(_RANGE * least, _PANEL_RANGE * float(least_values.max()))
+    return LogNorm(least, max(min(most, top), least * (1 + 1e-6)))
 
 
 def cell_edges(values: np.ndarray) -> np.ndarray:

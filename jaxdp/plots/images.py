@@ -203,12 +203,12 @@ def _errors(axes: "Axes", true, found, levels: dict[str, float], allow_sign_flip
     axes.semilogy(np.arange(1, len(errors) + 1), shown, ".", color=_FOUND, markersize=7)
     for name, level in levels.items():
         axes.axhline(level, color=_GREY, linestyle="--", linewidth=1)
+        # Beside the panel, where no point is; of two close ones the higher stands above the other.
         axes.annotate(
             name,
-            (0.01, level),
+            (1.01, level),
             xycoords=("axes fraction", "data"),
-            xytext=(0, 2),
-            textcoords="offset points",
+            va="bottom" if level == max(levels.values()) else "top",
             fontsize="small",
             color=_GREY,
         )

@@ -3,6 +3,7 @@
 import importlib
 import re
 
+import code_names
 import gallery
 import links
 import pytest
@@ -29,6 +30,63 @@ def test_every_public_name_is_explained_on_exactly_one_page():
     }
     assert {name for key, name in public.items() if key not in explained} == set()
     assert {"jaxdp", "jaxdp.theory", "jaxdp.kernels.published"} <= set(reference.doors())
+
+
+def test_the_front_doors_page_lists_verbs_first_and_abstract_classes_come_last():
+    listed = re.findall(r"^\| \[`([\w.]+)`\]", reference.front_page(), re.MULTILINE)
+    assert tuple(listed[: len(reference.VERBS)]) == reference.VERBS
+    at_home = {f"jaxdp.{name}" for name in reference.pages()["jaxdp"]}
+    assert at_home <= set(listed)
+    in_navigation = [next(iter(entry)) for entry in reference.navigation("jaxdp")[1:]]
+    assert sorted(in_navigation) == sorted(reference.pages()["jaxdp"])
+    losses = reference.page("jaxdp.losses")
+    assert losses.index("jaxdp.losses.slope_limits`") < losses.index("jaxdp.losses.Huber`")
+    assert losses.index("jaxdp.losses.Softmax`") < losses.index("jaxdp.losses.Abstract")
+
+
+@pytest.mark.parametrize(
+    ("html", "there"),
+    [
+        ("<code>jaxdp.predict</code>", "reference/jaxdp/predict.md"),
+        ("<code>train(loss, model)</code>", "reference/jaxdp.algorithms/train.md"),
+        ("<code>DPGD.calibrated</code>", "reference/jaxdp/DPGD.md#jaxdp.DPGD.calibrated"),
+        ("<code>jaxdp.losses</code>", "reference/jaxdp.losses/index.md"),
+        (
+            '<span class="n">attacks</span><span class="o">.</span>'
+            '<span class="n">reconstruct</span><span class="p">(</span>',
+            "reference/jaxdp.attacks/reconstruct.md",
+        ),
+        # An extra, an option, a variable, a method of another library, what is linked already.
+        ("<code>privacy</code>", None),
+        ("<code>jaxdp plan</code>", None),
+        ('<span class="n">plan</span>', None),
+        ('<span class="n">np</span><span class="o">.</span><span class="n">predict</span>', None),
+        ('<a href="#x"><code>jaxdp.predict</code></a>', None),
+        ("<h2><code>jaxdp.predict</code></h2>", None),
+        # In doubt, for two packages have one.
+        ("<code>Polynomial</code>", None),
+    ],
+)
+def test_code_names_are_links_to_what_explains_them(html, there):
+    found = re.findall(r'<a class="code-name" href="([^"]*)"', code_names.linked(html, "", str))
+    assert found == ([] if there is None else [there])
+
+
+def test_every_page_names_a_file_of_the_tree_to_be_edited():
+    pytest.importorskip("mkdocs", reason="of the extra docs")
+    building = importlib.import_module("building")
+    written = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/*/*.md")}
+    pages = {*building._made(), *written, "index.md", "tutorials/01_quickstart.ipynb"}
+    gone = {page for page in pages if not (ROOT / building._written_in(page)).is_file()}
+    assert gone == set()
+    assert building._written_in("reference/jaxdp/predict.md") == "jaxdp/theory/dispatch.py"
+
+
+def test_every_figure_has_one_use():
+    used = [name for _, _, names in gallery.USES for name in names.split()]
+    assert sorted(used) == sorted(figure.name for figure in gallery.figures())
+    for _, page, _ in gallery.USES:
+        assert (ROOT / "docs" / page).is_file()
 
 
 def test_the_gallery_has_every_figure_of_the_report_with_its_verdict():

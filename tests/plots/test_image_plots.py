@@ -111,6 +111,16 @@ def test_errors_are_those_of_matched_rows_in_order():
     np.testing.assert_allclose(np.abs(true - found).max(), 0.1)
 
 
+def test_names_of_levels_stand_beside_the_points():
+    levels = {"chance": 1.2, "predicted": 1.1}
+    figure = plot_reconstruction(FOUND, TRUE, levels=levels, allow_sign_flips=True)
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    chance, predicted = (text.get_window_extent() for text in panel.texts)
+    assert min(chance.x0, predicted.x0) > panel.get_window_extent().x1
+    assert not chance.overlaps(predicted)
+
+
 def test_signs_count_unless_they_are_left_out():
     figure = plot_reconstruction(FOUND, TRUE)
     assert _shown(figure.axes[0].lines[0])[1, -1] > 0.5

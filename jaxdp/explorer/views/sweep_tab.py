@@ -12,7 +12,7 @@ from bokeh.models import (
     LinearColorMapper,
     LogColorMapper,
 )
-from bokeh.palettes import Cividis256
+from bokeh.palettes import Viridis256
 
 from jaxdp.explorer.sweep_slices import (
     Axis,
@@ -162,7 +162,8 @@ def map_figure(part: Slice, label: str, *, is_log: bool):
     # A map of one value has a scale all the same.
     high = high if high > low else low + max(abs(low), 1e-6)
     made = LogColorMapper if is_log and known.size else LinearColorMapper
-    mapper = made(palette=Cividis256, low=low, high=high, nan_color="#FFFFFF")
+    # Low is yellow, as in the pictures of jaxdp.plots.
+    mapper = made(palette=Viridis256[::-1], low=low, high=high, nan_color="#FFFFFF")
     cells: Any = {
         "left": across[columns],
         "right": across[columns + 1],
@@ -180,7 +181,7 @@ def map_figure(part: Slice, label: str, *, is_log: bool):
     if part.best is not None:
         row, column = part.best
         place = [part.across.places[column]], [part.along.places[row]]
-        drawn.scatter(*place, marker="star", size=16, fill_color=_BEST, line_color="white")
+        drawn.scatter(*place, marker="star", size=16, fill_color=_BEST, line_color="black")
     styled(drawn)
     return drawn
 
