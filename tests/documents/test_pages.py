@@ -147,9 +147,13 @@ def test_everyday_dp_sgd_is_predicted_and_planned_as_it_stands(tmp_path):
 print(*(float(found.final_risk.mean()) for found in (simulated, predicted)))
 print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simulated, predicted)))
 """
-    compare, plan = blocks(page, "python")
-    after = "print(float(plan.predicted.final_risk), plan.algorithm.num_steps)"
-    out = run(compare + between + plan + after, tmp_path)
+    compare, network, plan = blocks(page, "python")
+    after = "print(float(plan.predicted.final_risk), plan.algorithm.num_steps)\n"
+    out, told = run(compare + between + plan + after + network, tmp_path).split("movement ")
+    # Within the limits of what a tangent tells: movement .8 and gap .3.
+    movement, gap = map(float, told.split(", kernel gap "))
+    assert 0.05 < movement < 0.3
+    assert gap < 0.1
     assert "(1.0000, 1e-05)-DP; zero-out-one; simulated noise" in out
     gap = re.search(r"final gap \S+ \((\S+) standard errors\)", out)
     assert gap is not None
@@ -306,7 +310,7 @@ def test_the_published_calibration_takes_as_much_more_noise_as_the_page_says():
 @as_its_readers_run_it
 def test_rows_are_found_as_it_stands_and_blurred_by_privacy_as_predicted(tmp_path):
     page = "docs/how_to/attack.md"
-    network, features = blocks(page, "python")
+    network, features, membership = blocks(page, "python")
     after = """
 others = jaxdp.problems.sphere_inputs(num_samples, dim, key=jax.random.key(9))
 print(attacks.reconstruction_error(inputs, others))
@@ -335,6 +339,11 @@ print(attacks.reconstruction_error(inputs, others), "=====")
     assert_as_claimed(page, "$10^{-5}$, where 0 is a copy and # a guess", guess)
     assert_as_claimed(page, "the second line shows it: #, predicted", private)
     assert_as_claimed(page, "the second line shows it: .24, predicted #, at an", predicted)
+
+    imports = "import jax, jax.numpy as jnp, jaxdp\nfrom jaxdp import attacks\n"
+    *told, mean = run(imports + membership, tmp_path).splitlines()
+    area, bound = (float(line.split()[1]) for line in told if "auc  " in line or "bound " in line)
+    assert 0.5 < float(mean) < area <= bound
 
 
 @as_its_readers_run_it
