@@ -106,7 +106,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     @property
     @abc.abstractmethod
     def _planned_for(self) -> tuple[int, Curvature, float, float]:
-        """Of a forecast: k, the loss's curvature, shares of a release of the scale and before."""
+        """Outputs k, the loss's curvature, shares of a release of the scale and before it."""
 
     @property
     @abc.abstractmethod

@@ -145,7 +145,7 @@ def _fitted(
 
 
 def _described(path: pathlib.Path) -> dict[str, Any]:
-    """Of each column of the file a tuple (low, high), or a list of categories.
+    """Each column's tuple (low, high), or its list of categories, as the file has them.
 
     Raises:
         ValueError: it is no such file, or there is something left to fill in.

@@ -304,6 +304,8 @@ def _heading(options: argparse.Namespace, described: str, numbers: dict[str, Any
     ]
     if numbers["classes"] is not None:
         lines.append(f"classes: {', '.join(numbers['classes'][:_MOST_NAMED])}")
+    if options.optimiser == "adam":
+        lines.append("Adam is predicted at its end: while the loss falls the closure is too high")
     if "least_squares_risk" in numbers:
         lines.append(f"without privacy: {numbers['least_squares_risk']:.5f} (least squares)")
     for name, words in {

@@ -71,7 +71,7 @@ class AbstractGhost(abc.ABC):
 
     @abc.abstractmethod
     def multiplications(self) -> tuple[int, int]:
-        """Of the gradient of one sample in a batch gradient, and those of its norm and scaling."""
+        """Products for one sample: those of its batch gradient, those of its norm and scaling."""
 
     @abc.abstractmethod
     def hold(self, captures: list[Capture]) -> Any:

@@ -170,7 +170,7 @@ class DrawnSpread(eqx.Module):
         self.readout, self.draws = readout, jnp.asarray(normals, modes.test_factor.dtype)
 
     def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
-        """Of "risk", and of what else the loss measures by its name."""
+        """Variances over runs of "risk", and of what else the loss measures, by name."""
         modes, rank = self.readout.closure.modes, self.readout.closure.rank
         _, leading, others, unseen = self.readout.released(moments)
         centre, spread = self.readout.test_predictions(moments)
