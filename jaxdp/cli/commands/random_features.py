@@ -55,7 +55,11 @@ def compare(options: argparse.Namespace) -> None:
         output.simulate_named(name, reduced, algorithm, key, options.num_runs, simulator)
         for (name, simulator), key in zip(_SIMULATORS.items(), keys, strict=True)
     )
-    predictions = [jaxdp.predict(reduced, algorithm, theory=theory).check() for theory in _THEORIES]
+    predictions = []
+    with output.progress_bar("theory") as progress:
+        for theory in _THEORIES:
+            progress(len(predictions) / len(_THEORIES))
+            predictions.append(jaxdp.predict(reduced, algorithm, theory=theory).check())
     with warnings.catch_warnings():
         # The table says it too.
         warnings.simplefilter("ignore", UserWarning)
