@@ -55,7 +55,8 @@ class DPGD(AbstractFullBatchAlgorithm):
         learning_rate: $\eta$ > 0.
         clip_norm: C > 0; infinite only with noise_scale = 0.
         num_steps: T >= 1; a Python int, or traced.
-        noise_scale: $\sigma$ >= 0; the field's noise multiplier is $2\sigma/\sqrt\eta$.
+        noise_scale: $\sigma$ >= 0, last as in the paper's algorithm, where it is free of T; the
+            field's noise multiplier is $2\sigma/\sqrt\eta$.
 
     Raises:
         TypeError, ValueError: a value is of the wrong kind or out of range.

@@ -41,9 +41,9 @@ def _noisy(shift, key):
     return shift + jr.normal(key)
 
 
-def _audit(mechanism=_noisy, **changed):
+def _audit(mechanism=_noisy, first=0.0, second=1.0, **changed):
     return privacy.audit(
-        mechanism, 0.0, 1.0, **(dict(num_trials=100, delta=0.01, key=KEY) | changed)
+        mechanism, first, second, **(dict(num_trials=100, delta=0.01, key=KEY) | changed)
     )
 
 
@@ -154,6 +154,7 @@ VALUES = [
     (lambda value: _audit(delta=value), [0.999], "expected enough trials to show something"),
     (lambda value: _audit(batch_size=value), [0], "expected batch_size >= 1, got 0"),
     (_audit, [lambda shift, key: _noisy(shift, key)[None]], r"scalar score, got shape \(1,\)"),
+    (lambda rows: _audit(first=rows, second=rows[:3]), [np.ones(200)], "got 200 and 3 rows"),
     (lambda value: audit_scores(SCORES, SCORES, delta=value), [1.0], "expected 0 <= delta < 1"),
     (
         lambda value: audit_scores_mu(SCORES, SCORES, confidence=value),

@@ -286,6 +286,7 @@ def _audit(measure, mechanism, first, second, num_trials, confidence, key, batch
     require_key(key)
     require_callable("mechanism", mechanism, "a function of data and key")
     require_host("first and second", (first, second))
+    _require_neighbours(first, second)
     num_trials = require_count("num_trials", num_trials)
     batch_size = require_count("batch_size", batch_size)
     require_enough(measure, (num_trials, num_trials), confidence)
@@ -294,6 +295,16 @@ def _audit(measure, mechanism, first, second, num_trials, confidence, key, batch
         for data, data_key in zip((first, second), jr.split(key), strict=True)
     )
     return bound_of(measure, first_scores, second_scores, confidence)
+
+
+def _require_neighbours(first: Any, second: Any) -> None:
+    """Raise ValueError where one input has rows and the other has not about as many."""
+    sizes = [[np.shape(leaf)[:1] for leaf in jax.tree.leaves(data)] for data in (first, second)]
+    for one, other in zip(*sizes, strict=False):
+        if one and other and abs(one[0] - other[0]) > 1:
+            raise ValueError(
+                f"expected neighbours, which differ in one row, got {one[0]} and {other[0]} rows"
+            )
 
 
 def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarray:

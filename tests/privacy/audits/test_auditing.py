@@ -158,7 +158,7 @@ def test_inputs_may_be_pytrees_of_different_shapes():
         return jnp.sum(data["records"]) + data["noise_std"] * jr.normal(key)
 
     first = {"records": jnp.zeros(3), "noise_std": 0.5}
-    second = {"records": np.ones(1), "noise_std": 0.5}
+    second = {"records": np.full(2, 0.5), "noise_std": 0.5}
     settings = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
     assert 1.8 <= audit_mu(mechanism, first, second, **settings) <= 2
 
