@@ -140,7 +140,9 @@ class Softmax(AbstractClassificationLoss):
             num_nodes: of the quadrature, at least.
         """
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
-        return of_gaussian.correlated_slope(gaps, is_label, covariance, limit, num_nodes)
+        return of_gaussian.correlated_slope(
+            gaps, is_label, covariance, limit, num_nodes, self.nodes_per_row
+        )
 
     def slope_changes(self, prediction, label):
         del label

@@ -98,6 +98,7 @@ class LinearStream(AbstractStudy):
             num_samples=values["num_samples"],
             schedule=FAMILIES[values["schedule"]],
             rho=float(described.algorithm.rho),
+            progress=False,
         )
         peak, schedule = settings_of(found.algorithm.learning_rate)
         clip_scale = float(f"{float(found.algorithm.clip_scale):.4g}")

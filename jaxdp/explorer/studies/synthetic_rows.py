@@ -105,6 +105,7 @@ class SyntheticRows(AbstractStudy):
             sampling_rate=values["sampling_rate"],
             optimiser=made(_factory(values)),
             sampler=ShuffledEpochs if values["sampling_rate"] == 1 else PoissonSampler,
+            progress=False,
         ).chosen
         _, schedule = settings_of(jaxdp.Constant(chosen.learning_rate))
         return {"learning_rate": chosen.learning_rate, "clip_norm": chosen.clip_norm, **schedule}

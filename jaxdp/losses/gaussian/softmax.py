@@ -126,16 +126,27 @@ def _isotropic_slope(gaps, is_label, variance, limit, nodes) -> ClippedSlope:
     )
 
 
-def correlated_slope(gaps, is_label, covariance, limit, num_nodes) -> CorrelatedSlope:
-    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k)."""
+def correlated_slope(
+    gaps, is_label, covariance, limit, num_nodes, per_row: int | None = None
+) -> CorrelatedSlope:
+    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k).
+
+    Args:
+        gaps, is_label, covariance, limit: of each row.
+        num_nodes, per_row: as in `isotropic_slope`.
+    """
     gaps, covariance, limit = _arrays(gaps, covariance, limit)
-    function = functools.partial(_correlated_slope, num_nodes=num_nodes)
-    rows = (gaps, 1), (is_label, 1), (covariance, 2), (limit, 0)
-    return _by_rows(function, gaps.shape[-1] * num_nodes, *rows)
+    rows = [(gaps, 1), (is_label, 1), (covariance, 2), (limit, 0)]
+    nodes = _normal_nodes(gaps, num_nodes)
+    if per_row is None or per_row >= len(nodes):
+        function = functools.partial(_correlated_slope, nodes=nodes)
+        return _by_rows(function, gaps.shape[-1] * len(nodes), *rows)
+    own = nodes[_shared_out(gaps, num_nodes, per_row)]
+    return _by_rows(_correlated_slope, gaps.shape[-1] * per_row, *rows, (own, 2))
 
 
-def _correlated_slope(gaps, is_label, covariance, limit, *, num_nodes) -> CorrelatedSlope:
-    logits = gaps[..., None] + correlated_spread(gaps, covariance, num_nodes)
+def _correlated_slope(gaps, is_label, covariance, limit, nodes) -> CorrelatedSlope:
+    logits = gaps[..., None] + correlated_spread(gaps, covariance, nodes)
     slopes, square, scales, is_clipped = _slopes(
         logits, is_label[..., None], limit[..., None], axis=-2
     )
@@ -163,14 +174,13 @@ def isotropic_spread(gaps, variance, num_nodes) -> Float[Array, "*batch k nodes"
     return std * lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), std.ndim)
 
 
-def correlated_spread(gaps, covariance, num_nodes) -> Float[Array, "*batch k nodes"]:
-    """What the nodes add to the mean logits; a covariance may be singular."""
+def correlated_spread(gaps, covariance, nodes) -> Float[Array, "*batch k nodes"]:
+    """What standard normal nodes add to the mean logits; a covariance may be singular."""
     basis = jnp.asarray(contrasts(gaps.shape[-1]), gaps.dtype)
     reduced = reduced_covariance(covariance, basis)
     trace = jnp.trace(reduced, axis1=-2, axis2=-1)
     root = root_of(reduced, floor_of(gaps) * (1 + trace))
-    nodes = normal_nodes(basis.shape[1], num_nodes)
-    return _product(_product(basis, root), jnp.asarray(nodes.T, gaps.dtype))
+    return _product(_product(basis, root), jnp.swapaxes(nodes, -1, -2))
 
 
 def reduced_covariance(covariance, basis) -> Float[Array, "*batch contrasts contrasts"]:
@@ -189,6 +199,10 @@ def root_of(covariance, floor) -> Float[Array, "*batch contrasts contrasts"]:
 def floor_of(gaps) -> float:
     """The variance that is added, a share of the whole or of one."""
     return float(jnp.finfo(gaps.dtype).eps) ** 0.75
+
+
+def _normal_nodes(gaps, num_nodes) -> Float[Array, "nodes contrasts"]:
+    return jnp.asarray(normal_nodes(gaps.shape[-1] - 1, num_nodes), gaps.dtype)
 
 
 def _node_matrix(gaps, num_nodes) -> Float[Array, "k nodes"]:
@@ -295,8 +309,10 @@ def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"
 
 
 def _expected_value(gaps, is_label, variance, *, num_nodes):
-    is_one = variance.ndim < gaps.ndim
-    spread = (isotropic_spread if is_one else correlated_spread)(gaps, variance, num_nodes)
+    if variance.ndim < gaps.ndim:
+        spread = isotropic_spread(gaps, variance, num_nodes)
+    else:
+        spread = correlated_spread(gaps, variance, _normal_nodes(gaps, num_nodes))
     logits, is_label = gaps[..., None] + spread, is_label[..., None]
     own = jnp.sum(jnp.where(is_label, logits, 0), axis=-2)
     others = jax.nn.logsumexp(jnp.where(is_label, -jnp.inf, logits), axis=-2)

@@ -53,6 +53,14 @@ def _plan(**changes):
     return jaxdp.plan(PROBLEM, **arguments)
 
 
+def test_shares_of_the_work_are_told_and_end_at_one():
+    shares = []
+    _plan.__wrapped__(progress=shares.append)
+    assert shares == sorted(shares)
+    # Four cells, and the end.
+    assert (len(shares), shares[-1]) == (5, 1.0)
+
+
 def _algorithm(rate, clip_norm, sampler, *, steps=20, noise=1.5, optimiser=optax.sgd, average=None):
     return jaxdp.PrivateOptimiser(
         optimiser,
