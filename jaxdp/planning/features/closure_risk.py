@@ -89,11 +89,6 @@ class AbstractClosureRisk(eqx.Module):
         """Whether it is searched by values: of softmax losses, whose gradients cost much."""
         return self.modes.loss.num_outputs is not None
 
-    def with_all_nodes(self) -> Self:
-        """The risk of the whole quadrature."""
-        loss = dataclasses.replace(self.modes.loss, nodes_per_row=None)
-        return dataclasses.replace(self, modes=dataclasses.replace(self.modes, loss=loss))
-
     def on_fewer_rows(self) -> tuple[Self, float]:
         """A risk of evenly spaced training rows that costs less, and their share of all rows.
 

@@ -207,12 +207,10 @@ def _searched(
     if not largest > 0:
         return _Found(None, 0.0)
     norm = _gradient_norm(risk)
-    # Of little work the end is left to gradients through the whole quadrature.
+    # Of little work the end is left to gradients.
     by_values = risk.is_coarse and not (
         is_last and risk.modes.num_train * int(algorithm.num_steps) <= _LITTLE_WORK
     )
-    if risk.is_coarse and not by_values:
-        risk = risk.with_all_nodes()
     whole, drawn = risk, draw
     if by_values:
         risk, share = risk.on_fewer_rows()

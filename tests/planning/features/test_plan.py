@@ -436,6 +436,7 @@ def test_cells_are_told_apart_by_how_far_they_were_searched():
 
 def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     monkeypatch.setattr(of_closure, "_MOST_ROWS", SOFTMAX_ROWS)
+    monkeypatch.setattr(of_closure, "_ROW_NODES", 2**20)
     once = _softmax_problem()
     rows = (
         np.repeat(np.asarray(part), 2, axis=0) for part in (once.train_inputs, once.train_labels)
@@ -444,7 +445,7 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
         *rows, once.test_inputs, once.test_labels, loss=jaxdp.losses.Softmax(3)
     )
     algorithm = _algorithm(0.5, 0.5, PoissonSampler(2 * SOFTMAX_ROWS, 0.02), noise=0.5)
-    risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0].with_all_nodes()
+    risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0]
     fewer, share = risk.on_fewer_rows()
     assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
     place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)
