@@ -107,9 +107,9 @@ def plan(
     Its learning rate and clip norm minimise the test loss that `GaussianClosure(rank=0)` predicts,
     by gradients through the closure, within the limits of stability up to which it is to be
     trusted. With the softmax loss they are searched for without gradients and with few nodes of its
-    quadrature: coarsely first, on up to 4,096 of the rows, and then to the end in the two best
-    cells, where they are within 2 % of each other, by gradients where rows times steps are at
-    most 200,000. The best cell is predicted once more, by the default theory.
+    quadrature, on up to 4,096 of the rows: coarsely first, and then finely in the two best cells,
+    where they are within 2 % of each other. The best cell is predicted once more, by the default
+    theory.
 
     **Networks** (`Linearised`): the same arguments, for all weights that are trained. Every cell is
     searched with the tangent kernel of the start, and once more with the mean kernel of training

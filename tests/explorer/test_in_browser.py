@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +44,7 @@ def address(tmp_path_factory):
     jaxdp.sweep(_cells, axes, store=folder, **settings)
     rows = jax.random.normal(jax.random.key(0), (120, 4))
     labels = jnp.where(rows[:, 0] > 0, 1, -1)
-    features = {"train_features": rows[:60], "train_labels": labels[:60]}
+    features: Any = {"train_features": rows[:60], "train_labels": labels[:60]}
     features |= {"test_features": rows[60:], "test_labels": labels[60:]}
     np.savez(folder.parent / "features.npz", **features)
     given = ["--store", str(folder), "--features", str(folder.parent / "features.npz")]

@@ -53,8 +53,8 @@ _DIGITS = 4
 _LIKE_LENGTHS = 4
 # Without gradients: half the sides of the squares that are searched, first in a cell, after a cell
 # of fewer steps, and at last in the two best cells if their risks are so near each other.
-_FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35,)
-_FEW_RECORDS, _LITTLE_WORK = 20, 200_000
+_FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
+_FEW_RECORDS = 20
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 # From which share of the largest rate on a plan says that it was held back.
 _NEAR = 0.99
@@ -207,11 +207,7 @@ def _searched(
     if not largest > 0:
         return _Found(None, 0.0)
     norm = _gradient_norm(risk)
-    # Of little work the end is left to gradients.
-    by_values = risk.is_coarse and not (
-        is_last and risk.modes.num_train * int(algorithm.num_steps) <= _LITTLE_WORK
-    )
-    whole, drawn = risk, draw
+    whole, drawn, by_values = risk, draw, risk.is_coarse
     if by_values:
         risk, share = risk.on_fewer_rows()
         draw = Draw.of(algorithm, share)
