@@ -1,4 +1,4 @@
-"""The second tab: any two axes of a sweep, at values of the others that sliders choose."""
+"""The tab of a sweep: any two of its axes, at values of the others that sliders choose."""
 
 import html
 from typing import TYPE_CHECKING, Any
