@@ -179,13 +179,15 @@ class TheoryTab:
                 self.refuse("the settings were changed while it was planned: press Plan again")
                 return
             try:
-                self._set(found)
+                self.study.changed(before, **found)
             except ValueError as error:
                 self.refuse(f"the plan is beyond a slider's range: {error}")
                 return
+            # Before the curve of the plan is there.
             self._risk_before = before_risk
             self.keep.value = True
             self.figure.keep(True)
+            self._set(found)
 
         self._poster.post(show)
         self._say("")
