@@ -54,7 +54,7 @@ _LIKE_LENGTHS = 4
 # Without gradients: half the sides of the squares that are searched, first in a cell, after a cell
 # of fewer steps, and at last in the two best cells if their risks are so near each other.
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
-_FEW_RECORDS = 20
+_FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 # From which share of the largest rate on a plan says that it was held back.
 _NEAR = 0.99
