@@ -334,13 +334,19 @@ def _explore(commands) -> None:
         "a page with sliders: what theory predicts, what it costs, what a sweep has found",
         "Serves a page on this machine: the predicted curve of private learning follows "
         "sliders; buttons simulate it, plan it and copy the Python that makes the picture. "
-        "With --store a second tab shows a sweep. Only this machine can open the page, unless "
+        "With --store a tab shows a sweep, with --features another one what private training on "
+        "such features is forecast to give. Only this machine can open the page, unless "
         "--address says otherwise: whoever can open it can use this machine's time.",
     )
     explore.set_defaults(command=_run_explore)
     origin = "a further name of the page, behind a proxy for example; may be repeated"
-    store = "folder of a sweep (its --store), or its sweep.nc, for the second tab"
+    store = "folder of a sweep (its --store), or its sweep.nc, for a tab of its own"
+    features = (
+        ".npz of public rows, for the forecast's tab: train_features, train_labels, "
+        "test_features, test_labels"
+    )
     add("--store", _Path, store, None)
+    add("--features", _Path, features, None)
     add("--address", str, "IP address to listen at", "127.0.0.1")
     add("--port", int, "port to listen at; 0: a free one", 5006)
     add("--origin", str, origin, (), action="append", metavar="HOST:PORT")
@@ -352,6 +358,7 @@ def _run_explore(options: argparse.Namespace) -> None:
 
     serve(
         options.store,
+        features=options.features,
         address=options.address,
         port=options.port,
         origins=tuple(options.origin),

@@ -41,6 +41,16 @@ def listener_of(
     return advance
 
 
+def listener_where_seen(progress: Any, name: str) -> Callable[[float], None]:
+    """The function that is told of progress where None stands for a bar if a person looks.
+
+    That is in a terminal or a notebook; all else is as in `listener_of`.
+    """
+    if progress is None:
+        progress = sys.stderr.isatty() or _is_notebook()
+    return listener_of(progress, name) or (lambda share: None)
+
+
 class Bar:
     """A bar on one line of a terminal or a notebook; in files and pipes a line now and then.
 

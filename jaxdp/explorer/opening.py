@@ -5,24 +5,29 @@ import os
 from typing import Any
 
 from jaxdp.core.extras import require_extra
+from jaxdp.explorer.feature_files import open_features
 from jaxdp.explorer.sweep_slices import open_store
 
 LOOPBACK = "127.0.0.1"
 
 
-def page(store: str | os.PathLike | None = None) -> Any:
+def page(
+    store: str | os.PathLike | None = None, *, features: str | os.PathLike | None = None
+) -> Any:
     """The page as an object of Panel, for a notebook (after `panel.extension()`) or a server.
 
     Args:
         store: the folder of a sweep (`jaxdp.sweep(..., store=...)`), or the .nc file of one, for
-            the second tab; None for no such tab.
+            a tab of its own; None for no such tab.
+        features: an .npz of public features (`open_features`), for a tab that forecasts what
+            private training on such rows gives; None for no such tab.
 
     Returns:
-        The tabs, an object of Panel.
+        The page, an object of Panel.
 
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store is none.
+        ValueError: the store is none, or the file has no features.
 
     Example:
         >>> import jaxdp.explorer
@@ -30,12 +35,13 @@ def page(store: str | os.PathLike | None = None) -> Any:
     """
     with require_extra("panel", "explore", "jaxdp.explorer"):
         from jaxdp.explorer.views.page import new_page
-    return new_page(None if store is None else open_store(store))
+    return new_page(*_opened(store, features))
 
 
 def serve(
     store: str | os.PathLike | None = None,
     *,
+    features: str | os.PathLike | None = None,
     address: str = LOOPBACK,
     port: int = 5006,
     origins: tuple[str, ...] = (),
@@ -52,7 +58,7 @@ def serve(
     here; no code and no path is taken from a browser.
 
     Args:
-        store: as for `page`.
+        store, features: as for `page`.
         address: to listen at.
         port: to listen at; 0 for a free one.
         origins: further `host:port` under which browsers know the page, behind a proxy for
@@ -62,7 +68,8 @@ def serve(
 
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store is none, or the address, the port or an origin cannot be used.
+        ValueError: the store is none, the file has no features, or the address, the port or an
+            origin cannot be used.
 
     Example:
         >>> import jaxdp.explorer
@@ -77,8 +84,14 @@ def serve(
         raise ValueError(f"expected address to be an IP address, got {address!r}") from None
     if not 0 <= port < 2**16:
         raise ValueError(f"expected 0 <= port < 65536, got {port}")
-    dataset = None if store is None else open_store(store)
-    server = new_server(lambda: new_page(dataset), address, port, origins, is_shown=is_shown)
+    opened = _opened(store, features)
+    server = new_server(lambda: new_page(*opened), address, port, origins, is_shown=is_shown)
     print(f"http://{host_of(address)}:{server.port}  (Ctrl-C ends it)", flush=True)
     server.start()
     server.io_loop.start()
+
+
+def _opened(store: str | os.PathLike | None, features: str | os.PathLike | None):
+    """What `new_page` is given."""
+    found = None if features is None else (str(features), open_features(features))
+    return None if store is None else open_store(store), found

@@ -29,9 +29,9 @@ class Softmax(AbstractClassificationLoss):
 
     Args:
         num_classes: k >= 2.
-        nodes_per_row: for predictions that cost less: how many nodes of the quadrature over
-            Gaussian logits of one variance a row has, of those that the rows then share out; even.
-            Means over thousands of rows hardly change, those of one row do. None for all nodes.
+        nodes_per_row: for predictions that cost less: how many nodes of the quadrature of the
+            clipped slope over Gaussian logits a row has, of those that the rows then share out;
+            even. Means over thousands of rows hardly change, those of one row do. None for all.
 
     Raises:
         ValueError: num_classes is below 2, or nodes_per_row is odd or below 2.
@@ -140,7 +140,9 @@ class Softmax(AbstractClassificationLoss):
             num_nodes: of the quadrature, at least.
         """
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
-        return of_gaussian.correlated_slope(gaps, is_label, covariance, limit, num_nodes)
+        return of_gaussian.correlated_slope(
+            gaps, is_label, covariance, limit, num_nodes, self.nodes_per_row
+        )
 
     def slope_changes(self, prediction, label):
         del label

@@ -1,5 +1,6 @@
 """The verb `plan`: from a budget to how to run it."""
 
+from collections.abc import Callable
 from typing import Any, overload
 
 import optax
@@ -48,6 +49,7 @@ def plan(
     epsilon: float | None = None,
     delta: float | None = None,
     uncertainty: Box | None = None,
+    progress: Callable[[float], None] | bool | None = None,
 ) -> OnePassPlan: ...
 
 
@@ -63,6 +65,7 @@ def plan(
     average: AbstractAverage | None = None,
     sampler: type[AbstractSampler] = ...,
     criterion: str = ...,
+    progress: Callable[[float], None] | bool | None = None,
 ) -> TrainingPlan: ...
 
 
@@ -81,6 +84,7 @@ def plan(
     average: AbstractAverage | None = None,
     sampler: type[AbstractSampler] = PoissonSampler,
     criterion: str = "loss",
+    progress: Callable[[float], None] | bool | None = None,
 ) -> OnePassPlan | TrainingPlan:
     r"""How to run private learning within a budget, by what theory predicts of it.
 
@@ -103,10 +107,9 @@ def plan(
     Its learning rate and clip norm minimise the test loss that `GaussianClosure(rank=0)` predicts,
     by gradients through the closure, within the limits of stability up to which it is to be
     trusted. With the softmax loss they are searched for without gradients and with few nodes of its
-    quadrature: coarsely first, on up to 4,096 of the rows, and then to the end in the two best
-    cells, where they are within 2 % of each other, by gradients and all nodes where rows times
-    steps are at most 200,000. The best cell is predicted once more, by the
-    default theory.
+    quadrature, on up to 4,096 of the rows: coarsely first, and then finely in the two best cells,
+    where they are within 2 % of each other. The best cell is predicted once more, by the default
+    theory.
 
     **Networks** (`Linearised`): the same arguments, for all weights that are trained. Every cell is
     searched with the tangent kernel of the start, and once more with the mean kernel of training
@@ -145,6 +148,8 @@ def plan(
         sampler: the class of the batches: `jaxdp.privacy.PoissonSampler`, `ShuffledEpochs` (sizes
             that divide the rows) or `FixedSizeBatches`.
         criterion: of the test rows, "loss", or "accuracy" where labels are classes.
+        progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
+            function, called with the share done.
 
     Returns:
         Of streams a `OnePassPlan`: `.algorithm`, `.predicted`, `.floor`, `.sensitivities`,
@@ -173,6 +178,7 @@ def plan(
         risk 0.142, without privacy 0.0076
     """
     require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
+    budget = {"epsilon": epsilon, "delta": delta, "progress": progress}
     of_streams = {
         "num_samples": num_samples,
         "schedule": schedule,
@@ -189,10 +195,10 @@ def plan(
     }
     if isinstance(problem, AbstractFeatureProblem | Linearised):
         _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
-        return plan_training(problem, epsilon=epsilon, delta=delta, **of_features)
+        return plan_training(problem, **budget, **of_features)
     if isinstance(problem, LinearRegression | AbstractSignalProblem):
         _refuse(problem, of_features, _OF_FEATURES, _OF_STREAMS)
-        return plan_one_pass(problem, epsilon=epsilon, delta=delta, **of_streams)
+        return plan_one_pass(problem, **budget, **of_streams)
     raise NotCoveredError(
         "a plan is for regression on a stream (LinearRegression; of a table, its .surrogate; "
         "LogisticRegression) or for features on fixed rows (FixedFeatures, RandomFeatures), got "

@@ -8,7 +8,7 @@ do, and how far their answer may be off is measured, by splitting them anew and 
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -21,6 +21,7 @@ from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.progress import listener_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
@@ -45,6 +46,8 @@ _DIMMED, _NOISY, _KEPT = 0.2, 0.2, 0.5
 _WIDTH = 1.645
 # Budgets of the curve over that of the forecast, and sizes over that of the table.
 _BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)
+# Shares of the work, for a bar: of the plan, and of the plans of the curve.
+_OF_PLAN, _OF_CURVE = 0.4, 0.35
 _UNLIKE = (
     "the stand-ins are said to be unlike the private rows: their settings transfer, their accuracy "
     "and loss do not, so that no level is told"
@@ -66,6 +69,7 @@ class Level(NamedTuple):
         mean: predicted, over runs.
         low, high: of nine runs in ten, if the private rows differ from the public ones as
             disturbed copies of these do.
+        std: standard deviation over runs on one table; 0 where it is not known.
 
     Example:
         >>> from jaxdp.planning import Level
@@ -76,6 +80,7 @@ class Level(NamedTuple):
     mean: float
     low: float
     high: float
+    std: float = 0.0
 
 
 class CurvePoint(NamedTuple):
@@ -235,6 +240,7 @@ def forecast(
     optimiser: Any = optax.sgd,
     average: AbstractAverage | None = None,
     criterion: Literal["loss", "accuracy"] = "loss",
+    progress: Callable[[float], None] | bool | None = None,
 ) -> Forecast:
     """What private training on n rows is expected to give, from public rows in their place.
 
@@ -259,8 +265,8 @@ def forecast(
         disturbed: public rows as the private ones might differ from them, such as features of
             blurred inputs, of the problem's shapes; by default the features are dimmed, noised and
             the classes unbalanced.
-        num_steps, sampling_rate, optimiser, average, criterion: as in `jaxdp.plan`, with Poisson
-            batches.
+        num_steps, sampling_rate, optimiser, average, criterion, progress: as in `jaxdp.plan`, with
+            Poisson batches.
 
     Returns:
         A `Forecast`; it prints, `jaxdp.plots.plot_forecast` draws it.
@@ -293,8 +299,9 @@ def forecast(
                 f"problem, got {_shapes(other)}"
             )
     rows = _of_size(problem, num_samples)
+    told = listener_where_seen(progress, "forecast")
 
-    def planned(epsilon, num_steps, sampling_rate):
+    def planned(epsilon, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
         return plan_training(
             rows,
             epsilon=epsilon,
@@ -305,15 +312,21 @@ def forecast(
             average=average,
             sampler=PoissonSampler,
             criterion=criterion,
+            progress=lambda done: told(begun + share * done),
         )
 
     plan = planned(epsilon, num_steps, sampling_rate)
     cell = plan.chosen.num_steps, plan.chosen.sampling_rate
-    plans = [plan if one == 1 else planned(one * plan.epsilon, *cell) for one in _BUDGETS]
+    share = _OF_CURVE / len(_BUDGETS)
+    plans = [
+        plan if one == 1 else planned(one * plan.epsilon, *cell, _OF_PLAN + place * share, share)
+        for place, one in enumerate(_BUDGETS)
+    ]
     curve = _curve(plans, num_samples)
     loss = accuracy = None
     if stand_in == "alike":
         loss, accuracy = _levels(problem, plan, num_samples, disturbed)
+        told(0.95)
     # The room of attacks is opened by those who ask for it.
     from jaxdp.attacks import predicted_membership
 
@@ -322,6 +335,7 @@ def forecast(
         leak = predicted_membership(features, plan.algorithm, "worst")
     except NotCoveredError:
         leak = None
+    told(1.0)
     return Forecast(plan, num_samples, stand_in, loss, accuracy, curve, leak)
 
 
@@ -401,12 +415,13 @@ def _levels(
     split *= math.sqrt(1 + problem.num_test / problem.num_train)
     moved = [found(other) for other in disturbed or _disturbed(problem)]
     shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
-    deviations = predicted.final_std, predicted.observables.get("accuracy_std", [0.0])[-1]
+    final_std = 0.0 if predicted.final_std is None else predicted.final_std
     levels = []
-    for place, std in enumerate(deviations):
-        half = _WIDTH * math.hypot(0.0 if std is None else float(std), split[place], shift[place])
+    for place, std in enumerate((final_std, predicted.observables.get("accuracy_std", [0.0])[-1])):
+        half = _WIDTH * math.hypot(float(std), split[place], shift[place])
         low, high = mean[place] - half, mean[place] + half
-        levels.append(Level(mean[place], max(low, 0.0), min(high, 1.0) if place else high))
+        high = min(high, 1.0) if place else high
+        levels.append(Level(mean[place], max(low, 0.0), high, float(std)))
     return levels[0], None if math.isnan(mean[1]) else levels[1]
 
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from jaxdp.core.progress import Bar, listener_of
+from jaxdp.core.progress import Bar, listener_of, listener_where_seen
 
 
 class _Terminal(io.StringIO):
@@ -120,3 +120,15 @@ def test_true_is_a_bar_on_standard_error(capsys):
     listen(0.5)
     listen(1.0)
     assert capsys.readouterr() == ("", "train: compiling\ntrain: 100 %, 0:00\n")
+
+
+def test_where_a_person_looks_a_bar_needs_no_asking(monkeypatch):
+    for stream, progress, is_shown in (
+        (_Terminal(), None, True),
+        (io.StringIO(), None, False),
+        (_Terminal(), False, False),
+        (io.StringIO(), True, True),
+    ):
+        monkeypatch.setattr("sys.stderr", stream)
+        listener_where_seen(progress, "plan")(1.0)
+        assert ("plan: compiling" in stream.getvalue()) == is_shown

@@ -23,7 +23,9 @@ function walk(node) {
   if (node.nodeType === 3) { take_text(node); return; }
   if (node.nodeType !== 1 && node.nodeType !== 11) return;
   if (node.tagName === "STYLE" || node.tagName === "SCRIPT") return;
-  if (node.nodeType === 1 && getComputedStyle(node).display === "none") return;
+  const look = node.nodeType === 1 ? getComputedStyle(node) : null;
+  // Panels of tabs that are not open are hidden in the other way.
+  if (look !== null && (look.display === "none" || look.visibility === "hidden")) return;
   take(node);
   if (node.shadowRoot) walk(node.shadowRoot);
   for (const child of node.childNodes) walk(child);

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,11 +42,17 @@ def address(tmp_path_factory):
     axes = {"a": jnp.linspace(0, 3, 7), "b": jnp.geomspace(0.1, 10, 9), "c": jnp.arange(2.0)}
     settings = {"key": jax.random.key(0), "version": "1", "quiet": True}
     jaxdp.sweep(_cells, axes, store=folder, **settings)
+    rows = jax.random.normal(jax.random.key(0), (120, 4))
+    labels = jnp.where(rows[:, 0] > 0, 1, -1)
+    features: Any = {"train_features": rows[:60], "train_labels": labels[:60]}
+    features |= {"test_features": rows[60:], "test_labels": labels[60:]}
+    np.savez(folder.parent / "features.npz", **features)
+    given = ["--store", str(folder), "--features", str(folder.parent / "features.npz")]
     command = [sys.executable, "-m", "jaxdp", "explore", "--port", "0", "--no-browser"]
     root = str(pathlib.Path(jaxdp.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
     server = subprocess.Popen(
-        [*command, "--store", str(folder)], stdout=subprocess.PIPE, text=True, env=environment
+        [*command, *given], stdout=subprocess.PIPE, text=True, env=environment
     )
     assert server.stdout is not None
     yield server.stdout.readline().split()[0]
@@ -151,6 +158,30 @@ def test_the_second_tab_shows_the_sweep(browser, tmp_path):
     browser.driver.save_screenshot(str(tmp_path / "sweep.png"))
     browser.click("Theory")
     assert browser.errors() == []
+
+
+def test_the_forecast_of_a_file_is_made_and_shown(browser, tmp_path):
+    browser.click("Forecast")
+    browser.click("Make the forecast")
+    browser.wait(lambda: "forecasting" in browser.text(), 30)
+    browser.wait(lambda: "nine runs in ten" in browser.text() and "AUC" in browser.text())
+    assert "60 public rows, 4 features" in browser.text()
+    browser.driver.save_screenshot(str(tmp_path / "forecast.png"))
+    browser.click("Theory")
+    assert browser.errors() == []
+
+
+def test_a_phone_needs_not_scroll_sideways(address):
+    phone = Browser(address)
+    try:
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        phone.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        phone.driver.get(address)
+        phone.wait(lambda: "predicted, released" in phone.text())
+        width = "return [innerWidth, document.documentElement.scrollWidth];"
+        assert phone.driver.execute_script(width) == [390, 390]
+    finally:
+        phone.close()
 
 
 def test_a_page_of_another_site_makes_no_page(address):

@@ -1,5 +1,6 @@
 """The page without a browser: what it refuses, what it says, and that nothing is lost."""
 
+import dataclasses
 import subprocess
 import sys
 import threading
@@ -11,11 +12,12 @@ import panel
 import pytest
 from falling import TIME, Falling
 
+from jaxdp.explorer.studies.base import Number
 from jaxdp.explorer.views.background import Latest, Poster, Programs
 from jaxdp.explorer.views.server import allowed_origins
 from jaxdp.explorer.views.sweep_tab import SweepTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
-from jaxdp.explorer.views.widgets import code_html
+from jaxdp.explorer.views.widgets import code_html, label_html
 
 
 @pytest.fixture
@@ -179,6 +181,31 @@ def test_a_plan_sets_the_sliders(tab):
     np.testing.assert_allclose(_risk(tab), np.exp(-3 * TIME))
 
 
+def test_a_plan_says_and_shows_what_it_gained(tab):
+    before = _risk(tab)
+    tab.plan.clicks += 1
+    _wait(tab)
+    # Released before: 1/e + .1, and after: exp(-3) + .1.
+    assert "before the plan 0.4679, 3.12 times less" in tab.readout.object
+    assert tab.keep.value
+    np.testing.assert_array_equal(tab.figure.kept.data["y"], before)
+    assert tab.scale.value
+    tab.controls["rate"].box.value = "2"
+    _wait(tab)
+    assert "before the plan" not in tab.readout.object
+    np.testing.assert_array_equal(tab.figure.kept.data["y"], before)
+    tab.keep.value = False
+    assert not len(tab.figure.kept.data["y"])
+
+
+def test_a_label_explains_itself_as_text():
+    field = Number("rate", "rate <b>", 0.1, 1.0, 0.5, "Problem", help='"quoted" & <i>')
+    shown = _Reader(label_html(field))
+    assert shown.text == "rate <b>"
+    assert shown.elements == [("abbr", {"title": field.help})]
+    assert label_html(dataclasses.replace(field, help="")) == "rate &lt;b&gt;"
+
+
 def test_a_plan_of_settings_that_were_changed_meanwhile_is_not_set(tab):
     started, changed = threading.Event(), threading.Event()
 
@@ -236,7 +263,8 @@ def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
 def test_a_program_that_ends_waits_for_what_is_done_and_for_nothing_else():
     program = """if True:
         import threading, time
-        from jaxdp.explorer.views.background import Latest, end_if_over
+        from jaxdp.explorer.studies.base import Number
+from jaxdp.explorer.views.background import Latest, end_if_over
 
         started, endless = threading.Event(), threading.Event()
 

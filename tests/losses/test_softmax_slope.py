@@ -305,6 +305,23 @@ def test_rows_that_share_the_nodes_out_agree_in_their_means_and_not_one_by_one()
         losses.Softmax(10, nodes_per_row=3)
 
 
+def test_rows_of_correlated_logits_share_the_nodes_out_too():
+    mean, covariance, label, limit = _problem(10, 3000, seed=5)
+    whole, shared = (
+        losses.Softmax(10, nodes_per_row=one).clipped_slope_correlated(
+            mean, covariance, label, limit
+        )
+        for one in (None, 2)
+    )
+    for name in ("second_moment", "derivative"):
+        all_nodes, few = (np.asarray(getattr(one, name)) for one in (whole, shared))
+        largest = np.abs(all_nodes.mean(axis=0)).max()
+        np.testing.assert_allclose(few.mean(axis=0), all_nodes.mean(axis=0), atol=0.03 * largest)
+        assert np.abs(few - all_nodes).max() > 0.1 * largest
+    np.testing.assert_allclose(shared.clipped.mean(), whole.clipped.mean(), rtol=0.01)
+    np.testing.assert_allclose(shared.mean.mean(axis=0), whole.mean.mean(axis=0), atol=3e-3)
+
+
 @pytest.mark.parametrize("method", ["clipped_slope", "clipped_slope_correlated"])
 def test_blocks_of_rows_are_as_one_row_after_the_other(method):
     mean, covariance, label, limit = _problem(4, 700, seed=6)

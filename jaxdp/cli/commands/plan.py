@@ -45,7 +45,7 @@ def plan(options: argparse.Namespace) -> None:
         budget = _budget(options, inverse)
         if budget is not None:
             schedule = _SCHEDULES[options.schedule]
-            found = jaxdp.plan(problem, schedule=schedule, **budget)
+            found = jaxdp.plan(problem, schedule=schedule, progress=False, **budget)
             answer, told, figure = _planned(options, problem, found)
             summary, lines = summary | answer, lines + told
     if figure is None:

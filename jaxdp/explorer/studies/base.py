@@ -45,6 +45,7 @@ class Number:
         compiles: whether another value may compile a program: the page then waits for the slider
             to be let go.
         shown: when it is there; None for always.
+        help: a sentence beside the label.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Number:
     is_whole: bool = False
     compiles: bool = False
     shown: Shown | None = None
+    help: str = ""
 
     def checked(self, value: Any) -> float | int:
         """The value as a number of the range.

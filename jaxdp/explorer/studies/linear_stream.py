@@ -51,9 +51,15 @@ class LinearStream(AbstractStudy):
         Number("epsilon", "ε", 0.05, 50.0, 4.0, _PRIVACY, True, shown=("budget", ("epsilon",))),
         Number("rho", "ρ", 0.01, 20.0, 1.0, _PRIVACY, True, shown=("budget", ("rho",))),
         Number("delta", "δ", 1e-12, 1e-2, 1e-5, _PRIVACY, True),
-        Number("clip_scale", "c, clip norm over √d", 1e-3, 100.0, 1.0, _ALGORITHM, True),
         Number(
-            "batch_size", "B, samples per step", 1, 64, 1, _ALGORITHM, True, True, compiles=True
+            *("clip_scale", "c, clip norm over √d", 1e-3, 100.0, 1.0, _ALGORITHM, True),
+            help="No gradient counts for more than a length of c √d. Less clips more and adds less "
+            "noise.",
+        ),
+        Number(
+            *("batch_size", "B, samples per step", 1, 64, 1, _ALGORITHM, True, True),
+            compiles=True,
+            help="A step takes the mean of B new samples; the pass then has n / B steps.",
         ),
         *schedule_fields(_PEAK, start="polynomial", has_optimal=True),
     )
@@ -98,6 +104,7 @@ class LinearStream(AbstractStudy):
             num_samples=values["num_samples"],
             schedule=FAMILIES[values["schedule"]],
             rho=float(described.algorithm.rho),
+            progress=False,
         )
         peak, schedule = settings_of(found.algorithm.learning_rate)
         clip_scale = float(f"{float(found.algorithm.clip_scale):.4g}")

@@ -46,7 +46,11 @@ def schedule_fields(peak: Number, *, start: str, has_optimal: bool) -> tuple[Cho
         Choice("schedule", "Schedule", options, start, GROUP),
         peak,
         Number("power", "power α of (1 − t)^α", 0.0, 3.0, 0.5, GROUP, shown=polynomial),
-        Number("knee", knee, 1e-3, 10.0, 0.25, GROUP, is_log=True, shown=hyperbolic),
+        Number(
+            *("knee", knee, 1e-3, 10.0, 0.25, GROUP, True),
+            shown=hyperbolic,
+            help="The rate is η(0) / (1 + t / knee): a small knee falls early.",
+        ),
     )
 
 

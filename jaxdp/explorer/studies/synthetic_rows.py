@@ -54,7 +54,11 @@ class SyntheticRows(AbstractStudy):
             *("momentum", "momentum", 0.0, 0.98, 0.9, _ALGORITHM),
             shown=("optimiser", _WITH_MOMENTUM),
         ),
-        Number("clip_norm", "C, clip norm", 1e-3, 100.0, 1.0, _ALGORITHM, True),
+        Number(
+            *("clip_norm", "C, clip norm", 1e-3, 100.0, 1.0, _ALGORITHM, True),
+            help="No row's gradient counts for more than this length. Less clips more and adds "
+            "less noise.",
+        ),
         Number("sampling_rate", "q, sampling rate", 0.01, 1.0, 0.2, _ALGORITHM, True),
         # The program of the band has so many steps.
         Number("num_steps", "T, steps", 1, 100, 50, _ALGORITHM, False, True, compiles=True),
@@ -105,6 +109,7 @@ class SyntheticRows(AbstractStudy):
             sampling_rate=values["sampling_rate"],
             optimiser=made(_factory(values)),
             sampler=ShuffledEpochs if values["sampling_rate"] == 1 else PoissonSampler,
+            progress=False,
         ).chosen
         _, schedule = settings_of(jaxdp.Constant(chosen.learning_rate))
         return {"learning_rate": chosen.learning_rate, "clip_norm": chosen.clip_norm, **schedule}

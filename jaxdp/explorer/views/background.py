@@ -14,6 +14,10 @@ from collections.abc import Callable, Hashable
 import jax
 import panel
 
+from jaxdp.core.errors import NotCoveredError
+
+# What a wrong or impossible setting raises, or a computation that came to nothing.
+_ANSWERS = (ValueError, RuntimeError, NotCoveredError, MemoryError, ImportError)
 # A compiled program keeps some megabytes for as long as JAX remembers it.
 MOST_PROGRAMS = 300
 
@@ -26,6 +30,22 @@ def end_if_over() -> None:
     """Raise `Ended` in a job once the program ends; a long job asks now and then."""
     if not threading.main_thread().is_alive():
         raise Ended
+
+
+def guarded(job: Callable[[], None], answer: Callable[[str], None]) -> None:
+    """Do a job of the page; what goes wrong is answered in a sentence, and the page goes on."""
+    try:
+        job()
+        return
+    except Ended:
+        raise
+    except _ANSWERS as error:
+        message = str(error) or type(error).__name__
+    except Exception as error:
+        # A defect of ours, of which the terminal has the traceback.
+        traceback.print_exc()
+        message = f"a defect of jaxdp, {type(error).__name__}: the terminal says more"
+    answer(message)
 
 
 class Latest:

@@ -12,7 +12,7 @@ from jaxdp.comparison.picture import Spread
 from jaxdp.core.trajectory import Trajectory
 
 # Two of Okabe and Ito's colours, which colour-blind readers tell apart, as in `jaxdp.plots`.
-BLACK, BLUE = "#000000", "#0072B2"
+BLACK, BLUE, GREY = "#000000", "#0072B2", "#8C8C8C"
 _BAND, _FONT, _HEIGHT = "#B8B8B8", "13pt", 430
 # Where what is released is drawn: beyond the end, when the last step's noise has come.
 _RELEASED_AT = 1.05
@@ -32,6 +32,7 @@ class CurveFigure:
     Attributes:
         predicted, simulated: what is drawn: a "line", a "band" about it, and its "end", what is
             released.
+        kept: another prediction that is drawn to compare with.
         linear, log: the figures.
     """
 
@@ -43,6 +44,7 @@ class CurveFigure:
         self.simulated: _Sources = {
             name: ColumnDataSource(dict(data)) for name, data in _EMPTY.items()
         }
+        self.kept = ColumnDataSource(dict(_EMPTY["line"]))
         self._items: list[dict[str, LegendItem]] = []
         self.linear = self._figure("linear", time_label, risk_label)
         self.log = self._figure("log", time_label, risk_label)
@@ -60,6 +62,12 @@ class CurveFigure:
         if len(self.simulated["line"].data["x"]):
             for name, data in _EMPTY.items():
                 self.simulated[name].data = dict(data)
+        self._name()
+
+    def keep(self, is_kept: bool) -> None:
+        """Keep the prediction that is shown to compare others with, or forget the kept one."""
+        line: Any = self.predicted["line"].data if is_kept else _EMPTY["line"]
+        self.kept.data = dict(line)
         self._name()
 
     def show_band(self, band: Trajectory) -> None:
@@ -88,6 +96,7 @@ class CurveFigure:
         error = drawn.varea(
             "x", **edges, source=simulated["band"], fill_color=BLUE, fill_alpha=0.35
         )
+        kept = drawn.line("x", "y", source=self.kept, line_color=GREY, line_width=3)
         runs = drawn.line("x", "y", source=simulated["line"], line_color=BLUE, line_width=4.5)
         curve = drawn.line("x", "y", source=predicted["line"], line_color=BLACK, line_width=2)
         end = drawn.scatter(
@@ -106,6 +115,7 @@ class CurveFigure:
                 label="predicted standard deviation of single runs", renderers=[band]
             ),
             "end": LegendItem(label="released, after the last step's noise", renderers=[end]),
+            "kept": LegendItem(label="kept, to compare with", renderers=[kept]),
             "runs": LegendItem(label="simulated, mean and standard error", renderers=[runs, error]),
         }
         self._items.append(items)
@@ -117,6 +127,7 @@ class CurveFigure:
         """Legends without what is not there."""
         predicted, simulated = self.predicted, self.simulated
         sources = {"band": predicted["band"], "end": predicted["end"], "runs": simulated["line"]}
+        sources["kept"] = self.kept
         for items in self._items:
             for name, source in sources.items():
                 items[name].visible = len(source.data["x"]) > 0
@@ -149,7 +160,7 @@ def empty_figure(height: int, across: str, along: str, x_scale: Any, y_scale: An
     return figure(
         height=height,
         sizing_mode="stretch_width",
-        min_width=520,
+        min_width=280,
         x_axis_type=x_scale,
         y_axis_type=y_scale,
         x_axis_label=across,

@@ -1,31 +1,48 @@
-"""The page: a tab for what theory predicts, and one for what a sweep has found."""
+"""The page: a tab for what theory predicts, one for a forecast, one for what a sweep has found."""
 
 from typing import TYPE_CHECKING, Any
 
 import panel
 
+import jaxdp
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
 from jaxdp.explorer.views.background import Poster
+from jaxdp.explorer.views.forecast_tab import ForecastTab
 from jaxdp.explorer.views.sweep_tab import SweepTab
 from jaxdp.explorer.views.theory_tab import TheoryTab
+from jaxdp.explorer.views.widgets import docs_link, pane
 
 if TYPE_CHECKING:
     import xarray
 
+_HEAD = (
+    "<h1>What will private learning give?</h1>"
+    '<p class="note">Move a slider: what theory predicts of DP-SGD follows, with what it costs in '
+    "privacy. Labels with dots under them explain themselves where the mouse rests. "
+    f"{docs_link('how_to/explore.md', 'How to use this page')}, "
+    f"{docs_link('glossary.md', 'what the words mean')}.</p>"
+)
 
-def new_page(dataset: "xarray.Dataset | None") -> panel.Tabs:
+
+def new_page(
+    dataset: "xarray.Dataset | None", features: tuple[str, jaxdp.FixedFeatures] | None = None
+) -> panel.Column:
     """The page of one session.
 
     Args:
-        dataset: of a sweep; None for a page without the second tab.
+        dataset: of a sweep; None for a page without its tab.
+        features: the path of a file of features and its rows; None for a page without their tab.
     """
     poster = Poster()
     made: dict[str, TheoryTab] = {}
     studies = {study.label: study for study in (LinearStream(), SyntheticRows())}
     first = next(iter(studies))
     choice = panel.widgets.RadioButtonGroup(
-        options=list(studies), value=first, margin=(8, 5, 12, 5)
+        options=list(studies),
+        value=first,
+        margin=(8, 5, 12, 5),
+        orientation="vertical",
     )
     place = panel.Column(sizing_mode="stretch_width")
 
@@ -40,6 +57,12 @@ def new_page(dataset: "xarray.Dataset | None") -> panel.Tabs:
     show(first)
     theory = panel.Column(choice, place, sizing_mode="stretch_width")
     tabs: list[tuple[str, Any]] = [("Theory", theory)]
+    if features is not None:
+        path, public = features
+        tabs.append(("Forecast", ForecastTab(public, path, poster).view))
     if dataset is not None:
         tabs.append(("Sweep", SweepTab(dataset).view))
-    return panel.Tabs(*tabs, sizing_mode="stretch_width", margin=(4, 16))
+    shown = panel.Tabs(*tabs, sizing_mode="stretch_width")
+    return panel.Column(
+        pane(_HEAD, sizing_mode="stretch_width"), shown, sizing_mode="stretch_width", margin=(4, 8)
+    )

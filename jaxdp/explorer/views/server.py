@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Collection
 from typing import Any
 
+import panel
 from bokeh.server.util import check_allowlist
 from panel.io.server import Server, get_server
 from tornado.httputil import HTTPServerRequest
@@ -18,6 +19,11 @@ from tornado.routing import Matcher, Rule
 from tornado.web import RequestHandler
 
 _TITLE = "jaxdp explore"
+# Without it a phone draws the page as wide as a desk's screen, and then small.
+_TEMPLATE = (
+    '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
+    "{% endblock %}"
+)
 _LOOPBACK = ("127.0.0.1", "localhost")
 _PAGE, _SOCKET = "/", "/ws"
 _PATHS = (_PAGE, _SOCKET, "/favicon.ico")
@@ -57,8 +63,14 @@ def new_server(
         raise ValueError(f"expected a free port at {address}, got {port}: {reason}") from None
     # Bokeh does not read addresses of version 6, which are added below.
     named = [name for name in origins if not name.startswith("[")]
+
+    def page_of_session():
+        document: Any = panel.state.curdoc
+        document.template = _TEMPLATE
+        return make_page()
+
     server = get_server(
-        {"/": make_page},
+        {"/": page_of_session},
         address=address,
         port=port,
         websocket_origin=named or None,

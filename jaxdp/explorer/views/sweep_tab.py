@@ -1,4 +1,4 @@
-"""The second tab: any two axes of a sweep, at values of the others that sliders choose."""
+"""The tab of a sweep: any two of its axes, at values of the others that sliders choose."""
 
 import html
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from jaxdp.explorer.sweep_slices import (
     spans_decades,
 )
 from jaxdp.explorer.views.curve_figure import empty_figure, styled
-from jaxdp.explorer.views.widgets import WIDTH, message_pane, pane, show_message
+from jaxdp.explorer.views.widgets import WIDTH, message_pane, pane, show_message, side_by_side
 from jaxdp.plots.grids import cell_edges
 
 if TYPE_CHECKING:
@@ -65,14 +65,9 @@ class SweepTab:
         for widget in watched:
             widget.param.watch(self._draw, "value")
         self.quantity.param.watch(self._chosen, "value")
-        right = panel.Column(
-            *(self.message, self.picture, self.readout),
-            sizing_mode="stretch_width",
-            max_width=1000,
-            margin=(0, 0, 0, 16),
+        self.view = side_by_side(
+            (self.quantity, *watched, self._places), (self.message, self.picture, self.readout)
         )
-        left = panel.Column(self.quantity, *watched, self._places, width=WIDTH + 12)
-        self.view = panel.Row(left, right, sizing_mode="stretch_width")
         self._chosen(None)
 
     def refuse(self, message: str) -> None:

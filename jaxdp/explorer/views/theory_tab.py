@@ -1,7 +1,6 @@
 """The first tab: settings on the left; the curve, its cost and its Python on the right."""
 
 import html
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -9,29 +8,26 @@ import numpy as np
 import panel
 
 from jaxdp.comparison.picture import Spread, spread_of
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.explorer.studies.base import AbstractStudy, Described, is_shown, note_on
 from jaxdp.explorer.studies.schedules import OPTIMAL
-from jaxdp.explorer.views.background import PROGRAMS, Ended, Latest, Poster, end_if_over
+from jaxdp.explorer.views.background import PROGRAMS, Latest, Poster, end_if_over, guarded
 from jaxdp.explorer.views.curve_figure import CurveFigure
 from jaxdp.explorer.views.widgets import (
     CLIPBOARD,
-    WIDTH,
     code_html,
     control_of,
     cost_html,
     folding_card,
+    grouped_cards,
     message_pane,
     pane,
-    settings_card,
     show_message,
+    side_by_side,
     status_html,
 )
 
 _RUNS = {"2 runs": 2, "10 runs": 10, "30 runs": 30, "100 runs": 100}
-# What a wrong or impossible setting raises, or a computation that came to nothing.
-_ANSWERS = (ValueError, RuntimeError, NotCoveredError, MemoryError, ImportError)
 
 
 class TheoryTab:
@@ -63,10 +59,14 @@ class TheoryTab:
         self.plan = panel.widgets.Button(label="Plan", color="primary", width=90)
         self.copy = panel.widgets.Button(label="Copy Python", width=120)
         self.scale = panel.widgets.Checkbox(label="logarithmic risk", value=False, align="center")
+        self.keep = panel.widgets.Checkbox(label="keep this curve", value=False, align="center")
+        # The risk before a plan, until the planned one is there.
+        self._risk_before: float | None = None
         self.simulate.on_click(lambda _: self._act(self._simulated))
         self.plan.on_click(lambda _: self._act(self._planned))
         self.copy.js_on_click(args={"text": self.text}, code=CLIPBOARD)
         self.scale.param.watch(lambda _: self._draw(), "value")
+        self.keep.param.watch(lambda event: self.figure.keep(event.new), "value")
         self.code_card.param.watch(lambda _: self._fill_code(), "collapsed")
         # Empty until there is something to draw.
         self._place = panel.Column(sizing_mode="stretch_width", min_height=430)
@@ -114,16 +114,17 @@ class TheoryTab:
         described = self.study.describe(values)
         curve = self.study.curve(described)
         PROGRAMS.add(("curve", program))
+        notes = [note_on(curve)]
 
         def show_curve():
             self._described = described
             self.figure.show_curve(curve)
             if not len(self._place):
                 self._draw()
-            self.readout.object = _readout(curve, None, note_on(curve))
+            notes.append(self._gained(float(curve.final_risk)))
+            self.readout.object = _readout(curve, None, "; ".join(filter(None, notes)))
 
         def show_band(band: Trajectory | None):
-            notes = [note_on(curve)]
             if band is None:
                 notes.append("no band is known for these settings")
             else:
@@ -171,18 +172,35 @@ class TheoryTab:
         described = self._current(before)
         self._say("planning: looking for the least predicted risk within the budget ...")
         found = self.study.plan(described._replace(values={**before, **changes}))
+        before_risk = float(self.study.curve(described).final_risk)
 
         def show():
             if self.values != before:
                 self.refuse("the settings were changed while it was planned: press Plan again")
                 return
             try:
-                self._set(found)
+                self.study.changed(before, **found)
             except ValueError as error:
                 self.refuse(f"the plan is beyond a slider's range: {error}")
+                return
+            # Before the curve of the plan is there.
+            self._risk_before = before_risk
+            self.keep.value = True
+            self.figure.keep(True)
+            self._set(found)
 
         self._poster.post(show)
         self._say("")
+
+    def _gained(self, risk: float) -> str:
+        """What a plan has changed, and an axis that shows it; "" where none has just been made."""
+        before, self._risk_before = self._risk_before, None
+        if before is None:
+            return ""
+        if 0 < risk < before / 3:
+            self.scale.value = True
+        times = f", {before / risk:.3g} times less" if 0 < risk < before else ""
+        return f"before the plan {before:.4g}{times}"
 
     def _current(self, values: dict[str, Any]) -> Described:
         described = self._described
@@ -199,17 +217,9 @@ class TheoryTab:
 
     def _guarded(self, job: Callable[[], None]) -> None:
         """Do it; whatever goes wrong is said on the page, which stays as it is."""
-        try:
-            job()
-            return
-        except Ended:
-            raise
-        except _ANSWERS as error:
-            message = str(error) or type(error).__name__
-        except Exception as error:
-            # A defect of ours, of which the terminal has the traceback; the page goes on.
-            traceback.print_exc()
-            message = f"a defect of jaxdp, {type(error).__name__}: the terminal says more"
+        guarded(job, self._failed)
+
+    def _failed(self, message: str) -> None:
         self._poster.post(lambda: self.refuse(message))
         self._say("")
 
@@ -239,27 +249,19 @@ class TheoryTab:
         if not self.code_card.collapsed:
             self.code.object = code_html(self.text.value)
 
-    def _layout(self) -> panel.Row:
-        groups: dict[str, list[Any]] = {}
-        for field in self.study.fields:
-            groups.setdefault(field.group, []).append(self.controls[field.name].view)
-        cards = [settings_card(title, views) for title, views in groups.items()]
-        buttons = self.simulate, self.runs, self.plan, self.copy, self.scale
-        right = panel.Column(
+    def _layout(self) -> panel.Column:
+        buttons = self.simulate, self.runs, self.plan, self.copy, self.scale, self.keep
+        right = (
             panel.Row(self.status, margin=0),
             self.message,
             self._place,
             self.readout,
-            panel.Row(*buttons, margin=(4, 0)),
+            panel.Row(*buttons, margin=(4, 0), styles={"flex-wrap": "wrap"}),
             folding_card("What it costs", self.cost, css_class="card-cost", is_open=True),
             self.code_card,
             self.text,
-            sizing_mode="stretch_width",
-            min_width=560,
-            max_width=1000,
-            margin=(0, 0, 0, 16),
         )
-        return panel.Row(panel.Column(*cards, width=WIDTH + 12), right, sizing_mode="stretch_width")
+        return side_by_side(grouped_cards(self.study.fields, self.controls), right)
 
 
 def _readout(curve: Trajectory, band: Trajectory | None, note: str) -> str:

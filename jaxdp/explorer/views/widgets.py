@@ -6,12 +6,13 @@ sends is checked by the field, and put back where it is refused.
 
 import abc
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import panel
 
 import jaxdp
+from jaxdp.core.version import repository_address
 from jaxdp.explorer.studies.base import Choice, Field, Number
 
 WIDTH = 330
@@ -26,8 +27,11 @@ STYLE = """
 :host, .bk-root, body { font-family: "Helvetica Neue", Arial, sans-serif; }
 .status { color: #444; font-size: 13px; }
 .busy { color: #8a4b00; font-weight: 600; font-size: 13px; }
+h1 { font-size: 20px; margin: 4px 0; }
+p { margin: 2px 0 6px 0; }
 .readout { font-size: 17px; }
 .refused { background: #f8d7da; color: #721c24; border: 1px solid #f1b0b7; padding: 8px 12px; }
+abbr { text-decoration: underline dotted #888; cursor: help; }
 .note { color: #555; font-size: 13px; }
 table { border-collapse: collapse; font-size: 14px; }
 th, td { padding: 3px 18px 3px 0; border-bottom: 1px solid #ddd; }
@@ -57,6 +61,15 @@ def pane(text: str = "", **settings: Any) -> panel.pane.HTML:
     return panel.pane.HTML(text, stylesheets=[STYLE], **settings)
 
 
+def docs_link(page: str, text: str) -> str:
+    """A link to a page of the documentation in the repository; the text where that is unknown."""
+    address = repository_address()
+    if not address:
+        return html.escape(text)
+    href = html.escape(f"{address}/blob/main/docs/{page}")
+    return f'<a href="{href}" target="_blank" rel="noreferrer">{html.escape(text)}</a>'
+
+
 def message_pane() -> panel.pane.HTML:
     """A place for what is refused, which is hidden."""
     return pane(visible=False, sizing_mode="stretch_width")
@@ -83,16 +96,37 @@ def cost_html(algorithm: Any, delta: float) -> str:
         return f"ε at δ = {delta:g} is not known: {html.escape(str(error))}"
 
 
+def label_html(field: Number) -> str:
+    """A setting's label, with the sentence about it where the mouse rests on it."""
+    text = html.escape(field.label)
+    return f'<abbr title="{html.escape(field.help)}">{text}</abbr>' if field.help else text
+
+
 def code_html(code: str) -> str:
     """Python to be read and copied."""
     return f'<pre class="code">{html.escape(code)}</pre>'
 
 
-def settings_card(title: str, views: Iterable[Any]) -> panel.Card:
-    """Settings under a heading."""
-    return panel.Card(
-        *views, title=title, width=WIDTH, margin=(0, 0, 8, 0), header_background=_HEADER
-    )
+def grouped_cards(
+    fields: Iterable[Field], controls: Mapping[str, "AbstractControl"]
+) -> list[panel.Card]:
+    """The widgets of settings, those of a group in a box under its heading."""
+    groups: dict[str, list[Any]] = {}
+    for field in fields:
+        groups.setdefault(field.group, []).append(controls[field.name].view)
+    look = {"width": WIDTH, "margin": (0, 0, 8, 0), "header_background": _HEADER}
+    return [panel.Card(*views, title=title, **look) for title, views in groups.items()]
+
+
+def side_by_side(left: Iterable[Any], right: Iterable[Any]) -> panel.Column:
+    """Settings and what they show; on a narrow screen the one above the other."""
+    # Of a flexible box no child is narrower than its content, unless it says so.
+    styles = {"flex": "1 1 560px", "min-width": "min(300px, 100%)"}
+    wide = panel.Column(*right, sizing_mode="stretch_width", max_width=1000, styles=styles)
+    parts = panel.Column(*left, width=WIDTH + 12), wide
+    # Panel makes a row as wide as its parts together, however narrow the screen is.
+    look = {"flex-direction": "row", "flex-wrap": "wrap"}
+    return panel.Column(*parts, sizing_mode="stretch_width", margin=(8, 0, 0, 0), styles=look)
 
 
 def folding_card(title: str, content: Any, *, css_class: str, is_open: bool) -> panel.Card:
@@ -172,7 +206,7 @@ class NumberControl(AbstractControl):
         self.box.param.watch(self._typed, "value")
         event = "value_throttled" if field.compiles else "value"
         self.slider.param.watch(self._slid, event)
-        label = panel.pane.HTML(field.label, width=WIDTH - _BOX - 20, margin=(2, 5), align="center")
+        label = pane(label_html(field), width=WIDTH - _BOX - 20, margin=(2, 5), align="center")
         self.view = panel.Column(panel.Row(label, self.box, margin=0), self.slider, margin=0)
 
     def show(self, value):

@@ -126,35 +126,55 @@ def _isotropic_slope(gaps, is_label, variance, limit, nodes) -> ClippedSlope:
     )
 
 
-def correlated_slope(gaps, is_label, covariance, limit, num_nodes) -> CorrelatedSlope:
-    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k)."""
+def correlated_slope(
+    gaps, is_label, covariance, limit, num_nodes, per_row: int | None = None
+) -> CorrelatedSlope:
+    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k).
+
+    Args:
+        gaps, is_label, covariance, limit: of each row.
+        num_nodes, per_row: as in `isotropic_slope`.
+    """
     gaps, covariance, limit = _arrays(gaps, covariance, limit)
-    function = functools.partial(_correlated_slope, num_nodes=num_nodes)
-    rows = (gaps, 1), (is_label, 1), (covariance, 2), (limit, 0)
-    return _by_rows(function, gaps.shape[-1] * num_nodes, *rows)
+    rows = [(gaps, 1), (is_label, 1), (covariance, 2), (limit, 0)]
+    nodes, num_classes = _normal_nodes(gaps, num_nodes), gaps.shape[-1]
+    if per_row is None or per_row >= len(nodes):
+        function = functools.partial(_correlated_slope, nodes=nodes[None])
+        return _by_rows(function, num_classes * (len(nodes) + num_classes), *rows)
+    rows.append((nodes[_shared_out(gaps, num_nodes, per_row)], 2))
+    return _by_rows(_correlated_slope, num_classes * (per_row + num_classes), *rows)
 
 
-def _correlated_slope(gaps, is_label, covariance, limit, *, num_nodes) -> CorrelatedSlope:
-    logits = gaps[..., None] + correlated_spread(gaps, covariance, num_nodes)
-    slopes, square, scales, is_clipped = _slopes(
-        logits, is_label[..., None], limit[..., None], axis=-2
-    )
-    shares, count = slopes + is_label[..., None], slopes.shape[-1]
+def _correlated_slope(gaps, is_label, covariance, limit, nodes) -> CorrelatedSlope:
+    """Rows become the last axis, along which a processor computes several at once."""
+    basis, root = _contrasts_and_root(gaps, covariance)
+    moved = _summed_products(jnp.transpose(root, (1, 2, 0)), jnp.transpose(nodes, (2, 1, 0)))
+    logits = gaps.T[:, None] + jnp.tensordot(basis, moved, 1, precision=Precision.HIGHEST)
+    is_label = is_label.T[:, None]
+    slopes, square, scales, is_clipped = _slopes(logits, is_label, limit[None], axis=0)
+    shares, count = slopes + is_label, slopes.shape[1]
     # Of (I - u u') J_h, the second part is h (p h - (p'h) p)'/|h|^2.
     pulled = shares * slopes
-    pulled -= shares * jnp.sum(pulled, axis=-2, keepdims=True)
-    slopes = slopes * scales[..., None, :]
-    turned = slopes * jnp.where(is_clipped, 1 / jnp.where(is_clipped, square, 1), 0)[..., None, :]
-    scaled = scales[..., None, :] * shares
-    identity = lax.broadcast_to_rank(jnp.eye(gaps.shape[-1], dtype=gaps.dtype), scaled.ndim)
-    derivative = jnp.mean(scaled, axis=-1)[..., None] * identity
-    derivative -= (_products(scaled, shares) + _products(turned, pulled)) / count
+    pulled -= shares * jnp.sum(pulled, axis=0, keepdims=True)
+    slopes = slopes * scales[None]
+    turned = slopes * jnp.where(is_clipped, 1 / jnp.where(is_clipped, square, 1), 0)[None]
+    scaled = scales[None] * shares
+    identity = jnp.eye(len(logits), dtype=gaps.dtype)[:, :, None]
+    derivative = jnp.mean(scaled, axis=1)[:, None] * identity
+    for left, right in ((scaled, shares), (turned, pulled)):
+        derivative -= _summed_products(left, jnp.swapaxes(right, 0, 1)) / count
+    second_moment = _summed_products(slopes, jnp.swapaxes(slopes, 0, 1)) / count
     return CorrelatedSlope(
-        mean=jnp.mean(slopes, axis=-1),
-        second_moment=_products(slopes, slopes) / count,
-        derivative=derivative,
-        clipped=_share(is_clipped, gaps),
+        mean=jnp.mean(slopes, axis=1).T,
+        second_moment=jnp.transpose(second_moment, (2, 0, 1)),
+        derivative=jnp.transpose(derivative, (2, 0, 1)),
+        clipped=_share(is_clipped.T, gaps),
     )
+
+
+def _summed_products(left, right):
+    """Products of small matrices, whose own axes are the first two."""
+    return jnp.sum(left[:, :, None] * right[None], axis=1)
 
 
 def isotropic_spread(gaps, variance, num_nodes) -> Float[Array, "*batch k nodes"]:
@@ -163,14 +183,17 @@ def isotropic_spread(gaps, variance, num_nodes) -> Float[Array, "*batch k nodes"
     return std * lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), std.ndim)
 
 
-def correlated_spread(gaps, covariance, num_nodes) -> Float[Array, "*batch k nodes"]:
-    """What the nodes add to the mean logits; a covariance may be singular."""
+def correlated_spread(gaps, covariance, nodes) -> Float[Array, "*batch k nodes"]:
+    """What standard normal nodes add to the mean logits; a covariance may be singular."""
+    return _product(_product(*_contrasts_and_root(gaps, covariance)), jnp.swapaxes(nodes, -1, -2))
+
+
+def _contrasts_and_root(gaps, covariance):
+    """A basis without the common shift, and the root of the covariance in it."""
     basis = jnp.asarray(contrasts(gaps.shape[-1]), gaps.dtype)
     reduced = reduced_covariance(covariance, basis)
     trace = jnp.trace(reduced, axis1=-2, axis2=-1)
-    root = root_of(reduced, floor_of(gaps) * (1 + trace))
-    nodes = normal_nodes(basis.shape[1], num_nodes)
-    return _product(_product(basis, root), jnp.asarray(nodes.T, gaps.dtype))
+    return basis, root_of(reduced, floor_of(gaps) * (1 + trace))
 
 
 def reduced_covariance(covariance, basis) -> Float[Array, "*batch contrasts contrasts"]:
@@ -189,6 +212,10 @@ def root_of(covariance, floor) -> Float[Array, "*batch contrasts contrasts"]:
 def floor_of(gaps) -> float:
     """The variance that is added, a share of the whole or of one."""
     return float(jnp.finfo(gaps.dtype).eps) ** 0.75
+
+
+def _normal_nodes(gaps, num_nodes) -> Float[Array, "nodes contrasts"]:
+    return jnp.asarray(normal_nodes(gaps.shape[-1] - 1, num_nodes), gaps.dtype)
 
 
 def _node_matrix(gaps, num_nodes) -> Float[Array, "k nodes"]:
@@ -258,11 +285,6 @@ def _by_rows(function, width: int, *rows):
     return jax.tree.map(lambda part: part.reshape(*leading, *part.shape[1:]), found)
 
 
-def _products(left, right):
-    """Sums over the nodes of products of all pairs of entries."""
-    return jnp.einsum("...in,...jn->...ij", left, right, precision=Precision.HIGHEST)
-
-
 def _share(is_clipped, gaps):
     share = jnp.mean(is_clipped, axis=-1, dtype=gaps.dtype)
     return jnp.where(jnp.isnan(gaps).any(axis=-1), jnp.nan, share)
@@ -295,8 +317,10 @@ def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"
 
 
 def _expected_value(gaps, is_label, variance, *, num_nodes):
-    is_one = variance.ndim < gaps.ndim
-    spread = (isotropic_spread if is_one else correlated_spread)(gaps, variance, num_nodes)
+    if variance.ndim < gaps.ndim:
+        spread = isotropic_spread(gaps, variance, num_nodes)
+    else:
+        spread = correlated_spread(gaps, variance, _normal_nodes(gaps, num_nodes))
     logits, is_label = gaps[..., None] + spread, is_label[..., None]
     own = jnp.sum(jnp.where(is_label, logits, 0), axis=-2)
     others = jax.nn.logsumexp(jnp.where(is_label, -jnp.inf, logits), axis=-2)

@@ -9,7 +9,6 @@ rate the closure can be trusted.
 
 import abc
 import dataclasses
-import math
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -40,7 +39,7 @@ _RANK = 0
 _BELOW, _ABOVE, _RATES = -6.0, 3.0, 64
 # Nodes of the softmax's quadrature, of all rows together: with 4,000 risks are within .1 % where
 # they are near their least, and within 2 % where noise is nearly all there is.
-_ROW_NODES, _MOST_NODES = 2**12, 50
+_ROW_NODES = 2**12
 # With more training rows so many are searched first.
 _MOST_ROWS = 2**12
 # Share of a limit that is used: the closure is at its worst next to it.
@@ -89,11 +88,6 @@ class AbstractClosureRisk(eqx.Module):
     def is_coarse(self) -> bool:
         """Whether it is searched by values: of softmax losses, whose gradients cost much."""
         return self.modes.loss.num_outputs is not None
-
-    def with_all_nodes(self) -> Self:
-        """The risk of the whole quadrature."""
-        loss = dataclasses.replace(self.modes.loss, nodes_per_row=None)
-        return dataclasses.replace(self, modes=dataclasses.replace(self.modes, loss=loss))
 
     def on_fewer_rows(self) -> tuple[Self, float]:
         """A risk of evenly spaced training rows that costs less, and their share of all rows.
@@ -249,12 +243,7 @@ def closure_risk(
         is_linear: whether their optimiser is linear; else it is Adam.
         criterion: "loss" or "accuracy".
     """
-    per_row = 2 * math.ceil(_ROW_NODES / (2 * modes.num_train))
-    if modes.loss.num_outputs is not None and per_row <= _MOST_NODES:
-        # Sums over many rows need few nodes of each.
-        modes = dataclasses.replace(
-            modes, loss=dataclasses.replace(modes.loss, nodes_per_row=per_row)
-        )
+    modes = modes.with_shared_nodes(_ROW_NODES)
     if not is_linear:
         found = AdamRisk(modes, algorithms[0].optimiser, criterion)
         return [found for _ in algorithms]

@@ -16,6 +16,7 @@ import numpy as np
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import host_number
+from jaxdp.core.progress import listener_where_seen
 from jaxdp.planning.features.closure_risk import (
     AbstractClosureRisk,
     Draw,
@@ -52,8 +53,8 @@ _DIGITS = 4
 _LIKE_LENGTHS = 4
 # Without gradients: half the sides of the squares that are searched, first in a cell, after a cell
 # of fewer steps, and at last in the two best cells if their risks are so near each other.
-_FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35,)
-_FEW_RECORDS, _LITTLE_WORK = 20, 200_000
+_FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
+_FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
 # From which share of the largest rate on a plan says that it was held back.
 _NEAR = 0.99
@@ -77,6 +78,7 @@ def plan_training(
     average: AbstractAverage | None,
     sampler: Any,
     criterion: Any,
+    progress: Any = None,
 ) -> TrainingPlan:
     """The plan for features on fixed rows, with the arguments of `jaxdp.plan`."""
     check_budget(epsilon, delta)
@@ -91,12 +93,21 @@ def plan_training(
         sampler=sampler,
     )
     is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
+    told, lengths = listener_where_seen(progress, "plan"), [length for length, _ in cells]
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
+    searches = 2 if isinstance(problem, Linearised) else 1
+    # Steps that were searched over, and in all; the best cells and the last prediction cost more.
+    done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
+
+    def advance(length: int) -> None:
+        nonlocal done
+        done += length
+        told(min(done / whole, 0.99))
 
     def planned(modes: KernelModes) -> tuple[tuple[Cell, ...], PrivateOptimiser]:
         parts = list(algorithms.values())
         risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
-        table = _table(dict(zip(cells, risks, strict=True)), algorithms)
+        table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance)
         return table, _chosen(table, algorithms)
 
     if isinstance(problem, Linearised):
@@ -111,6 +122,7 @@ def plan_training(
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
     predicted = predict(problem, algorithm, **few)
+    told(1.0)
     return TrainingPlan(algorithm, predicted, table, epsilon, delta)
 
 
@@ -132,8 +144,15 @@ def _chosen(
 def _table(
     risks: dict[tuple[int, float], AbstractClosureRisk],
     algorithms: dict[tuple[int, float], PrivateOptimiser],
+    advance: Callable[[int], None],
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm that are found."""
+    """Every cell with the best learning rate and clip norm that are found.
+
+    Args:
+        risks: predicted, of each cell.
+        algorithms: of each cell.
+        advance: is told of the steps of each cell that was searched.
+    """
     found: dict[tuple[int, float], _Found] = {}
     # Few steps cost little, and what is best for them is a start for a few times as many.
     for length, rate in sorted(risks):
@@ -144,6 +163,7 @@ def _table(
         ]
         cell = risks[length, rate], algorithms[length, rate]
         found[length, rate] = _searched(*cell, earlier[-1] if earlier else None)
+        advance(length)
     is_coarse = any(risk.is_coarse for risk in risks.values())
     known = {place: one.point.risk for place, one in found.items() if one.point is not None}
     near = sorted(known, key=lambda place: known[place])[:2]
@@ -152,6 +172,7 @@ def _table(
         for place in near:
             cell = risks[place], algorithms[place]
             found[place] = _searched(*cell, found[place].point, is_last=True)
+            advance(place[0])
     return tuple(
         _cell(algorithms[place], place[1], found[place], is_polished=place in near or not is_coarse)
         for place in risks
@@ -186,13 +207,8 @@ def _searched(
     if not largest > 0:
         return _Found(None, 0.0)
     norm = _gradient_norm(risk)
-    # Of little work the end is left to gradients through the whole quadrature.
-    by_values = risk.is_coarse and not (
-        is_last and risk.modes.num_train * int(algorithm.num_steps) <= _LITTLE_WORK
-    )
-    if risk.is_coarse and not by_values:
-        risk = risk.with_all_nodes()
-    if by_values and not is_last:
+    whole, drawn, by_values = risk, draw, risk.is_coarse
+    if by_values:
         risk, share = risk.on_fewer_rows()
         draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
@@ -223,6 +239,8 @@ def _searched(
     if best is None:
         return _Found(None, largest)
     place = _rounded(best)
+    if by_values and is_last:
+        evaluate = _values(whole, drawn, length, limits)
     return _Found(evaluate([place])[0] if by_values else evaluate(*place).point, largest)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.checks import host_number, require_count, require_host, require_kind
+from jaxdp.core.progress import listener_where_seen
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
 from jaxdp.planning.streams.robust import Box, solve_box
@@ -57,6 +58,7 @@ def plan_one_pass(
     delta: Any = None,
     schedule: Any,
     uncertainty: Any = None,
+    progress: Any = None,
 ) -> OnePassPlan:
     """The plan of `jaxdp.plan` for a stream."""
     require_host("problem", problem)
@@ -64,22 +66,27 @@ def plan_one_pass(
     rho = rho_of(rho, epsilon, delta)
     setting = stream_setting_of(problem, count, rho)
     family, regret = family_of(schedule), None
+    if uncertainty is not None:
+        require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
+        require_least_squares(problem, "uncertainty")
+    told = listener_where_seen(progress, "plan")
     if uncertainty is None:
         found = solve(family, setting)
     else:
-        require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
-        require_least_squares(problem, "uncertainty")
         assert is_least_squares(setting)
         found, regret = solve_box(family, setting, uncertainty)
     if not math.isfinite(found.risk):
         raise RuntimeError("expected a finite predicted risk of some schedule, found none")
     algorithm = found.algorithm(rho, count)
     predicted = CoupledODE().predict(problem, algorithm, records=100)
+    floor = floor_of(setting)
+    sensitivities = _sensitivities(problem, found, algorithm, float(predicted.final_risk))
+    told(1.0)
     return OnePassPlan(
         algorithm=algorithm,
         predicted=predicted,
-        floor=floor_of(setting),
-        sensitivities=_sensitivities(problem, found, algorithm, float(predicted.final_risk)),
+        floor=floor,
+        sensitivities=sensitivities,
         assumptions=(
             *_assumptions(problem, setting),
             *(() if regret is None else (_IN_THE_BOX,)),

@@ -6,9 +6,10 @@ the eigenvalues of the kernel $K = LL^\top$. Only W appears, never its columns d
 singular values, so null modes need no care.
 """
 
+import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,6 +31,9 @@ from jaxdp.losses import (
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
+
+# Of the softmax's quadrature, with more for each row the rows do not share them.
+_MOST_NODES = 50
 
 
 class KernelModes(eqx.Module):
@@ -69,6 +73,21 @@ class KernelModes(eqx.Module):
     train_start: Float[Array, " train *outputs"] | None = None
     test_start: Float[Array, " test *outputs"] | None = None
     train_unseen: Float[Array, " train"] | None = None
+
+    def with_shared_nodes(self, total: int) -> Self:
+        """The modes with a quadrature of the softmax that the training rows share out.
+
+        Sums over many rows need few nodes of each. Where a row would need nearly all, and of other
+        losses, the modes stay as they are.
+
+        Args:
+            total: nodes of all rows together, at least.
+        """
+        per_row = 2 * math.ceil(total / (2 * self.num_train))
+        if not self.outputs or per_row > _MOST_NODES:
+            return self
+        loss = dataclasses.replace(self.loss, nodes_per_row=per_row)
+        return dataclasses.replace(self, loss=loss)
 
     def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
         """Predictions of the training rows at given coordinates."""

@@ -15,6 +15,7 @@ Derived: here; test_everyday (against stored numbers) and test_everyday_agreemen
 simulated runs).
 """
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -43,6 +44,8 @@ from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # How many numbers of moments may be kept for the spread, and of how many steps.
 _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
+# Nodes of the softmax's quadrature, of all rows together.
+_ROW_NODES = 2**14
 
 
 class ModewiseClosure(AbstractTheory):
@@ -101,7 +104,7 @@ class ModewiseClosure(AbstractTheory):
 
     def solve(self, reading, records):
         problem, algorithm, recursion = reading
-        modes = kernel_modes(problem)
+        modes = kernel_modes(problem).with_shared_nodes(_ROW_NODES)
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
         std = None
@@ -204,7 +207,9 @@ def _predict_with_spread(
 def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
     """A step of the moments, those at the start, and what is read off them."""
     dtype = float_dtype(modes, recursion, limits)
-    outputs, loss = modes.outputs[0], modes.loss
+    outputs: int = modes.outputs[0]
+    # Measures are read seldom, and with all nodes: noise that is nearly all there is asks for them.
+    loss: Any = dataclasses.replace(modes.loss, nodes_per_row=None)
     start = modewise_start(modes, recursion, dtype)
 
     def step(moments, index):

@@ -53,6 +53,14 @@ def _plan(**changes):
     return jaxdp.plan(PROBLEM, **arguments)
 
 
+def test_shares_of_the_work_are_told_and_end_at_one():
+    shares = []
+    _plan.__wrapped__(progress=shares.append)
+    assert shares == sorted(shares)
+    # Four cells, and the end.
+    assert (len(shares), shares[-1]) == (5, 1.0)
+
+
 def _algorithm(rate, clip_norm, sampler, *, steps=20, noise=1.5, optimiser=optax.sgd, average=None):
     return jaxdp.PrivateOptimiser(
         optimiser,
@@ -428,6 +436,7 @@ def test_cells_are_told_apart_by_how_far_they_were_searched():
 
 def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     monkeypatch.setattr(of_closure, "_MOST_ROWS", SOFTMAX_ROWS)
+    monkeypatch.setattr(of_closure, "_ROW_NODES", 2**20)
     once = _softmax_problem()
     rows = (
         np.repeat(np.asarray(part), 2, axis=0) for part in (once.train_inputs, once.train_labels)
@@ -436,7 +445,7 @@ def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
         *rows, once.test_inputs, once.test_labels, loss=jaxdp.losses.Softmax(3)
     )
     algorithm = _algorithm(0.5, 0.5, PoissonSampler(2 * SOFTMAX_ROWS, 0.02), noise=0.5)
-    risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0].with_all_nodes()
+    risk = closure_risk(kernel_modes(twice), [algorithm], is_linear=True)[0]
     fewer, share = risk.on_fewer_rows()
     assert (fewer.modes.num_train, share) == (SOFTMAX_ROWS, 0.5)
     place, steps = jnp.log(jnp.asarray([0.5, 0.5])), jnp.asarray(20)

@@ -16,6 +16,7 @@ from jaxdp import losses
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.theory import UnclippedRecursion
+from jaxdp.theory.features import modewise_closure
 from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
 from jaxdp.theory.features.stability import growth
@@ -226,6 +227,26 @@ def test_the_outputs_of_a_softmax_are_correlated_by_default_whatever_the_algorit
     descent = jaxdp.DPGD(0.1, clip_norm=0.5, num_steps=5, noise_scale=0.1)
     found = jaxdp.predict(problem, descent, records=1)
     assert found.label == "modewise closure"
+
+
+def test_rows_that_share_nodes_predict_what_all_nodes_do(monkeypatch):
+    problem = _cosine_grid({"problem": {"args": [600, 40, 12]}, "loss": "softmax", "classes": 3})
+    descent = jaxdp.DPGD(3.0, clip_norm=0.3, num_steps=10, noise_scale=500.0)
+    theory = jaxdp.ModewiseClosure(spread_draws=None)
+
+    def found(noise_scale=500.0):
+        changed = descent.replace(noise_scale=noise_scale)
+        predicted = jaxdp.predict(problem, changed, theory=theory, records=1)
+        return float(predicted.final_risk), float(predicted.observables["accuracy"][-1])
+
+    shared, noisier = found(), found(510.0)
+    monkeypatch.setattr(modewise_closure, "_ROW_NODES", 2**30)
+    whole = found()
+    # Most of the loss is noise: it was ln 3 before the first step.
+    assert whole[0] > 1.5
+    np.testing.assert_allclose(shared, whole, rtol=1e-3)
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(noisier, whole, rtol=1e-3)
 
 
 def _sgd(problem, rate, clip_norm, sampling_rate=0.1, **arguments):

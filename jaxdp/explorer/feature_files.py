@@ -1,0 +1,62 @@
+"""Features of public rows from a file, for the page's forecast.
+
+The file is an .npz of NumPy: `numpy.savez("features.npz", train_features=..., train_labels=...,
+test_features=..., test_labels=...)`. Nothing in it is unpickled, so that a stranger's file runs no
+code.
+"""
+
+import os
+import pathlib
+
+import numpy as np
+
+import jaxdp
+from jaxdp.losses import AbstractLoss, Logistic, Softmax
+
+NAMES = ("train_features", "train_labels", "test_features", "test_labels")
+_MOST_CLASSES = 100
+
+
+def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
+    """The classification problem of the rows in a file.
+
+    Args:
+        path: of an .npz with arrays of numbers `train_features` (n, p), `train_labels` (n,),
+            `test_features` (m, p) and `test_labels` (m,); labels are -1 and 1, or 0, ..., k - 1.
+
+    Raises:
+        ValueError: it is none; names the file and what is wrong.
+    """
+    wanted = f"{path}: expected an .npz with the arrays {', '.join(NAMES)}"
+    try:
+        # Of an .npy this is an array, and of most other files an error.
+        with np.load(pathlib.Path(path), allow_pickle=False) as archive:
+            missing = [name for name in NAMES if name not in archive.files]
+            arrays = [np.asarray(archive[name]) for name in NAMES] if not missing else []
+    except MemoryError:
+        raise
+    except Exception:
+        # The errors of reading an archive have no common class.
+        raise ValueError(f"{wanted}, got no such file, or pickled objects in it") from None
+    if missing:
+        raise ValueError(f"{wanted}, got none of the name {missing[0]}")
+    for name, array in zip(NAMES, arrays, strict=True):
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{wanted}, all of numbers, got {array.dtype} in {name}")
+    try:
+        return jaxdp.FixedFeatures.from_arrays(*arrays, loss=_loss_of(arrays[1]))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _loss_of(labels: np.ndarray) -> AbstractLoss:
+    """The logistic loss of labels -1 and 1, or the softmax of classes 0, ..., k - 1."""
+    classes = np.unique(labels)
+    if np.array_equal(classes, [-1, 1]):
+        return Logistic()
+    if 2 <= len(classes) <= _MOST_CLASSES and np.array_equal(classes, np.arange(len(classes))):
+        return Softmax(len(classes))
+    raise ValueError(
+        f"expected train_labels -1 and 1, or all of 0, ..., k - 1 with k from 2 to "
+        f"{_MOST_CLASSES}, got {len(classes)} different ones from {classes[:1]} to {classes[-1:]}"
+    )
