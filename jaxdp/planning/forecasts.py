@@ -23,14 +23,13 @@ from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listener_where_seen
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.planning.features.private_training import plan_training
+from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
 from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.privacy.accounting import account
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
-from jaxdp.theory.features.modewise_closure import ModewiseClosure
 
 if TYPE_CHECKING:
     from jaxdp.attacks import PredictedMembership
@@ -124,7 +123,8 @@ class Forecast(AbstractExplained, eqx.Module):
         >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
         >>> rows = features[:200], labels[:200], features[200:], labels[200:]
         >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, num_steps=20)
+        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, **cell)
         >>> found.accuracy.low < found.accuracy.mean < found.accuracy.high
         True
     """
@@ -282,9 +282,10 @@ def forecast(
         >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
         >>> rows = features[:200], labels[:200], features[200:], labels[200:]
         >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, num_steps=20)
+        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, **cell)
         >>> found.plan.chosen.num_steps, len(found.over_epsilon)
-        (20, 5)
+        (8, 5)
     """
     kinds = FixedFeatures, Linearised
     require_kind("problem", problem, kinds, "public rows in FixedFeatures or Linearised")
@@ -397,18 +398,17 @@ def _levels(
 ) -> tuple[Level, Level | None]:
     """Loss and accuracy, each with its interval."""
 
-    # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
-    is_plain = problem.loss.num_outputs is None or isinstance(problem, Linearised)
-    quick = None if is_plain else ModewiseClosure(spread_draws=None)
-
     def found(other: _Rows) -> list[float]:
         rows = _of_size(other, num_samples)
         with warnings.catch_warnings():
             # A plan at the limit of stability is a little beyond it on some copy of the rows.
             warnings.simplefilter("ignore")
-            return _level(predict(rows, plan.algorithm, theory=quick, records=1))
+            return _level(predicted_as_planned(rows, plan.algorithm))
 
-    predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
+    predicted = plan.predicted
+    if predicted.final_std is None:
+        # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
+        predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
     mean = _level(predicted)
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
     # Test rows are drawn from the public ones without replacement, which differ too little then.

@@ -36,7 +36,8 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
         >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
         >>> rows = features[:200], labels[:200], features[200:], labels[200:]
         >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, num_steps=20)
+        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=200, epsilon=2.0, delta=1e-5, **cell)
         >>> len(jaxdp.plots.plot_forecast(found).axes)
         2
     """

@@ -13,7 +13,7 @@ import jaxdp
 from jaxdp.planning import Forecast
 
 BUDGET = {"num_samples": 240, "epsilon": 2.0, "delta": 1e-5}
-CELL = {"num_steps": 20, "sampling_rate": 0.25}
+CELL = {"num_steps": 10, "sampling_rate": 0.25}
 LOSS = jaxdp.losses.Logistic()
 
 
@@ -101,7 +101,7 @@ def test_a_forecast_prints_and_is_json(alike):
         assert part in text
     data = json.loads(json.dumps(alike.to_dict()))
     assert data["accuracy"]["mean"] == alike.accuracy.mean
-    assert data["plan"]["num_steps"] == 20
+    assert data["plan"]["num_steps"] == 10
     assert len(data["curve"]) == 7
     assert 0.5 < data["leak"]["auc"] <= data["leak"]["bound"]
 

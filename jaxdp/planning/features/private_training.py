@@ -17,6 +17,7 @@ from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import host_number
 from jaxdp.core.progress import listener_where_seen
+from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
     AbstractClosureRisk,
     Draw,
@@ -116,14 +117,21 @@ def plan_training(
         table, algorithm = planned(TangentClosure().modes(problem, near))
     else:
         table, algorithm = planned((kernel_modes if is_linear else explicit_modes)(problem))
+    predicted = predicted_as_planned(problem, algorithm)
+    told(1.0)
+    return TrainingPlan(algorithm, predicted, table, epsilon, delta)
+
+
+def predicted_as_planned(
+    problem: AbstractFeatureProblem | Linearised, algorithm: PrivateOptimiser
+) -> Trajectory:
+    """The prediction that a plan holds; of several outputs without its spread over runs."""
     # Reading the softmax's measures off all rows costs as much as several steps, and the spread
     # over runs as much as all steps.
     few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
-    predicted = predict(problem, algorithm, **few)
-    told(1.0)
-    return TrainingPlan(algorithm, predicted, table, epsilon, delta)
+    return predict(problem, algorithm, **few)
 
 
 def _chosen(
