@@ -22,6 +22,7 @@ import numpy as np
 import optax
 
 import jaxdp
+import jaxdp.algorithms
 from experiments.benchmarks.clipping_tasks import optional
 from experiments.private_training.models import answers, loss, model_of, torch_layers
 
