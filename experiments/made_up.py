@@ -97,6 +97,7 @@ DATA = {
     "steps_batches_clip": digits,
     "leaderboard": census,
     "stand_ins": digits,
+    "published_digits": digits,
 }
 # A figure that draws another one's runs: its option, and whose they are.
 RUNS = {

@@ -214,5 +214,6 @@ PAPERS = {
     "everyday_dp_sgd": Paper("", "Everyday DP-SGD"),
     "private_regression": Paper("", "Private regression of tables"),
     "forecast": Paper("", "Forecasts of private fine-tuning"),
+    "private_training": Paper("", "Private training of networks"),
     "benchmarks": Paper("", "Benchmarks"),
 }

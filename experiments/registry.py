@@ -37,7 +37,7 @@ class Entry(NamedTuple):
         return importlib.import_module(self.module)
 
 
-_AC, _PF, _PK, _DR, _EVERYDAY, _TABLES, _FORECAST, _SPEED = (
+_AC, _PF, _PK, _DR, _EVERYDAY, _TABLES, _FORECAST, _NETWORKS, _SPEED = (
     "aggressive_clipping",
     "privacy_for_free",
     "private_kernel_learning",
@@ -45,6 +45,7 @@ _AC, _PF, _PK, _DR, _EVERYDAY, _TABLES, _FORECAST, _SPEED = (
     "everyday_dp_sgd",
     "private_regression",
     "forecast",
+    "private_training",
     "benchmarks",
 )
 
@@ -88,6 +89,7 @@ FIGURES = (
 BENCHMARKS = (
     Entry(_TABLES, "leaderboard", "private regression of tables, against all one can install"),
     Entry(_FORECAST, "stand_ins", "forecasts from public rows", "24 cells, 200 trials"),
+    Entry(_NETWORKS, "published_digits", "DP-SGD on digits at epsilon 2.93, as published"),
     Entry(_SPEED, "simulators", "time of a step of Algorithm 1"),
     Entry(_SPEED, "function_space", "time of a step of DP-GD on random features"),
     Entry(_SPEED, "ode_grid", "time of 10,000 predictions"),

@@ -149,7 +149,11 @@ def _sized(output: dict) -> dict:
 def _is_progress(output: dict) -> bool:
     """Whether an output is a line that was written over and over; a warning is kept."""
     is_error_stream = output["output_type"] == "stream" and output["name"] == "stderr"
-    return is_error_stream and "\r" in "".join(output["text"])
+    text = "".join(output.get("text", ""))
+    # Of our own bar the client leaves what it said last.
+    return is_error_stream and (
+        "\r" in text or bool(re.search(r"\d % \|#* *\||: compiling$", text))
+    )
 
 
 def _stable(output: dict) -> dict:

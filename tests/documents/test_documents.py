@@ -16,6 +16,10 @@ DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", "experiments/READM
 # Of Python and of other projects, and names that a reader is to make up.
 FOREIGN = {"Abstract", "MyTheory", "cluster", "distributed", "error_if", "exercise", "plt"}
 FOREIGN |= {"randbits", "secrets", "venv"}
+# Of opacus and jax_privacy.
+FOREIGN |= {"CanaryScoreAuditor", "DpsgdTrainingAccountant", "ModuleValidator", "auditing"}
+FOREIGN |= {"PldAccountantConfig", "RdpAccountantConfig", "calibrate_noise_multiplier"}
+FOREIGN |= {"epsilon_one_run", "iterations", "matrix_factorization_privatizer", "sampling_prob"}
 _FILE = re.compile(r"[\w./*-]*\.(py|md|csv|json|nc|npz|png|toml|ipynb|txt|yml|cff|claim)")
 
 

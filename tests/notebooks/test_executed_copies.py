@@ -95,9 +95,10 @@ def test_sliders_are_replaced_by_the_picture_within_them():
         "data": {TOOL._WIDGET: {"model_id": "box"}},
     }
     progress = {"output_type": "stream", "name": "stderr", "text": ["\r50%", "\r90%"]}
+    bar = {**progress, "text": ["train:  60 % |##  | 0:03, 0:02 left, epsilon 2.28 after step 60"]}
     warning = {"output_type": "stream", "name": "stderr", "text": ["UserWarning: beware"]}
     notebook = {
-        "cells": [_code_cell(progress, view, warning)],
+        "cells": [_code_cell(progress, bar, view, warning)],
         "metadata": {"widgets": {TOOL._STATE: {"state": models}}, "language_info": {"version": 3}},
     }
     source = {"metadata": {"kernelspec": {}}}

@@ -1,0 +1,120 @@
+"""Published private training: the scattering transform, features of one image, and the goals."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from experiments import made_up
+from experiments.private_training import models, published_digits
+
+
+def _images(count):
+    return np.asarray(jr.uniform(jr.key(3), (count, 28, 28)))
+
+
+def _convolved(image, kernel):
+    """The circular convolution of an image with a kernel that is given by its transform."""
+    return np.fft.ifft2(np.fft.fft2(image) * kernel)
+
+
+def test_scattering_is_averaged_moduli_of_wavelet_transforms():
+    (image,) = _images(1).astype(np.float64)
+    found = np.asarray(models.scattering(jnp.asarray(image)))
+    assert found.shape == (81, 7, 7)
+    padded = np.pad(image, 4, mode="reflect")
+    offsets = (np.arange(36) + 18) % 36 - 18
+    squares = offsets[:, None] ** 2 + offsets**2
+    # A Gaussian of standard deviation 1.6, of which 18 pixels away nothing is left.
+    average = np.fft.fft2(np.exp(-squares / (2 * 1.6**2)) / (2 * np.pi * 1.6**2))
+    wavelets = models._wavelets(36).astype(np.float64)
+
+    def sampled(values):
+        return _convolved(values, average).real[4:-4, 4:-4][::4, ::4]
+
+    first = np.abs(_convolved(padded, wavelets[0, 2]))
+    second = np.abs(_convolved(first, wavelets[1, 5]))
+    for place, values in ((0, padded), (1 + 2, first), (17 + 8 * 2 + 5, second)):
+        np.testing.assert_allclose(found[place], sampled(values), atol=2e-5)
+    assert np.abs(found[1 + 3] - sampled(first)).max() > 1e-3
+
+
+def test_wavelets_have_no_mean_and_a_transposed_image_turns_their_angles():
+    assert np.abs(models._wavelets(36)[..., 0, 0]).max() < 1e-6
+    (image,) = _images(1)
+    found, turned = (np.asarray(models.scattering(jnp.asarray(one))) for one in (image, image.T))
+    turned = turned[1:9].transpose(0, 2, 1)
+    # Angles are 3, 2, ..., -4 eighths of a half turn; those of the transposed image 4 less them.
+    np.testing.assert_allclose(turned, found[1:9][(2 - np.arange(8)) % 8], atol=1e-5)
+    assert np.abs(turned - found[1:9]).max() > 1e-3
+
+
+def test_features_are_normalised_in_groups_and_are_of_one_image_alone():
+    images = _images(5).reshape(5, -1)
+    found = models.features_of(models.SCATTERING, images)
+    groups = found.reshape(5, 27, -1)
+    np.testing.assert_allclose(groups.mean(axis=2), 0, atol=1e-5)
+    raw = np.stack([models.scattering(jnp.asarray(one)).reshape(27, -1) for one in _images(5)])
+    variances = raw.var(axis=2)
+    # Small ones count as larger by 1e-5, as in torch.
+    expected = variances / (variances + 1e-5)
+    np.testing.assert_allclose(groups.var(axis=2), expected, rtol=1e-2)
+    assert expected.min() < 0.5
+    alone = models.features_of(models.SCATTERING, images[3:4])
+    np.testing.assert_allclose(found[3:4], alone, atol=1e-4)
+    assert models.features_of(models.CNN, images).shape == (5, 1, 28, 28)
+
+
+def test_the_network_is_the_published_one():
+    network = models.model_of(models.CNN, 28, key=jr.key(0))
+    sizes = [leaf.size for leaf in jax.tree.leaves(network)]
+    # Kernels and biases: 8 x 8 x 16, 4 x 4 x 16 x 32, 512 x 32, 32 x 10.
+    assert sizes == [1024, 16, 8192, 32, 16384, 32, 320, 10]
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(*models.torch_layers(torch.nn))
+    with torch.no_grad():
+        for parameter, leaf in zip(module.parameters(), jax.tree.leaves(network), strict=True):
+            parameter.copy_(torch.tensor(np.asarray(leaf)).reshape(parameter.shape))
+        expected = module(torch.tensor(_images(1)[:, None])).numpy()[0]
+    np.testing.assert_allclose(network(_images(1)), expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """A smoke version, whose runs are kept, with two libraries put into it."""
+    data, kept = tmp_path_factory.mktemp("digits"), tmp_path_factory.mktemp("kept")
+    made_up.digits(data)
+    found = published_digits.run(published_digits.Config.smoke(), data, kept)
+    again = published_digits.run(published_digits.Config.smoke(), data, kept)
+    assert again.identical(found)
+    return found
+
+
+@pytest.mark.slow
+def test_a_smoke_version_trains_at_its_budget(dataset, tmp_path):
+    budget = published_digits.Config.smoke().epsilon
+    assert np.all((0.99 * budget < dataset.epsilon) & (dataset.epsilon <= budget))
+    assert np.all(dataset.accuracy.isel(stop=-1) > 0.9)
+    assert np.all(dataset.seconds > 0)
+    assert np.all(dataset.peak_bytes > 1e8)
+    assert all(published_digits.claims(dataset).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "broken"),
+    [({}, []), ({"accuracy": 0.9}, [0]), ({"epsilon": 1.01}, [1]), ({"seconds": 1e6}, [2])],
+)
+def test_goals_are_missed_by_what_is_less_dearer_or_slower(dataset, changed, broken):
+    other = dataset.assign({name: factor * dataset[name] for name, factor in changed.items()})
+    holds = list(published_digits.claims(other).values())
+    assert [place for place, one in enumerate(holds) if not one] == broken
+
+
+def test_the_usual_size_has_a_rate_and_a_batch_for_each_model():
+    config = dataclasses.asdict(published_digits.Config())
+    fields = ("batch_sizes", "learning_rates", "published", "num_seeds")
+    assert {len(config[name]) for name in fields} == {len(config["models"])}
