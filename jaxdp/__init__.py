@@ -12,13 +12,24 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 if TYPE_CHECKING:
+    from jaxdp import algorithms as algorithms
     from jaxdp import attacks as attacks
+    from jaxdp import clipping as clipping
+    from jaxdp import comparison as comparison
+    from jaxdp import data as data
     from jaxdp import estimators as estimators
+    from jaxdp import explorer as explorer
     from jaxdp import kernels as kernels
     from jaxdp import losses as losses
+    from jaxdp import planning as planning
     from jaxdp import plots as plots
     from jaxdp import privacy as privacy
+    from jaxdp import problems as problems
     from jaxdp import regression as regression
+    from jaxdp import schedules as schedules
+    from jaxdp import simulation as simulation
+    from jaxdp import sweeps as sweeps
+    from jaxdp import theory as theory
     from jaxdp.algorithms import DPGD as DPGD
     from jaxdp.algorithms import CorrelatedDPSGD as CorrelatedDPSGD
     from jaxdp.algorithms import ExactCalibration as ExactCalibration
