@@ -30,6 +30,7 @@ USES = (
     ),
     ("Know in advance what fine-tuning gives", "how_to/forecast.md", "stand_ins"),
     ("Learn from a table privately", "how_to/private_tables.md", "leaderboard uci_tables"),
+    ("Train a network privately", "how_to/train_a_network.md", "published_digits"),
     (
         *("Release a function", "how_to/release_a_function.md"),
         "fig01_synthetic fig02_projection_dimension fig03_year_prediction "

@@ -24,8 +24,22 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
         path: of an .npz with arrays of numbers `train_features` (n, p), `train_labels` (n,),
             `test_features` (m, p) and `test_labels` (m,); labels are -1 and 1, or 0, ..., k - 1.
 
+    Returns:
+        The problem, of the logistic loss for two labels -1 and 1, else of the softmax loss.
+
     Raises:
         ValueError: it is none; names the file and what is wrong.
+
+    Example:
+        >>> import numpy as np, os, tempfile
+        >>> from jaxdp.explorer import open_features
+        >>> features, labels = np.eye(4), np.array([-1, 1, -1, 1])
+        >>> train = {"train_features": features, "train_labels": labels}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "features.npz")
+        ...     np.savez(path, **train, test_features=features, test_labels=labels)
+        ...     open_features(path).num_train
+        4
     """
     wanted = f"{path}: expected an .npz with the arrays {', '.join(NAMES)}"
     try:

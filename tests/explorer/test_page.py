@@ -263,8 +263,7 @@ def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
 def test_a_program_that_ends_waits_for_what_is_done_and_for_nothing_else():
     program = """if True:
         import threading, time
-        from jaxdp.explorer.studies.base import Number
-from jaxdp.explorer.views.background import Latest, end_if_over
+        from jaxdp.explorer.views.background import Latest, end_if_over
 
         started, endless = threading.Event(), threading.Event()
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp import attacks
-from jaxdp.attacks import LeakReport, RandomFeaturesTarget, minimum_norm_parameters
+from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters
 from jaxdp.cli import output
 from jaxdp.cli.output import check_file, settle
 from jaxdp.cli.values import check_sizes, check_steps, flag
@@ -66,7 +66,7 @@ def reconstruct(options: argparse.Namespace) -> None:
     report = attacks.leak_report(
         target, found, true, allow_sign_flips=flips, found_below=_FOUND_BELOW
     )
-    score = {} if true is None else _score(victim, report)
+    score = {} if true is None else _score(victim, true, found.inputs, flips, report.chance)
     summary = {
         "problem": "reconstruction",
         "options": output.described_options(options),
@@ -127,14 +127,16 @@ def _is_odd_or_even(name: str) -> bool:
     return np.allclose(here, there) or np.allclose(here, -there)
 
 
-def _score(victim: "Victim", report: LeakReport) -> dict[str, Any]:
+def _score(
+    victim: "Victim", true: np.ndarray, found: Any, flips: bool, chance: float | None
+) -> dict[str, Any]:
     """Errors of the rows, and what rows drawn without looking at the model would have."""
-    errors = np.asarray(report.errors)
+    errors = attacks.row_errors(true, found, allow_sign_flips=flips)
     return {
         "error": float(errors.mean()),
         "rows_found": int((errors < _FOUND_BELOW).sum()),
         "row_errors": errors.tolist(),
-        "chance_error": report.chance,
+        "chance_error": chance,
         "predicted_error": victim.predicted,
     }
 
