@@ -367,8 +367,9 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         features_: the kind of the features, which "automatic" chose.
         ledger_: what the fit paid for, in the order in which the budget was set aside; all
             gradients of the descent are one entry. `print` shows it.
-        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned:
-            refits differ by up to twice as much where the budget is small.
+        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned, if
+            rows have the feature: refits differ by up to twice as much where the budget is small,
+            and by ten times where no row has it, as of a category that does not occur.
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.

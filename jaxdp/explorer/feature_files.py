@@ -51,7 +51,9 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
         raise
     except Exception:
         # The errors of reading an archive have no common class.
-        raise ValueError(f"{wanted}, got no such file, or pickled objects in it") from None
+        raise ValueError(
+            f"{wanted}, got none that can be read: no such file, no .npz, or pickled objects"
+        ) from None
     if missing:
         raise ValueError(f"{wanted}, got none of the name {missing[0]}")
     for name, array in zip(NAMES, arrays, strict=True):

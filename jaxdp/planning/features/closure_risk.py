@@ -37,9 +37,6 @@ from jaxdp.theory.features.stability import growth
 _RANK = 0
 # Decades around the limit of gradient descent that are looked at, and in how many rates, twice.
 _BELOW, _ABOVE, _RATES = -6.0, 3.0, 64
-# Nodes of the softmax's quadrature, of all rows together: with 4,000 risks are within .1 % where
-# they are near their least, and within 2 % where noise is nearly all there is.
-_ROW_NODES = 2**12
 # With more training rows so many are searched first.
 _MOST_ROWS = 2**12
 # Share of a limit that is used: the closure is at its worst next to it.
@@ -243,7 +240,7 @@ def closure_risk(
         is_linear: whether their optimiser is linear; else it is Adam.
         criterion: "loss" or "accuracy".
     """
-    modes = modes.with_shared_nodes(_ROW_NODES)
+    modes = modes.with_shared_nodes()
     if not is_linear:
         found = AdamRisk(modes, algorithms[0].optimiser, criterion)
         return [found for _ in algorithms]

@@ -32,8 +32,10 @@ from jaxdp.losses import (
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
-# Of the softmax's quadrature, with more for each row the rows do not share them.
-_MOST_NODES = 50
+# Nodes of the softmax's quadrature, of all rows together; with more for each row than `_MOST_NODES`
+# the rows do not share them. With 4,000 risks are within .1 % where they are near their least, and
+# within 2 % where noise is nearly all there is.
+_ROW_NODES, _MOST_NODES = 2**14, 50
 
 
 class KernelModes(eqx.Module):
@@ -74,16 +76,13 @@ class KernelModes(eqx.Module):
     test_start: Float[Array, " test *outputs"] | None = None
     train_unseen: Float[Array, " train"] | None = None
 
-    def with_shared_nodes(self, total: int) -> Self:
+    def with_shared_nodes(self) -> Self:
         """The modes with a quadrature of the softmax that the training rows share out.
 
         Sums over many rows need few nodes of each. Where a row would need nearly all, and of other
         losses, the modes stay as they are.
-
-        Args:
-            total: nodes of all rows together, at least.
         """
-        per_row = 2 * math.ceil(total / (2 * self.num_train))
+        per_row = 2 * math.ceil(_ROW_NODES / (2 * self.num_train))
         if not self.outputs or per_row > _MOST_NODES:
             return self
         loss = dataclasses.replace(self.loss, nodes_per_row=per_row)

@@ -44,8 +44,6 @@ from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # How many numbers of moments may be kept for the spread, and of how many steps.
 _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
-# Nodes of the softmax's quadrature, of all rows together.
-_ROW_NODES = 2**14
 
 
 class ModewiseClosure(AbstractTheory):
@@ -104,7 +102,7 @@ class ModewiseClosure(AbstractTheory):
 
     def solve(self, reading, records):
         problem, algorithm, recursion = reading
-        modes = kernel_modes(problem).with_shared_nodes(_ROW_NODES)
+        modes = kernel_modes(problem).with_shared_nodes()
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
         std = None

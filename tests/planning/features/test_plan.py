@@ -20,6 +20,7 @@ from jaxdp.privacy import (
     PoissonSampler,
     ShuffledEpochs,
 )
+from jaxdp.theory.features import modes as mode_basis
 from jaxdp.theory.features.modes import explicit_modes, kernel_modes
 
 NUM, TEST, FEATURES = 40, 20, 12
@@ -436,7 +437,7 @@ def test_cells_are_told_apart_by_how_far_they_were_searched():
 
 def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):
     monkeypatch.setattr(of_closure, "_MOST_ROWS", SOFTMAX_ROWS)
-    monkeypatch.setattr(of_closure, "_ROW_NODES", 2**20)
+    monkeypatch.setattr(mode_basis, "_ROW_NODES", 2**20)
     once = _softmax_problem()
     rows = (
         np.repeat(np.asarray(part), 2, axis=0) for part in (once.train_inputs, once.train_labels)

@@ -16,7 +16,7 @@ from jaxdp import losses
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems.rows.features import ReducedFeatures
 from jaxdp.theory import UnclippedRecursion
-from jaxdp.theory.features import modewise_closure
+from jaxdp.theory.features import modes as mode_basis
 from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
 from jaxdp.theory.features.stability import growth
@@ -240,7 +240,7 @@ def test_rows_that_share_nodes_predict_what_all_nodes_do(monkeypatch):
         return float(predicted.final_risk), float(predicted.observables["accuracy"][-1])
 
     shared, noisier = found(), found(510.0)
-    monkeypatch.setattr(modewise_closure, "_ROW_NODES", 2**30)
+    monkeypatch.setattr(mode_basis, "_ROW_NODES", 2**30)
     whole = found()
     # Most of the loss is noise: it was ln 3 before the first step.
     assert whole[0] > 1.5
