@@ -85,7 +85,10 @@ def _check_fit(options: argparse.Namespace) -> None:
         if getattr(options, name):
             raise ValueError(f"--{name} needs --columns, a file of what is known of the columns")
     if "delta" not in options:
-        raise ValueError("expected --delta, of the budget, in (0, 1)")
+        raise ValueError(
+            "expected --delta, of the budget, in (0, 1); or --columns FILE (see `jaxdp columns`), "
+            "which has one of its own and learns from text and missing values"
+        )
     check_budget(options.epsilon, options.delta)
     seed = getattr(options, "public_seed", 0)
     if not 0 <= seed < 2**63:
