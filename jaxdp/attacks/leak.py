@@ -72,7 +72,7 @@ class Verdict(enum.IntEnum):
 
     @property
     def applies(self) -> bool | None:
-        """Whether the attack's conditions hold; None where that cannot be told, or is not all."""
+        """Whether the attack's conditions hold; None where that cannot be told, and for NEAR."""
         if self in (Verdict.UNKNOWN, Verdict.EXPLAINED, Verdict.NEAR):
             return None
         return self in (Verdict.FOUND, Verdict.NOT_FOUND)
@@ -246,10 +246,15 @@ def leak_report(
 def _errors_of_chance(rows: Array, allow_sign_flips: bool) -> np.ndarray:
     """Mean errors of rows that are drawn uniformly on the sphere, a number a draw."""
     # Rows that were made with a seed of the usual kind would be drawn again by it.
-    draws = np.random.default_rng(_CHANCE_SEED).standard_normal((_CHANCE_DRAWS, *rows.shape))
-    draws *= rows.shape[1] ** 0.5 / np.linalg.norm(draws, axis=2, keepdims=True)
-    flips = {"allow_sign_flips": allow_sign_flips}
-    return np.array([reconstruction_error(rows, draw, **flips) for draw in draws])
+    random = np.random.default_rng(_CHANCE_SEED)
+
+    def error() -> float:
+        # One set at a time: photographs are thousands of numbers a row.
+        drawn = random.standard_normal(rows.shape)
+        drawn *= rows.shape[1] ** 0.5 / np.linalg.norm(drawn, axis=1, keepdims=True)
+        return reconstruction_error(rows, drawn, allow_sign_flips=allow_sign_flips)
+
+    return np.array([error() for _ in range(_CHANCE_DRAWS)])
 
 
 def _ranks(target: AbstractTarget) -> tuple[int, float]:

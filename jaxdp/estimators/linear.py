@@ -38,7 +38,7 @@ from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import Columns as TableNames
 from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost, gaussian_mu
-from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
+from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import (
     AbstractMethod,
     Automatic,
@@ -193,7 +193,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 f"expected no more columns than rows, got {len(names)} columns of {len(labels)} "
                 "rows: the noise would be more than what is learnt"
             )
-        warn_of_large_delta(self.delta, len(labels), stacklevel=3)
         self._warn_of_little(features, names, len(labels))
         if is_beyond.any():
             counts = zip(names, is_beyond.sum(axis=0), strict=True)

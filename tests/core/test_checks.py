@@ -88,3 +88,10 @@ def test_a_method_that_was_not_called_is_told_from_what_it_returns():
     assert checks.described(algorithm.release) == "the method release itself; call it"
     with pytest.raises(TypeError, match="got the method release itself; call it"):
         jaxdp.account(algorithm.release, delta=1e-5)
+
+
+def test_a_frame_in_the_place_of_numbers_is_described_by_its_columns_without_numbers():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "town": ["here", "there"], "b": [1, 2]})
+    assert checks.described(frame) == "DataFrame of shape (2, 3), without numbers in 'town'"
+    assert checks.described(frame[["a", "b"]]) == "DataFrame of shape (2, 2)"

@@ -360,6 +360,17 @@ def test_a_forecast_of_little_is_told_before_the_budget_is_spent():
     )
 
 
+def test_a_budget_that_allows_to_publish_a_record_is_told_once():
+    inputs, labels = np.random.default_rng(0).uniform(size=(2, 300))
+    fit = DPLinearRegression(4.0, 1 / 300, input_range=(0, 1), label_range=(0, 1)).fit
+    with pytest.warns(UserWarning, match=r"delta = 0.00333333 is at least 1/n") as told:
+        fit(inputs[:, None], labels)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(inputs[:299, None], labels[:299])
+
+
 def test_least_squares_is_no_method_for_classes():
     frame, _ = _frame(200)
     with pytest.raises(ValueError, match="a method for classes"):

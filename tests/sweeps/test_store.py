@@ -263,6 +263,8 @@ def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
         workload.run(_untraceable, folder)
     assert file.read_text() == "mine"
     assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
+    with pytest.raises(ValueError, match=f"to be in a folder, got the file {file}"):
+        workload.run(_untraceable, file / "inner")
 
 
 def test_a_finished_store_may_be_read_only(finished, store, monkeypatch):

@@ -33,8 +33,8 @@ from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
 # Nodes of the softmax's quadrature, of all rows together; with more for each row than `_MOST_NODES`
-# the rows do not share them. With 4,000 risks are within .1 % where they are near their least, and
-# within 2 % where noise is nearly all there is.
+# the rows do not share them. With a fourth as many, risks were within .1 % where they are near
+# their least, and within 2 % where noise is nearly all there is.
 _ROW_NODES, _MOST_NODES = 2**14, 50
 
 
