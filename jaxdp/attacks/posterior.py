@@ -69,10 +69,6 @@ def posterior_rows(
         Rows on the sphere of radius $\sqrt d$. Neighbours in a chain are alike: the more so, the
         sharper the posterior.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, not exactly one record is unknown, or nothing is
-            noisy.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import best_guess, posterior_rows
@@ -131,9 +127,6 @@ def best_guess(samples: Float[Any, "*draws dim"]) -> Float[np.ndarray, " dim"]:
 
     Returns:
         The guess, (d,). Of samples that have no mean direction, one of them.
-
-    Raises:
-        ValueError: there are none, or they are not finite.
 
     Example:
         >>> import numpy as np

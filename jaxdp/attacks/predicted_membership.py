@@ -103,9 +103,6 @@ class PredictedMembership(AbstractExplained, eqx.Module):
         Args:
             false_positive_rate: share of the runs without the record that it calls runs with it,
                 in [0, 1].
-
-        Raises:
-            ValueError: a rate is out of range.
         """
         rate = np.asarray(host_array("false_positive_rate", false_positive_rate), np.float64)
         if not np.all((rate >= 0) & (rate <= 1)):

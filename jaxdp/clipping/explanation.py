@@ -103,9 +103,6 @@ def explain(
     Returns:
         A form for each weight; `print` shows them as a table.
 
-    Raises:
-        ValueError, TypeError: as `clipped_gradient_sum`.
-
     Example:
         >>> import equinox as eqx, jax, jaxdp
         >>> model = eqx.nn.Linear(3, 2, key=jax.random.key(0))

@@ -134,9 +134,6 @@ def clipped_gradient_sum_in_parts(
     Returns:
         The sum in two parts, each in the structure of the weights, and the norms.
 
-    Raises:
-        ValueError, TypeError: as `clipped_gradient_sum`.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.clipping import clipped_gradient_sum_in_parts
@@ -167,9 +164,6 @@ def per_sample_gradient_norms(
 
     Returns:
         A norm for each sample, before any clipping.
-
-    Raises:
-        ValueError, TypeError: as `clipped_gradient_sum`.
 
     Example:
         >>> import equinox as eqx

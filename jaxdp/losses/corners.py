@@ -110,9 +110,6 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
     Args:
         width: w > 0, half the length of the rounded corner.
 
-    Raises:
-        ValueError: the width is not positive and finite.
-
     Example:
         >>> from jaxdp.losses import SmoothedAbsolute
         >>> loss = SmoothedAbsolute(width=0.5)
@@ -144,9 +141,6 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
     Args:
         level: q in (0, 1); 1/2 is half of `SmoothedAbsolute`.
         width: w > 0, half the length of the rounded corner.
-
-    Raises:
-        ValueError: the level is not in (0, 1), or the width not positive and finite.
 
     Example:
         >>> from jaxdp.losses import SmoothedQuantile
@@ -182,9 +176,6 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
 
     Args:
         width: w > 0, half the length of the rounded corner.
-
-    Raises:
-        ValueError: the width is not positive and finite.
 
     Example:
         >>> from jaxdp.losses import HuberHinge

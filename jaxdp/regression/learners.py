@@ -174,9 +174,6 @@ class PrivateLinearRegression(_AbstractLinearLearner):
             or three, as the largest of them have, where these are more.
         method: how it is learnt.
 
-    Raises:
-        ValueError, TypeError: an argument is not as described.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
@@ -208,9 +205,6 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
         features: of an input, with a finite norm bound; a constant one among them is the intercept.
         num_classes: k >= 2, public; labels are numbers from 0 to k - 1.
         method: how it is learnt.
-
-    Raises:
-        ValueError, TypeError: an argument is not as described.
 
     Example:
         >>> import numpy as np

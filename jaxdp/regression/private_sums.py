@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.evaluation import row_blocks
-from jaxdp.kernels.release.joint_release import unit_rows
+from jaxdp.kernels.features.public_features import whole_features
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
 
 # A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of weighted squares 2^53.
@@ -59,13 +58,7 @@ class PrivateRows(NamedTuple):
         cls, features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], source: SecretNoise
     ) -> "PrivateRows":
         """The features of a table over the map's bound."""
-        units = np.empty((len(table), features.num_outputs), np.float32)
-        start = 0
-        for block in row_blocks(features, table):
-            found = unit_rows(block, features.norm_bound, _ROW_BITS)
-            units[start : start + len(found)] = found
-            start += len(found)
-        return cls(units, source)
+        return cls(whole_features(features, table, features.norm_bound, _ROW_BITS), source)
 
     def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows features"]]]:
         """Consecutive rows in float64, in which sums over one block are exact."""

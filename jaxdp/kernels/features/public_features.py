@@ -16,6 +16,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import (
@@ -30,7 +31,7 @@ from jaxdp.kernels.features.nystrom import NystromFeatures
 from jaxdp.kernels.features.sample_paths import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangedKernel
 from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
-from jaxdp.kernels.release.joint_release import MAX_BITS, unit_rows
+from jaxdp.kernels.release.joint_release import unit_rows
 from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
 from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
 
@@ -48,11 +49,13 @@ _UNPLACED = (
 class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
     """A private learner on clipped features, which are drawn from the public seed or given."""
 
-    kernel: eqx.AbstractVar[AbstractKernel | None]
-    num_projections: eqx.AbstractVar[int]
-    num_features: eqx.AbstractVar[int]
-    input_bound: eqx.AbstractVar[float | None]
-    feature_map: eqx.AbstractVar[AbstractFeatureMap | None]
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         require_count("num_projections", self.num_projections)
@@ -71,9 +74,8 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for.
 
-        Raises:
-            ValueError, TypeError: the given map is of another input dimension, or of another
-                kernel than it holds (`NystromFeatures.require_current`), or the seed is none.
+        ValueError where the given map is of another input dimension, or of another kernel than it
+        holds (`NystromFeatures.require_current`).
         """
         check_seeds(public_seed, None)
         found = self.feature_map
@@ -106,14 +108,14 @@ def _is_nystrom(part: Any) -> bool:
     return isinstance(part, NystromFeatures)
 
 
-def unit_features(
-    features: ClippedFeatures, table: Float[np.ndarray, "n dim"]
+def whole_features(
+    features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], bound: float, bits: int
 ) -> Float[np.ndarray, "n outputs"]:
-    """z / B of every row, of norm at most 1 in exact arithmetic: multiples of 2^-21 in float32."""
+    """`unit_rows` of every row's features: whole numbers in float32, of norm at most 2^bits."""
     found = np.empty((len(table), features.num_outputs), np.float32)
-    start, bound = 0, float(features.bound)
+    start = 0
     for block in row_blocks(features, table):
-        found[start : start + len(block)] = unit_rows(block, bound, MAX_BITS) * 2.0**-MAX_BITS
+        found[start : start + len(block)] = unit_rows(block, bound, bits)
         start += len(block)
     return found
 

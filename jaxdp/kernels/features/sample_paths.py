@@ -1,10 +1,9 @@
-r"""Gaussian-process sample paths in weight space: random functions of one input each.
+"""Gaussian-process sample paths in weight space: random functions of one input each.
 
 PK Definition 5 projects on M paths of GP(0, k). Drawn jointly at the training inputs they cost
 $O(n^3)$, and each row's features depend on the other rows: with a public seed nothing is private.
-Random features times Gaussian weights are functions, at $O(n L (d + M))$, and Gaussian processes
-whose covariance is the features' kernel (`SamplePaths`). Where public landmarks are known, the
-error of the random features can be put right there (`PathwiseFeatures`).
+Random features times Gaussian weights are functions, at $O(n L (d + M))$ (`SamplePaths`); public
+landmarks put the error of the random features right there (`PathwiseFeatures`).
 """
 
 import math

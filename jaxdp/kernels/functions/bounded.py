@@ -1,8 +1,6 @@
 """Features and inputs kept within public bounds: a norm, or the ranges of the columns.
 
-Features are clipped to a norm (`ClippedFeatures`). Inputs are brought into a ball (`NormScaling`)
-or from the ranges of their columns to [-1, 1] (`RangeScaling`, `RangedKernel`). A bound that is
-read off the table would make every record's features depend on every other record.
+A bound that is read off the table would make every record's features depend on every other record.
 """
 
 import math
@@ -55,9 +53,6 @@ class ClippedFeatures(AbstractFeatureMap):
         base: z.
         bound: B > 0.
 
-    Raises:
-        ValueError: the bound is not positive and finite, or not a scalar.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
@@ -101,9 +96,6 @@ class NormScaling(AbstractInputScaling):
     Args:
         base: z, on the ball of radius R.
         radius: R > 0, known without the data.
-
-    Raises:
-        ValueError: the radius is not positive and finite, or not a scalar.
 
     Example:
         >>> import numpy as np
@@ -176,16 +168,12 @@ class RangeScaling(AbstractInputScaling):
 class RangedKernel(AbstractKernel):
     """A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
-    It stands in for standardisation, which would let the features of every record depend on every
-    other record. A kernel that is bounded on balls is bounded here.
+    Ranges stand in for standardisation, which would let the features of every record depend on
+    every other record. A kernel that is bounded on balls is bounded here.
 
     Args:
         kernel: k.
-        low, high: the ranges, (d,), in the order of the columns, known without the data.
-
-    Raises:
-        ValueError: not d finite numbers each, or a range is empty.
-        TypeError: they are labelled, as a series of pandas is.
+        low, high: the ranges, as in `RangeScaling`.
 
     Example:
         >>> import numpy as np

@@ -25,9 +25,6 @@ class CallableKernel(AbstractKernel):
         largest_norm: what $\sqrt{k(x, x)}$ never exceeds, for any x; infinite if unknown. It is
             believed.
 
-    Raises:
-        ValueError: the largest norm is not positive.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import CallableKernel

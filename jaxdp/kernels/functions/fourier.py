@@ -1,8 +1,7 @@
-r"""Random Fourier features of shift-invariant kernels.
+r"""Random Fourier features of kernels $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$.
 
-Source: Rahimi and Recht (2007); $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$. The pairs (cos,
-sin) have a norm that no input changes and need no clipping; single cosines with a random phase,
-PK Definition 15, have a norm of up to $\sqrt 2$ times that.
+Source: Rahimi and Recht (2007). Pairs (cos, sin) have a norm that no input changes and need no
+clipping; single cosines with a random phase, PK Definition 15, have one of up to $\sqrt 2$ as much.
 """
 
 import math

@@ -1,17 +1,9 @@
-r"""Private kernel classification and regression by objective perturbation.
-
-`objective_learner` holds the algorithm and its proof. Where `PrivateKernelRidge` must clip labels
-because its noise is proportional to their bound, the regressor's noise is, at a given ridge,
-proportional to the largest slope of the loss, whatever the labels are. Their bound is asked for all
-the same: the default ridge is made of it, and the solver's certificate has to bound the rounding of
-residuals by public numbers.
-"""
+"""Private kernel classification and regression: algorithm and proof are in `objective_learner`."""
 
 import equinox as eqx
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_kind, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.margin.objective_learner import AbstractObjectiveLearner
 from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.losses import AbstractClassificationLoss, AbstractResidualLoss, Logistic
@@ -55,17 +47,10 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         ((3,), 'replace-one')
     """
 
-    kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
-    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     loss: AbstractClassificationLoss = eqx.field(default_factory=Logistic, converter=on_host)
     ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
     max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
     tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
-    input_bound: float | None = eqx.field(
-        static=True, converter=plain_number, default=None, kw_only=True
-    )
-    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         expected = "a margin loss, such as jaxdp.losses.Logistic(), or Softmax(k)"
@@ -76,27 +61,19 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
     r"""$(\epsilon, \delta)$-DP kernel regression by absolute, quantile or Huber's loss, proved.
 
     The released function estimates a median (`SmoothedAbsolute`), a quantile (`SmoothedQuantile`)
-    or a robust mean (`Huber`) of a label given its input.
+    or a robust mean (`Huber`) of a label given its input. `PrivateKernelRidge` has noise in
+    proportion to the labels' bound; here it is, at a given ridge, in proportion to the largest
+    slope of the loss.
 
     Args:
-        kernel: k; None is allowed where a feature map is given.
-        num_projections: M, how many Gaussian-process paths the features are.
-        num_features: L, of the random features that the paths are made of.
+        kernel, num_projections, num_features, max_steps, tolerance, input_bound, feature_map: as of
+            `PrivateKernelClassifier`.
         loss: $\ell$, of the residual f(x) - y, its slope bounded and Lipschitz.
-        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The noise
-            on the linear term does not depend on it where a ridge is given; the default ridge does,
-            and so does the least tolerance that is within reach.
+        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The
+            default ridge depends on it, and so does the least tolerance that is within reach.
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
             floor that the proof needs. None: $\sigma B/(nT)$ with the floor's $\sigma$, so that the
             linear term moves no prediction by more than T in standard deviation.
-        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave, on
-            every data set; with few of the former they take long.
-        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
-            proportional to it. One that rounding puts out of reach is refused, whatever the data.
-        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else. Infinity says that public numbers have scaled them already.
-        feature_map: instead of sample paths, a map of one input that is public: drawn without the
-            data.
 
     Raises:
         ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
@@ -116,18 +93,11 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
         ((3,), True)
     """
 
-    kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
-    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     loss: AbstractResidualLoss = eqx.field(kw_only=True, converter=on_host)
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
     max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
     tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
-    input_bound: float | None = eqx.field(
-        static=True, converter=plain_number, default=None, kw_only=True
-    )
-    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"

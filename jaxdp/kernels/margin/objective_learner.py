@@ -32,7 +32,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import host_number, require_count, require_positive
-from jaxdp.kernels.features.public_features import AbstractFeatureLearner, unit_features
+from jaxdp.kernels.features.public_features import AbstractFeatureLearner, whole_features
 from jaxdp.kernels.margin.objective_calibration import (
     ObjectiveCalibration,
     objective_perturbation_std,
@@ -41,6 +41,7 @@ from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
 from jaxdp.kernels.margin.stated_constants import compared_slopes, require_true_constants
+from jaxdp.kernels.release.joint_release import MAX_BITS
 from jaxdp.losses import AbstractLoss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
@@ -104,11 +105,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return None
 
     def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
-        """The noise and the ridge that a fit uses, in units of B = 1.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
-        """
+        """The noise and the ridge that a fit uses, in units of B = 1."""
         check_budget(epsilon, delta)
         budget = float(epsilon), float(delta), num_samples
         if self.ridge is not None:
@@ -117,14 +114,9 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        r"""Standard deviations of the noise.
+        """Standard deviations of the noise on each entry of the linear term and of the minimiser.
 
-        Returns:
-            "b": on every entry of the linear term, which stands over n in the objective.
-            "coefficients": on every coefficient of the approximate minimiser.
-
-        Raises:
-            ValueError, TypeError: an argument is out of its range.
+        "b" is that of the linear term, which stands over n in the objective.
         """
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
         coefficient_std = self._coefficient_std(found, num_samples)
@@ -136,7 +128,9 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             request = request.clipped(label_bound)
         self.loss.require_labels("labels", request.targets, are_private=True)
         features = self.features(request.dim, request.public_seed)
-        rows = unit_features(features, request.table)
+        # z / B, of norm at most 1 in exact arithmetic.
+        rows = whole_features(features, request.table, float(features.bound), MAX_BITS)
+        rows *= np.float32(2.0**-MAX_BITS)
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
         std = self._coefficient_std(calibration, request.num_samples)
         source = request.noise(rows).hiding(*self._fingerprint(calibration))

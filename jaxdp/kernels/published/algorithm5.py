@@ -60,9 +60,6 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
             nowhere else.
 
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
-
     Example:
         >>> from jaxdp.kernels import Gaussian
         >>> from jaxdp.kernels.published import Algorithm5

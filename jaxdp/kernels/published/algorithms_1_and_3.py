@@ -107,8 +107,7 @@ def averaged_statistics(
 ) -> Statistics:
     """C and u in float64, over consecutive blocks of rows of features.
 
-    `norm_bound` is what the features' norm is in exact arithmetic; where rounding took a row
-    beyond it, it is scaled back.
+    Rows that rounding took beyond `norm_bound` are scaled back to it.
     """
     covariance, correlation = np.zeros((num_outputs, num_outputs)), np.zeros(num_outputs)
     start = 0
@@ -177,9 +176,6 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
         num_features: L, of the random features behind the paths, where no test inputs are given.
         input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
             nowhere else.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -295,9 +291,6 @@ class Algorithm3(AbstractPublishedLearner[ReleasedFunction]):
         num_features: M, single cosines with a random phase.
         ridge: $\lambda \ge 0$, on the averages.
         label_bound: T > 0, to which labels are truncated.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.kernels import Gaussian

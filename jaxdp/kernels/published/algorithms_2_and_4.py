@@ -67,12 +67,7 @@ _TOLERANCE = 1e-11
 
 
 class Perturbation(NamedTuple):
-    r"""A perturbation as the paper prints it.
-
-    Attributes:
-        noise_std: of every entry of b.
-        ridge: $\lambda_0$, in $\frac{\lambda_0}2|\beta|^2$.
-    """
+    r"""A perturbation as the paper prints it; the ridge is that of $\frac{\lambda_0}2|\beta|^2$."""
 
     noise_std: float
     ridge: float
@@ -129,16 +124,9 @@ class Algorithm2(AbstractPublishedMinimiser):
     public seed, in weight space. Source: PK Algorithm 2, Theorem 9.
 
     Args:
-        kernel: k.
-        num_projections: M.
+        kernel, num_projections, num_features, input_bound: as of `Algorithm1`.
         ridge: $\lambda \ge 0$, in $\frac\lambda2|\beta|^2$.
         loss: of the margin, for labels -1 and +1.
-        num_features: L, of the random features behind the paths.
-        input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
-            nowhere else.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -191,13 +179,8 @@ class Algorithm4(AbstractPublishedMinimiser):
     with Algorithm 2's floor. Source: PK Algorithm 4, Theorem 20.
 
     Args:
-        kernel: k, shift-invariant.
-        num_features: M, single cosines with a random phase.
-        ridge: $\lambda \ge 0$, in $\frac\lambda2|\beta|^2$.
-        loss: of the margin, for labels -1 and +1.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
+        kernel, num_features: as of `Algorithm3`.
+        ridge, loss: as of `Algorithm2`.
 
     Example:
         >>> from jaxdp.kernels import Gaussian

@@ -29,13 +29,8 @@ class SecretPaths:
     r"""M exact paths of GP(0, k) over $\sqrt M$, drawn at each point when it is first asked for.
 
     The one object of this package that changes: what has been answered stays so. Its normals come
-    from the operating system or a secret seed, never from a key that could be drawn again.
-
-    Args:
-        kernel: k.
-        num_paths: M.
-        source: of the normals.
-        input_bound: points are scaled down to this norm first; None leaves them.
+    from the operating system or a secret seed, never from a key that could be drawn again. Points
+    are scaled down to the norm `input_bound` first.
     """
 
     def __init__(
@@ -174,14 +169,7 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
             test_inputs: public; where the function will be read first. The paths are drawn there
                 together with the training inputs, exactly and from the secret seed.
         """
-        request = FitRequest.checked(
-            inputs,
-            labels,
-            epsilon=epsilon,
-            delta=delta,
-            public_seed=public_seed,
-            noise_seed=noise_seed,
-            warning=self._warning,
-            test_inputs=test_inputs,
-        )
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
+        given = {"public_seed": public_seed, "test_inputs": test_inputs}
+        request = FitRequest.checked(inputs, labels, warning=self._warning, **budget, **given)
         return self._release(request)

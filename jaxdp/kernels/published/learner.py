@@ -70,12 +70,7 @@ def statement(
 ) -> Release:
     """A release with the paper's (epsilon, delta) as its claim and its faults as assumptions.
 
-    Args:
-        what: what is released, in words.
-        mechanism: what is proved of it for noise that nobody can guess.
-        source: where the noise came from.
-        remarks: its faults, in words.
-        request: of the fit; its budget is the paper's claim.
+    `what` and the remarks are in words; the mechanism is what is proved for noise nobody can guess.
     """
     return Release(
         what,

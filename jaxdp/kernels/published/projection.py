@@ -41,11 +41,7 @@ def projection_factor(num_projections: int, log_inverse: float) -> float:
 
 
 def kernel_size(kernel: AbstractKernel, input_bound: float | None) -> float:
-    r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over inputs of that norm at most.
-
-    Raises:
-        TypeError, ValueError: it is infinite, or the norm is no number > 0.
-    """
+    r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over inputs of that norm; ValueError if infinite."""
     require_kernel(kernel)
     if input_bound is not None:
         require_positive("input_bound", input_bound)
@@ -85,10 +81,7 @@ def projection(
 def cosine_features(
     kernel: AbstractKernel, num_features: int, dim: int, *, public_seed: int
 ) -> AbstractFeatureMap:
-    r"""$\sqrt{2/M}\cos(\omega_j \cdot x + b_j)$ of a public seed, $|z| \le \sqrt2$.
-
-    Clipped at that norm, which changes nothing but what rounding does.
-    """
+    r"""$\sqrt{2/M}\cos(\omega_j \cdot x + b_j)$ of a public seed, clipped at its norm $\sqrt2$."""
     key = purpose_key(jr.key(public_seed), "init")
     features = CosineFeatures.sample(kernel, num_features, dim, key=key)
     return ClippedFeatures(features, features.norm_bound)

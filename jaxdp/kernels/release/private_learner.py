@@ -30,9 +30,8 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 class FitRequest:
     """The checked arguments of one fit. It holds private records and a secret seed.
 
-    Table and targets are finite, on the host; columns are their public names, None for an array.
-    `noise_seed` is None for the operating system's entropy; `test_inputs` are as given to a learner
-    that draws sample paths jointly.
+    Columns are public names, None for an array; `noise_seed` is None for the operating system's
+    entropy; `test_inputs` are as given to a learner that draws sample paths jointly.
     """
 
     table: Float[np.ndarray, "n dim"]
@@ -72,12 +71,10 @@ class FitRequest:
 
     @property
     def num_samples(self) -> int:
-        """n, public."""
         return len(self.table)
 
     @property
     def dim(self) -> int:
-        """d, of the inputs."""
         return self.table.shape[1]
 
     def truncated(self, bound: float) -> "FitRequest":
@@ -199,13 +196,6 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
             NotCoveredError: the kernel has no such random features.
             RuntimeError: the loss is not convex or bounded as it states.
         """
-        request = FitRequest.checked(
-            inputs,
-            labels,
-            epsilon=epsilon,
-            delta=delta,
-            public_seed=public_seed,
-            noise_seed=noise_seed,
-            warning=self._warning,
-        )
-        return self._release(request)
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
+        given = {"public_seed": public_seed, "warning": self._warning}
+        return self._release(FitRequest.checked(inputs, labels, **budget, **given))

@@ -51,11 +51,6 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         columns: names of the table's columns, public, where it was fitted to a data frame.
         record: what is public of the fit; None in files of earlier versions.
 
-    Raises:
-        ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
-            not as many as the inputs.
-        TypeError: the seed is not an int.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
@@ -124,10 +119,6 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 position. Where the features have a reader, cells may be texts, dates or missing,
                 and a frame may have other columns besides; traced inputs are cells that are
                 numbers.
-
-        Raises:
-            ValueError: not rows of `dim` finite numbers, or a data frame with other columns.
-            TypeError: a column is not of real numbers, or what its reader takes.
         """
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
@@ -147,11 +138,10 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     def predict(self, inputs: Any) -> np.ndarray:
         """The class of each new input, of a regression its value.
 
+        (m,) values; or names of classes as texts, numbers from 0 where the fit had no names.
+
         Args:
             inputs: a table, as a call of the function takes it.
-
-        Returns:
-            (m,) values; or names of classes as texts, numbers from 0 where the fit had no names.
         """
         values, names = np.asarray(self(inputs)), self.columns and self.columns.classes
         if names is None and values.ndim == 1 and not (self.record and self.record.has_logits):
@@ -160,11 +150,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return places if names is None else np.array(names)[places]
 
     def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
-        """The chance of each class at new inputs, as logistic regression has it.
-
-        Raises:
-            ValueError: the function's values are not known to be log odds.
-        """
+        """The chance of each class at new inputs, by logistic regression; ValueError of others."""
         if not (self.record and self.record.has_logits):
             raise ValueError("expected a function of log odds, got one of scores or values")
         return chances(np.asarray(self(inputs), np.float64))

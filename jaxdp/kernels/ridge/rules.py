@@ -1,11 +1,7 @@
-r"""How much to regularise a private ridge regression, without looking at the data again.
+"""How much to regularise a private ridge regression, without looking at the data again.
 
-A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
-a fixed ridge there are: a ridge as large as the noise (`NoiseRidge`); PK Theorem 11's, from how
-smooth the target is thought to be (`Theorem11Rule`); and choices by an unbiased estimate of the
-squared error, for which the noise of the release is split in two (`SelectedRidge`, and
-`SelectedProjections`, which chooses how many projections to use too). A choice by the error on
-private data is left out: it would need a budget of its own.
+A ridge that is chosen from the released statistics alone costs no privacy (post-processing). A
+choice by the error on private data is left out: it would need a budget of its own.
 """
 
 import abc
@@ -92,9 +88,6 @@ class NoiseRidge(AbstractRidgeRule):
     Args:
         factor: > 0.
 
-    Raises:
-        ValueError: the factor is not positive and finite.
-
     Example:
         >>> from jaxdp.kernels import Gaussian, NoiseRidge, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=NoiseRidge(0.5))
@@ -125,9 +118,6 @@ class Theorem11Rule(AbstractRidgeRule):
         source: r in [1/2, 1], how smooth the target is (Assumption 4).
         capacity: gamma in [0, 1], how slowly the eigenvalues decay (Assumption 3).
         constant: > 0, of lambda.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.kernels import Theorem11Rule
@@ -248,9 +238,6 @@ class SelectedProjections(AbstractStatisticsRule):
 
     Args:
         least: the least number of columns that is tried, >= 1.
-
-    Raises:
-        ValueError, TypeError: not a whole number >= 1.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedProjections

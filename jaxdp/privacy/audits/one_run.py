@@ -56,9 +56,6 @@ def audit_one_run(
     Returns:
         The bound; 0.0 when none is shown.
 
-    Raises:
-        ValueError: an argument is outside its range, or the scores are not one a canary.
-
     Example:
         >>> import jax
         >>> from jaxdp.privacy import audit_one_run, gaussian_epsilon
