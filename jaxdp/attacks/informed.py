@@ -5,18 +5,17 @@ Gaussian given the iterate before it:
 $\theta_t - \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean
 $-\frac\eta n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every
 parameter. So the likelihood of all iterates is exact, whatever is clipped and however many steps
-there are. What does not depend on the record is left out:
+there are. Without what does not depend on the record it is
 
 $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
-By the lemma of Neyman and Pearson no test tells two records apart better than its difference
-(`membership`); by Bayes' rule it makes a posterior of a prior (`posterior`). Least squares for the
-one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one step, where it is
-clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the
-last iterate of many. Features are in memory, and the loss is the one that training used.
-Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood, tests/attacks/test_posterior.py
-compares with quadrature of the run's own density.
+No test tells two records apart better than its difference (Neyman and Pearson; `membership`), and
+it makes a posterior of a prior (`posterior`). Least squares for the one row (`without_known_rows`,
+then `reconstruct`) is maximum likelihood after one step, where it is clipped;
+`reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the last
+iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
+tests/attacks/test_posterior.py compares with quadrature of the run's own density.
 """
 
 from collections.abc import Callable
@@ -44,13 +43,8 @@ class KnownRun(eqx.Module):
     r"""All iterates of a run, less what the known records did: what one record's likelihood needs.
 
     Attributes:
-        weights: V, (p, d).
-        activation: phi, elementwise.
-        algorithm: as it was run.
         before: $\theta_0, \dots, \theta_{T-1}$.
         left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
-        num_samples: n.
-        loss: that training used, of one output.
     """
 
     weights: Float[Array, "features dim"]
@@ -116,8 +110,7 @@ def known_run(
         )
     if len(inputs) >= num_samples:
         raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
-    parts = weights, activation, algorithm
-    return less_known(iterates, *parts, inputs, labels, num_samples, loss)
+    return less_known(iterates, weights, activation, algorithm, inputs, labels, num_samples, loss)
 
 
 def less_known(
@@ -200,14 +193,6 @@ def without_known_rows(
         >>> without_known_rows(*run, num_samples=2).num_features
         40
     """
-    run = known_run(
-        iterates,
-        weights,
-        activation,
-        algorithm,
-        known_inputs,
-        known_labels,
-        num_samples=num_samples,
-        loss=loss,
-    )
+    given = iterates, weights, activation, algorithm, known_inputs, known_labels
+    run = known_run(*given, num_samples=num_samples, loss=loss)
     return RandomFeaturesTarget(run.weights, activation, jnp.sum(run.left, axis=0))

@@ -48,8 +48,8 @@ def minimum_norm_parameters(
         (p,) or (p, k), in the precision of the arguments.
 
     Raises:
-        ValueError: shapes do not match, something is not finite, or p > n and the rows' features
-            are linearly dependent, as where two rows are equal or one is zero.
+        ValueError: p > n and the rows' features are linearly dependent, as where two rows are equal
+            or one is zero.
 
     Example:
         >>> import jax, numpy as np
@@ -97,8 +97,7 @@ def gradient_descent_parameters(
         (p,) or (p, k), in the precision of the arguments.
 
     Raises:
-        ValueError: shapes do not match, something is not finite, an argument is out of range, or
-            the learning rate is so large that the steps diverged.
+        ValueError: the learning rate is so large that the steps diverged.
 
     Example:
         >>> import jax, numpy as np

@@ -80,16 +80,8 @@ def membership_scores(
     require_shape("iterates", runs, (None, None, None))
     if not len(runs):
         raise ValueError("expected one run or more, got none")
-    run = run_without_one(
-        runs[0],
-        weights,
-        activation,
-        algorithm,
-        known_inputs,
-        known_labels,
-        num_samples=num_samples,
-        loss=loss,
-    )
+    given = weights, activation, algorithm, known_inputs, known_labels
+    run = run_without_one(runs[0], *given, num_samples=num_samples, loss=loss)
     pair, answers = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
     require_shape("inputs", pair, (2, run.dim))
     require_shape("labels", answers, (2,))
@@ -126,14 +118,9 @@ def attained_tradeoff(
         >>> print(f"{curve.false_negatives[0]:.2f}")  # Phi(1.28 - 1) = .61
         0.62
     """
-    members, others, rates = (
-        np.asarray(host_array(name, value), np.float64)
-        for name, value in (
-            ("member_scores", member_scores),
-            ("other_scores", other_scores),
-            ("false_positive_rates", false_positive_rates),
-        )
-    )
+    members = host_array("member_scores", member_scores)
+    others = host_array("other_scores", other_scores)
+    rates = host_array("false_positive_rates", false_positive_rates)
     for name, scores in (("member_scores", members), ("other_scores", others)):
         if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
             raise ValueError(f"expected finite {name} of shape (runs,), got {scores.shape}")

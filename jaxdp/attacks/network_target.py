@@ -71,8 +71,7 @@ class NetworkTarget(AbstractTarget):
         dim: d.
 
     Raises:
-        ValueError, TypeError: the features are not (p,), something is not finite, or all parameters
-            are zero.
+        ValueError, TypeError: the features are not (p,), or all parameters are zero.
 
     Example:
         >>> import jax, numpy as np
@@ -243,7 +242,7 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
         parameters of its own, the `NetworkTarget` of the same features.
 
     Raises:
-        ValueError, TypeError: `trained` is no such network, or as `network_target`.
+        ValueError, TypeError: `trained` is no such network; or as `network_target`.
 
     Example:
         >>> import equinox as eqx, jax
@@ -295,8 +294,8 @@ def network_target(
         The target of `reconstruct`.
 
     Raises:
-        ValueError, TypeError: the last layer is no `eqx.nn.Linear` or cannot be told, as d; it has
-            not moved; `last_start` is of another shape; or a weight is not finite.
+        ValueError, TypeError: the last layer is no `eqx.nn.Linear` or cannot be told, as d; or it
+            has not moved.
 
     Example:
         >>> import equinox as eqx, jax

@@ -26,13 +26,7 @@ _WIDE_ROWS = 65536
 
 
 class Evaluation(NamedTuple):
-    r"""The loss at a guess, and what goes with it.
-
-    Attributes:
-        loss: relative to $\|\theta\|^2$.
-        gradient: of the loss in the inputs, (n, d).
-        coefficients: $\alpha$, (n, k).
-    """
+    r"""The loss at a guess, relative to $\|\theta\|^2$, its gradient in the inputs, and alpha."""
 
     loss: Float[Array, ""]
     gradient: Float[Array, "n dim"]
@@ -51,8 +45,8 @@ def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> 
     r"""The loss and its gradient, in two passes over the blocks and memory for one of them.
 
     $\partial L/\partial x_i = -2 J_i^\top R\alpha_i/\|\theta\|^2$, R = $\theta - \Phi^\top\alpha$:
-    the coefficients minimise, so their own change drops out.
-    Source: DR Appendix D. Derived: for several outputs, test_objective.
+    the coefficients minimise, so their own change drops out. Source: DR Appendix D. Derived: for
+    several outputs, test_objective.
     """
     if target.num_blocks == 1:
         block = target.block(0)

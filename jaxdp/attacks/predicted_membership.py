@@ -36,7 +36,7 @@ from jaxtyping import ArrayLike, Float, Key
 from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.checks import host_array, require_count, require_key, require_whole
+from jaxdp.core.checks import require_count, require_key, require_whole
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.privacy import (
@@ -46,6 +46,7 @@ from jaxdp.privacy import (
     largest_true_positive_rate,
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE, ZERO_OUT_ONE
+from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.theory.coverage import require_rows
@@ -104,9 +105,7 @@ class PredictedMembership(AbstractExplained, eqx.Module):
             false_positive_rate: share of the runs without the record that it calls runs with it,
                 in [0, 1].
         """
-        rate = np.asarray(host_array("false_positive_rate", false_positive_rate), np.float64)
-        if not np.all((rate >= 0) & (rate <= 1)):
-            raise ValueError(f"expected false-positive rates in [0, 1], got {false_positive_rate}")
+        rate = false_positive_rates(false_positive_rate)
         place = self.separation + scipy.special.ndtri(rate)
         found = scipy.special.ndtr(place / self.spread_ratio)
         return np.minimum(found, self.true_positive_bound(rate))
@@ -156,7 +155,7 @@ def predicted_membership(
         The area, the true positives at any rate of false ones, and the proved bounds on both.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or range, or there is no noise.
+        ValueError: there is no noise.
         NotCoveredError: the closures do not cover the pair, or nothing is proved about the run.
 
     Example:
@@ -268,12 +267,10 @@ def _separated(without: WeightLaw, with_all: WeightLaw) -> tuple[float, float]:
 
 
 def _in_or_out(release: Release) -> Release:
-    """What is proved where a record contributes its clipped gradients or zero.
-
-    A sum moves by C then, where replacing the record moves it by 2C: half of mu is enough.
-    """
+    """What is proved where a record contributes its clipped gradients or zero: half of mu."""
     if release.adjacency != REPLACE_ONE:
         return release
+    # A sum moves by C then, where replacing the record moves it by 2C.
     half = GaussianMechanism(release.mechanism.proved.mu / 2)
     return dataclasses.replace(release, adjacency=ZERO_OUT_ONE, mechanism=half)
 

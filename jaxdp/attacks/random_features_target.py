@@ -171,8 +171,8 @@ class RandomFeaturesTarget(AbstractTarget):
         block_size: how many features of a V in memory are looked at together; None for all.
 
     Raises:
-        ValueError: shapes do not match, something is not finite, or all parameters are zero.
-        TypeError: the activation is no callable, or something is not made of real numbers.
+        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is no
+            function of numbers.
 
     Example:
         >>> import jax, numpy as np

@@ -26,8 +26,6 @@ def in_microbatches(
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
 
-    Where a sample goes depends on its place and on the length of the batch, never on data.
-
     Args:
         function: of a microbatch and of the number of blocks that it is to be summed in.
         batch: samples, clip norms (or None) and mask.

@@ -39,6 +39,7 @@ _CLASSES_READ = (
 )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
@@ -71,40 +72,22 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         (['down', 'up'], (3,))
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        input_bound: float | None = None,
-        *,
-        classes: tuple[Any, ...] | None = None,
-        input_range: tuple[Any, Any] | None = None,
-        kernel: AbstractKernel | None = None,
-        num_projections: int = 200,
-        num_features: int = 2048,
-        loss: AbstractClassificationLoss | None = None,
-        ridge: float | None = None,
-        max_steps: int | None = None,
-        tolerance: float | None = None,
-        feature_map: AbstractFeatureMap | None = None,
-        random_state: int | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.input_bound = input_bound
-        self.classes = classes
-        self.input_range = input_range
-        self.kernel = kernel
-        self.num_projections = num_projections
-        self.num_features = num_features
-        self.loss = loss
-        self.ridge = ridge
-        self.max_steps = max_steps
-        self.tolerance = tolerance
-        self.feature_map = feature_map
-        self.random_state = random_state
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    input_bound: float | None = None
+    _: dataclasses.KW_ONLY
+    classes: tuple[Any, ...] | None = None
+    input_range: tuple[Any, Any] | None = None
+    kernel: AbstractKernel | None = None
+    num_projections: int = 200
+    num_features: int = 2048
+    loss: AbstractClassificationLoss | None = None
+    ridge: float | None = None
+    max_steps: int | None = None
+    tolerance: float | None = None
+    feature_map: AbstractFeatureMap | None = None
+    random_state: int | None = None
+    noise_seed: int | None = None
 
     def fit(self, X: Any, y: Any) -> "DPKernelClassifier":
         """Spend the budget on one release.

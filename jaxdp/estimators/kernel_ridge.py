@@ -1,5 +1,6 @@
 """Private kernel ridge regression as an estimator."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     r"""Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
 
@@ -78,38 +80,21 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         ((3,), True)
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        label_bound: float,
-        input_bound: float | None = None,
-        *,
-        input_range: tuple[Any, Any] | None = None,
-        kernel: AbstractKernel | None = None,
-        num_projections: int = 200,
-        num_features: int = 2048,
-        ridge: float | AbstractStatisticsRule | None = None,
-        intercept_share: float = 0.0,
-        residual_bound: float | None = None,
-        feature_map: AbstractFeatureMap | None = None,
-        random_state: int | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.label_bound = label_bound
-        self.input_bound = input_bound
-        self.input_range = input_range
-        self.kernel = kernel
-        self.num_projections = num_projections
-        self.num_features = num_features
-        self.ridge = ridge
-        self.intercept_share = intercept_share
-        self.residual_bound = residual_bound
-        self.feature_map = feature_map
-        self.random_state = random_state
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    label_bound: float
+    input_bound: float | None = None
+    _: dataclasses.KW_ONLY
+    input_range: tuple[Any, Any] | None = None
+    kernel: AbstractKernel | None = None
+    num_projections: int = 200
+    num_features: int = 2048
+    ridge: float | AbstractStatisticsRule | None = None
+    intercept_share: float = 0.0
+    residual_bound: float | None = None
+    feature_map: AbstractFeatureMap | None = None
+    random_state: int | None = None
+    noise_seed: int | None = None
 
     def fit(self, X: Any, y: Any) -> "DPKernelRidge":
         """Spend the budget on one release.

@@ -335,6 +335,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     r"""Private linear regression, or an additive model, of a table with public ranges.
 
@@ -386,28 +387,16 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         ((3,), True)
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        input_range: tuple[Any, Any] | None = None,
-        columns: Columns | None = None,
-        features: str = "linear",
-        label_range: tuple[float, float] | None = None,
-        fit_intercept: bool = True,
-        method: AbstractMethod | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.input_range = input_range
-        self.columns = columns
-        self.features = features
-        self.label_range = label_range
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    _: dataclasses.KW_ONLY
+    input_range: tuple[Any, Any] | None = None
+    columns: Columns | None = None
+    features: str = "linear"
+    label_range: tuple[float, float] | None = None
+    fit_intercept: bool = True
+    method: AbstractMethod | None = None
+    noise_seed: int | None = None
 
     @property
     def _planned_for(self):
@@ -451,6 +440,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         return self._values(X)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     """Private logistic regression, or an additive model, of two classes or more.
 
@@ -477,28 +467,16 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         (3, 2)
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        classes: tuple[Any, ...] | None = None,
-        input_range: tuple[Any, Any] | None = None,
-        columns: Columns | None = None,
-        features: str = "linear",
-        fit_intercept: bool = True,
-        method: AbstractMethod | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.input_range = input_range
-        self.columns = columns
-        self.features = features
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    _: dataclasses.KW_ONLY
+    classes: tuple[Any, ...] | None = None
+    input_range: tuple[Any, Any] | None = None
+    columns: Columns | None = None
+    features: str = "linear"
+    fit_intercept: bool = True
+    method: AbstractMethod | None = None
+    noise_seed: int | None = None
 
     @property
     def _planned_for(self):

@@ -1,8 +1,7 @@
-r"""What is proved about a release, as data: the mechanism that an accountant reads.
+"""What is proved about a release, as data: the mechanism that an accountant reads.
 
 A mechanism knows nothing of the data or the algorithm, only how far apart the laws of its output
-can lie on two neighbouring data sets. Which data sets are neighbours is stated by the `Release`
-that holds the mechanism.
+can lie on two data sets that are neighbours, as the `Release` that holds it says.
 """
 
 import abc

@@ -118,10 +118,7 @@ def check_strategy(strategy: Any, num_steps: int) -> None:
 
 
 def is_strategy(strategy: Float[Array, "steps steps"]) -> Bool[Array, ""]:
-    """Whether a matrix, which may be traced, is what `check_strategy` asks for.
-
-    A strategy is kept in its own type, so that a column may have become longer by its rounding.
-    """
+    """Whether a matrix, which may be traced, is what `check_strategy` asks for, rounding aside."""
     known = concrete(strategy)
     numpy: Any = jnp if known is None else np
     matrix = strategy if known is None else known

@@ -75,12 +75,9 @@ def _learnt_range(labels, ledger: Ledger, source) -> tuple[float, float]:
 
 
 class LinearFit(eqx.Module):
-    """What a fit makes public: the function, and the releases that it is made of.
+    """What a fit makes public: the function, the releases that it is made of, and their noise.
 
-    Attributes:
-        release: the function of new inputs, with its cost.
-        ledger: what was paid for, with its share of the budget; all gradients are one entry.
-        noise_std: what the noise makes of each coefficient, as the plan has it.
+    `noise_std` is what the noise makes of each coefficient, as the plan has it.
     """
 
     release: ReleasedFunction
@@ -122,9 +119,8 @@ class _AbstractLinearLearner(eqx.Module):
         scores.
 
         Raises:
-            ValueError, TypeError: an argument is not as described; or a regression was given no
-                `label_range`, and too few labels differ from zero for one to be learnt. What was
-                released until then is spent.
+            ValueError: a regression was given no `label_range`, and too few labels differ from zero
+                for one to be learnt. What was released until then is spent.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         # As the released function will read a table.

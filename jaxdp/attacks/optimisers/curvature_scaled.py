@@ -81,11 +81,7 @@ _ENOUGH, _FLOOR = 1e-3, 150.0
 
 
 class Rounds:
-    """One optimisation from several starts.
-
-    What is done in a round depends on its number and on each start alone, so that a start ends as
-    it would without the others; only the passes are counted for all together.
-    """
+    """One optimisation from several starts; a start ends as it would without the others."""
 
     def __init__(
         self,

@@ -102,10 +102,7 @@ class _Limits(NamedTuple):
 class _State(NamedTuple):
     """The state of one start, or of several along a leading axis.
 
-    Attributes:
-        matrices, trials: how many normal matrices and trial steps there were.
-        idle: how many steps in succession hardly lowered the loss.
-        is_over: whether there is nothing more to be done.
+    `idle` is how many steps in succession hardly lowered the loss.
     """
 
     inputs: Float[Array, "n dim"]
@@ -220,11 +217,6 @@ def normal_equations(
     $M_{ij} = (\alpha_i\cdot\alpha_j)\,T_i J_i^\top P^\perp J_j T_j$ and
     $b_i = T_i J_i^\top R\,\alpha_i$ with R the residual and $T_i = I - x_i x_i^\top/|x_i|^2$.
     Derived: for several outputs, test_levenberg_marquardt.
-
-    Args:
-        target: what the attacker holds; the Jacobian of one of its blocks is in memory.
-        inputs: where the equations hold; no row zero.
-        is_free: which rows may move.
     """
     count, dim = inputs.shape
     products = accumulate_products(target, inputs)

@@ -1,11 +1,10 @@
-r"""Changes to an attack's guess between two descents of its loss.
+"""Changes to an attack's guess between two descents of its loss.
 
-A guess is as many rows as there are training rows. Gradient steps on it get stuck in a local
-minimum where two guessed rows approach one training row, or one guessed row lies between two
-training rows. So a descent starts with more rows than are looked for: half of the added ("spare")
-rows are negatives of guessed ones, the others are random (`with_spares`). Afterwards the rows are
-dropped whose removal raises the loss least (`thinned`). A training row that is still missing is
-looked for in the direction in which the residual of the guess pulls its rows (`reseeded`).
+Gradient steps get stuck where two guessed rows approach one training row, or one lies between two.
+So a descent starts with more rows than are looked for: half of the added ("spare") rows are
+negatives of guessed ones, the others are random (`with_spares`). Afterwards the rows are dropped
+whose removal raises the loss least (`thinned`). A training row that is still missing is looked for
+in the direction in which the residual of the guess pulls its rows (`reseeded`).
 Derived: that this finds all rows where descent alone misses some, test_moves.
 """
 
@@ -76,15 +75,9 @@ def thinned(
     For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits
     with any rows negated: descent finds such guesses, and no row of theirs can be left out. Among
     the rows and their negatives together the coefficients are unique as long as there are no more
-    than d rows, and those of wrong signs are zero. Where leaving out all the others costs much, as
-    many go as cost little, and half of those that are too many at least.
-    Derived: test_moves.
-
-    Args:
-        num_kept: how many rows are wanted in the end.
-        num_known: how many first rows are kept as they are.
-        room: a relative loss that nobody minds.
-        is_last: whether all rows that are too many must go now.
+    than d rows, and those of wrong signs are zero. Where leaving out all the others costs more than
+    the relative loss `room`, which nobody minds, as many go as cost little, and half of those that
+    are too many at least; all, if this `is_last`. Derived: test_moves.
     """
     both = _with_negatives(inputs)
     gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
@@ -121,8 +114,7 @@ def elimination(
 ) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
     """Backward elimination: the order in which rows go, and by how much the loss has then risen.
 
-    With rows that are nearly the same, which go first is decided by rounding or by a ridge: of
-    several ridges the one is taken that leaves the smallest loss.
+    Which of two like rows goes first is decided by a ridge: the one that leaves the smallest loss.
     """
     tried = []
     for ridge in _RIDGES:
@@ -138,10 +130,7 @@ def elimination(
 
 
 def _eliminated(gram, moments, num_kept, num_known):
-    r"""Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$.
-
-    $K^{-1}$ without a row follows from $K^{-1}$.
-    """
+    r"""Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$."""
     inverse, rows = np.linalg.inv(gram), np.arange(len(gram))
     gone, total, totals = [], 0.0, []
     while len(rows) > num_kept:

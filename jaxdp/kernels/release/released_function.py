@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
@@ -235,8 +236,7 @@ def chances(logits: Float[np.ndarray, "m ..."]) -> Float[np.ndarray, "m classes"
     """Probabilities of classes from one logit, of the second of two, or from k scores a row."""
     if logits.ndim == 1:
         logits = np.stack([np.zeros_like(logits), logits], axis=1)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    return scipy.special.softmax(logits, axis=1)
 
 
 # Public seeds are below.

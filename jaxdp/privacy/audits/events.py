@@ -85,9 +85,7 @@ def choose_event(
     """The event that promises the highest bound, or None when none promises any.
 
     What is promised is the plug-in value less the normal slack of the counts to come (`num_counted`
-    on each input) and of the counts that it is chosen on. One success and one failure more than
-    seen keep a count of zero from promising too much. Nothing here bears on validity: only the
-    trials to come do.
+    on each input) and of those that it is chosen on. Only the trials to come bear on validity.
     """
     seen = np.unique(np.concatenate([first, second]))
     # Above the number before a score is the same as at or above that score.

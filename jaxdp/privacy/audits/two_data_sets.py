@@ -76,9 +76,8 @@ def audit(
         The bound; 0.0 when none is shown.
 
     Raises:
-        TypeError: the score is not a real number, or another argument is of the wrong type.
-        ValueError: the score is not a scalar, an argument is outside its range, or there are too
-            few trials to show anything.
+        ValueError, TypeError: the score is not a real scalar, or there are too few trials to show
+            anything.
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
     tests/privacy/audits/test_auditing.py counts how often the bound fails.
@@ -157,9 +156,7 @@ def audit_scores(
         The bound; 0.0 when none is shown.
 
     Raises:
-        TypeError: the scores are traced, or not real numbers.
-        ValueError: they are not two vectors, an argument is outside its range, or there are too few
-            scores to show anything.
+        ValueError: there are too few scores to show anything.
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
     tests/privacy/audits/test_scores.py counts how often the bound fails.

@@ -81,8 +81,7 @@ class PoissonSampler(AbstractSampler):
         """The sampler whose sampling rate is this share of the records.
 
         Args:
-            num_records: n, public.
-            share: the sampling rate, in (0, 1].
+            num_records, share: n, and the sampling rate in (0, 1].
         """
         return cls(num_records, share)
 
@@ -223,10 +222,6 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         sampler: a `PoissonSampler`.
         noise_multiplier: standard deviation of the noise on the sum, over the clip norm; >= 0.
         num_steps: T, how many batches are used.
-
-    Raises:
-        TypeError: the sampler is not a `PoissonSampler`, or num_steps not a Python int.
-        ValueError: another sampling is named, or a value is out of its range.
 
     Example:
         >>> from jaxdp.privacy import PoissonSampler, PoissonSubsampledGaussian
