@@ -48,13 +48,9 @@ def read_table(
             the last column, or "labels".
         drop: names or numbers of columns to leave out.
         drop_constant: whether to leave out columns that never vary, instead of refusing them.
-        header: whether the first line of a text names the columns. None tells by the first lines:
-            words, words above numbers, and what is asked for by name are names, numbers alone are
-            data; where that is not clear, the table is refused.
+        header: whether the first line of a text names the columns; None: see `open_table`. Where
+            that is not clear, the table is refused.
         is_text_label: whether the labels are texts; they come as they are written.
-
-    Raises:
-        ValueError: the file cannot be read, or the table is not of varying finite numbers.
     """
     table = _read(path, target, drop, header, is_text_label, may_be_bare=True)
     rows, names = len(table.labels), table.input_names
@@ -97,8 +93,8 @@ def read_whole_table(
 
     No record is taken for a header, and constant columns stay: which rows and columns are used
     does not depend on what the cells hold. What cannot be used is refused, and that refusal is
-    outside any guarantee. Arguments are those of `read_table`, save that with header=None a first
-    line with numbers in it is refused, unless a name that is asked for stands in it.
+    outside any guarantee. With header=None a first line with numbers in it is refused, unless a
+    name that is asked for stands in it.
     """
     return _read(path, target, drop, header, is_text_label, may_be_bare=False)
 
@@ -150,7 +146,6 @@ def read_inputs(
     """The named columns of a table, in the order asked for; it may have others.
 
     Args:
-        path: the file.
         wanted: names of the columns; numbers from 0 where they have none.
         header: whether the first line of a text names the columns. None: it does where `wanted`
             are names, else as `read_table`. Of a table without names, and for numbers in place of

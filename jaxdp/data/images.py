@@ -18,11 +18,7 @@ from jaxdp.data.cifar10 import Cifar10
 
 
 class ImageRows(NamedTuple):
-    r"""Images as rows of norm sqrt(d), and what turns rows into pictures again.
-
-    An image is `mean` + `contrasts` times its row, in the unit of its pixels; contrasts are the
-    norms that were divided out, over sqrt(d).
-    """
+    """Images as rows of norm sqrt(d); an image is `mean` + `contrasts` times its row."""
 
     inputs: Float[np.ndarray, "images dim"]
     mean: float
@@ -30,10 +26,7 @@ class ImageRows(NamedTuple):
     shape: tuple[int, ...]
 
     def images_of(self, rows: Any) -> Float[np.ndarray, "images side side colours"]:
-        """Rows beside `inputs`, in the same order, as images; each with the contrast of its own.
-
-        The scale of the pixels is that of the images given; values may leave its range.
-        """
+        """Rows beside `inputs`, in their order, as images, each with the contrast of its own."""
         rows = np.asarray(rows, np.float64)
         if rows.shape != self.inputs.shape:
             raise ValueError(f"expected rows of shape {self.inputs.shape}, got {rows.shape}")

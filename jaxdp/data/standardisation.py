@@ -16,9 +16,9 @@ LARGEST_VALUE = 1e100
 
 
 class Table(NamedTuple):
-    """Centred inputs with trace of the covariance = dim, and centred labels (float64).
+    """Centred inputs, `scale` times the given ones less their means, and centred labels (float64).
 
-    `inputs` are `scale` times the given ones less their means.
+    The trace of the inputs' covariance is dim.
     """
 
     inputs: np.ndarray

@@ -14,8 +14,7 @@ _MOST_NAMED = 5
 class UnusableColumnsError(ValueError):
     """Some columns of a table cannot be used, and leaving out columns may help.
 
-    `columns` are the numbers of those to leave out, empty where any will do; `is_constant` says
-    whether they are all constant, `otherwise` what else would help.
+    `columns` are the numbers of those to leave out, empty where any will do.
     """
 
     def __init__(
@@ -69,9 +68,9 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
 def fault(
     names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
 ) -> tuple[str, str, list[int]] | None:
-    """The fault of the used columns, its remedy, and their numbers; None where all are finite.
+    """The fault of all used columns that have one, its remedy, and their numbers; or None.
 
-    All of them are named, so that one more try is enough, and no cell is shown: it may be private.
+    No cell is shown: it may be private.
     """
     text = [i for i in used if columns[i].dtype.kind != "f"]
     if text:

@@ -1,10 +1,10 @@
-r"""The abstract losses: how far a prediction is from its label, and the slope of that.
+"""The abstract losses: how far a prediction is from its label, and the slope of that.
 
 A loss is a function of the *prediction* f alone; what it is of the parameters follows for every
-model that is linear in them (`jaxdp.losses.linear_model`). Readers ask a loss for numbers and never
-what kind it is. Value, slope and curvature are formulas over a library of arrays, `xp`: in JAX
-inside simulators and theories, in float64 NumPy where a private minimiser is certified
-(`jaxdp.kernels.margin`), whose proof rests on the rounding of every slope.
+model that is linear in them (`jaxdp.losses.linear_model`). Value, slope and curvature are formulas
+over a library of arrays, `xp`: in JAX inside simulators and theories, in float64 NumPy where a
+private minimiser is certified (`jaxdp.kernels.margin`): its proof needs the rounding of every
+slope.
 """
 
 import abc
@@ -19,8 +19,15 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
+from jaxdp.core.arrays import float_dtype
 from jaxdp.core.description import AbstractDescription
 from jaxdp.losses.labels import require_real_labels, require_sign_labels
+
+
+def alike(*values: Any) -> list[Array]:
+    """The values as arrays of one shape and of one floating-point type."""
+    dtype = float_dtype(values)
+    return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
 
 
 class ClippedSlope(eqx.Module):
@@ -66,13 +73,8 @@ class AbstractLoss(AbstractDescription):
         """Raise unless the labels are a vector of labels of this loss; traced ones pass.
 
         Args:
-            name: of the argument, for the error.
-            labels: one for each sample.
+            name, labels: of the argument, for the error; and one for each sample.
             are_private: whether the error leaves out what came.
-
-        Raises:
-            TypeError: they are not made of real numbers.
-            ValueError: they are no vector, not finite, or not what the loss is defined for.
         """
 
     @property

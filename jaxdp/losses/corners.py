@@ -6,6 +6,7 @@ the losses are the absolute, quantile and hinge loss themselves.
 """
 
 import abc
+import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -26,20 +27,18 @@ from jaxdp.losses.gaussian.huber import expected_huber
 
 
 class AbstractRoundedCorner(AbstractUnivariateLoss):
-    r"""The function $c|x| + tx$ of $x = u - u_0$, with $x^2/(2w) + w/2$ for $|x|$ up to w.
+    """The function $c|x| + tx$ of $x = u - u_0$, with $x^2/(2w) + w/2$ for $|x|$ up to w.
 
     Its slope rises from t - c to t + c on a line of steepness c/w, where a Gaussian u gives a
-    clipped Gaussian.
-
-    Attributes:
-        width: w > 0, half the length of the rounded corner.
-        corner: $u_0$.
-        half_rise: c, half of what the slope rises by.
+    clipped Gaussian. w is the `width`, $u_0$ the `corner`, c the `half_rise`, t the `tilt`.
     """
 
-    width: eqx.AbstractVar[Float[Array, ""]]
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
     corner: eqx.AbstractClassVar[float]
     half_rise: eqx.AbstractClassVar[float]
+
+    def __check_init__(self):
+        require_positive("width", self.width)
 
     @property
     @abc.abstractmethod
@@ -117,18 +116,12 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
         ([2.0, 0.25, 0.5], 2.0)
     """
 
-    width: Float[Array, ""]
-
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 1.0
 
     @property
     def tilt(self):
         return 0.0
-
-    def __init__(self, width: ArrayLike):
-        self.width = as_float(width, "width")
-        require_positive("width", self.width)
 
 
 class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
@@ -150,7 +143,6 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
     """
 
     level: Float[Array, ""]
-    width: Float[Array, ""]
 
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 0.5
@@ -161,7 +153,6 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
         known = concrete(self.level)
         if known is not None and not 0 < known < 1:
             raise ValueError(f"expected 0 < level < 1, got {known}")
-        require_positive("width", self.width)
 
     @property
     def tilt(self):
@@ -184,8 +175,6 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
         ([2.0, 0.125, 0.0], 1.0)
     """
 
-    width: Float[Array, ""]
-
     corner: ClassVar[float] = 1.0
     half_rise: ClassVar[float] = 0.5
 
@@ -196,7 +185,3 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
     @property
     def is_decreasing(self):
         return True
-
-    def __init__(self, width: ArrayLike):
-        self.width = as_float(width, "width")
-        require_positive("width", self.width)

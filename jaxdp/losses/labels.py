@@ -17,12 +17,7 @@ def require_real_labels(name: str, labels: Any) -> None:
 
 
 def require_sign_labels(name: str, labels: Any, loss: str, *, are_private: bool = False) -> None:
-    """Raise unless the labels are a vector of -1 and +1.
-
-    Args:
-        name, loss: for the error.
-        are_private: whether the error leaves out which others there are.
-    """
+    """Raise unless the labels are a vector of -1 and +1; the error names others unless private."""
     known = _known_vector(name, labels)
     if known is None or np.all(np.abs(known) == 1):
         return
@@ -37,12 +32,7 @@ def require_sign_labels(name: str, labels: Any, loss: str, *, are_private: bool 
 def require_class_labels(
     name: str, labels: Any, num_classes: int, *, are_private: bool = False
 ) -> None:
-    """Raise unless the labels are a vector of whole numbers from 0 to num_classes - 1.
-
-    Args:
-        name: for the error.
-        are_private: whether the error leaves out which others there are.
-    """
+    """Raise unless the labels are a vector of whole numbers from 0 to num_classes - 1."""
     known = _known_vector(name, labels)
     if known is None:
         return

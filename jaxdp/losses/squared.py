@@ -5,8 +5,11 @@ Gaussian (`jaxdp.core.numerics.clipped_gaussian`), exact and in closed form, and
 values.
 """
 
+import functools
+
+import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
@@ -88,10 +91,9 @@ class Huber(AbstractResidualLoss):
         (2.5, 1.0)
     """
 
-    width: Float[Array, ""]
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
 
-    def __init__(self, width: ArrayLike):
-        self.width = as_float(width, "width")
+    def __check_init__(self):
         require_positive("width", self.width)
 
     @property
