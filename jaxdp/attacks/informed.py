@@ -101,6 +101,13 @@ def known_run(
     require_shape("iterates", iterates, (None, weights.shape[0]))
     require_shape("known_inputs", inputs, (None, weights.shape[1]))
     require_shape("known_labels", labels, (inputs.shape[0],))
+    for name, value in (
+        ("iterates", iterates),
+        ("weights", weights),
+        ("known_inputs", inputs),
+        ("known_labels", labels),
+    ):
+        require_finite(name, value)
     if len(iterates) < 2:
         raise ValueError(f"expected two iterates or more, got {len(iterates)}")
     if len(iterates) > 1 + int(algorithm.num_steps):
@@ -129,15 +136,7 @@ def run_without_one(
     *arguments, num_samples: int, loss: AbstractScalarLoss | None = None
 ) -> KnownRun:
     """A noisy run of which all records but one are known."""
-    iterates, weights, _, algorithm, inputs, labels = arguments
-    require_host("arguments", (iterates, weights, algorithm, inputs, labels))
-    for name, value in (
-        ("iterates", iterates),
-        ("weights", weights),
-        ("known_inputs", inputs),
-        ("known_labels", labels),
-    ):
-        require_finite(name, value)
+    require_host("arguments", arguments)
     run = known_run(*arguments, num_samples=num_samples, loss=loss)
     if (known := len(arguments[-1])) != num_samples - 1:
         raise ValueError(f"expected {num_samples - 1} known records, all but one, got {known}")

@@ -5,7 +5,8 @@ $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), always as the sum of the
 $\theta^\top\theta - v^\top\alpha$ cancels in float32 and stops on rounding noise.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.base import AbstractBlock, AbstractTarget
 from jaxdp.core.numerics.one_at_a_time import solve_positive
 from jaxdp.core.numerics.precision import in_float64
 
@@ -57,14 +58,10 @@ def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> 
     else:
         products = accumulate_products(target, inputs)
         coefficients = solve_coefficients(products)
-
-        def add(sums, index):
-            block = target.block(index)
-            parts = _residual_parts(block.linearised(inputs), block.parameters, coefficients)
-            return jax.tree.map(jnp.add, sums, parts), None
-
-        zero = jnp.zeros((), inputs.dtype), jnp.zeros_like(inputs)
-        (power, pulled), _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
+        power, pulled = sum_over_blocks(
+            target,
+            lambda block: _residual_parts(block.linearised(inputs), block.parameters, coefficients),
+        )
     return Evaluation(power / products.power, -2 * pulled / products.power, coefficients)
 
 
@@ -79,14 +76,10 @@ def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Floa
     products = accumulate_products(target, inputs)
     coefficients = solve_coefficients(products)
 
-    def add(power, index):
-        block = target.block(index)
-        left = residual(block.features(inputs), block.parameters, coefficients)
-        return power + jnp.sum(left**2), None
+    def power(block):
+        return jnp.sum(residual(block.features(inputs), block.parameters, coefficients) ** 2)
 
-    zero = jnp.zeros((), inputs.dtype)
-    power, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
-    return power / products.power
+    return sum_over_blocks(target, power) / products.power
 
 
 def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float:
@@ -98,19 +91,20 @@ def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float
 
 def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
     """The Gram matrix, moments and power of all features, a block at a time."""
+    return sum_over_blocks(
+        target, lambda block: block_products(block.features(inputs), block.parameters)
+    )
+
+
+def sum_over_blocks(target: AbstractTarget, of_block: Callable[[AbstractBlock], Any]) -> Any:
+    """The sum over a target's blocks of what a function makes of each, one at a time."""
 
     def add(sums, index):
-        block = target.block(index)
-        return jax.tree.map(
-            jnp.add, sums, block_products(block.features(inputs), block.parameters)
-        ), None
+        return jax.tree.map(jnp.add, sums, of_block(target.block(index))), None
 
-    rows, outputs = len(inputs), target.num_outputs
-    zero = Products(
-        *(jnp.zeros(shape, inputs.dtype) for shape in ((rows, rows), (rows, outputs), ()))
-    )
-    sums, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
-    return sums
+    shapes = jax.eval_shape(lambda: of_block(target.block(0)))
+    zeros = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
+    return lax.scan(add, zeros, jnp.arange(target.num_blocks))[0]
 
 
 def solve_coefficients(products: Products) -> Float[Array, "n outputs"]:

@@ -10,7 +10,7 @@ slope.
 import abc
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -220,9 +220,7 @@ class AbstractClassificationLoss(AbstractLoss):
 class AbstractScalarLoss(AbstractLoss):
     """A loss whose prediction is one number."""
 
-    @property
-    def num_outputs(self):
-        return None
+    num_outputs: ClassVar[None] = None
 
 
 class AbstractUnivariateLoss(AbstractScalarLoss):
@@ -298,9 +296,7 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
     A prediction names the class of its sign; zero names both.
     """
 
-    @property
-    def class_labels(self):
-        return -1.0, 1.0
+    class_labels: ClassVar[tuple[float, ...]] = (-1.0, 1.0)
 
     def argument(self, prediction, label):
         return label * prediction, label

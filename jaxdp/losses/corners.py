@@ -33,7 +33,7 @@ class AbstractRoundedCorner(AbstractUnivariateLoss):
     clipped Gaussian. w is the `width`, $u_0$ the `corner`, c the `half_rise`, t the `tilt`.
     """
 
-    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
+    width: eqx.AbstractVar[Float[Array, ""]]
     corner: eqx.AbstractClassVar[float]
     half_rise: eqx.AbstractClassVar[float]
 
@@ -116,12 +116,12 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
         ([2.0, 0.25, 0.5], 2.0)
     """
 
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
+
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 1.0
 
-    @property
-    def tilt(self):
-        return 0.0
+    tilt: ClassVar[float] = 0.0
 
 
 class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
@@ -143,6 +143,7 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
     """
 
     level: Float[Array, ""]
+    width: Float[Array, ""]
 
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 0.5
@@ -175,13 +176,9 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
         ([2.0, 0.125, 0.0], 1.0)
     """
 
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
+
     corner: ClassVar[float] = 1.0
     half_rise: ClassVar[float] = 0.5
-
-    @property
-    def tilt(self):
-        return -0.5
-
-    @property
-    def is_decreasing(self):
-        return True
+    tilt: ClassVar[float] = -0.5
+    is_decreasing: ClassVar[bool] = True

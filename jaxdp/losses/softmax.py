@@ -1,5 +1,8 @@
 """The cross entropy of several classes."""
 
+import math
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -41,6 +44,10 @@ class Softmax(AbstractClassificationLoss):
         0.240 [-0.213  0.107  0.107]
     """
 
+    # Of diag(p) - p p': attained where two classes share all of the probability.
+    curvature_bound: ClassVar[float] = 0.5
+    slope_bound: ClassVar[float] = math.sqrt(2)
+
     num_classes: int = eqx.field(static=True, converter=plain_number)
     nodes_per_row: int | None = eqx.field(static=True, default=None, repr=False)
 
@@ -61,15 +68,6 @@ class Softmax(AbstractClassificationLoss):
 
     def require_labels(self, name, labels, *, are_private=False):
         require_class_labels(name, labels, self.num_classes, are_private=are_private)
-
-    @property
-    def curvature_bound(self):
-        # Of diag(p) - p p': attained where two classes share all of the probability.
-        return 0.5
-
-    @property
-    def slope_bound(self):
-        return float(np.sqrt(2))
 
     def value(self, prediction, label, *, xp=jnp):
         is_label, gaps = self._gaps(prediction, label, xp)

@@ -35,9 +35,9 @@ class AbstractMechanism(eqx.Module):
     """A mechanism: what is proved about a release. Its numbers are Python floats, or traced."""
 
     @property
-    @abc.abstractmethod
     def proved(self) -> Proved:
         """Gaussian and zero-concentrated DP, where proved."""
+        return Proved(None, None)
 
     @property
     @abc.abstractmethod
@@ -45,9 +45,9 @@ class AbstractMechanism(eqx.Module):
         """The adjacencies for which the proof holds."""
 
     @property
-    @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
         """Sentences that say what the mechanism itself needs."""
+        return ()
 
     @property
     def sampled(self) -> SampledGaussian | None:
@@ -98,10 +98,6 @@ class GaussianMechanism(AbstractMechanism):
     def adjacencies(self):
         return ADJACENCIES
 
-    @property
-    def assumptions(self):
-        return ()
-
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
@@ -128,10 +124,6 @@ class ZeroConcentrated(AbstractMechanism):
     @property
     def adjacencies(self):
         return ADJACENCIES
-
-    @property
-    def assumptions(self):
-        return ()
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
@@ -232,10 +224,6 @@ class Unproved(AbstractMechanism):
 
     def __check_init__(self):
         require_kind("reason", self.reason, str, "a text")
-
-    @property
-    def proved(self):
-        return Proved(None, None)
 
     @property
     def adjacencies(self):

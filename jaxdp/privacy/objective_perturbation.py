@@ -64,7 +64,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_non_negative, host_scalar
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import host_delta
-from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Above the rounding of square roots, of sums and of the search for a bound's argument.
 _ROUNDING = 1e-12
@@ -85,16 +85,8 @@ class AbstractObjectivePerturbation(AbstractMechanism):
             host_scalar(name, getattr(self, name))
 
     @property
-    def proved(self):
-        return Proved(None, None)
-
-    @property
     def adjacencies(self):
         return (REPLACE_ONE,)
-
-    @property
-    def assumptions(self):
-        return ()
 
     @abc.abstractmethod
     def _sum_over_vertices(self, excess: float) -> float:

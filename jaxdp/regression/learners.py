@@ -172,11 +172,9 @@ class PrivateLinearRegression(_AbstractLinearLearner):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
-        >>> from jaxdp.regression import PrivateLinearRegression, WithConstant
-        >>> bounded = ClippedFeatures(IdentityFeatures(2), 2**0.5)
-        >>> ranges = RangeScaling(bounded, [0.0, 0.0], [1.0, 1.0])
-        >>> features = WithConstant(ranges, 1.0)
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+        >>> from jaxdp.regression import PrivateLinearRegression
+        >>> features = ClippedFeatures(IdentityFeatures(2), 1.5)
         >>> learner = PrivateLinearRegression(features, label_range=(0.0, 2.0))
         >>> inputs = np.random.default_rng(0).uniform(size=(500, 2))
         >>> fit = learner.fit(inputs, inputs.sum(axis=1), epsilon=2.0, delta=1e-5)
@@ -204,11 +202,9 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
-        >>> from jaxdp.regression import PrivateLinearClassifier, WithConstant
-        >>> bounded = ClippedFeatures(IdentityFeatures(2), 2**0.5)
-        >>> ranges = RangeScaling(bounded, [0.0, 0.0], [1.0, 1.0])
-        >>> features = WithConstant(ranges, 1.0)
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+        >>> from jaxdp.regression import PrivateLinearClassifier
+        >>> features = ClippedFeatures(IdentityFeatures(2), 1.5)
         >>> inputs = np.random.default_rng(0).uniform(size=(500, 2))
         >>> labels = (inputs.sum(axis=1) > 1).astype(int)
         >>> fit = PrivateLinearClassifier(features).fit(inputs, labels, epsilon=2.0, delta=1e-5)

@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse
+from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse, sum_over_blocks
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 
@@ -207,26 +206,22 @@ def _reseeded_rows(target, inputs, num_known):
 def _pointed(target, inputs, coefficients):
     """Where the residual points, seen from each row and from all, with either sign."""
 
-    def power(total, index):
-        block = target.block(index)
+    def power(block):
         left = residual(block.features(inputs), block.parameters, coefficients)
-        return total + left.T @ left, None
+        return left.T @ left
 
-    outputs = target.num_outputs
-    blocks = jnp.arange(target.num_blocks)
-    total, _ = lax.scan(power, jnp.zeros((outputs, outputs), inputs.dtype), blocks)
+    total, outputs = sum_over_blocks(target, power), target.num_outputs
     # The combination of the outputs that most of the residual lies in.
     eigh = one_at_a_time(jnp.linalg.eigh)
     combination = eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
 
-    def pull(total, index):
-        block = target.block(index)
+    def pull(block):
         linearised = block.linearised(inputs)
         left = residual(linearised.features, block.parameters, coefficients) @ combination
         cotangents = jnp.broadcast_to(left, linearised.features.shape)
-        return total + linearised.pull_back(cotangents), None
+        return linearised.pull_back(cotangents)
 
-    pulled, _ = lax.scan(pull, jnp.zeros_like(inputs), blocks)
+    pulled = sum_over_blocks(target, pull)
     ways = onto_sphere(jnp.concatenate([pulled, pulled.mean(0, keepdims=True)]))
     return jnp.concatenate([ways, -ways])
 
@@ -234,16 +229,11 @@ def _pointed(target, inputs, coefficients):
 def _gains(target, inputs, candidates, coefficients, inverse):
     """By how much each candidate, added to the guess, lowers the squared residual."""
 
-    def add(sums, index):
-        block = target.block(index)
+    def parts(block):
         features, others = block.features(candidates), block.features(inputs)
         left = residual(others, block.parameters, coefficients)
-        parts = features @ left, features @ others.T, jnp.sum(features**2, axis=1)
-        return jax.tree.map(jnp.add, sums, parts), None
+        return features @ left, features @ others.T, jnp.sum(features**2, axis=1)
 
-    rows, count = len(inputs), len(candidates)
-    shapes = (count, target.num_outputs), (count, rows), (count,)
-    zeros = tuple(jnp.zeros(shape, inputs.dtype) for shape in shapes)
-    (moments, cross, own), _ = lax.scan(add, zeros, jnp.arange(target.num_blocks))
+    moments, cross, own = sum_over_blocks(target, parts)
     outside = own - jnp.sum((cross @ inverse) * cross, axis=1)
     return jnp.sum(moments**2, axis=1) / jnp.maximum(outside, 1e-4 * own)

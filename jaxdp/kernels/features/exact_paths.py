@@ -91,9 +91,7 @@ class ExactPaths(eqx.Module):
                 those of the first points do not depend on how many there are.
 
         Raises:
-            ValueError: the points are not finite rows, or the kernel is not finite or not
-                positive semi-definite there.
-            TypeError: the number is not whole, the key is not one or the points are traced.
+            ValueError: the kernel is not positive semi-definite at the points.
         """
         require_count("num_paths", num_paths)
         require_key(key)

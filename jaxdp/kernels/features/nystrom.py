@@ -1,7 +1,6 @@
-r"""Nystrom features on public landmarks: the kernel's own functions, for any kernel.
+"""Nystrom features on public landmarks. Source: Williams and Seeger (2001).
 
-Source: Williams and Seeger (2001). They need a public stand-in for the law of the inputs; landmarks
-that are records of the private table make every record's features depend on those.
+Landmarks that are records of the private table make every record's features depend on those.
 """
 
 from typing import Any
@@ -49,9 +48,8 @@ class NystromFeatures(AbstractFeatureMap):
             eigenvalues are above rounding (in the landmarks' type) of the largest.
 
     Raises:
-        ValueError: landmarks are not finite rows, the kernel is not finite or not positive
-            semi-definite on them, or it has fewer eigenvectors than asked for.
-        TypeError: landmarks are traced, or the number is not a whole one.
+        ValueError: the kernel is not positive semi-definite on the landmarks, or has fewer
+            eigenvectors than asked for.
 
     Example:
         >>> import numpy as np

@@ -75,7 +75,6 @@ class SamplePaths(AbstractFeatureMap):
 
         Raises:
             NotCoveredError: the kernel has no random features.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         require_count("num_projections", num_projections)
         check_draws(num_features, dim, key)
@@ -159,7 +158,6 @@ class PathwiseFeatures(AbstractFeatureMap):
 
         Raises:
             NotCoveredError: the kernel has no random features.
-            ValueError, TypeError: as `NystromFeatures` and `SamplePaths.sample`.
         """
         nystrom = NystromFeatures(kernel, landmarks)
         paths_key, exact_key = jr.split(key)

@@ -130,8 +130,7 @@ class RangeScaling(AbstractInputScaling):
         low, high: the ranges, (d,), in the order of the columns, known without the data.
 
     Raises:
-        ValueError: not d finite numbers each, or a range is empty.
-        TypeError: they are labelled, as a series of pandas is.
+        TypeError: the ranges are labelled, as a series of pandas is.
 
     Example:
         >>> import numpy as np

@@ -54,8 +54,7 @@ class FourierFeatures(AbstractFeatureMap):
 
         Args:
             kernel: a stationary one.
-            num_frequencies: L >= 1.
-            dim: d, of the inputs.
+            num_frequencies, dim: L >= 1, and d of the inputs.
             key: of the frequencies.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
@@ -113,8 +112,7 @@ class CosineFeatures(AbstractFeatureMap):
 
         Args:
             kernel: a stationary one.
-            num_features: M >= 1.
-            dim: d, of the inputs.
+            num_features, dim: M >= 1, and d of the inputs.
             key: of the frequencies and phases.
         """
         known = _checked(cls, kernel, num_features, dim, key)

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, ArrayLike, Float, Key
+from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
@@ -34,7 +34,7 @@ from jaxdp.kernels.functions.fourier import FourierFeatures
 class AbstractRadialKernel(AbstractStationaryKernel):
     """A kernel $k_0(|x - y| / s)$ with $k_0(0) = 1$; its features are `FourierFeatures`."""
 
-    scale: eqx.AbstractVar[Float[Array, ""]]
+    scale: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
         require_positive("scale", self.scale)
@@ -92,11 +92,6 @@ class Gaussian(AbstractRadialKernel):
          [0.368 1.   ]]
     """
 
-    scale: Float[Array, ""]
-
-    def __init__(self, scale: ArrayLike):
-        self.scale = as_float(scale)
-
     def profile(self, squares):
         return jnp.exp(-squares / 2)
 
@@ -124,11 +119,6 @@ class Laplace(AbstractRadialKernel):
         [[1.    0.243]
          [0.243 1.   ]]
     """
-
-    scale: Float[Array, ""]
-
-    def __init__(self, scale: ArrayLike):
-        self.scale = as_float(scale)
 
     def profile(self, squares):
         return jnp.exp(-safe_sqrt(squares))
@@ -164,12 +154,9 @@ class Matern(AbstractRadialKernel):
          [0.298 1.   ]]
     """
 
-    scale: Float[Array, ""]
-    smoothness: float = eqx.field(static=True)
+    smoothness: float = eqx.field(static=True, converter=plain_float)
 
-    def __init__(self, scale: ArrayLike, smoothness: float):
-        self.scale = as_float(scale)
-        self.smoothness = plain_float(smoothness)
+    def __check_init__(self):
         require_positive("smoothness", self.smoothness)
         if self.smoothness not in _SMOOTHNESS:
             raise ValueError(

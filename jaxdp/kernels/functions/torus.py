@@ -5,6 +5,7 @@ For x uniform on [0, 1) the eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin
 """
 
 import math
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -111,16 +112,14 @@ class MercerFeatures(AbstractFeatureMap):
         (2, 3)
     """
 
+    dim: ClassVar[int] = 1
+
     eigenvalues: Float[Array, " eigenvalues"]
 
     @eqx.filter_jit
     def __call__(self, inputs):
         values = _fourier_basis(as_rows("inputs", inputs, 1), len(self.eigenvalues))
         return values * jnp.sqrt(self.eigenvalues).astype(values.dtype)[None]
-
-    @property
-    def dim(self):
-        return 1
 
     @property
     def num_outputs(self):

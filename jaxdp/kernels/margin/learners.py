@@ -22,8 +22,7 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
             floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
             $\sigma$, so that the linear term moves no score by more than 1 in standard deviation.
-        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave, on
-            every data set; with few of the former they take long.
+        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave.
         tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
             proportional to it. One that rounding puts out of reach is refused, whatever the data.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is

@@ -16,7 +16,7 @@ at the noise, ridge and norm as they are.
 
 import abc
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -77,6 +77,8 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     """A learner that releases the minimiser of an objective with a noisy linear term."""
 
     loss: eqx.AbstractVar[AbstractMarginLoss]
+    # What is false of the theorem.
+    _remark: eqx.AbstractClassVar[str]
 
     @abc.abstractmethod
     def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:
@@ -85,11 +87,6 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     @abc.abstractmethod
     def perturbation(self, num_samples: int, epsilon: float, delta: float) -> Perturbation:
         """The noise and the ridge as used."""
-
-    @property
-    @abc.abstractmethod
-    def _remark(self) -> str:
-        """What is false of the theorem."""
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
         """Standard deviation "b" of every entry of the linear term, in the units of the sum."""
@@ -138,6 +135,8 @@ class Algorithm2(AbstractPublishedMinimiser):
         {'b': 16.5}
     """
 
+    _remark: ClassVar[str] = _FALSE_2
+
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
@@ -165,10 +164,6 @@ class Algorithm2(AbstractPublishedMinimiser):
         seed, bound = public_seed, self.input_bound
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
-    @property
-    def _remark(self):
-        return _FALSE_2
-
 
 class Algorithm4(AbstractPublishedMinimiser):
     r"""PK Algorithm 4 as printed: $\Delta = \sqrt2$ and $\log(2/\delta)$.
@@ -192,6 +187,8 @@ class Algorithm4(AbstractPublishedMinimiser):
         {'b': 14.3}
     """
 
+    _remark: ClassVar[str] = _FALSE_4
+
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True, converter=plain_number)
     ridge: float = eqx.field(static=True, converter=plain_float)
@@ -209,10 +206,6 @@ class Algorithm4(AbstractPublishedMinimiser):
 
     def features(self, dim, public_seed):
         return cosine_features(self.kernel, self.num_features, dim, public_seed=public_seed)
-
-    @property
-    def _remark(self):
-        return _FALSE_4
 
 
 def check_learner(loss: AbstractMarginLoss, ridge: float) -> None:

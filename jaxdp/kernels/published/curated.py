@@ -1,9 +1,8 @@
-r"""Functions that are released by a curator who answers queries, not as an object.
+"""Functions that are released by a curator who answers queries, not as an object.
 
-Sample paths that are drawn jointly with the training inputs are known at those inputs and at the
-points asked for so far. Drawing them at further points, given what is known, has the law of drawing
-all at once, so a curator may answer query after query. But the state from which the answers come
-tells the training inputs: it is never published.
+Sample paths that are drawn jointly with the training inputs are continued to the points asked for,
+given what is known: the law is that of drawing all at once. But the state from which the answers
+come tells the training inputs: it is never published.
 """
 
 from collections.abc import Callable

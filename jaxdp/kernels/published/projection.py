@@ -1,9 +1,8 @@
-r"""The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
+"""The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
 
 PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, but for
-an event of small probability (`projection_factor`); a guarantee that rests on it is a
-`GaussianUnlessFailure`. A projection that is known is bounded at every input by its operator norm
-(`projection`), which is far larger.
+an event of small probability; a guarantee that rests on it is a `GaussianUnlessFailure`. A
+projection that is known has a bound at every input, its operator norm, which is far larger.
 """
 
 import math
@@ -21,7 +20,7 @@ from jaxdp.kernels.functions.fourier import CosineFeatures
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
-from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Above the rounding of an operator norm, and of the features that it bounds, in float32.
 _ROUNDING = 1e-5
@@ -110,10 +109,6 @@ class GaussianUnlessFailure(AbstractMechanism):
 
     mu: float = eqx.field(converter=lambda value: host_scalar("mu", value))
     failure: float = eqx.field(converter=lambda value: host_scalar("failure", value))
-
-    @property
-    def proved(self):
-        return Proved(None, None)
 
     @property
     def adjacencies(self):

@@ -178,8 +178,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 The names of a data frame's columns are public, and the release keeps them.
             labels: one for each. For classification -1 and +1, and the released function is a
                 score, positive where +1 is likelier. For regression numbers, which the learner
-                clips to its label bound: `PrivateKernelRidge` with a warning to whoever fits that
-                the release does not repeat, the published algorithms without one.
+                clips to its label bound.
             epsilon: > 0 and finite.
             delta: in (0, 1).
             public_seed: of the features; it is published with the function.
@@ -188,11 +187,10 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 is infinite; fits that hide other numbers have independent noise under it.
 
         Warns:
-            UserWarning: a certified learner is not told where the inputs lie; said before the data
-                are looked at.
+            UserWarning: a certified learner is not told where the inputs lie (said before the data
+                are looked at), or clips labels: for whoever fits, the release does not repeat it.
 
         Raises:
-            ValueError, TypeError: an argument is out of its range, or not finite.
             NotCoveredError: the kernel has no such random features.
             RuntimeError: the loss is not convex or bounded as it states.
         """

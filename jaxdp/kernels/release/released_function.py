@@ -54,14 +54,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
-        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
-        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
-        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
+        >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
+        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
         >>> release.coefficients.shape, release.public_seed, f"{release.cost.mu:.3f}"
-        ((20,), 1, '0.268')
+        ((4,), 1, '0.268')
     """
 
     features: AbstractFeatureMap

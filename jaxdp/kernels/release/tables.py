@@ -1,7 +1,4 @@
-"""Tables as users hold them, checked: finite real numbers in every column, on the host.
-
-A column of text is refused by its name. No error shows a cell: cells are private data.
-"""
+"""Tables as users hold them, checked: finite real numbers. No error shows a cell."""
 
 import math
 from typing import Any

@@ -196,10 +196,9 @@ class SelectedRidge(AbstractRidgeRule):
     Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap. No budget is spent.
 
     Where privacy costs much the judge is noisy too: ridges far below `NoiseRidge`'s look good by
-    chance, and are not tried; fewer columns than all are for `SelectedProjections`. On the
-    synthetic problem of PK Section 5 it is no better than `NoiseRidge`; it is for noise that is
-    small, or a factor that is unknown. Left out: that the error on the training records is lower
-    than on new ones.
+    chance, and are not tried. On the synthetic problem of PK Section 5 it is no better than
+    `NoiseRidge`; it is for noise that is small, or a factor that is unknown. Left out: that the
+    error on the training records is lower than on new ones.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
@@ -230,11 +229,9 @@ class SelectedProjections(AbstractStatisticsRule):
     and is added before the least is taken: few columns need large coefficients, and look good by
     chance.
 
-    It serves features that stand in an order of importance, such as `MercerFeatures`: there the
-    columns that are left out bring noise alone. Sample paths are exchangeable, and the first m of M
-    hold m/M of the squared norm under the same noise, where a release of m columns would hold all
-    of it: on the synthetic problem of PK Section 5 the choice is no better than all columns with
-    `NoiseRidge`, which filters them.
+    It serves features that stand in an order of importance, such as `MercerFeatures`. Sample paths
+    are exchangeable, and the first m of M hold m/M of the squared norm under the same noise: there,
+    on the synthetic problem of PK Section 5, all columns with `NoiseRidge` are as good.
 
     Args:
         least: the least number of columns that is tried, >= 1.
