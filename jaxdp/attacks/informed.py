@@ -76,15 +76,7 @@ class KnownRun(eqx.Module):
 
 
 def known_run(
-    iterates: Float[Array, "iterates features"],
-    weights: Float[Array, "features dim"],
-    activation: Callable[[Array], Array],
-    algorithm: AbstractFullBatchAlgorithm,
-    known_inputs: Float[Array, "known dim"],
-    known_labels: Float[Array, " known"],
-    *,
-    num_samples: int,
-    loss: AbstractScalarLoss | None = None,
+    iterates, weights, activation, algorithm, known_inputs, known_labels, *, num_samples, loss
 ) -> KnownRun:
     """A run without its known records; its arguments are checked as `without_known_rows` says."""
     expected = "a full-batch algorithm, such as DPGD"
@@ -132,9 +124,7 @@ def less_known(
     return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples, loss)
 
 
-def run_without_one(
-    *arguments, num_samples: int, loss: AbstractScalarLoss | None = None
-) -> KnownRun:
+def run_without_one(*arguments, num_samples: int, loss: AbstractScalarLoss | None) -> KnownRun:
     """A noisy run of which all records but one are known."""
     require_host("arguments", arguments)
     run = known_run(*arguments, num_samples=num_samples, loss=loss)
@@ -185,10 +175,9 @@ def without_known_rows(
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
         >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=1, noise_scale=0.0)
-        >>> generator = np.random.default_rng(0)
-        >>> weights, known = generator.normal(size=(40, 3)), generator.normal(size=(1, 3))
-        >>> iterates = np.stack([np.zeros(40), np.maximum(weights @ known[0], 0)])
-        >>> run = iterates, weights, jax.nn.relu, algorithm, known, np.ones(1)
+        >>> weights = np.random.default_rng(0).normal(size=(40, 3))
+        >>> iterates = np.stack([np.zeros(40), np.ones(40)])
+        >>> run = iterates, weights, jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
         >>> without_known_rows(*run, num_samples=2).num_features
         40
     """

@@ -35,8 +35,8 @@ def minimum_norm_parameters(
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
     r"""The fit of least norm, $\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
 
-    Interpolates for p > n. For p <= n that need not be possible, and it is the least-squares
-    solution of least norm. Source: DR (2).
+    The fit interpolates for p > n; for p <= n it is the least-squares solution of least norm.
+    Source: DR (2).
 
     Args:
         inputs: X, (n, d).

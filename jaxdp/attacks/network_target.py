@@ -8,8 +8,8 @@ are.
 
 The attacker holds the trained weights of every layer and the last layer's first weights. Where only
 the last layer was trained its change lies in the span of the rows' features; where all layers were,
-it does so only as far as the features kept still, and the true rows have a loss above zero. It does
-not at all after Adam, whose steps scale each weight by itself, or after a decay of the weights.
+it does so only as far as the features kept still, and the true rows have a loss above zero. After
+Adam, whose steps scale each weight by itself, or a decay of the weights it does not at all.
 Source: DR Sections 5.2 and 5.3.
 """
 
@@ -231,7 +231,7 @@ def _last_of_layers(model) -> eqx.nn.Linear:
 def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     r"""The target of a two-layer network: $W_1$ as V, $(W_2 - W_{2,0})^\top$ as the parameters.
 
-    Of h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
+    With h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
 
     Args:
         trained: after training, an `eqx.nn.MLP` of depth 1.

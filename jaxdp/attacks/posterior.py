@@ -7,10 +7,10 @@ it.
 
 The sampler is elliptical slice sampling (Murray, Adams and MacKay 2010): a normal vector with the
 row's direction moves along a random ellipse, on which points are drawn until one is likely enough.
-It needs no step size and leaves the posterior exactly as it is. Chains start at the direction of
-$V^\top\sum_t\Delta_t$, which is right but for the noise and the directions that features mix in.
-Derived: tests/attacks/test_posterior.py compares with quadrature, and with `jaxdp.theory`'s least
-error.
+The sampler needs no step size and leaves the posterior exactly as it is. Chains start at the
+direction of $V^\top\sum_t\Delta_t$, which is right but for the noise and the directions that
+features mix in. Derived: tests/attacks/test_posterior.py compares with quadrature, and with
+`jaxdp.theory`'s least error.
 """
 
 from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ def best_guess(samples: Float[Any, "*draws dim"]) -> Float[np.ndarray, " dim"]:
         samples: of the posterior, on the sphere of radius $\sqrt d$; all leading axes are joined.
 
     Returns:
-        The guess, (d,). Of samples that have no mean direction, one of them.
+        The guess, (d,); where samples have no mean direction, one of them.
 
     Example:
         >>> import numpy as np

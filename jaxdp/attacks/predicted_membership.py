@@ -14,7 +14,7 @@ and its errors are those of two normal numbers of unequal variance (a binormal R
 the covariances are equal this is the likelihood ratio, which no test beats.
 
 What is predicted is the average case against stated attacks: these rows, this record, the final
-weights, normal laws. It is no guarantee: `bound` is one. And what is computed from private rows is
+weights, normal laws. Only `bound` is a guarantee. And what is computed from private rows is
 private itself.
 
 Derived: tests/attacks/test_predicted_membership.py, against 4,000 simulated runs of each law.
@@ -139,17 +139,15 @@ def predicted_membership(
     record and without it, batches divided by the same number. On features of a small CNN (n =
     500, logistic loss, 18 cases of 4,000 runs) the area was within .009 of the simulated one, whose
     own error is .006, and for the worst record of all .012 to .014 too high; with the softmax loss
-    (n = 60, one case) .024 too high. Where nearly every
-    step clips the record it is the bound. `jaxdp.predict` of
-    the pair warns where its closure is not to be trusted. The result is private where the
-    problem's rows are: forecast it from public rows of the same kind.
+    (n = 60, one case) .024 too high. `jaxdp.predict` of the pair warns where its closure is not to
+    be trusted. The result is private where the problem's rows are.
 
     Args:
         problem: features on fixed rows, of any loss that the closures cover.
         algorithm: as it will be run, with noise.
-        record: index of a training row, from 0; "worst" for the one that is found most easily. It
-            is looked for among the four rows that move the weights furthest to first order, in
-            units of their spread over runs; that takes six closures, whatever n is.
+        record: index of a training row, from 0; "worst" for the one that is found most easily,
+            which is looked for among the four rows that move the weights furthest to first order,
+            in units of their spread over runs; that takes six closures, whatever n is.
 
     Returns:
         The area, the true positives at any rate of false ones, and the proved bounds on both.

@@ -12,9 +12,9 @@ its time on a CPU, and a third of its memory.
 $\varphi(x_i)$ of every training row lie in the span of the guess's features. An attack on trained
 parameters knows less: one vector of the span of the training rows' features, for each output. The
 assumption itself as a loss is $\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$,
-which is that of a target whose n outputs are the rows' features. It has n (p - n) equations for
-n (d - 1) unknowns, so that the rows are determined from about p = n + d on. The law p = dn is that
-of the attack which knows one vector.
+which is that of a target whose n outputs are the rows' features. This target has n (p - n)
+equations for n (d - 1) unknowns, so that the rows are determined from about p = n + d on. The law
+p = dn is that of the attack which knows one vector.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ _MOST_ROWS = 2**31 - 1
 class RegeneratedWeights(AbstractDescription):
     r"""V with independent entries N(0, 1/d), made a block at a time from a key.
 
-    The same matrix whatever the block size, device or transformation, up to the rounding of
+    The matrix is one whatever the block size, device or transformation, up to the rounding of
     erf^-1. Entries are float32 numbers in float64 arithmetic too, so that a loss that is recomputed
     in float64 sees the same V.
 

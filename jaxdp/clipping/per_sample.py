@@ -69,8 +69,8 @@ def clipped_gradient_sum(
         mask: which samples count; the others (padding) contribute zero and have norm 0.
         microbatch_size: how many samples are differentiated at a time; it need not divide the
             batch. Fewer where more would need more memory than what the products with the weights
-            read (convolutions unfolded) and give, and four copies of the weights. Below 256 it
-            also bounds how many are added in float32: with less rounding, and slower.
+            read and give, and four copies of the weights. Below 256 it also bounds how many are
+            added in float32: with less rounding, and slower.
 
     On several devices: under `jit` with the batch sharded over an axis of a mesh, or under
     `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
@@ -82,11 +82,9 @@ def clipped_gradient_sum(
         in float32 at least, since a sum rounded to less would move by more than C.
 
     Raises:
-        ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
-            or NaN, clip norm or mask have the wrong shape, a layer mixes samples (BatchNorm), or an
-            operation may (a named axis, `custom_vmap`, a callback that is given whole batches).
-        TypeError: there is no weight, one is complex, an input is not of numbers, or an argument
-            is of another kind.
+        ValueError, TypeError: an argument is not as described, the loss is not a scalar, a layer
+            mixes samples (BatchNorm), or an operation may (a named axis, `custom_vmap`, a callback
+            that is given whole batches).
 
     Example:
         >>> import equinox as eqx
@@ -117,9 +115,6 @@ def clipped_gradient_sum_in_parts(
 
     What zeroing or replacing one record can change in it is bounded by `sensitivity_excess`. Noise
     added to high and low together, before anything is rounded, hides that change.
-
-    On several devices under `shard_map(..., check_vma=False)`, parts are added by
-    `jaxdp.clipping.sum_over_devices`.
 
     Args:
         loss, model, inputs, targets, clip_norm, mask, microbatch_size: as there.

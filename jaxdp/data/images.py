@@ -1,10 +1,8 @@
-r"""Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
+"""Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
 
 One number, the mean over all images, pixels and colours, is subtracted before a row is scaled to
-norm sqrt(d). Without that, photographs are nearly parallel (cosines of .8 to .9). If each image's
-own mean were subtracted, a row would not hold the image's brightness, and a picture of a
-reconstructed row could only be drawn with the brightness of the true image. As it is, scaling to
-the sphere loses an image's contrast alone; `images_of` puts the true image's contrast back.
+norm sqrt(d): without that, photographs are nearly parallel (cosines of .8 to .9). Scaling loses an
+image's contrast alone; `images_of` puts the true image's contrast back.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """A table made ready: checked, centred, and scaled so that its covariance has trace = dim.
 
-For images there is another scaling: each column by its own standard deviation, with care for pixels
-that are the same in all rows. Everything here runs once, on the host, in float64, and reads the
-table without privacy.
+Everything here runs once, on the host, in float64, and reads the table without privacy.
 """
 
 from typing import Any, NamedTuple

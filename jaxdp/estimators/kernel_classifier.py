@@ -16,9 +16,7 @@ from jaxdp.estimators.arguments import (
     PrivateClassifierMixin,
     budget_and_seeds,
     completed,
-    feature_map_of,
-    kernel_of,
-    learner_bound,
+    learner_arguments,
     training_data,
     values_of,
     warn_without_range,
@@ -114,15 +112,10 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
-            kernel=kernel_of(self, names),
-            num_projections=self.num_projections,
-            num_features=self.num_features,
             loss=loss,
-            ridge=self.ridge,
             max_steps=self.max_steps,
             **({} if self.tolerance is None else {"tolerance": self.tolerance}),
-            input_bound=learner_bound(self),
-            feature_map=feature_map_of(self, names),
+            **learner_arguments(self, names),
         )
         targets = np.asarray(loss.class_labels)[np.searchsorted(self.classes_, labels)]
         release = learner.fit(inputs, targets, **budget_and_seeds(self))

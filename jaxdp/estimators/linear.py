@@ -374,8 +374,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
-    `cost_` is that of the last fit alone. `cross_val_score` and `GridSearchCV` spend the budget at
-    every fit again, and their scores read the data without privacy.
+    Every fit spends the budget again, those of `cross_val_score` and `GridSearchCV` too, whose
+    scores read the data without privacy.
 
     Example:
         >>> import numpy as np

@@ -58,8 +58,8 @@ class AbstractFeatureMap(AbstractDescription):
         return None if base is None else base.reader
 
 
-class AbstractInputScaling(AbstractFeatureMap):
-    """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""
+class AbstractWrappedMap(AbstractFeatureMap):
+    """A map made of another one, `base`, with its inputs and as many outputs."""
 
     base: AbstractFeatureMap
 
@@ -70,6 +70,10 @@ class AbstractInputScaling(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.base.num_outputs
+
+
+class AbstractInputScaling(AbstractWrappedMap):
+    """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""
 
     @property
     def norm_bound(self):

@@ -20,8 +20,20 @@ from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import concrete, require_finite, require_shape
 from jaxdp.core.description import AbstractDescription
-from jaxdp.losses.labels import require_real_labels, require_sign_labels
+
+# So many distinct labels are shown in an error, which tells an encoding from another.
+_SHOWN = 3
+
+
+def known_labels(name: str, labels: Any) -> Float[np.ndarray, " n"] | None:
+    """A vector of finite real numbers, or None where the labels are traced; else raise."""
+    known = concrete(labels, name)
+    if known is not None:
+        require_shape(name, known, (None,))
+        require_finite(name, known)
+    return known
 
 
 def alike(*values: Any) -> list[Array]:
@@ -37,7 +49,7 @@ class ClippedSlope(eqx.Module):
         mean: $E[\psi(f)]$.
         square: $E[\psi(f)^2]$; of k independent outputs of one variance v, $E|\psi|^2/k$.
         derivative: $E[\psi'(f)]$, the derivative of the mean in the mean of f; by Stein's identity
-            also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$. Of k outputs, its trace over k.
+            also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$. For k outputs, its trace over k.
         clipped: the probability that the slope is clipped.
 
     Example:
@@ -287,7 +299,7 @@ class AbstractResidualLoss(AbstractUnivariateLoss):
         return prediction - label, 1
 
     def require_labels(self, name, labels, *, are_private=False):
-        require_real_labels(name, labels)
+        known_labels(name, labels)
 
 
 class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
@@ -311,4 +323,12 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
         return jnp.where(is_fixed, self.correct_share(mean, label), random)
 
     def require_labels(self, name, labels, *, are_private=False):
-        require_sign_labels(name, labels, type(self).__name__, are_private=are_private)
+        known = known_labels(name, labels)
+        if known is None or np.all(np.abs(known) == 1):
+            return
+        values = np.unique(known)
+        shown = ", ".join(map(str, values[:_SHOWN].tolist())) + ", ..." * (len(values) > _SHOWN)
+        came = "others" if are_private else f"values {shown}"
+        hint = "; of labels 0 and 1 give 2 * labels - 1" if np.isin(values, (0, 1)).all() else ""
+        kind = type(self).__name__
+        raise ValueError(f"expected {name} -1 or +1 for the {kind} loss, got {came}{hint}")

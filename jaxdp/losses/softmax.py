@@ -12,9 +12,8 @@ from jaxtyping import Array, Float, Real
 
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.losses.base import AbstractClassificationLoss
+from jaxdp.losses.base import AbstractClassificationLoss, known_labels
 from jaxdp.losses.gaussian import softmax as of_gaussian
-from jaxdp.losses.labels import require_class_labels
 
 # Errors of single samples are then a few hundredths of the limit (`gaussian.softmax`).
 _NUM_NODES = 54
@@ -67,7 +66,16 @@ class Softmax(AbstractClassificationLoss):
         return tuple(map(float, range(self.num_classes)))
 
     def require_labels(self, name, labels, *, are_private=False):
-        require_class_labels(name, labels, self.num_classes, are_private=are_private)
+        known, count = known_labels(name, labels), self.num_classes
+        if known is None:
+            return
+        is_class = (known >= 0) & (known < count) & (known == np.floor(known))
+        if not is_class.all():
+            came = "others" if are_private else f"{known[~is_class][0]:g}"
+            raise ValueError(
+                f"expected {name} to be whole numbers from 0 to {count - 1} "
+                f"(num_classes={count}), got {came}"
+            )
 
     def value(self, prediction, label, *, xp=jnp):
         is_label, gaps = self._gaps(prediction, label, xp)

@@ -68,7 +68,7 @@ def require_mechanism(name: str, mechanism: Any) -> None:
 class GaussianMechanism(AbstractMechanism):
     """A Gaussian mechanism, or anything else that is proved mu-GDP.
 
-    It is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
+    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
 
     Args:
         mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;

@@ -33,7 +33,7 @@ $$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots
 
 for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqrt2 B$. One vertex is
 0; those with j = y or l = y' alone, 2(k - 1) of them, have norms of at most $\sqrt2 B = R\sigma/2$.
-Of the $(k - 1)^2$ others the square is at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
+The squares of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
 $g = (e_j - e_y) \cdot (e_l - e_{y'})$.
 
 One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All grow towards $c = -B^2$,

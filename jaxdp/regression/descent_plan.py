@@ -1,6 +1,6 @@
 r"""The plan of a private descent: how many steps, how long, clipped where, in which coordinates.
 
-It is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
+A plan is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
 noisy scale of the labels. In the coordinates $\theta = P w$ the loss has curvatures $h_j$ along
 modes j, and a step with rate $\eta$, momentum $\beta$ and clip norm $C = c\,\sigma\sqrt D$,
 $D = \sum_j h_j$ being the mean of $|P x|^2$, is

@@ -141,9 +141,9 @@ class AbstractDescentMethod(AbstractMethod):
     ) -> float:
         """The planned excess risk over the labels' variance, before any data: a guess.
 
-        Of the budget a release of the scale of the residuals costs `scale_share`, and `other_share`
-        is spent before the descent; the features explain the share `signal` of the labels'
-        variance.
+        A release of the scale of the residuals costs, of the budget, `scale_share`, and
+        `other_share` is spent before the descent; the features explain the share `signal` of the
+        labels' variance.
         """
         # Rows of half the largest square, and features alike: what their spectrum would cost more
         # is not known. One of p that are alike stands for all: its risk is that of each, the square
@@ -287,7 +287,7 @@ class NoisyStatistics(AbstractMethod):
 class ObjectivePerturbation(AbstractMethod):
     r"""The minimiser of an objective with a random linear term: Huber's loss, or that of classes.
 
-    *Proof.* That of `jaxdp.kernels.margin.objective_learner`, for features that are a row itself,
+    *Proof.* That of `jaxdp.kernels.margin.learners`, for features that are a row itself,
     of norm at most one in exact arithmetic; it is proved $(\epsilon, \delta)$-DP, not Gaussian DP.
     The sensitivity is that of a slope times a row: twice Huber's width, 2 for two classes,
     $2 \sqrt 2$ for more. Where the labels' range was learnt before, that release takes its epsilon

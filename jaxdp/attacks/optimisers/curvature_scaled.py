@@ -83,17 +83,7 @@ _ENOUGH, _FLOOR = 1e-3, 150.0
 class Rounds:
     """One optimisation from several starts; a start ends as it would without the others."""
 
-    def __init__(
-        self,
-        target: AbstractTarget,
-        starts,
-        *,
-        key,
-        max_passes,
-        tolerance,
-        num_known,
-        progress,
-    ):
+    def __init__(self, target, starts, key, max_passes, tolerance, num_known, progress):
         self.target, self.key = target, key
         self.seed = np.asarray(jr.key_data(key)).ravel().tolist()
         self.max_passes, self.tolerance, self.num_known = max_passes, tolerance, num_known
@@ -315,15 +305,7 @@ class CurvatureScaledMomentum(AbstractOptimiser):
     """
 
     def minimise(self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None):
-        rounds = Rounds(
-            target,
-            starts,
-            key=key,
-            max_passes=max_passes,
-            tolerance=tolerance,
-            num_known=num_known,
-            progress=progress,
-        )
+        rounds = Rounds(target, starts, key, max_passes, tolerance, num_known, progress)
         while rounds.is_open():
             rounds.play()
         return rounds.attempt()

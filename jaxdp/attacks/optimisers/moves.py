@@ -176,8 +176,8 @@ def reseeded(
     r"""The guesses with the least significant row put where the residual without it points.
 
     A missing input x leaves $\alpha\varphi(x)$ and little else in the residual r, and
-    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Of those of all rows and
-    their mean, with either sign, the one is taken whose features lower the loss most.
+    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Among those of all rows
+    and their mean, with either sign, the one is taken whose features lower the loss most.
     """
     return _reseeded(target, inputs, jnp.asarray(num_known))
 

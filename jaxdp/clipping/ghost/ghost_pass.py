@@ -103,7 +103,7 @@ class GhostPass:
         weights, sums = sum(weight.size for weight in self.weights), {}
         for position, values in held.items():
             ghost = self.ghosts.get(position)
-            sum_up = functools.partial(sum_of_blocks, _weighted) if ghost is None else ghost.total
+            sum_up = functools.partial(sum_of_blocks, weighted) if ghost is None else ghost.total
             # Blocks held at once fill no more than one copy of the weights, or what there is.
             most = max(weights, sum(leaf.size for leaf in jax.tree.leaves(values)) // 4)
             sums[position] = sum_up(values, scale, num_blocks, most=most)
@@ -206,10 +206,6 @@ def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]
         lambda _, values: jax.tree.map(lambda leaf: _only(keep, leaf), values),
         values,
     )
-
-
-def _weighted(held, scale):
-    return weighted(scale, held)
 
 
 def _only(keep: Bool[Array, " batch"], values: Array) -> Array:

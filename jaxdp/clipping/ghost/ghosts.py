@@ -298,7 +298,7 @@ class Kept(AbstractGhost):
         return length(held)
 
     def weighted_sum(self, held, scale):
-        return weighted(scale, held)
+        return weighted(held, scale)
 
 
 def choose_ghost(gradient: WeightGradient) -> AbstractGhost:

@@ -159,7 +159,7 @@ def flushed(values: Array) -> Array:
     return jnp.where(jnp.abs(widened(values)) < tiny, jnp.zeros_like(values), values)
 
 
-def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
+def weighted(values: Float[Array, "batch ..."], scale: Float[Array, " batch"]) -> Array:
     """The sum over samples of scale times values."""
     if len(values) <= _FEW:
         # In one pass with what it is added to, where a product would be stored first.

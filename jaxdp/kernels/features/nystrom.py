@@ -37,9 +37,8 @@ class NystromFeatures(AbstractFeatureMap):
     $\langle e_j, e_l \rangle = \lambda_j^{-1/2} \lambda_l^{-1/2} (U^\top k(X_m, X_m) U)_{jl}$, and
     $z_j(x) = e_j(x) = \langle k(x, \cdot), e_j \rangle$: Bessel's inequality.
 
-    `projection` belongs to this kernel and these landmarks. With others a map is made anew: a copy
-    in which one of them was exchanged (`equinox.tree_at`) has neither property, and the private
-    learners refuse it (`require_current`).
+    A copy in which kernel or landmarks were exchanged (`equinox.tree_at`) has neither property, and
+    the private learners refuse it (`require_current`).
 
     Args:
         kernel: k.

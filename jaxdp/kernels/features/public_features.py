@@ -64,12 +64,39 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
             require_positive(
                 "input_bound", host_number("input_bound", self.input_bound), infinite=True
             )
-        _public_bound(self.kernel, self.feature_map, self.input_bound)
+        if self.kernel is None and self.feature_map is None:
+            raise TypeError("expected a kernel or a feature_map, got neither")
+        if self.kernel is not None:
+            require_kernel(self.kernel)
+        if self.feature_map is not None:
+            require_feature_map("feature_map", self.feature_map)
+        # A learner without a public bound is none.
+        _ = self.feature_bound
 
     @property
     def feature_bound(self) -> float:
-        """B: what the map or the kernel guarantees, and features are clipped to."""
-        return _public_bound(self.kernel, self.feature_map, self.input_bound)
+        """B: what the map guarantees, or else the kernel on the ball of inputs; the clip's norm."""
+        kernel, feature_map, input_bound = self.kernel, self.feature_map, self.input_bound
+        if feature_map is not None and math.isfinite(feature_map.norm_bound):
+            return feature_map.norm_bound
+        radius = math.inf if input_bound is None else input_bound
+        bound = math.inf if kernel is None else kernel.bound(radius)
+        if bound <= _LARGEST_BOUND:
+            return bound
+        if kernel is None:
+            raise ValueError(
+                "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, "
+                "bound)"
+            )
+        if math.isinf(radius):
+            raise ValueError(
+                "expected a finite input_bound: the features of this kernel are bounded only on a "
+                "ball"
+            )
+        raise ValueError(
+            f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
+            "there or states no bound (a CallableKernel: give largest_norm)"
+        )
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for.
@@ -118,35 +145,3 @@ def whole_features(
         found[start : start + len(block)] = unit_rows(block, bound, bits)
         start += len(block)
     return found
-
-
-def _public_bound(
-    kernel: AbstractKernel | None,
-    feature_map: AbstractFeatureMap | None,
-    input_bound: float | None,
-) -> float:
-    """B: what the map guarantees, or else the kernel on the ball that inputs are brought into."""
-    if kernel is None and feature_map is None:
-        raise TypeError("expected a kernel or a feature_map, got neither")
-    if kernel is not None:
-        require_kernel(kernel)
-    if feature_map is not None:
-        require_feature_map("feature_map", feature_map)
-    if feature_map is not None and math.isfinite(feature_map.norm_bound):
-        return feature_map.norm_bound
-    radius = math.inf if input_bound is None else input_bound
-    bound = math.inf if kernel is None else kernel.bound(radius)
-    if bound <= _LARGEST_BOUND:
-        return bound
-    if kernel is None:
-        raise ValueError(
-            "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, bound)"
-        )
-    if math.isinf(radius):
-        raise ValueError(
-            "expected a finite input_bound: the features of this kernel are bounded only on a ball"
-        )
-    raise ValueError(
-        f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
-        "there or states no bound (a CallableKernel: give largest_norm)"
-    )

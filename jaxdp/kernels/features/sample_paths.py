@@ -104,9 +104,8 @@ class PathwiseFeatures(AbstractFeatureMap):
 
     $h(x) = f(x) + A(x)(g - f(X_m))$ with $A(x) = k(x, X_m)\,k(X_m, X_m)^+$, over $\sqrt M$.
 
-    Matheron's rule. Source: Wilson et al. (2020), "Efficiently sampling functions from Gaussian
-    process posteriors", which conditions on data; here the path is conditioned on an exact draw at
-    the landmarks.
+    Source: Wilson et al. (2020), "Efficiently sampling functions from Gaussian process posteriors",
+    which conditions on data; here the path is conditioned on an exact draw at the landmarks.
 
     f is a path of random features, of kernel $k_L$, and g an independent draw of
     $N(0, k(X_m, X_m))$. Given the features, h is a Gaussian process, of mean 0 and covariance

@@ -21,9 +21,9 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
-    AbstractFeatureMap,
     AbstractInputScaling,
     AbstractKernel,
+    AbstractWrappedMap,
     as_rows,
     require_feature_map,
     require_kernel,
@@ -43,7 +43,7 @@ def _in_order(ends: Any) -> Float[Array, " dim"]:
     return as_float(ends)
 
 
-class ClippedFeatures(AbstractFeatureMap):
+class ClippedFeatures(AbstractWrappedMap):
     r"""A feature map whose norm is clipped at a bound: $z(x) \min(1, B / |z(x)|)$.
 
     The norm exceeds B by rounding alone, of the features' type; where a guarantee rests on B,
@@ -62,7 +62,6 @@ class ClippedFeatures(AbstractFeatureMap):
          [0.3 0.4]]
     """
 
-    base: AbstractFeatureMap
     bound: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
@@ -76,14 +75,6 @@ class ClippedFeatures(AbstractFeatureMap):
         squares = jnp.einsum("ij,ij->i", features, features, precision=Precision.HIGHEST)
         norms, bound = safe_sqrt(squares), self.bound.astype(features.dtype)
         return features * (bound / jnp.maximum(norms, bound))[:, None]
-
-    @property
-    def dim(self):
-        return self.base.dim
-
-    @property
-    def num_outputs(self):
-        return self.base.num_outputs
 
     @property
     def norm_bound(self):

@@ -53,6 +53,7 @@ b. Their floor of the ridge is kept.
 Derived: test_objective_calibration checks every inequality, and the whole by exact quadrature.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -123,8 +124,6 @@ def objective_perturbation_std(
 ) -> ObjectiveCalibration:
     r"""The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
 
-    Computed on the host in float64 and rounded toward more noise.
-
     Args:
         epsilon: > 0 and finite.
         delta: in (0, 1).
@@ -155,12 +154,8 @@ def objective_perturbation_std(
     ):
         require_positive(name, value)
     curvature = smoothness * input_bound**2 / require_count("num_samples", num_samples)
-
-    def mechanism(shift: float, log_jacobian: float, mu: float) -> ObjectivePerturbation:
-        return ObjectivePerturbation(shift, log_jacobian, mu, has_signed_slopes=margin_loss)
-
     return calibrated(
-        mechanism,
+        functools.partial(ObjectivePerturbation, has_signed_slopes=margin_loss),
         epsilon,
         delta,
         twice_gradient=2 * lipschitz * input_bound,

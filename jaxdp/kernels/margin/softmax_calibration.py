@@ -32,6 +32,7 @@ exact quadrature. For k = 2 the calibration is that of the logistic loss with fe
 $\sqrt2$ times as large.
 """
 
+import functools
 import math
 
 from jaxdp.core.checks import require_count, require_positive
@@ -72,12 +73,8 @@ def softmax_perturbation_std(
     require_positive("input_bound", input_bound)
     num_classes = require_count("num_classes", num_classes, least=2)
     num_samples = require_count("num_samples", num_samples)
-
-    def mechanism(shift: float, log_jacobian: float, mu: float) -> SoftmaxPerturbation:
-        return SoftmaxPerturbation(shift, log_jacobian, mu, num_classes=num_classes)
-
     return calibrated(
-        mechanism,
+        functools.partial(SoftmaxPerturbation, num_classes=num_classes),
         epsilon,
         delta,
         twice_gradient=2 * math.sqrt(2) * input_bound,

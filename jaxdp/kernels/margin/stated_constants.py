@@ -25,8 +25,8 @@ def on_host(loss: Any) -> Any:
 def require_true_constants(loss: AbstractLoss) -> None:
     """Raise unless a loss on the host keeps, on a grid of predictions, what it states.
 
-    A grid finds wrong constants; it proves no right ones. Of losses with several outputs `Softmax`
-    itself passes alone: its calibration is that of this very loss.
+    A grid finds wrong constants; it proves no right ones. With several outputs only
+    `Softmax` itself passes: its calibration is that of this very loss.
     """
     if loss.num_outputs is not None:
         if type(loss) is not Softmax:

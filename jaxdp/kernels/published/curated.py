@@ -80,7 +80,7 @@ class SecretPaths:
 class CuratedFunction:
     r"""A function on exact sample paths, which its curator evaluates and never publishes.
 
-    $f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths: its curator evaluates it.
+    $f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths.
 
     What it answers is covered by its cost, for queries that depend on no secret; what it holds is
     not, so it cannot be saved. Values are those of the paths at exactly these inputs, in float64:
@@ -161,7 +161,7 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
         noise_seed: int | None = None,
         test_inputs: Real[Any, "m dim"] | None = None,
     ) -> Released:
-        """Learn from a table; all else as `AbstractPrivateLearner.fit`.
+        """Learn from a table, as `AbstractPrivateLearner.fit` does.
 
         Args:
             inputs, labels, epsilon, delta, public_seed, noise_seed: as there.

@@ -52,9 +52,9 @@ def check_noise_arguments(num_samples: int, epsilon: float, delta: float) -> Non
 def classic_multiplier(delta: float) -> float:
     r"""$c(\delta) = 1 + \sqrt{2 \log(1/\delta)}$, of noise $\Delta c/\epsilon$.
 
-    It is loose for small epsilon, which hides wrong sensitivities. Printed for every epsilon: the
-    proof needs $\epsilon \le 2c$, and the statement is false from $\epsilon$ = 17.7, 20.0 and 21.1
-    on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
+    The multiplier is loose for small epsilon, which hides wrong sensitivities. Printed for every
+    epsilon: the proof needs $\epsilon \le 2c$, and the statement is false from $\epsilon$ = 17.7,
+    20.0 and 21.1 on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
 
     Source: PK Proposition 2. Derived: tests/kernels/published/test_counterexamples.py.
     """

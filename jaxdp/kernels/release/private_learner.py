@@ -28,7 +28,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 # Without a repr of its fields: a traceback would show private records and the secret seed.
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FitRequest:
-    """The checked arguments of one fit. It holds private records and a secret seed.
+    """The checked arguments of one fit, private records and a secret seed among them.
 
     Columns are public names, None for an array; `noise_seed` is None for the operating system's
     entropy; `test_inputs` are as given to a learner that draws sample paths jointly.
@@ -79,7 +79,7 @@ class FitRequest:
 
     def truncated(self, bound: float) -> "FitRequest":
         """The request with labels within [-bound, bound]; nobody is told of those beyond."""
-        return self.with_targets(np.clip(self.targets, -bound, bound))
+        return dataclasses.replace(self, targets=np.clip(self.targets, -bound, bound))
 
     def clipped(self, bound: float) -> "FitRequest":
         """The request `truncated`, with a warning to whoever fits where that changes any label."""
@@ -93,10 +93,6 @@ class FitRequest:
                 stacklevel=6,
             )
         return self.truncated(bound)
-
-    def with_targets(self, targets: Float[np.ndarray, " n"]) -> "FitRequest":
-        """The request with the labels as the learner uses them."""
-        return dataclasses.replace(self, targets=targets)
 
     def noise(self, rows: Float[np.ndarray, "n columns"] | None = None) -> SecretNoise:
         """The secret noise of this fit; with a seed, any other request has independent noise.

@@ -1,7 +1,7 @@
 """What private kernel learners release: a function of new inputs, with its cost.
 
 The function holds public features, noisy coefficients and numbers that were known before the data
-were seen. It holds no training row, no kernel expansion on training rows, and no running time.
+were seen; no training row, no kernel expansion on training rows, and no running time.
 """
 
 import math

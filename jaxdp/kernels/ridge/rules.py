@@ -81,9 +81,8 @@ class NoiseRidge(AbstractRidgeRule):
     r"""A ridge as large as the noise that it has to tame: `factor` $\sigma_C \sqrt{2M}$.
 
     The learner's default has the factor 1 where an intercept is released, and 1/2 where the
-    coefficients have to carry the mean of the labels too, which a large ridge shrinks. Measured on
-    the synthetic problem of PK Section 5: from epsilon = 1 on, the errors are at most a fifth above
-    those of the best ridge.
+    coefficients have to carry the mean of the labels too. On the synthetic problem of PK Section 5,
+    from epsilon = 1 on, the errors are at most a fifth above those of the best ridge.
 
     Args:
         factor: > 0.
@@ -111,8 +110,7 @@ class Theorem11Rule(AbstractRidgeRule):
     $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant.
 
     Source: PK Theorem 11 and the choices at the end of Section 4.2, for a kernel bounded by one.
-    The theorem leaves the constants open. It also sets how many projections to draw: see
-    `num_projections`.
+    The theorem leaves the constants open. The rule also sets how many projections to draw.
 
     Args:
         source: r in [1/2, 1], how smooth the target is (Assumption 4).
@@ -229,9 +227,10 @@ class SelectedProjections(AbstractStatisticsRule):
     and is added before the least is taken: few columns need large coefficients, and look good by
     chance.
 
-    It serves features that stand in an order of importance, such as `MercerFeatures`. Sample paths
-    are exchangeable, and the first m of M hold m/M of the squared norm under the same noise: there,
-    on the synthetic problem of PK Section 5, all columns with `NoiseRidge` are as good.
+    The choice serves features that stand in an order of importance, such as `MercerFeatures`.
+    Sample paths are exchangeable, and the first m of M hold m/M of the squared norm under the same
+    noise: there, on the synthetic problem of PK Section 5, all columns with `NoiseRidge` do no
+    worse.
 
     Args:
         least: the least number of columns that is tried, >= 1.

@@ -21,7 +21,7 @@ test_softmax_slope.
 
 **The class.** Of k independent logits of one variance v, the label's is largest with probability
 $\int\varphi(t)\prod_{j \ne y}\Phi(t + (f_y - f_j)/\sqrt v)\,dt$, which is summed by Gauss and
-Legendre's rule. Of correlated ones, along each ray from the mean the label's logit is largest
+Legendre's rule. For correlated ones, along each ray from the mean the label's logit is largest
 between two distances, which the chi distribution with k - 1 degrees weighs: only directions are
 sampled, the answer is smooth in mean and covariance, and for two classes it is exact. Derived:
 test_softmax_metrics.

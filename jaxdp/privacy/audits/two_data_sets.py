@@ -111,8 +111,7 @@ def audit_mu(
     1 - `confidence` over `key`. Where the mechanism is Gaussian, this needs far fewer trials.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
-    and Su (2022), Definition 2.6, used so by Nasr et al. (2023). Their two intervals, one for each
-    rate, are replaced by `lower_bound`'s joint region.
+    and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
 
     Args:
         mechanism, first, second, num_trials, confidence, key, batch_size: as of `audit`.

@@ -1,7 +1,6 @@
 """Poisson batches, the only ones for which amplification by subsampling is proved here.
 
-Each record enters each batch by its own coin. The batch has a fixed capacity, so that its shape
-depends on no data, and the account pays for the batches that would not have fitted.
+A batch has a fixed capacity, so that its shape depends on no data, and the account pays for the
 """
 
 import itertools
@@ -103,7 +102,7 @@ class PoissonSampler(AbstractSampler):
     def overflow_probability(self) -> float:
         """An upper bound on the probability that one step draws more than the capacity.
 
-        It holds for one record more than there are, which covers a neighbour with one added.
+        The bound holds for one record more than there are, which covers a neighbour with one added.
         """
         return self._overflow(self.capacity)
 

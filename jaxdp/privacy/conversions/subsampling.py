@@ -14,8 +14,8 @@ Three upper bounds are computed and the least is taken:
   with a mechanism that sees nothing of the record, and mixing never adds privacy loss;
 - Renyi DP (dp_accounting): no grid, but loose;
 - privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
-  step follows from the parameters, so that its work is bounded. It is left out where it could not
-  be trusted.
+  step follows from the parameters, so that its work is bounded. Left out where it could not be
+  trusted.
 """
 
 import collections

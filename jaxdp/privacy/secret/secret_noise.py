@@ -84,8 +84,7 @@ class SecretNoise(eqx.Module):
     r"""Secret random numbers for one release, and what can be claimed of them.
 
     They are drawn on the host, whatever the device. A `PrivateOptimiser` adds them to sums that the
-    device makes: on a TPU, whose sums are not proved, it refuses them with `ValueError`, and
-    `account` certifies nothing; noise that is simulated runs there.
+    device makes: on a TPU, whose sums are not proved, it refuses them.
 
     Args:
         seed: None for the operating system's entropy, other numbers at every call. An int draws
