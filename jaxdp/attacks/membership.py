@@ -1,10 +1,10 @@
 r"""Whether a record was trained on: the strongest test there is, and the errors that it makes.
 
 The adversary knows the run and all records but one, and that this one is either of two. The
-log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson: at every rate of
-false positives none has fewer false negatives. Where every step clips both records it is Gaussian
-and the two error rates lie on the curve of $\mu$-GDP, with $\mu$ the distance of the two gradients
-in units of the noise; `jaxdp.theory.membership_mu` predicts it, and `DPGD.mu` is never below it.
+log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson. Where every step
+clips both records it is Gaussian and the two error rates lie on the curve of $\mu$-GDP, with $\mu$
+the distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it,
+and `DPGD.mu` is never below it.
 Derived: tests/attacks/test_membership.py.
 """
 

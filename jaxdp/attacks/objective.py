@@ -1,7 +1,7 @@
 r"""The attack's loss: how much of $\theta$ lies outside the span of the guessed inputs' features.
 
 With $\Phi$ the features of the guess and $\alpha$ the least-squares coefficients, the loss is
-$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), always as the sum of the squared residual:
+$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), as the sum of the squared residual:
 $\theta^\top\theta - v^\top\alpha$ cancels in float32 and stops on rounding noise.
 """
 

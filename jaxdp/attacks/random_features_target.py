@@ -5,8 +5,7 @@ last layer's change. Source: DR (1) and Section 5.2.
 
 At the full size of DR Figure 1 the matrix V has 9.4 billion entries, 37.7 GB. `RegeneratedWeights`
 makes each entry a function of the key, its row and its column alone, so that V can be cut into
-blocks in any way and made again in every pass. Counters instead of `jax.random.normal` take .6 of
-its time on a CPU, and a third of its memory.
+blocks in any way and made again in every pass.
 
 `span_target` is given what DR's Theorems 1 and 2 assume of a guess: that the features
 $\varphi(x_i)$ of every training row lie in the span of the guess's features. An attack on trained

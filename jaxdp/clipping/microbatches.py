@@ -1,7 +1,7 @@
 """Sums over a batch that is cut into microbatches and into blocks, whichever are larger.
 
-Where a sample goes depends on its place in the batch alone, never on data. So if one record is
-replaced or masked out, only one block changes, as `sensitivity` needs.
+Where a sample goes depends on its place and on the length of the batch, never on data: if one
+record is replaced or masked out, only one block changes, as `sensitivity` needs.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """Checks of epsilon, delta and their like, and the choice between host and traced formulas.
 
-Concrete arguments are answered on the host in float64, element by element: a Python float for
-scalars, a float64 NumPy array for arrays. Traced ones are answered by JAX in their own precision,
-float32 at least; they cannot be looked at, so out of range they give NaN.
+Concrete arguments are answered on the host in float64, element by element. Traced ones are answered
+by JAX in their own precision, float32 at least; out of range they give NaN.
 """
 
 import math

@@ -1,7 +1,7 @@
-r"""Calibrations: the least noise that keeps a privacy budget, by inverting each accountant.
+"""Calibrations: the least noise that keeps a privacy budget, by inverting each accountant.
 
-Concrete noise is never too little: `account` of it does not exceed the budget. Traced noise is
-larger by the tolerance of the traced formulas (2e-5 in float32, 1e-9 in float64).
+Concrete noise is never too little; traced noise is larger by the tolerance of the traced formulas
+(2e-5 in float32, 1e-9 in float64).
 """
 
 import math

@@ -83,7 +83,7 @@ _ENOUGH, _FLOOR = 1e-3, 150.0
 class Rounds:
     """One optimisation from several starts; a start ends as it would without the others."""
 
-    def __init__(self, target, starts, key, max_passes, tolerance, num_known, progress):
+    def __init__(self, target, starts, key, max_passes, tolerance: Any, num_known, progress):
         self.target, self.key = target, key
         self.seed = np.asarray(jr.key_data(key)).ravel().tolist()
         self.max_passes, self.tolerance, self.num_known = max_passes, tolerance, num_known

@@ -1,8 +1,8 @@
 """A traced per-sample loss as one flat list of steps.
 
-Nested compiled functions are unrolled, so that every use of a weight is a step of its own, however
-the layers that made it are written. Loops that read weights are rewritten so that these uses are
-steps too (`loops`); branches and functions with derivative rules of their own stay single steps.
+Nested compiled functions are unrolled, so that every use of a weight is a step of its own. Loops
+that read weights are rewritten so that these uses are steps too (`loops`); branches and functions
+with derivative rules of their own stay single steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence

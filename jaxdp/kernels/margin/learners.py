@@ -80,10 +80,10 @@ _CERTIFIED = (
 class AbstractObjectiveLearner(AbstractFeatureLearner):
     """A learner that releases the minimiser of a perturbed objective, for B = 1 inside."""
 
-    loss: eqx.AbstractVar[AbstractLoss]
-    ridge: eqx.AbstractVar[float | None]
-    max_steps: eqx.AbstractVar[int | None]
-    tolerance: eqx.AbstractVar[float]
+    loss: AbstractLoss = eqx.field(default_factory=Logistic, converter=on_host)
+    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
 
     def __check_init__(self):
         require_true_constants(self.loss)
@@ -261,9 +261,6 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
     """
 
     loss: AbstractClassificationLoss = eqx.field(default_factory=Logistic, converter=on_host)
-    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
-    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
-    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
 
     def __check_init__(self):
         expected = "a margin loss, such as jaxdp.losses.Logistic(), or Softmax(k)"
@@ -308,9 +305,6 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
 
     loss: AbstractResidualLoss = eqx.field(kw_only=True, converter=on_host)
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
-    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
-    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
-    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
 
     def __check_init__(self):
         expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"

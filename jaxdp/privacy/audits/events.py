@@ -1,10 +1,9 @@
 r"""The event by which an audit tells two inputs apart, and the epsilon or mu that it proves.
 
-An audit runs a mechanism on two neighbouring inputs and gets a score from each run. An event is
-that the score lies above a threshold, or that it does not. An event that has the probability p
-under one input and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and $\mu \ge
-\Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, chooses the threshold that
-promises the largest of one of them, and bounds it from two binomial counts.
+An event, that a score lies above a threshold or that it does not, of probability p under one input
+and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and
+$\mu \ge \Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, chooses the threshold
+that promises the largest of one of them, and bounds it from two binomial counts.
 
 Bounding each probability with its own share of the error is valid but wasteful: both bounds rarely
 fail at once. Here the two exact p-values are combined, so that the pairs which cannot be excluded

@@ -1,11 +1,9 @@
-r"""Audits on two data sets: how private a mechanism is not, by a bound of stated confidence.
+"""Audits on two data sets: how private a mechanism is not, by a bound of stated confidence.
 
 A mechanism is run many times on two neighbouring inputs, or its scores have been recorded. A
 quarter of the scores chooses an event; on the others it is counted under both inputs, and the two
-counts together bound the privacy parameter from below (`lower_bound`). What was recorded may have
-been sorted, so it is shuffled first, by a digest of the scores: a bound depends on which scores
-there are, not on their order. A mechanism that JAX can trace is compiled, and its runs are made in
-batches; any other, such as training with secret noise, is called once for each key.
+counts bound the privacy parameter from below (`lower_bound`). Recorded scores are shuffled first,
+by a digest of them: a bound depends on which scores there are, not on their order.
 
 Papers: Jagielski, Ullman and Oprea (2020), "Auditing differentially private machine learning"; Nasr
 et al. (2023), "Tight auditing of differentially private machine learning". Left out: finding the

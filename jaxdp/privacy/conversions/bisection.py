@@ -1,9 +1,8 @@
 """Roots of monotone functions, approached from one side: on the host in float64, or traced.
 
-A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
-on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor
-of two, and then narrowed by secants from both sides (Alefeld, Potra and Shi, 1995). That takes a
-third of the evaluations of halving. Traced it is halved all the way.
+A bracket is only ever narrowed: the end that is returned is on the side that was asked for. On the
+host it is halved on a logarithmic scale to a factor of two, and then narrowed by secants from both
+sides (Alefeld, Potra and Shi, 1995): a third of the evaluations of halving.
 """
 
 import math
