@@ -98,8 +98,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
             UserWarning: as `DPKernelRidge.fit`; or no classes are given.
 
         Raises:
-            ValueError, TypeError: data or arguments are not as described, or there are fewer than
-                two classes, or not as many as the loss has.
+            ValueError: there are not as many classes as the loss has.
             RuntimeError: the loss is not convex or bounded as it states.
         """
         warn_without_range(self)

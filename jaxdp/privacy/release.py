@@ -142,7 +142,6 @@ def compose(*things: Any) -> Release:
         One release, of what the parts cost together; `jaxdp.account` reads it.
 
     Raises:
-        TypeError: one of them does not state what it releases.
         ValueError: their neighbours differ, so that no common guarantee follows.
 
     Example:

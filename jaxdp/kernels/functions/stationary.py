@@ -142,8 +142,7 @@ class Matern(AbstractRadialKernel):
         smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5; sets the shape of the formula.
 
     Raises:
-        ValueError: the scale is not positive and finite, or the smoothness is not one of those:
-            others need Bessel functions that JAX does not have.
+        ValueError: the smoothness is another, which needs Bessel functions that JAX does not have.
 
     Example:
         >>> import numpy as np
