@@ -35,16 +35,13 @@ class Linearisation(NamedTuple):
 
 
 class AbstractBlock(eqx.Module):
-    r"""Some of the features, with their rows of $\theta$, (rows, k).
-
-    Rows that only fill up the last block have features and parameters zero.
-    """
+    r"""Some of the features, with their rows of $\theta$; zero where they only fill a block up."""
 
     parameters: eqx.AbstractVar[Float[Array, "rows outputs"]]
 
     @abc.abstractmethod
     def features(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n rows"]:
-        """The features of the inputs."""
+        """The features of the inputs, (n, rows)."""
 
     @abc.abstractmethod
     def linearised(self, inputs: Float[Array, "n dim"]) -> Linearisation:

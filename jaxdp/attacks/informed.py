@@ -5,18 +5,17 @@ Gaussian given the iterate before it:
 $\theta_t - \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean
 $-\frac\eta n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every
 parameter. So the likelihood of all iterates is exact, whatever is clipped and however many steps
-there are. What does not depend on the record is left out:
+there are. Without what does not depend on the record it is
 
 $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
-By the lemma of Neyman and Pearson no test tells two records apart better than its difference
-(`membership`); by Bayes' rule it makes a posterior of a prior (`posterior`). Least squares for the
-one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one step, where it is
-clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the
-last iterate of many. Features are in memory, and the loss is the one that training used.
-Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood, tests/attacks/test_posterior.py
-compares with quadrature of the run's own density.
+No test tells two records apart better than its difference (Neyman and Pearson; `membership`), and
+it makes a posterior of a prior (`posterior`). Least squares for the one row (`without_known_rows`,
+then `reconstruct`) is maximum likelihood after one step, where it is clipped;
+`reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the last
+iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
+tests/attacks/test_posterior.py compares with quadrature of the run's own density.
 """
 
 from collections.abc import Callable
@@ -44,13 +43,8 @@ class KnownRun(eqx.Module):
     r"""All iterates of a run, less what the known records did: what one record's likelihood needs.
 
     Attributes:
-        weights: V, (p, d).
-        activation: phi, elementwise.
-        algorithm: as it was run.
         before: $\theta_0, \dots, \theta_{T-1}$.
         left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
-        num_samples: n.
-        loss: that training used, of one output.
     """
 
     weights: Float[Array, "features dim"]
@@ -82,15 +76,7 @@ class KnownRun(eqx.Module):
 
 
 def known_run(
-    iterates: Float[Array, "iterates features"],
-    weights: Float[Array, "features dim"],
-    activation: Callable[[Array], Array],
-    algorithm: AbstractFullBatchAlgorithm,
-    known_inputs: Float[Array, "known dim"],
-    known_labels: Float[Array, " known"],
-    *,
-    num_samples: int,
-    loss: AbstractScalarLoss | None = None,
+    iterates, weights, activation, algorithm, known_inputs, known_labels, *, num_samples, loss
 ) -> KnownRun:
     """A run without its known records; its arguments are checked as `without_known_rows` says."""
     expected = "a full-batch algorithm, such as DPGD"
@@ -107,6 +93,13 @@ def known_run(
     require_shape("iterates", iterates, (None, weights.shape[0]))
     require_shape("known_inputs", inputs, (None, weights.shape[1]))
     require_shape("known_labels", labels, (inputs.shape[0],))
+    for name, value in (
+        ("iterates", iterates),
+        ("weights", weights),
+        ("known_inputs", inputs),
+        ("known_labels", labels),
+    ):
+        require_finite(name, value)
     if len(iterates) < 2:
         raise ValueError(f"expected two iterates or more, got {len(iterates)}")
     if len(iterates) > 1 + int(algorithm.num_steps):
@@ -116,8 +109,7 @@ def known_run(
         )
     if len(inputs) >= num_samples:
         raise ValueError(f"expected fewer known rows than {num_samples}, got {len(inputs)}")
-    parts = weights, activation, algorithm
-    return less_known(iterates, *parts, inputs, labels, num_samples, loss)
+    return less_known(iterates, weights, activation, algorithm, inputs, labels, num_samples, loss)
 
 
 def less_known(
@@ -132,19 +124,9 @@ def less_known(
     return KnownRun(weights, activation, algorithm, iterates[:-1], left, num_samples, loss)
 
 
-def run_without_one(
-    *arguments, num_samples: int, loss: AbstractScalarLoss | None = None
-) -> KnownRun:
+def run_without_one(*arguments, num_samples: int, loss: AbstractScalarLoss | None) -> KnownRun:
     """A noisy run of which all records but one are known."""
-    iterates, weights, _, algorithm, inputs, labels = arguments
-    require_host("arguments", (iterates, weights, algorithm, inputs, labels))
-    for name, value in (
-        ("iterates", iterates),
-        ("weights", weights),
-        ("known_inputs", inputs),
-        ("known_labels", labels),
-    ):
-        require_finite(name, value)
+    require_host("arguments", arguments)
     run = known_run(*arguments, num_samples=num_samples, loss=loss)
     if (known := len(arguments[-1])) != num_samples - 1:
         raise ValueError(f"expected {num_samples - 1} known records, all but one, got {known}")
@@ -189,28 +171,16 @@ def without_known_rows(
     Returns:
         What is left of the known rows, as parameters to attack.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, or all records are known.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
         >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=1, noise_scale=0.0)
-        >>> generator = np.random.default_rng(0)
-        >>> weights, known = generator.normal(size=(40, 3)), generator.normal(size=(1, 3))
-        >>> iterates = np.stack([np.zeros(40), np.maximum(weights @ known[0], 0)])
-        >>> run = iterates, weights, jax.nn.relu, algorithm, known, np.ones(1)
+        >>> weights = np.random.default_rng(0).normal(size=(40, 3))
+        >>> iterates = np.stack([np.zeros(40), np.ones(40)])
+        >>> run = iterates, weights, jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
         >>> without_known_rows(*run, num_samples=2).num_features
         40
     """
-    run = known_run(
-        iterates,
-        weights,
-        activation,
-        algorithm,
-        known_inputs,
-        known_labels,
-        num_samples=num_samples,
-        loss=loss,
-    )
+    given = iterates, weights, activation, algorithm, known_inputs, known_labels
+    run = known_run(*given, num_samples=num_samples, loss=loss)
     return RandomFeaturesTarget(run.weights, activation, jnp.sum(run.left, axis=0))

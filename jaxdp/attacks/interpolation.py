@@ -35,8 +35,8 @@ def minimum_norm_parameters(
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
     r"""The fit of least norm, $\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
 
-    Interpolates for p > n. For p <= n that need not be possible, and it is the least-squares
-    solution of least norm. Source: DR (2).
+    The fit interpolates for p > n; for p <= n it is the least-squares solution of least norm.
+    Source: DR (2).
 
     Args:
         inputs: X, (n, d).
@@ -48,8 +48,8 @@ def minimum_norm_parameters(
         (p,) or (p, k), in the precision of the arguments.
 
     Raises:
-        ValueError: shapes do not match, something is not finite, or p > n and the rows' features
-            are linearly dependent, as where two rows are equal or one is zero.
+        ValueError: p > n and the rows' features are linearly dependent, as where two rows are equal
+            or one is zero.
 
     Example:
         >>> import jax, numpy as np
@@ -97,8 +97,7 @@ def gradient_descent_parameters(
         (p,) or (p, k), in the precision of the arguments.
 
     Raises:
-        ValueError: shapes do not match, something is not finite, an argument is out of range, or
-            the learning rate is so large that the steps diverged.
+        ValueError: the learning rate is so large that the steps diverged.
 
     Example:
         >>> import jax, numpy as np

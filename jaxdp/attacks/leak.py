@@ -1,15 +1,14 @@
 r"""What an attack shows about a leak: rows were found, none were found, or it cannot be told.
 
-An attack that finds nothing is no evidence of safety where it does not apply. It applies where
-the parameters lie in the span of the training rows' features (so not after noise, Adam or a decay
-of the weights, nor where all layers moved far), and where they determine the rows: r independent
-outputs leave $r(p - n)$ equations for the $n(d - 1)$ directions of the rows.
+An attack that finds nothing is no evidence of safety where it does not apply. An attack applies
+where the parameters lie in the span of the training rows' features (so not after noise, Adam or a
+decay of the weights, nor where all layers moved far), and where they determine the rows: r
+independent outputs leave $r(p - n)$ equations for the $n(d - 1)$ directions of the rows.
 
-Without the true rows, the loss of the guessed rows is the only evidence. If all weights of a
-network were trained, its training rows themselves have a loss above the tolerance. Such a loss is
-small beside the loss of rows that are fitted to parameters in which no rows are hidden: these rows
-explain by chance the share dn/p of the parameters, as dn numbers were fitted to p, and leave $1 -
-dn/p$.
+Without the true rows, the loss of the guessed rows is the only evidence. Where all weights of a
+network were trained the true rows themselves have a loss above the tolerance. Rows that are fitted
+to parameters in which none are hidden explain the share dn/p by chance, dn numbers being fitted to
+p, and leave a loss of $1 - dn/p$.
 Source: DR Sections 4 and 5. Derived: the count for several outputs, and what rows fitted to noise
 leave, test_leak.
 """
@@ -193,13 +192,11 @@ def leak_report(
 
     Example:
         >>> import jax, numpy as np
-        >>> from jaxdp.attacks import RandomFeaturesTarget, leak_report, minimum_norm_parameters
-        >>> from jaxdp.attacks import reconstruct
+        >>> from jaxdp.attacks import leak_report, reconstruct, span_target
         >>> from jaxdp.problems import sphere_inputs
         >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
         >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
-        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
-        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> target = span_target(rows, weights, jax.nn.relu)
         >>> report = leak_report(target, reconstruct(target, 2, key=jax.random.key(2)), rows)
         >>> str(report.verdict)
         'training rows were found'

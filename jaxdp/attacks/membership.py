@@ -1,10 +1,10 @@
 r"""Whether a record was trained on: the strongest test there is, and the errors that it makes.
 
 The adversary knows the run and all records but one, and that this one is either of two. The
-log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson: at every rate of
-false positives none has fewer false negatives. Where every step clips both records it is Gaussian
-and the two error rates lie on the curve of $\mu$-GDP, with $\mu$ the distance of the two gradients
-in units of the noise; `jaxdp.theory.membership_mu` predicts it, and `DPGD.mu` is never below it.
+log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson. Where every step
+clips both records it is Gaussian and the two error rates lie on the curve of $\mu$-GDP, with $\mu$
+the distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it,
+and `DPGD.mu` is never below it.
 Derived: tests/attacks/test_membership.py.
 """
 
@@ -65,9 +65,6 @@ def membership_scores(
     Returns:
         The log-likelihood ratio of each run: positive where it speaks for the first.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, or there is no noise.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import membership_scores
@@ -83,16 +80,8 @@ def membership_scores(
     require_shape("iterates", runs, (None, None, None))
     if not len(runs):
         raise ValueError("expected one run or more, got none")
-    run = run_without_one(
-        runs[0],
-        weights,
-        activation,
-        algorithm,
-        known_inputs,
-        known_labels,
-        num_samples=num_samples,
-        loss=loss,
-    )
+    given = weights, activation, algorithm, known_inputs, known_labels
+    run = run_without_one(runs[0], *given, num_samples=num_samples, loss=loss)
     pair, answers = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
     require_shape("inputs", pair, (2, run.dim))
     require_shape("labels", answers, (2,))
@@ -121,9 +110,6 @@ def attained_tradeoff(
     Returns:
         The false-negative rates with their standard errors.
 
-    Raises:
-        ValueError: there are no scores, they are not finite, or a rate is out of range.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.attacks import attained_tradeoff
@@ -132,14 +118,9 @@ def attained_tradeoff(
         >>> print(f"{curve.false_negatives[0]:.2f}")  # Phi(1.28 - 1) = .61
         0.62
     """
-    members, others, rates = (
-        np.asarray(host_array(name, value), np.float64)
-        for name, value in (
-            ("member_scores", member_scores),
-            ("other_scores", other_scores),
-            ("false_positive_rates", false_positive_rates),
-        )
-    )
+    members = host_array("member_scores", member_scores)
+    others = host_array("other_scores", other_scores)
+    rates = host_array("false_positive_rates", false_positive_rates)
     for name, scores in (("member_scores", members), ("other_scores", others)):
         if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
             raise ValueError(f"expected finite {name} of shape (runs,), got {scores.shape}")

@@ -8,8 +8,8 @@ are.
 
 The attacker holds the trained weights of every layer and the last layer's first weights. Where only
 the last layer was trained its change lies in the span of the rows' features; where all layers were,
-it does so only as far as the features kept still, and the true rows have a loss above zero. It does
-not at all after Adam, whose steps scale each weight by itself, or after a decay of the weights.
+it does so only as far as the features kept still, and the true rows have a loss above zero. After
+Adam, whose steps scale each weight by itself, or a decay of the weights it does not at all.
 Source: DR Sections 5.2 and 5.3.
 """
 
@@ -69,10 +69,6 @@ class NetworkTarget(AbstractTarget):
             layer (p,).
         parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k).
         dim: d.
-
-    Raises:
-        ValueError, TypeError: the features are not (p,), something is not finite, or all parameters
-            are zero.
 
     Example:
         >>> import jax, numpy as np
@@ -232,7 +228,7 @@ def _last_of_layers(model) -> eqx.nn.Linear:
 def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     r"""The target of a two-layer network: $W_1$ as V, $(W_2 - W_{2,0})^\top$ as the parameters.
 
-    Of h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
+    With h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
 
     Args:
         trained: after training, an `eqx.nn.MLP` of depth 1.
@@ -241,9 +237,6 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     Returns:
         A `RandomFeaturesTarget`; of an MLP whose hidden layer has biases, or an activation with
         parameters of its own, the `NetworkTarget` of the same features.
-
-    Raises:
-        ValueError, TypeError: `trained` is no such network, or as `network_target`.
 
     Example:
         >>> import equinox as eqx, jax
@@ -295,8 +288,8 @@ def network_target(
         The target of `reconstruct`.
 
     Raises:
-        ValueError, TypeError: the last layer is no `eqx.nn.Linear` or cannot be told, as d; it has
-            not moved; `last_start` is of another shape; or a weight is not finite.
+        ValueError, TypeError: the last layer is no `eqx.nn.Linear` or cannot be told, as d; or it
+            has not moved.
 
     Example:
         >>> import equinox as eqx, jax

@@ -1,11 +1,12 @@
 r"""The attack's loss: how much of $\theta$ lies outside the span of the guessed inputs' features.
 
 With $\Phi$ the features of the guess and $\alpha$ the least-squares coefficients, the loss is
-$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), always as the sum of the squared residual:
+$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), as the sum of the squared residual:
 $\theta^\top\theta - v^\top\alpha$ cancels in float32 and stops on rounding noise.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.attacks.base import AbstractTarget
+from jaxdp.attacks.base import AbstractBlock, AbstractTarget
 from jaxdp.core.numerics.one_at_a_time import solve_positive
 from jaxdp.core.numerics.precision import in_float64
 
@@ -26,13 +27,7 @@ _WIDE_ROWS = 65536
 
 
 class Evaluation(NamedTuple):
-    r"""The loss at a guess, and what goes with it.
-
-    Attributes:
-        loss: relative to $\|\theta\|^2$.
-        gradient: of the loss in the inputs, (n, d).
-        coefficients: $\alpha$, (n, k).
-    """
+    r"""The loss at a guess, relative to $\|\theta\|^2$, its gradient in the inputs, and alpha."""
 
     loss: Float[Array, ""]
     gradient: Float[Array, "n dim"]
@@ -51,8 +46,8 @@ def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> 
     r"""The loss and its gradient, in two passes over the blocks and memory for one of them.
 
     $\partial L/\partial x_i = -2 J_i^\top R\alpha_i/\|\theta\|^2$, R = $\theta - \Phi^\top\alpha$:
-    the coefficients minimise, so their own change drops out.
-    Source: DR Appendix D. Derived: for several outputs, test_objective.
+    the coefficients minimise, so their own change drops out. Source: DR Appendix D. Derived: for
+    several outputs, test_objective.
     """
     if target.num_blocks == 1:
         block = target.block(0)
@@ -63,14 +58,10 @@ def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> 
     else:
         products = accumulate_products(target, inputs)
         coefficients = solve_coefficients(products)
-
-        def add(sums, index):
-            block = target.block(index)
-            parts = _residual_parts(block.linearised(inputs), block.parameters, coefficients)
-            return jax.tree.map(jnp.add, sums, parts), None
-
-        zero = jnp.zeros((), inputs.dtype), jnp.zeros_like(inputs)
-        (power, pulled), _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
+        power, pulled = sum_over_blocks(
+            target,
+            lambda block: _residual_parts(block.linearised(inputs), block.parameters, coefficients),
+        )
     return Evaluation(power / products.power, -2 * pulled / products.power, coefficients)
 
 
@@ -85,14 +76,10 @@ def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Floa
     products = accumulate_products(target, inputs)
     coefficients = solve_coefficients(products)
 
-    def add(power, index):
-        block = target.block(index)
-        left = residual(block.features(inputs), block.parameters, coefficients)
-        return power + jnp.sum(left**2), None
+    def power(block):
+        return jnp.sum(residual(block.features(inputs), block.parameters, coefficients) ** 2)
 
-    zero = jnp.zeros((), inputs.dtype)
-    power, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
-    return power / products.power
+    return sum_over_blocks(target, power) / products.power
 
 
 def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float:
@@ -104,19 +91,20 @@ def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float
 
 def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
     """The Gram matrix, moments and power of all features, a block at a time."""
+    return sum_over_blocks(
+        target, lambda block: block_products(block.features(inputs), block.parameters)
+    )
+
+
+def sum_over_blocks(target: AbstractTarget, of_block: Callable[[AbstractBlock], Any]) -> Any:
+    """The sum over a target's blocks of what a function makes of each, one at a time."""
 
     def add(sums, index):
-        block = target.block(index)
-        return jax.tree.map(
-            jnp.add, sums, block_products(block.features(inputs), block.parameters)
-        ), None
+        return jax.tree.map(jnp.add, sums, of_block(target.block(index))), None
 
-    rows, outputs = len(inputs), target.num_outputs
-    zero = Products(
-        *(jnp.zeros(shape, inputs.dtype) for shape in ((rows, rows), (rows, outputs), ()))
-    )
-    sums, _ = lax.scan(add, zero, jnp.arange(target.num_blocks))
-    return sums
+    shapes = jax.eval_shape(lambda: of_block(target.block(0)))
+    zeros = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
+    return lax.scan(add, zeros, jnp.arange(target.num_blocks))[0]
 
 
 def solve_coefficients(products: Products) -> Float[Array, "n outputs"]:

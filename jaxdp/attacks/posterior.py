@@ -3,15 +3,14 @@ r"""The best attack on one unknown record: samples of its posterior, and the gue
 An adversary who knows everything but one record, uniform on the sphere of radius $\sqrt d$ and with
 one of some labels, has by Bayes' rule the law of that record given the run (`informed`). No
 attack has a smaller expected error than the guess that minimises the mean distance to samples of
-it, which least squares (`without_known_rows`, then `reconstruct`) does not.
+it.
 
 The sampler is elliptical slice sampling (Murray, Adams and MacKay 2010): a normal vector with the
 row's direction moves along a random ellipse, on which points are drawn until one is likely enough.
-It needs no step size and leaves the posterior exactly as it is. Chains start at the direction of
-$V^\top\sum_t\Delta_t$, which is right but for the noise and the other directions that features mix
-in.
-Derived: tests/attacks/test_posterior.py compares with quadrature, and with `jaxdp.theory`'s least
-error.
+The sampler needs no step size and leaves the posterior exactly as it is. Chains start at the
+direction of $V^\top\sum_t\Delta_t$, which is right but for the noise and the directions that
+features mix in. Derived: tests/attacks/test_posterior.py compares with quadrature, and with
+`jaxdp.theory`'s least error.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,36 +68,21 @@ def posterior_rows(
         Rows on the sphere of radius $\sqrt d$. Neighbours in a chain are alike: the more so, the
         sharper the posterior.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, not exactly one record is unknown, or nothing is
-            noisy.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import best_guess, posterior_rows
-        >>> generator = np.random.default_rng(0)
-        >>> weights, row = generator.normal(size=(400, 2)) / np.sqrt(2), np.array([1.0, 1.0])
+        >>> weights = np.random.default_rng(0).normal(size=(400, 2)) / np.sqrt(2)
         >>> algorithm = jaxdp.DPGD(0.01, 1.0, num_steps=1, noise_scale=0.005)  # mu = 20
-        >>> features = np.maximum(weights @ row, 0)
-        >>> step = 0.01 * features / np.linalg.norm(features)
-        >>> noise = 0.001 * generator.normal(size=400)
-        >>> iterates, nobody = np.stack([np.zeros(400), step + noise]), np.zeros((0, 2))
-        >>> run = iterates, weights, jax.nn.relu, algorithm, nobody, np.zeros(0)
+        >>> features = np.maximum(weights @ np.ones(2), 0)
+        >>> iterates = np.stack([np.zeros(400), 0.01 * features / np.linalg.norm(features)])
+        >>> run = iterates, weights, jax.nn.relu, algorithm, np.zeros((0, 2)), np.zeros(0)
         >>> samples = posterior_rows(*run, num_samples=1, key=jax.random.key(0))
-        >>> bool(np.linalg.norm(best_guess(samples) - row) < 0.5)
+        >>> bool(np.linalg.norm(best_guess(samples) - np.ones(2)) < 0.5)
         True
     """
     require_key(key)
-    run = run_without_one(
-        iterates,
-        weights,
-        activation,
-        algorithm,
-        known_inputs,
-        known_labels,
-        num_samples=num_samples,
-        loss=loss,
-    )
+    given = iterates, weights, activation, algorithm, known_inputs, known_labels
+    run = run_without_one(*given, num_samples=num_samples, loss=loss)
     for name, count, least in (
         ("num_chains", num_chains, 1),
         ("num_draws", num_draws, 1),
@@ -130,10 +114,7 @@ def best_guess(samples: Float[Any, "*draws dim"]) -> Float[np.ndarray, " dim"]:
         samples: of the posterior, on the sphere of radius $\sqrt d$; all leading axes are joined.
 
     Returns:
-        The guess, (d,). Of samples that have no mean direction, one of them.
-
-    Raises:
-        ValueError: there are none, or they are not finite.
+        The guess, (d,); where samples have no mean direction, one of them.
 
     Example:
         >>> import numpy as np

@@ -14,7 +14,7 @@ and its errors are those of two normal numbers of unequal variance (a binormal R
 the covariances are equal this is the likelihood ratio, which no test beats.
 
 What is predicted is the average case against stated attacks: these rows, this record, the final
-weights, normal laws. It is no guarantee: `bound` is one. And what is computed from private rows is
+weights, normal laws. Only `bound` is a guarantee. And what is computed from private rows is
 private itself.
 
 Derived: tests/attacks/test_predicted_membership.py, against 4,000 simulated runs of each law.
@@ -36,7 +36,7 @@ from jaxtyping import ArrayLike, Float, Key
 from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.checks import host_array, require_count, require_key, require_whole
+from jaxdp.core.checks import require_count, require_key, require_whole
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.privacy import (
@@ -46,6 +46,7 @@ from jaxdp.privacy import (
     largest_true_positive_rate,
 )
 from jaxdp.privacy.adjacency import REPLACE_ONE, ZERO_OUT_ONE
+from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.theory.coverage import require_rows
@@ -103,13 +104,8 @@ class PredictedMembership(AbstractExplained, eqx.Module):
         Args:
             false_positive_rate: share of the runs without the record that it calls runs with it,
                 in [0, 1].
-
-        Raises:
-            ValueError: a rate is out of range.
         """
-        rate = np.asarray(host_array("false_positive_rate", false_positive_rate), np.float64)
-        if not np.all((rate >= 0) & (rate <= 1)):
-            raise ValueError(f"expected false-positive rates in [0, 1], got {false_positive_rate}")
+        rate = false_positive_rates(false_positive_rate)
         place = self.separation + scipy.special.ndtri(rate)
         found = scipy.special.ndtr(place / self.spread_ratio)
         return np.minimum(found, self.true_positive_bound(rate))
@@ -143,23 +139,21 @@ def predicted_membership(
     record and without it, batches divided by the same number. On features of a small CNN (n =
     500, logistic loss, 18 cases of 4,000 runs) the area was within .009 of the simulated one, whose
     own error is .006, and for the worst record of all .012 to .014 too high; with the softmax loss
-    (n = 60, one case) .024 too high. Where nearly every
-    step clips the record it is the bound. `jaxdp.predict` of
-    the pair warns where its closure is not to be trusted. The result is private where the
-    problem's rows are: forecast it from public rows of the same kind.
+    (n = 60, one case) .024 too high. `jaxdp.predict` of the pair warns where its closure is not to
+    be trusted. The result is private where the problem's rows are.
 
     Args:
         problem: features on fixed rows, of any loss that the closures cover.
         algorithm: as it will be run, with noise.
-        record: index of a training row, from 0; "worst" for the one that is found most easily. It
-            is looked for among the four rows that move the weights furthest to first order, in
-            units of their spread over runs; that takes six closures, whatever n is.
+        record: index of a training row, from 0; "worst" for the one that is found most easily,
+            which is looked for among the four rows that move the weights furthest to first order,
+            in units of their spread over runs; that takes six closures, whatever n is.
 
     Returns:
         The area, the true positives at any rate of false ones, and the proved bounds on both.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or range, or there is no noise.
+        ValueError: there is no noise.
         NotCoveredError: the closures do not cover the pair, or nothing is proved about the run.
 
     Example:
@@ -271,12 +265,10 @@ def _separated(without: WeightLaw, with_all: WeightLaw) -> tuple[float, float]:
 
 
 def _in_or_out(release: Release) -> Release:
-    """What is proved where a record contributes its clipped gradients or zero.
-
-    A sum moves by C then, where replacing the record moves it by 2C: half of mu is enough.
-    """
+    """What is proved where a record contributes its clipped gradients or zero: half of mu."""
     if release.adjacency != REPLACE_ONE:
         return release
+    # A sum moves by C then, where replacing the record moves it by 2C.
     half = GaussianMechanism(release.mechanism.proved.mu / 2)
     return dataclasses.replace(release, adjacency=ZERO_OUT_ONE, mechanism=half)
 

@@ -5,16 +5,15 @@ last layer's change. Source: DR (1) and Section 5.2.
 
 At the full size of DR Figure 1 the matrix V has 9.4 billion entries, 37.7 GB. `RegeneratedWeights`
 makes each entry a function of the key, its row and its column alone, so that V can be cut into
-blocks in any way and made again in every pass. Counters instead of `jax.random.normal` take .6 of
-its time on a CPU, and a third of its memory.
+blocks in any way and made again in every pass.
 
 `span_target` is given what DR's Theorems 1 and 2 assume of a guess: that the features
 $\varphi(x_i)$ of every training row lie in the span of the guess's features. An attack on trained
 parameters knows less: one vector of the span of the training rows' features, for each output. The
 assumption itself as a loss is $\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$,
-which is that of a target whose n outputs are the rows' features. It has n (p - n) equations for
-n (d - 1) unknowns, so that the rows are determined from about p = n + d on. The law p = dn is that
-of the attack which knows one vector.
+which is that of a target whose n outputs are the rows' features. This target has n (p - n)
+equations for n (d - 1) unknowns, so that the rows are determined from about p = n + d on. The law
+p = dn is that of the attack which knows one vector.
 """
 
 import dataclasses
@@ -51,7 +50,7 @@ _MOST_ROWS = 2**31 - 1
 class RegeneratedWeights(AbstractDescription):
     r"""V with independent entries N(0, 1/d), made a block at a time from a key.
 
-    The same matrix whatever the block size, device or transformation, up to the rounding of
+    The matrix is one whatever the block size, device or transformation, up to the rounding of
     erf^-1. Entries are float32 numbers in float64 arithmetic too, so that a loss that is recomputed
     in float64 sees the same V.
 
@@ -60,9 +59,6 @@ class RegeneratedWeights(AbstractDescription):
         num_features: p, rows of V, below 2^31.
         dim: d, columns of V.
         block_size: rows of a block; at most p / 200, and at least 256, when None.
-
-    Raises:
-        TypeError, ValueError: the key is not one, or a size is not a whole number >= 1.
 
     Example:
         >>> import jax
@@ -174,8 +170,8 @@ class RandomFeaturesTarget(AbstractTarget):
         block_size: how many features of a V in memory are looked at together; None for all.
 
     Raises:
-        ValueError: shapes do not match, something is not finite, or all parameters are zero.
-        TypeError: the activation is no callable, or something is not made of real numbers.
+        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is no
+            function of numbers.
 
     Example:
         >>> import jax, numpy as np

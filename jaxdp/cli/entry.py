@@ -135,7 +135,7 @@ def is_answer(error: Exception) -> bool:
 
 def _advised(error: Exception) -> str:
     """The message of an error, in words of the command line."""
-    from jaxdp.data.table_columns import UnusableColumnsError
+    from jaxdp.data.datasets import UnusableColumnsError
 
     if isinstance(error, UnusableColumnsError):
         numbers = ",".join(map(str, error.columns))

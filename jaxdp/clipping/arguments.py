@@ -33,14 +33,9 @@ def require_loss(loss: Any) -> None:
 def records_of(
     inputs: PyTree[Any], targets: PyTree[Any], *, keep: Callable[[Any], bool] = lambda leaf: False
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Inputs and targets with tables and lists of numbers turned into arrays.
+    """Inputs and targets with tables and lists of numbers turned into arrays; leaves to keep stay.
 
-    Args:
-        inputs, targets: of all records.
-        keep: which leaves stay as they are.
-
-    Raises:
-        TypeError: a leaf is none of these. The error names it and shows nothing of it.
+    The TypeError of a leaf that is none of these names it and shows nothing of it.
     """
 
     def as_arrays(name, part):
@@ -65,12 +60,7 @@ def _is_list_of_scalars(node: Any) -> bool:
 
 
 def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
-    """A clip norm for each of `size` samples.
-
-    Raises:
-        TypeError: it is not a number or an array of real numbers.
-        ValueError: it has another shape, or is concrete and negative or NaN.
-    """
+    """A clip norm for each of `size` samples; TypeError or ValueError unless it is such."""
     if isinstance(value, (str, bytes)) or value is None or is_boolean(value):
         raise TypeError(f"expected clip_norm to be a number, got {value!r}")
     try:
@@ -96,12 +86,7 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
 
 
 def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
-    """Which of `size` samples count; all of them if nothing is said.
-
-    Raises:
-        TypeError: it is not an array or a list.
-        ValueError: it is not one boolean for each sample.
-    """
+    """Which of `size` samples count; all of them if nothing is said."""
     if value is None:
         return jnp.ones(size, bool)
     try:
@@ -118,15 +103,7 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
 
 
 def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
-    """What is differentiated: the inexact arrays of a model.
-
-    Args:
-        model: or a pytree like it.
-        name: of the argument.
-
-    Raises:
-        TypeError: there is none, or one is complex.
-    """
+    """What is differentiated: the inexact arrays of a model; TypeError unless real and some."""
     weights = eqx.filter(model, eqx.is_inexact_array)
     if not jax.tree.leaves(weights):
         came = f"the class {model.__name__} itself" if isinstance(model, type) else "none in a "
@@ -138,10 +115,7 @@ def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
 
 
 def refuse_varying(arrays: PyTree) -> None:
-    """Raise ValueError where an array varies over the devices of a checked `shard_map`.
-
-    There a derivative is silently summed over the devices.
-    """
+    """Refuse arrays that vary over the devices of a checked `shard_map`, which sums derivatives."""
     for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
         kind = jax.typeof(leaf)
         # Newer releases of jax keep the set one level deeper.

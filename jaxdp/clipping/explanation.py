@@ -23,15 +23,13 @@ class GradientForm(NamedTuple):
 
     Attributes:
         name: where the weight stands in the model.
-        shape: of the weight.
         form: "product of norms" or "summed by row", where no gradient of the weight is formed for a
             record; "formed", from one backward pass over the batch; "falls back", to `vmap(grad)`
             of this weight; or "not read by the loss".
         gradient: how many multiplications the weight's gradient takes without privacy; None where
             it falls back.
         added: how many its norm and its scaling add.
-        num_bytes: temporary memory for one record, at a guess; at most a few records' is held at
-            once where the batch's would be much.
+        num_bytes: temporary memory for one record, at a guess.
     """
 
     name: str
@@ -98,13 +96,10 @@ def explain(
         loss: `loss(model, input, target)` of one sample, a scalar.
         model: any pytree; its inexact arrays are the weights.
         input: of one record, without a batch axis.
-        target: likewise.
+        target: of the record.
 
     Returns:
         A form for each weight; `print` shows them as a table.
-
-    Raises:
-        ValueError, TypeError: as `clipped_gradient_sum`.
 
     Example:
         >>> import equinox as eqx, jax, jaxdp

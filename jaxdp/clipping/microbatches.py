@@ -1,7 +1,7 @@
 """Sums over a batch that is cut into microbatches and into blocks, whichever are larger.
 
-Where a sample goes depends on its place in the batch alone, never on data. So if one record is
-replaced or masked out, only one block changes, as `sensitivity` needs.
+Where a sample goes depends on its place and on the length of the batch, never on data: if one
+record is replaced or masked out, only one block changes, as `sensitivity` needs.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,6 @@ def in_microbatches(
     longest: int = BLOCK_LENGTH,
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
-
-    Where a sample goes depends on its place and on the length of the batch, never on data.
 
     Args:
         function: of a microbatch and of the number of blocks that it is to be summed in.

@@ -2,8 +2,8 @@ r"""Per-sample clipping of any loss of any Equinox model, at about the cost of o
 
 The loss of one sample is traced; one backward pass over the batch, stopped where weights meet
 samples, gives every per-sample norm and the clipped sum without forming a gradient per sample.
-Weights that the trace uses in a way that is not recognised fall back, alone, to gradients formed
-for a few samples at a time.
+Weights that the trace uses in another way fall back, alone, to gradients formed for a few samples
+at a time.
 
 Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, for clipping;
 Goodfellow (2015) and Lee and Kifer (2021) for norms without gradients.
@@ -64,13 +64,13 @@ def clipped_gradient_sum(
         model: any pytree; its inexact arrays are the weights.
         inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
             per-sample keys.
-        targets: likewise.
+        targets: as the inputs.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
         microbatch_size: how many samples are differentiated at a time; it need not divide the
             batch. Fewer where more would need more memory than what the products with the weights
-            read (convolutions unfolded) and give, and four copies of the weights. Below 256 it
-            also bounds how many are added in float32: with less rounding, and slower.
+            read and give, and four copies of the weights. Below 256 it also bounds how many are
+            added in float32: with less rounding, and slower.
 
     On several devices: under `jit` with the batch sharded over an axis of a mesh, or under
     `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
@@ -82,11 +82,9 @@ def clipped_gradient_sum(
         in float32 at least, since a sum rounded to less would move by more than C.
 
     Raises:
-        ValueError: the loss is not a scalar, batch axes differ, a concrete clip norm is negative
-            or NaN, clip norm or mask have the wrong shape, a layer mixes samples (BatchNorm), or an
-            operation may (a named axis, `custom_vmap`, a callback that is given whole batches).
-        TypeError: there is no weight, one is complex, an input is not of numbers, or an argument
-            is of another kind.
+        ValueError, TypeError: an argument is not as described, the loss is not a scalar, a layer
+            mixes samples (BatchNorm), or an operation may (a named axis, `custom_vmap`, a callback
+            that is given whole batches).
 
     Example:
         >>> import equinox as eqx
@@ -98,15 +96,8 @@ def clipped_gradient_sum(
         >>> total.weight.shape, norms.shape
         ((1, 3), (8,))
     """
-    total, norms = clipped_gradient_sum_in_parts(
-        loss,
-        model,
-        inputs,
-        targets,
-        clip_norm=clip_norm,
-        mask=mask,
-        microbatch_size=microbatch_size,
-    )
+    options = {"clip_norm": clip_norm, "mask": mask, "microbatch_size": microbatch_size}
+    total, norms = clipped_gradient_sum_in_parts(loss, model, inputs, targets, **options)
     return total.high, norms
 
 
@@ -125,17 +116,11 @@ def clipped_gradient_sum_in_parts(
     What zeroing or replacing one record can change in it is bounded by `sensitivity_excess`. Noise
     added to high and low together, before anything is rounded, hides that change.
 
-    On several devices under `shard_map(..., check_vma=False)`, parts are added by
-    `jaxdp.clipping.sum_over_devices`.
-
     Args:
         loss, model, inputs, targets, clip_norm, mask, microbatch_size: as there.
 
     Returns:
         The sum in two parts, each in the structure of the weights, and the norms.
-
-    Raises:
-        ValueError, TypeError: as `clipped_gradient_sum`.
 
     Example:
         >>> import numpy as np
@@ -168,17 +153,12 @@ def per_sample_gradient_norms(
     Returns:
         A norm for each sample, before any clipping.
 
-    Raises:
-        ValueError, TypeError: as `clipped_gradient_sum`.
-
     Example:
-        >>> import equinox as eqx
-        >>> import jax, jaxdp
-        >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
-        >>> loss = lambda model, input, target: jax.numpy.sum((model(input) - target) ** 2)
-        >>> inputs, targets = jax.numpy.ones((8, 3)), jax.numpy.zeros((8, 1))
-        >>> jaxdp.per_sample_gradient_norms(loss, model, inputs, targets).shape
-        (8,)
+        >>> import jaxdp, numpy as np
+        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
+        >>> rows = np.ones(2, np.float32), np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
+        >>> jaxdp.per_sample_gradient_norms(loss, *rows).tolist()
+        [2.0, 2.0]
     """
     records = records_of(inputs, targets)
     return _clipped_sum(loss, model, *records, None, mask, microbatch_size)[1]

@@ -45,7 +45,7 @@ infinite or NaN are set to zero.
 $(f \delta) x$ or $\delta (f x)$, rounded once more. Every term is rounded at most B + 1 times, in
 whatever order, so each coordinate of the computed sum is within $\gamma_{B + 1} \sum_i |f_i g_i|$
 of the exact one, and the whole within $\gamma_{B + 1} B X$. Two neighbours have the same blocks but
-one. Of that one the exact sums differ by X (2X if the record is replaced), and both computed sums
+one. The exact sums of that one differ by X (2X if the record is replaced), and both computed sums
 err: together $X (1 + 2 B \gamma_{B + 1})$, or less than twice that.
 
 (iv) *Blocks are added* as pairs. Let $A = n X (1 + \gamma_{B + 1}) (1 + 2^{-20})$: no partial sum
@@ -88,10 +88,10 @@ def sensitivity_excess(
     r"""b: one record moves the computed sum by at most C (1 + b), or 2C (1 + b) if it is replaced.
 
     To be folded into the noise: what is calibrated to sensitivity C needs (1 + b) times as much.
-    The proof is in this module's docstring. It assumes IEEE arithmetic, as CPUs and GPUs have it
-    and TPUs have not, records that are computed each alone, and on a GPU sums whose order is fixed
-    (`--xla_gpu_deterministic_ops=true`). Most of b is rounding in blocks,
-    $2 B (B + 1) 2^{-24}$: .8% for B = 256, .05% for B = 64.
+    The proof is in this module's docstring. The proof assumes IEEE arithmetic, which TPUs have not,
+    records that are computed each alone, and on a GPU sums whose order is fixed
+    (`--xla_gpu_deterministic_ops=true`). Most of b is rounding in blocks, $2 B (B + 1) 2^{-24}$:
+    .8% for B = 256, .05% for B = 64.
 
     Args:
         num_places: n, the length of the batch, masked-out places included.
@@ -104,10 +104,6 @@ def sensitivity_excess(
 
     Returns:
         b >= 0, in units of C; infinite where the proof says nothing.
-
-    Raises:
-        ValueError: a number is less than 1, n is more than 2^26 or d more than 2^40.
-        TypeError: a number is not whole.
 
     Example:
         >>> from jaxdp.clipping import sensitivity_excess

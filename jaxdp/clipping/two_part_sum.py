@@ -112,11 +112,8 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
 def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
     """None where additions on these arrays' devices are those of the proof, else why they are not.
 
-    On each kind of device a program of sums with known values runs once in a process. It is made of
-    the functions that add up clipped gradients, and compiled as they are.
-
-    Args:
-        arrays: where they lie is where sums are computed; without any, on the default device.
+    On each kind of device a program of sums with known values runs once in a process, made of the
+    functions that add up clipped gradients. Without arrays, the default device is asked.
     """
     leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
     with jax.ensure_compile_time_eval():
@@ -177,12 +174,9 @@ def sum_of_blocks(
     *,
     most: int,
 ) -> TwoPartSum:
-    """The sum over a batch, from a function that sums one block.
+    """The sum over a batch, by a function that sums scale times what is held of one block.
 
     Args:
-        of_block: sums scale times what is held of the records of a block.
-        held: a pytree of arrays with a leading batch axis.
-        scale: of every record.
         num_blocks: divides the batch; a multiple of 8 if it is more than 8.
         most: how many numbers the blocks that are held at once may fill, if they are several.
     """

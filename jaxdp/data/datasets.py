@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.data.table_columns import UnusableColumnsError, chosen_columns, fault, listed
-from jaxdp.data.table_files import open_table
+from jaxdp.data.standardisation import LARGEST_VALUE
+from jaxdp.data.table_files import open_table, place_of
+
+_MOST_NAMED = 5
 
 
 class NumericTable(NamedTuple):
@@ -48,13 +50,9 @@ def read_table(
             the last column, or "labels".
         drop: names or numbers of columns to leave out.
         drop_constant: whether to leave out columns that never vary, instead of refusing them.
-        header: whether the first line of a text names the columns. None tells by the first lines:
-            words, words above numbers, and what is asked for by name are names, numbers alone are
-            data; where that is not clear, the table is refused.
+        header: whether the first line of a text names the columns; None: see `open_table`. Where
+            that is not clear, the table is refused.
         is_text_label: whether the labels are texts; they come as they are written.
-
-    Raises:
-        ValueError: the file cannot be read, or the table is not of varying finite numbers.
     """
     table = _read(path, target, drop, header, is_text_label, may_be_bare=True)
     rows, names = len(table.labels), table.input_names
@@ -62,7 +60,7 @@ def read_table(
     if not (drop_constant or varies.all()):
         constant = [name for name, does in zip(names, varies, strict=True) if not does]
         raise UnusableColumnsError(
-            f"{path}: {listed('column', constant)} never {'vary' if constant[1:] else 'varies'}",
+            f"{path}: {_listed('column', constant)} never {'vary' if constant[1:] else 'varies'}",
             is_constant=True,
         )
     if not varies.any():
@@ -97,8 +95,8 @@ def read_whole_table(
 
     No record is taken for a header, and constant columns stay: which rows and columns are used
     does not depend on what the cells hold. What cannot be used is refused, and that refusal is
-    outside any guarantee. Arguments are those of `read_table`, save that with header=None a first
-    line with numbers in it is refused, unless a name that is asked for stands in it.
+    outside any guarantee. With header=None a first line with numbers in it is refused, unless a
+    name that is asked for stands in it.
     """
     return _read(path, target, drop, header, is_text_label, may_be_bare=False)
 
@@ -114,7 +112,7 @@ def _read(
     path = pathlib.Path(path)
     named = [*drop, *([] if target is None else [target])]
     names, read = open_table(path, header=header, named=named, may_be_bare=may_be_bare)
-    label, kept = chosen_columns(path, names, target, drop)
+    label, kept = _chosen_columns(path, names, target, drop)
     columns = read([label] if is_text_label else [])
     labels = columns[label]
     if len(labels) == 0:
@@ -125,7 +123,7 @@ def _read(
             f"{path}: the target {names[label]!r} holds text; choose another or turn it into "
             "numbers"
         )
-    found = fault(names, columns, kept if is_text else [*kept, label])
+    found = _fault(names, columns, kept if is_text else [*kept, label])
     if found is not None:
         reason, remedy, places = found
         places = [place for place in places if place != label]
@@ -150,11 +148,10 @@ def read_inputs(
     """The named columns of a table, in the order asked for; it may have others.
 
     Args:
-        path: the file.
         wanted: names of the columns; numbers from 0 where they have none.
         header: whether the first line of a text names the columns. None: it does where `wanted`
-            are names, else as `read_table`. Of a table without names, and for numbers in place of
-            names, as many columns as are wanted are taken by position.
+            are names, else as `read_table`. Where the table has no names, or numbers in place of
+            names are wanted, as many columns as are wanted are taken by position.
         texts: those that may hold texts, which come as they are written, and cells of all columns
             may be missing; the rows are objects then. None: all are finite numbers.
     """
@@ -168,18 +165,18 @@ def read_inputs(
         names = list(wanted)
     elif missing:
         raise ValueError(
-            f"{path}: no {listed('column', missing)} among its {len(names)}; expected "
-            f"{listed('column', wanted)}, or as many by position where no header is said"
+            f"{path}: no {_listed('column', missing)} among its {len(names)}; expected "
+            f"{_listed('column', wanted)}, or as many by position where no header is said"
         )
     twice = [name for name in wanted if names.count(name) > 1]
     if twice:
-        raise ValueError(f"{path}: {listed('column', twice)} more than once")
+        raise ValueError(f"{path}: {_listed('column', twice)} more than once")
     used = [names.index(name) for name in wanted]
     written = [names.index(name) for name in texts or ()]
     columns = read(written)
     # Only what is no number at all is a fault where cells may be missing.
     known = columns if texts is None else [_filled(column) for column in columns]
-    found = fault(names, known, [i for i in used if i not in written])
+    found = _fault(names, known, [i for i in used if i not in written])
     if found is not None:
         numbers = "finite numbers" if texts is None else "numbers where a column has a range"
         raise ValueError(f"{path}: expected {numbers}; {found[0]}")
@@ -188,3 +185,91 @@ def read_inputs(
 
 def _filled(column: np.ndarray) -> np.ndarray:
     return column if column.dtype == object else np.where(np.isnan(column), 0, column)
+
+
+class UnusableColumnsError(ValueError):
+    """Some columns of a table cannot be used, and leaving out columns may help.
+
+    `columns` are the numbers of those to leave out, empty where any will do.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        columns: Sequence[int] = (),
+        *,
+        is_constant: bool = False,
+        otherwise: str = "",
+    ):
+        self.reason, self.columns = reason, tuple(columns)
+        self.is_constant, self.otherwise = is_constant, otherwise
+        numbers = ", ".join(f'"{column}"' for column in columns)
+        advice = "drop_constant=True" if is_constant else f"drop=[{numbers or '...'}]"
+        super().__init__(self.advised(advice))
+
+    def advised(self, argument: str) -> str:
+        """The message that tells to leave out columns with this argument or option."""
+        return f"{self.reason}; {self.otherwise}leave out columns with {argument}"
+
+
+def _chosen_columns(
+    path: pathlib.Path, names: list[str], target: str | int | None, drop: Sequence[str | int]
+) -> tuple[int, list[int]]:
+    """Places of the label, by default the last column, and of the inputs."""
+    dropped = {_place(name, names, path) for name in drop}
+    label = len(names) - 1 if target is None else _place(target, names, path)
+    if label in dropped:
+        raise ValueError(f"{path}: column {names[label]!r} is both target and dropped")
+    kept = [i for i in range(len(names)) if i != label and i not in dropped]
+    if not kept:
+        raise ValueError(f"{path}: no input column besides the target {names[label]!r}")
+    return label, kept
+
+
+def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
+    """The place of a column given by name or, where none has it for a name, by number."""
+    name = str(wanted).strip()
+    if names.count(name) > 1:
+        raise ValueError(f"{path}: the name {name!r} stands {names.count(name)} times; rename it")
+    place = names.index(name) if name in names else place_of(name, len(names))
+    if place is None:
+        shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+        raise ValueError(
+            f"{path}: no column {name!r}; there are {len(names)}: {shown} (or by number "
+            f"from 0 to {len(names) - 1})"
+        )
+    return place
+
+
+def _fault(
+    names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
+) -> tuple[str, str, list[int]] | None:
+    """The fault of all used columns that have one, its remedy, and their numbers; or None.
+
+    No cell is shown: it may be private.
+    """
+    text = [i for i in used if columns[i].dtype.kind != "f"]
+    if text:
+        verb = "holds" if len(text) == 1 else "hold"
+        return (
+            f"{_listed('column', [names[i] for i in text])} {verb} text",
+            "turn into numbers",
+            text,
+        )
+    spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
+    if not spoiled:
+        return None
+    missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
+    return (
+        f"{_listed('column', [names[i] for i in spoiled])} with missing or infinite values "
+        f"({missing.size} in the first, from data row {missing[0] + 1})",
+        "fill or remove those rows",
+        spoiled,
+    )
+
+
+def _listed(noun: str, names: Sequence[str]) -> str:
+    """The names in words, the first of them where there are many."""
+    shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"

@@ -1,10 +1,8 @@
-r"""Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
+"""Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
 
 One number, the mean over all images, pixels and colours, is subtracted before a row is scaled to
-norm sqrt(d). Without that, photographs are nearly parallel (cosines of .8 to .9). If each image's
-own mean were subtracted, a row would not hold the image's brightness, and a picture of a
-reconstructed row could only be drawn with the brightness of the true image. As it is, scaling to
-the sphere loses an image's contrast alone; `images_of` puts the true image's contrast back.
+norm sqrt(d): without that, photographs are nearly parallel (cosines of .8 to .9). Scaling loses an
+image's contrast alone; `images_of` puts the true image's contrast back.
 """
 
 from collections.abc import Sequence
@@ -18,11 +16,7 @@ from jaxdp.data.cifar10 import Cifar10
 
 
 class ImageRows(NamedTuple):
-    r"""Images as rows of norm sqrt(d), and what turns rows into pictures again.
-
-    An image is `mean` + `contrasts` times its row, in the unit of its pixels; contrasts are the
-    norms that were divided out, over sqrt(d).
-    """
+    """Images as rows of norm sqrt(d); an image is `mean` + `contrasts` times its row."""
 
     inputs: Float[np.ndarray, "images dim"]
     mean: float
@@ -30,10 +24,7 @@ class ImageRows(NamedTuple):
     shape: tuple[int, ...]
 
     def images_of(self, rows: Any) -> Float[np.ndarray, "images side side colours"]:
-        """Rows beside `inputs`, in the same order, as images; each with the contrast of its own.
-
-        The scale of the pixels is that of the images given; values may leave its range.
-        """
+        """Rows beside `inputs`, in their order, as images, each with the contrast of its own."""
         rows = np.asarray(rows, np.float64)
         if rows.shape != self.inputs.shape:
             raise ValueError(f"expected rows of shape {self.inputs.shape}, got {rows.shape}")

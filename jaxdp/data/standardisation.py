@@ -1,8 +1,6 @@
 """A table made ready: checked, centred, and scaled so that its covariance has trace = dim.
 
-For images there is another scaling: each column by its own standard deviation, with care for pixels
-that are the same in all rows. Everything here runs once, on the host, in float64, and reads the
-table without privacy.
+Everything here runs once, on the host, in float64, and reads the table without privacy.
 """
 
 from typing import Any, NamedTuple
@@ -16,9 +14,9 @@ LARGEST_VALUE = 1e100
 
 
 class Table(NamedTuple):
-    """Centred inputs with trace of the covariance = dim, and centred labels (float64).
+    """Centred inputs, `scale` times the given ones less their means, and centred labels (float64).
 
-    `inputs` are `scale` times the given ones less their means.
+    The trace of the inputs' covariance is dim.
     """
 
     inputs: np.ndarray
@@ -94,9 +92,6 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
 
     Returns:
         A function of rows, with the training rows' `means` and `factors`.
-
-    Raises:
-        ValueError: the rows are not a table, or the floor is negative or not finite.
 
     Example:
         >>> import numpy as np

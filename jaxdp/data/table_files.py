@@ -39,7 +39,6 @@ def open_table(
     "x") and a one-dimensional "labels" (or "y").
 
     Args:
-        path: the file.
         header: whether the first line of a text names the columns. None: it does where its cells
             are words, where one of them is in `named`, and where it is a comment.
         named: columns that the user asks for; one that can be a number of a column tells nothing.
@@ -79,10 +78,7 @@ def open_table(
 
 
 def as_numbers(cells: Iterable[Any]) -> np.ndarray:
-    """The numbers that pandas reads in cells, float64; NaN where it reads none.
-
-    True and false are 1 and 0, as in a column of them.
-    """
+    """The numbers that pandas reads in cells, float64, true and false 1 and 0; NaN where none."""
     with require_extra("pandas", "data", "reading a table"):
         import pandas
 

@@ -150,18 +150,27 @@ def completed(release: ReleasedFunction, columns: Columns | None) -> ReleasedFun
     )
 
 
-def learner_bound(estimator: Any) -> float:
-    """The learner's input bound: infinite where none is given, of which the estimator warns."""
-    return math.inf if estimator.input_bound is None else estimator.input_bound
+def learner_arguments(estimator: Any, names: Sequence[str]) -> dict[str, Any]:
+    """What the private kernel learners take alike; columns have these names."""
+    return {
+        "kernel": _kernel_of(estimator, names),
+        "num_projections": estimator.num_projections,
+        "num_features": estimator.num_features,
+        "ridge": estimator.ridge,
+        # Infinite where none is given, of which the estimator warns.
+        "input_bound": math.inf if estimator.input_bound is None else estimator.input_bound,
+        "feature_map": _feature_map_of(estimator, names),
+    }
 
 
-def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
+def _kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     """The estimator's kernel on its inputs; every choice in it is free of the data."""
     radius, given, kernel = estimator.input_bound, estimator.input_range, estimator.kernel
     if radius is not None and given is not None:
         raise ValueError("expected input_bound or input_range, got both")
     if radius is not None:
-        _check_bound(radius)
+        # The default kernel takes it for its scale and would call it by that name.
+        require_positive("input_bound", host_number("input_bound", radius), infinite=True)
     if kernel is None:
         scale = math.inf if radius is None else radius
         kernel = Gaussian(scale if math.isfinite(scale) else math.sqrt(len(names)))
@@ -171,18 +180,13 @@ def kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
     return RangedKernel(kernel, *ranges_of(given, names))
 
 
-def feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
+def _feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
     """The estimator's feature map, where it has one, of inputs in the given ranges."""
     given, features = estimator.input_range, estimator.feature_map
     if given is None or features is None:
         return features
     require_feature_map("feature_map", features)
     return RangeScaling(features, *ranges_of(given, names))
-
-
-def _check_bound(radius: Any) -> None:
-    # Here, because the default kernel takes it for its scale and would call it by that name.
-    require_positive("input_bound", host_number("input_bound", radius), infinite=True)
 
 
 def ranges_of(

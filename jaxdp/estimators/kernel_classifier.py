@@ -16,9 +16,7 @@ from jaxdp.estimators.arguments import (
     PrivateClassifierMixin,
     budget_and_seeds,
     completed,
-    feature_map_of,
-    kernel_of,
-    learner_bound,
+    learner_arguments,
     training_data,
     values_of,
     warn_without_range,
@@ -39,6 +37,7 @@ _CLASSES_READ = (
 )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
@@ -71,40 +70,22 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         (['down', 'up'], (3,))
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        input_bound: float | None = None,
-        *,
-        classes: tuple[Any, ...] | None = None,
-        input_range: tuple[Any, Any] | None = None,
-        kernel: AbstractKernel | None = None,
-        num_projections: int = 200,
-        num_features: int = 2048,
-        loss: AbstractClassificationLoss | None = None,
-        ridge: float | None = None,
-        max_steps: int | None = None,
-        tolerance: float | None = None,
-        feature_map: AbstractFeatureMap | None = None,
-        random_state: int | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.input_bound = input_bound
-        self.classes = classes
-        self.input_range = input_range
-        self.kernel = kernel
-        self.num_projections = num_projections
-        self.num_features = num_features
-        self.loss = loss
-        self.ridge = ridge
-        self.max_steps = max_steps
-        self.tolerance = tolerance
-        self.feature_map = feature_map
-        self.random_state = random_state
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    input_bound: float | None = None
+    _: dataclasses.KW_ONLY
+    classes: tuple[Any, ...] | None = None
+    input_range: tuple[Any, Any] | None = None
+    kernel: AbstractKernel | None = None
+    num_projections: int = 200
+    num_features: int = 2048
+    loss: AbstractClassificationLoss | None = None
+    ridge: float | None = None
+    max_steps: int | None = None
+    tolerance: float | None = None
+    feature_map: AbstractFeatureMap | None = None
+    random_state: int | None = None
+    noise_seed: int | None = None
 
     def fit(self, X: Any, y: Any) -> "DPKernelClassifier":
         """Spend the budget on one release.
@@ -117,8 +98,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
             UserWarning: as `DPKernelRidge.fit`; or no classes are given.
 
         Raises:
-            ValueError, TypeError: data or arguments are not as described, or there are fewer than
-                two classes, or not as many as the loss has.
+            ValueError: there are not as many classes as the loss has.
             RuntimeError: the loss is not convex or bounded as it states.
         """
         warn_without_range(self)
@@ -131,15 +111,10 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         loss = _loss(self.loss, len(self.classes_))
         columns = columns_of(X, y, tuple(self.classes_))
         learner = PrivateKernelClassifier(
-            kernel=kernel_of(self, names),
-            num_projections=self.num_projections,
-            num_features=self.num_features,
             loss=loss,
-            ridge=self.ridge,
             max_steps=self.max_steps,
             **({} if self.tolerance is None else {"tolerance": self.tolerance}),
-            input_bound=learner_bound(self),
-            feature_map=feature_map_of(self, names),
+            **learner_arguments(self, names),
         )
         targets = np.asarray(loss.class_labels)[np.searchsorted(self.classes_, labels)]
         release = learner.fit(inputs, targets, **budget_and_seeds(self))

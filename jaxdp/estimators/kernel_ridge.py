@@ -1,5 +1,6 @@
 """Private kernel ridge regression as an estimator."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,7 @@ from jaxdp.estimators.arguments import (
     PrivateRegressorMixin,
     budget_and_seeds,
     completed,
-    feature_map_of,
-    kernel_of,
-    learner_bound,
+    learner_arguments,
     training_data,
     values_of,
     warn_without_range,
@@ -28,6 +27,7 @@ from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     r"""Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
 
@@ -50,7 +50,7 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         residual_bound: of the labels less that mean; None for `label_bound`.
         feature_map: a public feature map instead of M random functions of the kernel.
         random_state: the public randomness, of the features: an int that is published, or None for
-            one that is always the same. It has no part in privacy.
+            one that is always the same. This seed has no part in privacy.
         noise_seed: the secret randomness, of the noise: None for the operating system's. An int of
             at least 2^128 (`secrets.randbits(256)`) makes fits repeatable and must stay secret; a
             smaller one can be guessed, and the cost is infinite. scikit-learn pickles it
@@ -61,11 +61,8 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
-    In a grid search or cross-validation every fit spends its own budget, and `cost_` is that of
-    one fit alone. `predict` checks the names of columns, and `release_` takes a data frame's
-    columns by name.
-
-    `score` reads the data that it is given without privacy.
+    Every fit spends the budget again, those of a grid search or cross-validation too. `score` reads
+    the data that it is given without privacy.
 
     Example:
         >>> import numpy as np
@@ -78,38 +75,21 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         ((3,), True)
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        label_bound: float,
-        input_bound: float | None = None,
-        *,
-        input_range: tuple[Any, Any] | None = None,
-        kernel: AbstractKernel | None = None,
-        num_projections: int = 200,
-        num_features: int = 2048,
-        ridge: float | AbstractStatisticsRule | None = None,
-        intercept_share: float = 0.0,
-        residual_bound: float | None = None,
-        feature_map: AbstractFeatureMap | None = None,
-        random_state: int | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.label_bound = label_bound
-        self.input_bound = input_bound
-        self.input_range = input_range
-        self.kernel = kernel
-        self.num_projections = num_projections
-        self.num_features = num_features
-        self.ridge = ridge
-        self.intercept_share = intercept_share
-        self.residual_bound = residual_bound
-        self.feature_map = feature_map
-        self.random_state = random_state
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    label_bound: float
+    input_bound: float | None = None
+    _: dataclasses.KW_ONLY
+    input_range: tuple[Any, Any] | None = None
+    kernel: AbstractKernel | None = None
+    num_projections: int = 200
+    num_features: int = 2048
+    ridge: float | AbstractStatisticsRule | None = None
+    intercept_share: float = 0.0
+    residual_bound: float | None = None
+    feature_map: AbstractFeatureMap | None = None
+    random_state: int | None = None
+    noise_seed: int | None = None
 
     def fit(self, X: Any, y: Any) -> "DPKernelRidge":
         """Spend the budget on one release.
@@ -120,23 +100,15 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
 
         Warns:
             UserWarning: neither ranges nor a bound are given; said before the data are looked at.
-
-        Raises:
-            ValueError, TypeError: data or arguments are not as described.
         """
         warn_without_range(self)
         inputs, labels, names = training_data(self, X, y, y_numeric=True)
         columns = columns_of(X, y)
         learner = PrivateKernelRidge(
-            kernel=kernel_of(self, names),
-            num_projections=self.num_projections,
-            num_features=self.num_features,
             label_bound=self.label_bound,
-            ridge=self.ridge,
             intercept_share=self.intercept_share,
-            input_bound=learner_bound(self),
-            feature_map=feature_map_of(self, names),
             residual_bound=self.residual_bound,
+            **learner_arguments(self, names),
         )
         release = learner.fit(inputs, labels, **budget_and_seeds(self))
         self.release_ = completed(release, columns)

@@ -338,6 +338,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     r"""Private linear regression, or an additive model, of a table with public ranges.
 
@@ -377,8 +378,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         cost_: what it costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
-    `cost_` is that of the last fit alone. `cross_val_score` and `GridSearchCV` spend the budget at
-    every fit again, and their scores read the data without privacy.
+    Every fit spends the budget again, those of `cross_val_score` and `GridSearchCV` too, whose
+    scores read the data without privacy.
 
     Example:
         >>> import numpy as np
@@ -390,28 +391,16 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         ((3,), True)
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        input_range: tuple[Any, Any] | None = None,
-        columns: Columns | None = None,
-        features: str = "linear",
-        label_range: tuple[float, float] | None = None,
-        fit_intercept: bool = True,
-        method: AbstractMethod | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.input_range = input_range
-        self.columns = columns
-        self.features = features
-        self.label_range = label_range
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    _: dataclasses.KW_ONLY
+    input_range: tuple[Any, Any] | None = None
+    columns: Columns | None = None
+    features: str = "linear"
+    label_range: tuple[float, float] | None = None
+    fit_intercept: bool = True
+    method: AbstractMethod | None = None
+    noise_seed: int | None = None
 
     @property
     def _planned_for(self):
@@ -438,9 +427,6 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
                 listed, with their number in each column; it is for whoever fits, and no part of
                 the release. Or a forecast, from public numbers and before anything is spent, is
                 hardly better than a constant.
-
-        Raises:
-            ValueError, TypeError: data or arguments are not as described.
         """
         refuse_keywords(others)
         label_range = checked_label_range(self.label_range)
@@ -458,6 +444,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         return self._values(X)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     """Private logistic regression, or an additive model, of two classes or more.
 
@@ -485,28 +472,16 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         (3, 2)
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        classes: tuple[Any, ...] | None = None,
-        input_range: tuple[Any, Any] | None = None,
-        columns: Columns | None = None,
-        features: str = "linear",
-        fit_intercept: bool = True,
-        method: AbstractMethod | None = None,
-        noise_seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.input_range = input_range
-        self.columns = columns
-        self.features = features
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.noise_seed = noise_seed
+    epsilon: float
+    delta: float
+    _: dataclasses.KW_ONLY
+    classes: tuple[Any, ...] | None = None
+    input_range: tuple[Any, Any] | None = None
+    columns: Columns | None = None
+    features: str = "linear"
+    fit_intercept: bool = True
+    method: AbstractMethod | None = None
+    noise_seed: int | None = None
 
     @property
     def _planned_for(self):

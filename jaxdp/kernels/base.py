@@ -1,10 +1,9 @@
 """Kernels, and the feature maps that stand for them.
 
-A kernel compares two inputs. A feature map turns one input into a vector whose inner products are
-near the kernel's values. The private learners add noise to sums of features over the records, so
-their guarantee rests on two promises of a map: a record's features depend on no other record, and
-their norm has a public bound. Calls of kernels and maps are compiled as a whole, so that no array
-of all pairwise differences or all phases is ever held in memory.
+The private learners add noise to sums of features over the records, so their guarantee rests on two
+promises of a map: a record's features depend on no other record, and their norm has a public bound.
+Calls of kernels and maps are compiled as a whole, so that no array of all pairwise differences or
+all phases is ever held in memory.
 """
 
 import abc
@@ -59,8 +58,8 @@ class AbstractFeatureMap(AbstractDescription):
         return None if base is None else base.reader
 
 
-class AbstractInputScaling(AbstractFeatureMap):
-    """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""
+class AbstractWrappedMap(AbstractFeatureMap):
+    """A map made of another one, `base`, with its inputs and as many outputs."""
 
     base: AbstractFeatureMap
 
@@ -71,6 +70,10 @@ class AbstractInputScaling(AbstractFeatureMap):
     @property
     def num_outputs(self):
         return self.base.num_outputs
+
+
+class AbstractInputScaling(AbstractWrappedMap):
+    """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""
 
     @property
     def norm_bound(self):
@@ -169,8 +172,7 @@ def squared_distances(
 ) -> Float[Array, "n m"]:
     r"""$|x_i - y_j|^2$ by differences: exactly 0 where the rows agree.
 
-    Relative errors of a few units of rounding, however near the points lie; the expansion
-    $|x|^2 + |y|^2 - 2 x \cdot y$ would leave only an absolute one of $|x|^2$ units.
+    The expansion $|x|^2 + |y|^2 - 2 x \cdot y$ would leave errors of $|x|^2$ units of rounding.
     """
     return jnp.sum((first[:, None, :] - second[None, :, :]) ** 2, axis=-1)
 

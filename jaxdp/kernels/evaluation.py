@@ -1,7 +1,7 @@
-"""Evaluating maps and kernels on the host: a block of rows at a time, or in float64.
+"""Maps and kernels on the host: a block of rows at a time, or in float64.
 
-A function of rows is computed a block at a time, for the memory of one block and one compilation;
-a Gram matrix that is to be factorised is computed in float64, which float32 would spoil.
+A block takes the memory of one block and one compilation; a Gram matrix that is to be factorised
+would lose its small eigenvalues in float32.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,9 +37,6 @@ def row_blocks(
     Yields:
         Arrays of `rows` values each, the last of what is left; nothing when n = 0.
 
-    Raises:
-        ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks
@@ -69,15 +66,10 @@ def blockwise(
     """The function at all rows, computed in blocks.
 
     Args:
-        function: of rows, as for `row_blocks`.
-        inputs: (n, d), with n >= 0.
-        rows: how many at once.
+        function, inputs, rows: as for `row_blocks`.
 
     Returns:
         A value for each row, (n, ...).
-
-    Raises:
-        ValueError, TypeError: as `row_blocks`.
 
     Example:
         >>> import numpy as np
@@ -95,9 +87,8 @@ def blockwise(
 def host_gram(
     kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, "n m"]:
-    """The kernel in float64, whatever precision JAX is set to.
+    """The kernel in float64, whatever precision JAX is set to; on the host where a device has none.
 
-    It is computed on JAX's default device, and on the host where that is a TPU, which has none.
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
     """
     with in_float64():
@@ -108,7 +99,7 @@ def host_gram(
 def host_diagonal(
     kernel: AbstractKernel, inputs: Float[np.ndarray, "n dim"]
 ) -> Float[np.ndarray, " n"]:
-    """k(x, x) of every row; as `host_gram`."""
+    """The kernel's diagonal k(x, x) in float64, computed as `host_gram` is."""
     with in_float64():
         diagonal = np.asarray(_diagonal(kernel, _wide(inputs)), np.float64)
     return _finite(diagonal)

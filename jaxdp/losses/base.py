@@ -1,16 +1,16 @@
-r"""The abstract losses: how far a prediction is from its label, and the slope of that.
+"""The abstract losses: how far a prediction is from its label, and the slope of that.
 
 A loss is a function of the *prediction* f alone; what it is of the parameters follows for every
-model that is linear in them (`jaxdp.losses.linear_model`). Readers ask a loss for numbers and never
-what kind it is. Value, slope and curvature are formulas over a library of arrays, `xp`: in JAX
-inside simulators and theories, in float64 NumPy where a private minimiser is certified
-(`jaxdp.kernels.margin`), whose proof rests on the rounding of every slope.
+model that is linear in them (`jaxdp.losses.linear_model`). Value, slope and curvature are formulas
+over a library of arrays, `xp`: in JAX inside simulators and theories, in float64 NumPy where a
+private minimiser is certified (`jaxdp.kernels.margin`): its proof needs the rounding of every
+slope.
 """
 
 import abc
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -19,8 +19,27 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
+from jaxdp.core.arrays import float_dtype
+from jaxdp.core.checks import concrete, require_finite, require_shape
 from jaxdp.core.description import AbstractDescription
-from jaxdp.losses.labels import require_real_labels, require_sign_labels
+
+# So many distinct labels are shown in an error, which tells an encoding from another.
+_SHOWN = 3
+
+
+def known_labels(name: str, labels: Any) -> Float[np.ndarray, " n"] | None:
+    """A vector of finite real numbers, or None where the labels are traced; else raise."""
+    known = concrete(labels, name)
+    if known is not None:
+        require_shape(name, known, (None,))
+        require_finite(name, known)
+    return known
+
+
+def alike(*values: Any) -> list[Array]:
+    """The values as arrays of one shape and of one floating-point type."""
+    dtype = float_dtype(values)
+    return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
 
 
 class ClippedSlope(eqx.Module):
@@ -30,7 +49,7 @@ class ClippedSlope(eqx.Module):
         mean: $E[\psi(f)]$.
         square: $E[\psi(f)^2]$; of k independent outputs of one variance v, $E|\psi|^2/k$.
         derivative: $E[\psi'(f)]$, the derivative of the mean in the mean of f; by Stein's identity
-            also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$. Of k outputs, its trace over k.
+            also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$. For k outputs, its trace over k.
         clipped: the probability that the slope is clipped.
 
     Example:
@@ -66,13 +85,8 @@ class AbstractLoss(AbstractDescription):
         """Raise unless the labels are a vector of labels of this loss; traced ones pass.
 
         Args:
-            name: of the argument, for the error.
-            labels: one for each sample.
+            name, labels: of the argument, for the error; and one for each sample.
             are_private: whether the error leaves out what came.
-
-        Raises:
-            TypeError: they are not made of real numbers.
-            ValueError: they are no vector, not finite, or not what the loss is defined for.
         """
 
     @property
@@ -218,9 +232,7 @@ class AbstractClassificationLoss(AbstractLoss):
 class AbstractScalarLoss(AbstractLoss):
     """A loss whose prediction is one number."""
 
-    @property
-    def num_outputs(self):
-        return None
+    num_outputs: ClassVar[None] = None
 
 
 class AbstractUnivariateLoss(AbstractScalarLoss):
@@ -287,7 +299,7 @@ class AbstractResidualLoss(AbstractUnivariateLoss):
         return prediction - label, 1
 
     def require_labels(self, name, labels, *, are_private=False):
-        require_real_labels(name, labels)
+        known_labels(name, labels)
 
 
 class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
@@ -296,9 +308,7 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
     A prediction names the class of its sign; zero names both.
     """
 
-    @property
-    def class_labels(self):
-        return -1.0, 1.0
+    class_labels: ClassVar[tuple[float, ...]] = (-1.0, 1.0)
 
     def argument(self, prediction, label):
         return label * prediction, label
@@ -313,4 +323,12 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
         return jnp.where(is_fixed, self.correct_share(mean, label), random)
 
     def require_labels(self, name, labels, *, are_private=False):
-        require_sign_labels(name, labels, type(self).__name__, are_private=are_private)
+        known = known_labels(name, labels)
+        if known is None or np.all(np.abs(known) == 1):
+            return
+        values = np.unique(known)
+        shown = ", ".join(map(str, values[:_SHOWN].tolist())) + ", ..." * (len(values) > _SHOWN)
+        came = "others" if are_private else f"values {shown}"
+        hint = "; of labels 0 and 1 give 2 * labels - 1" if np.isin(values, (0, 1)).all() else ""
+        kind = type(self).__name__
+        raise ValueError(f"expected {name} -1 or +1 for the {kind} loss, got {came}{hint}")

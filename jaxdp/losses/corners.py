@@ -6,6 +6,7 @@ the losses are the absolute, quantile and hinge loss themselves.
 """
 
 import abc
+import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -26,20 +27,18 @@ from jaxdp.losses.gaussian.huber import expected_huber
 
 
 class AbstractRoundedCorner(AbstractUnivariateLoss):
-    r"""The function $c|x| + tx$ of $x = u - u_0$, with $x^2/(2w) + w/2$ for $|x|$ up to w.
+    """The function $c|x| + tx$ of $x = u - u_0$, with $x^2/(2w) + w/2$ for $|x|$ up to w.
 
     Its slope rises from t - c to t + c on a line of steepness c/w, where a Gaussian u gives a
-    clipped Gaussian.
-
-    Attributes:
-        width: w > 0, half the length of the rounded corner.
-        corner: $u_0$.
-        half_rise: c, half of what the slope rises by.
+    clipped Gaussian. w is the `width`, $u_0$ the `corner`, c the `half_rise`, t the `tilt`.
     """
 
     width: eqx.AbstractVar[Float[Array, ""]]
     corner: eqx.AbstractClassVar[float]
     half_rise: eqx.AbstractClassVar[float]
+
+    def __check_init__(self):
+        require_positive("width", self.width)
 
     @property
     @abc.abstractmethod
@@ -110,9 +109,6 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
     Args:
         width: w > 0, half the length of the rounded corner.
 
-    Raises:
-        ValueError: the width is not positive and finite.
-
     Example:
         >>> from jaxdp.losses import SmoothedAbsolute
         >>> loss = SmoothedAbsolute(width=0.5)
@@ -120,18 +116,12 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
         ([2.0, 0.25, 0.5], 2.0)
     """
 
-    width: Float[Array, ""]
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
 
     corner: ClassVar[float] = 0.0
     half_rise: ClassVar[float] = 1.0
 
-    @property
-    def tilt(self):
-        return 0.0
-
-    def __init__(self, width: ArrayLike):
-        self.width = as_float(width, "width")
-        require_positive("width", self.width)
+    tilt: ClassVar[float] = 0.0
 
 
 class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
@@ -144,9 +134,6 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
     Args:
         level: q in (0, 1); 1/2 is half of `SmoothedAbsolute`.
         width: w > 0, half the length of the rounded corner.
-
-    Raises:
-        ValueError: the level is not in (0, 1), or the width not positive and finite.
 
     Example:
         >>> from jaxdp.losses import SmoothedQuantile
@@ -167,7 +154,6 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
         known = concrete(self.level)
         if known is not None and not 0 < known < 1:
             raise ValueError(f"expected 0 < level < 1, got {known}")
-        require_positive("width", self.width)
 
     @property
     def tilt(self):
@@ -183,9 +169,6 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
     Args:
         width: w > 0, half the length of the rounded corner.
 
-    Raises:
-        ValueError: the width is not positive and finite.
-
     Example:
         >>> from jaxdp.losses import HuberHinge
         >>> loss = HuberHinge(width=0.5)
@@ -193,19 +176,9 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
         ([2.0, 0.125, 0.0], 1.0)
     """
 
-    width: Float[Array, ""]
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
 
     corner: ClassVar[float] = 1.0
     half_rise: ClassVar[float] = 0.5
-
-    @property
-    def tilt(self):
-        return -0.5
-
-    @property
-    def is_decreasing(self):
-        return True
-
-    def __init__(self, width: ArrayLike):
-        self.width = as_float(width, "width")
-        require_positive("width", self.width)
+    tilt: ClassVar[float] = -0.5
+    is_decreasing: ClassVar[bool] = True

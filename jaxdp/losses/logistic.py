@@ -1,5 +1,7 @@
 """The logistic loss of two classes."""
 
+from typing import ClassVar
+
 import jax
 import numpy as np
 import scipy
@@ -19,17 +21,9 @@ class Logistic(AbstractMarginLoss):
         0.127, 0.881
     """
 
-    @property
-    def curvature_bound(self):
-        return 0.25
-
-    @property
-    def slope_bound(self):
-        return 1.0
-
-    @property
-    def is_decreasing(self):
-        return True
+    curvature_bound: ClassVar[float] = 0.25
+    slope_bound: ClassVar[float] = 1.0
+    is_decreasing: ClassVar[bool] = True
 
     def value_at(self, u, xp):
         return xp.logaddexp(0.0, -u)

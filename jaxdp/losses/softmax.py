@@ -1,5 +1,8 @@
 """The cross entropy of several classes."""
 
+import math
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,9 +12,8 @@ from jaxtyping import Array, Float, Real
 
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.losses.base import AbstractClassificationLoss
+from jaxdp.losses.base import AbstractClassificationLoss, known_labels
 from jaxdp.losses.gaussian import softmax as of_gaussian
-from jaxdp.losses.labels import require_class_labels
 
 # Errors of single samples are then a few hundredths of the limit (`gaussian.softmax`).
 _NUM_NODES = 54
@@ -33,9 +35,6 @@ class Softmax(AbstractClassificationLoss):
             clipped slope over Gaussian logits a row has, of those that the rows then share out;
             even. Means over thousands of rows hardly change, those of one row do. None for all.
 
-    Raises:
-        ValueError: num_classes is below 2, or nodes_per_row is odd or below 2.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.losses import Softmax
@@ -43,6 +42,10 @@ class Softmax(AbstractClassificationLoss):
         >>> print(f"{loss.value(logits, 0):.3f}", np.asarray(loss.slope(logits, 0)).round(3))
         0.240 [-0.213  0.107  0.107]
     """
+
+    # Of diag(p) - p p': attained where two classes share all of the probability.
+    curvature_bound: ClassVar[float] = 0.5
+    slope_bound: ClassVar[float] = math.sqrt(2)
 
     num_classes: int = eqx.field(static=True, converter=plain_number)
     nodes_per_row: int | None = eqx.field(static=True, default=None, repr=False)
@@ -63,16 +66,16 @@ class Softmax(AbstractClassificationLoss):
         return tuple(map(float, range(self.num_classes)))
 
     def require_labels(self, name, labels, *, are_private=False):
-        require_class_labels(name, labels, self.num_classes, are_private=are_private)
-
-    @property
-    def curvature_bound(self):
-        # Of diag(p) - p p': attained where two classes share all of the probability.
-        return 0.5
-
-    @property
-    def slope_bound(self):
-        return float(np.sqrt(2))
+        known, count = known_labels(name, labels), self.num_classes
+        if known is None:
+            return
+        is_class = (known >= 0) & (known < count) & (known == np.floor(known))
+        if not is_class.all():
+            came = "others" if are_private else f"{known[~is_class][0]:g}"
+            raise ValueError(
+                f"expected {name} to be whole numbers from 0 to {count - 1} "
+                f"(num_classes={count}), got {came}"
+            )
 
     def value(self, prediction, label, *, xp=jnp):
         is_label, gaps = self._gaps(prediction, label, xp)

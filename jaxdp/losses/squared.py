@@ -5,8 +5,13 @@ Gaussian (`jaxdp.core.numerics.clipped_gaussian`), exact and in closed form, and
 values.
 """
 
+import functools
+import math
+from typing import ClassVar
+
+import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
@@ -22,9 +27,7 @@ class AbstractSquaredLoss(AbstractResidualLoss):
     def square_curvature(self):
         return self.curvature_bound
 
-    @property
-    def slope_bound(self):
-        return jnp.inf
+    slope_bound: ClassVar[float] = math.inf
 
     def value_at(self, u, xp):
         return self.curvature_bound * u**2 / 2
@@ -52,9 +55,7 @@ class Squared(AbstractSquaredLoss):
         (4.0, 4.0)
     """
 
-    @property
-    def curvature_bound(self):
-        return 2.0
+    curvature_bound: ClassVar[float] = 2.0
 
 
 class HalfSquared(AbstractSquaredLoss):
@@ -66,9 +67,7 @@ class HalfSquared(AbstractSquaredLoss):
         (2.0, 2.0)
     """
 
-    @property
-    def curvature_bound(self):
-        return 1.0
+    curvature_bound: ClassVar[float] = 1.0
 
 
 class Huber(AbstractResidualLoss):
@@ -81,9 +80,6 @@ class Huber(AbstractResidualLoss):
     Args:
         width: w > 0 and finite.
 
-    Raises:
-        ValueError: the width is not positive and finite.
-
     Example:
         >>> from jaxdp.losses import Huber
         >>> loss = Huber(width=1.0)
@@ -91,15 +87,12 @@ class Huber(AbstractResidualLoss):
         (2.5, 1.0)
     """
 
-    width: Float[Array, ""]
+    curvature_bound: ClassVar[float] = 1.0
 
-    def __init__(self, width: ArrayLike):
-        self.width = as_float(width, "width")
+    width: Float[Array, ""] = eqx.field(converter=functools.partial(as_float, name="width"))
+
+    def __check_init__(self):
         require_positive("width", self.width)
-
-    @property
-    def curvature_bound(self):
-        return 1.0
 
     @property
     def slope_bound(self):

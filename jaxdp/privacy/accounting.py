@@ -21,8 +21,6 @@ from jaxdp.privacy.release import release_of
 class Cost(AbstractExplained, eqx.Module):
     """A privacy guarantee: (epsilon, delta), and the stronger statements it was read from.
 
-    Floats for a concrete release, arrays for a traced one.
-
     Attributes:
         epsilon: the smallest epsilon at delta that follows from what is proved; infinite where
             nothing is.
@@ -30,9 +28,8 @@ class Cost(AbstractExplained, eqx.Module):
         mu: Gaussian DP, where proved, else None.
         zcdp: zero-concentrated DP, where proved, else None.
         published_epsilon: what the paper itself states at delta, proved or not, else None.
-        adjacency: who the neighbours are: "replace-one", "add-or-remove-one" or "zero-out-one".
-            At one epsilon they promise different things: replacing a record moves a sum of
-            clipped terms twice as far as leaving it out.
+        adjacency: who the neighbours are: "replace-one", "add-or-remove-one" or "zero-out-one";
+            replacing a record moves a sum of clipped terms twice as far as leaving it out.
         is_certified: whether the guarantee holds in the arithmetic of the machine; otherwise it
             is that of exact normal noise, and the noise is simulated in floating point.
         assumptions: what the guarantee needs and leaves out.
@@ -95,7 +92,6 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ValueError: delta is outside (0, 1), or one of the two is a batch.
         ImportError: a subsampled mechanism, and dp_accounting is not installed.
 
     Example:

@@ -1,8 +1,7 @@
 """Checks of epsilon, delta and their like, and the choice between host and traced formulas.
 
-Concrete arguments are answered on the host in float64, element by element: a Python float for
-scalars, a float64 NumPy array for arrays. Traced ones are answered by JAX in their own precision,
-float32 at least; they cannot be looked at, so out of range they give NaN.
+Concrete arguments are answered on the host in float64, element by element. Traced ones are answered
+by JAX in their own precision, float32 at least; out of range they give NaN.
 """
 
 import math
@@ -12,8 +11,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from jaxdp.core.checks import concrete, require_scalar
+from jaxdp.core.checks import concrete, host_array, require_scalar
 
 # Far above the least number of float64: noise for a smaller delta could not be represented.
 _LEAST_DELTA = 1e-300
@@ -29,10 +29,7 @@ def check_delta(delta: Any) -> None:
 
 
 def check_budget(epsilon: Any, delta: Any) -> None:
-    """Raise unless 0 < epsilon < infinity and delta is one that noise can reach, both scalars.
-
-    No finite noise reaches an epsilon of zero, and an infinite one asks for no noise at all.
-    """
+    """Raise unless 0 < epsilon < infinity and delta is one that noise can reach, both scalars."""
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_scalar(name, value)
     known = concrete(epsilon, "epsilon")
@@ -57,6 +54,14 @@ def check_non_negative(name: str, value: Any) -> None:
     known = concrete(value, name)
     if known is not None and not np.all(known >= 0):
         raise ValueError(f"expected {name} >= 0, got {value}")
+
+
+def false_positive_rates(value: Any) -> Float[np.ndarray, "..."]:
+    """Rates in [0, 1], on the host; ValueError unless they are."""
+    rates = host_array("false_positive_rate", value)
+    if not np.all((rates >= 0) & (rates <= 1)):
+        raise ValueError(f"expected false-positive rates in [0, 1], got {value}")
+    return rates
 
 
 def host_scalar(name: str, value: Any) -> Any:

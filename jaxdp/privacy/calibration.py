@@ -1,7 +1,7 @@
-r"""Calibrations: the least noise that keeps a privacy budget, by inverting each accountant.
+"""Calibrations: the least noise that keeps a privacy budget, by inverting each accountant.
 
-Concrete noise is never too little: `account` of it does not exceed the budget. Traced noise is
-larger by the tolerance of the traced formulas (2e-5 in float32, 1e-9 in float64).
+Concrete noise is never too little; traced noise is larger by the tolerance of the traced formulas
+(2e-5 in float32, 1e-9 in float64).
 """
 
 import math
@@ -51,9 +51,8 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
 def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
     r"""The standard deviation for a budget by way of zero-concentrated DP.
 
-    More noise than `gaussian_noise_std`, for what is composed with other zCDP.
-
-    $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP.
+    $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP: more noise
+    than `gaussian_noise_std`, for what is composed with other zCDP.
 
     Args:
         epsilon, delta, sensitivity, num_releases: as of `gaussian_noise_std`.
@@ -89,8 +88,7 @@ def calibrated_noise_multiplier(
         The standard deviation of the noise on a sum over the clip norm.
 
     Raises:
-        ValueError: an argument is out of its range, or delta is below the probability that the
-            sampler has to leave records out.
+        ValueError: delta is below the probability that the sampler has to leave records out.
         ImportError: dp_accounting is needed and not installed.
 
     Example:

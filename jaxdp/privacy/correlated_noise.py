@@ -54,8 +54,8 @@ class BufferedToeplitzNoise(AbstractDescription):
         decays: $\lambda_k$ in [0, 1), likewise.
 
     Raises:
-        ValueError: there are not as many scales as decays, one of them is out of its range, or
-            $C^{-1}(x)$ has a zero with $|x| \le 1$, so that the sensitivity grows without bound.
+        ValueError: an argument is out of its range, or $C^{-1}(x)$ has a zero with $|x| \le 1$, so
+            that the sensitivity grows without bound.
 
     Example:
         >>> from jaxdp.privacy import BufferedToeplitzNoise

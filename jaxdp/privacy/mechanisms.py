@@ -1,8 +1,7 @@
-r"""What is proved about a release, as data: the mechanism that an accountant reads.
+"""What is proved about a release, as data: the mechanism that an accountant reads.
 
 A mechanism knows nothing of the data or the algorithm, only how far apart the laws of its output
-can lie on two neighbouring data sets. Which data sets are neighbours is stated by the `Release`
-that holds the mechanism.
+can lie on two data sets that are neighbours, as the `Release` that holds it says.
 """
 
 import abc
@@ -36,9 +35,9 @@ class AbstractMechanism(eqx.Module):
     """A mechanism: what is proved about a release. Its numbers are Python floats, or traced."""
 
     @property
-    @abc.abstractmethod
     def proved(self) -> Proved:
         """Gaussian and zero-concentrated DP, where proved."""
+        return Proved(None, None)
 
     @property
     @abc.abstractmethod
@@ -46,9 +45,9 @@ class AbstractMechanism(eqx.Module):
         """The adjacencies for which the proof holds."""
 
     @property
-    @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
         """Sentences that say what the mechanism itself needs."""
+        return ()
 
     @property
     def sampled(self) -> SampledGaussian | None:
@@ -69,7 +68,7 @@ def require_mechanism(name: str, mechanism: Any) -> None:
 class GaussianMechanism(AbstractMechanism):
     """A Gaussian mechanism, or anything else that is proved mu-GDP.
 
-    It is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
+    A mu-GDP mechanism is also (mu^2/2)-zCDP. Source: Bun and Steinke (2016), Proposition 1.6.
 
     Args:
         mu: sensitivity under the release's adjacency over the noise's standard deviation, >= 0;
@@ -99,10 +98,6 @@ class GaussianMechanism(AbstractMechanism):
     def adjacencies(self):
         return ADJACENCIES
 
-    @property
-    def assumptions(self):
-        return ()
-
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
@@ -129,10 +124,6 @@ class ZeroConcentrated(AbstractMechanism):
     @property
     def adjacencies(self):
         return ADJACENCIES
-
-    @property
-    def assumptions(self):
-        return ()
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
@@ -233,10 +224,6 @@ class Unproved(AbstractMechanism):
 
     def __check_init__(self):
         require_kind("reason", self.reason, str, "a text")
-
-    @property
-    def proved(self):
-        return Proved(None, None)
 
     @property
     def adjacencies(self):

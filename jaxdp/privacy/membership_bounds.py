@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import host_array
+from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.privacy.conversions.gaussian import gaussian_tradeoff
 from jaxdp.privacy.release import release_of
 
@@ -38,11 +38,6 @@ def largest_true_positive_rate(
         $\beta$, of the shape of `false_positive_rate`: exact for $\mu$-GDP; for Poisson batches
         from the account's epsilon at 36 values of delta, up to .002 too large in four cases.
 
-    Raises:
-        TypeError: `thing` does not state what it releases.
-        ValueError: a rate is out of range.
-        ImportError: a subsampled mechanism, and dp_accounting is not installed.
-
     Example:
         >>> from jaxdp.privacy import GaussianMechanism, Release, largest_true_positive_rate
         >>> release = Release("a noisy mean", "add-or-remove-one", GaussianMechanism(1.0))
@@ -50,9 +45,7 @@ def largest_true_positive_rate(
         [0.018, 0.092]
     """
     release = release_of(thing)
-    rate = np.asarray(host_array("false_positive_rate", false_positive_rate), np.float64)
-    if not np.all((rate >= 0) & (rate <= 1)):
-        raise ValueError(f"expected false-positive rates in [0, 1], got {false_positive_rate}")
+    rate = false_positive_rates(false_positive_rate)
     if (mu := release.mechanism.proved.mu) is not None:
         return 1 - gaussian_tradeoff(mu, rate)
     bound = np.ones(rate.shape)

@@ -33,7 +33,7 @@ $$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots
 
 for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqrt2 B$. One vertex is
 0; those with j = y or l = y' alone, 2(k - 1) of them, have norms of at most $\sqrt2 B = R\sigma/2$.
-Of the $(k - 1)^2$ others the square is at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
+The squares of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
 $g = (e_j - e_y) \cdot (e_l - e_{y'})$.
 
 One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All grow towards $c = -B^2$,
@@ -64,7 +64,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import check_non_negative, host_scalar
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import host_delta
-from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Above the rounding of square roots, of sums and of the search for a bound's argument.
 _ROUNDING = 1e-12
@@ -85,16 +85,8 @@ class AbstractObjectivePerturbation(AbstractMechanism):
             host_scalar(name, getattr(self, name))
 
     @property
-    def proved(self):
-        return Proved(None, None)
-
-    @property
     def adjacencies(self):
         return (REPLACE_ONE,)
-
-    @property
-    def assumptions(self):
-        return ()
 
     @abc.abstractmethod
     def _sum_over_vertices(self, excess: float) -> float:

@@ -40,7 +40,7 @@ _UNDERFLOW = 1e-250
 def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""The largest probability that an attack on a mu-GDP mechanism succeeds.
 
-    $\Phi(\Phi^{-1}(\kappa) + \mu)$: no attack succeeds more often.
+    $\Phi(\Phi^{-1}(\kappa) + \mu)$.
 
     Args:
         mu: of Gaussian DP between the mechanism and its reference, >= 0; under replace-one that of

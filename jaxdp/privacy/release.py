@@ -80,12 +80,11 @@ class Release(eqx.Module):
         mechanism: what is proved about it.
         assumptions: what the guarantee needs and what it leaves out, in words.
         published: what the paper states, or None.
-        is_certified: whether the proof holds in the arithmetic of the machine, noise and sums
-            included. Otherwise the noise is simulated: what is proved is proved of the exact
-            normal numbers that it stands for.
+        is_certified: whether the proof holds in the arithmetic of the machine; else it is of the
+            exact normal numbers that simulated noise stands for.
 
     Raises:
-        ValueError: the adjacency is unknown, or the mechanism is not proved for it.
+        ValueError: the mechanism is not proved for the adjacency.
 
     Example:
         >>> import jaxdp
@@ -143,7 +142,6 @@ def compose(*things: Any) -> Release:
         One release, of what the parts cost together; `jaxdp.account` reads it.
 
     Raises:
-        TypeError: one of them does not state what it releases.
         ValueError: their neighbours differ, so that no common guarantee follows.
 
     Example:

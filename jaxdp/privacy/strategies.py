@@ -8,7 +8,6 @@ steps together cost what one step with independent noise costs (`jaxdp.Correlate
 proof). Columns shorter than 1 waste noise.
 
 The lower rows of C take back noise of earlier steps: what is left in the last iterate is less.
-`jaxdp.planning.optimal_strategy` finds the matrix that leaves the least.
 
 Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD
 via optimal private linear operators on adaptive streams" (adaptive inputs, columns of norm 1).
@@ -118,10 +117,7 @@ def check_strategy(strategy: Any, num_steps: int) -> None:
 
 
 def is_strategy(strategy: Float[Array, "steps steps"]) -> Bool[Array, ""]:
-    """Whether a matrix, which may be traced, is what `check_strategy` asks for.
-
-    A strategy is kept in its own type, so that a column may have become longer by its rounding.
-    """
+    """Whether a matrix, which may be traced, is what `check_strategy` asks for, rounding aside."""
     known = concrete(strategy)
     numpy: Any = jnp if known is None else np
     matrix = strategy if known is None else known
@@ -173,8 +169,8 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
 def longest_column_of(mixing: Float[Any, "steps steps"]) -> Any:
     r"""A bound of at least 1 on the norms of the columns of $C = M^{-1}$, whatever the rounding.
 
-    Infinite where M is so near to a singular matrix that nothing is proved. It is computed in
-    float64; for a traced M in its own type.
+    Infinite where M is so near to a singular matrix that nothing is proved. The
+    arithmetic is float64; that of a traced M is its own type.
 
     With any $\hat C$ and $F = I - \hat CM$ it is $M^{-1} = (I - F)^{-1}\hat C$, so that a column is
     at most $|\hat Ce_j|/(1 - \|F\|)$ long. An entry of F is a sum of at most K + 1 products and is

@@ -59,10 +59,8 @@ class Columns(eqx.Module):
         interactions: pairs of names: additive models have a part for each pair of their bins.
 
     Raises:
-        ValueError: there is no column, a range is empty or its width not within 1e-30 to 1e30, a
-            list has two numbers, a category stands twice or is a missing value, or an interaction
-            names no two columns.
-        TypeError: a column or the interactions are described by something else.
+        ValueError, TypeError: a column or an interaction is not described as above, a category
+            stands twice or is a missing value, or a range is not 1e-30 to 1e30 wide.
 
     Example:
         >>> from jaxdp.regression import Columns
@@ -121,9 +119,8 @@ class Columns(eqx.Module):
                 a table is not read again.
 
         Raises:
-            ValueError: a column is missing or stands twice, or there are more or fewer than these.
-            TypeError: a cell is no number, text or date, or a text in a column of numbers; it is
-                not shown.
+            ValueError, TypeError: a column is missing or stands twice, or a cell is not of its
+                kind; it is not shown.
         """
         if isinstance(table, CodedTable):
             return table.codes

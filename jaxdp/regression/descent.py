@@ -5,6 +5,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
 
 from jaxdp.privacy import Release
@@ -34,8 +35,6 @@ class AbstractSlopes(abc.ABC):
     """The private labels of a fit, and what its loss says of them.
 
     Attributes:
-        labels: private, one a row, as the loss of `jaxdp.losses` has them.
-        num_outputs: k, numbers that the function has for a row.
         curvature: what the plan of a descent asks of the loss.
         share: of the budget, which a release of the scale costs.
     """
@@ -68,11 +67,7 @@ class AbstractSlopes(abc.ABC):
 
 
 class SquaredSlopes(AbstractSlopes):
-    """Residuals, whose scale is released before the descent and, of most, twice on its way.
-
-    Args:
-        labels: private, of magnitude at most 1.
-    """
+    """Residuals of labels within [-1, 1], whose scale is released before and on the way."""
 
     num_outputs, curvature, share = 1, SQUARED, _SCALE_SHARE
 
@@ -98,11 +93,7 @@ class SquaredSlopes(AbstractSlopes):
 
 
 class LogisticSlopes(AbstractSlopes):
-    """Probabilities of the second of two classes, less whether it is the row's.
-
-    Args:
-        places: of the rows' classes, 0 or 1; private.
-    """
+    """Probabilities of the second of two classes, less whether it is the row's."""
 
     num_outputs, curvature = 1, LOGISTIC
 
@@ -116,12 +107,7 @@ class LogisticSlopes(AbstractSlopes):
 
 
 class SoftmaxSlopes(AbstractSlopes):
-    """Probabilities of k classes, less one at the row's own.
-
-    Args:
-        places: of the rows' classes, from 0 to k - 1; private.
-        num_classes: k.
-    """
+    """Probabilities of k classes, less one at the row's own."""
 
     curvature = LOGISTIC
 
@@ -130,8 +116,7 @@ class SoftmaxSlopes(AbstractSlopes):
         self._own = np.eye(num_classes)[places]
 
     def of(self, outputs, rows=slice(None)):
-        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True) - self._own[rows]
+        return scipy.special.softmax(outputs, axis=1) - self._own[rows]
 
 
 def private_descent(
@@ -141,12 +126,7 @@ def private_descent(
 
     The number of steps is the plan's, whatever the data: nothing is told by when it ends. In one
     pass each step has rows of its own, so that all steps together cost what one of them does;
-    else every step has all rows, and they share the budget.
-
-    Args:
-        rows, slopes: private.
-        plan: public.
-        mu: of all gradients together.
+    else every step has all rows, and they share the budget mu.
     """
     transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
     weights = np.zeros((len(transform), slopes.num_outputs))

@@ -1,6 +1,6 @@
 r"""The plan of a private descent: how many steps, how long, clipped where, in which coordinates.
 
-It is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
+A plan is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
 noisy scale of the labels. In the coordinates $\theta = P w$ the loss has curvatures $h_j$ along
 modes j, and a step with rate $\eta$, momentum $\beta$ and clip norm $C = c\,\sigma\sqrt D$,
 $D = \sum_j h_j$ being the mean of $|P x|^2$, is
@@ -45,9 +45,6 @@ class DescentPlan(NamedTuple):
     Attributes:
         transform: P, (p, p).
         typical_norm: of P x, the root of D.
-        num_steps: T.
-        rate: of a step.
-        momentum: of the steps.
         clip: c, in standard deviations of the slope at a row of typical norm.
         is_one_pass: whether every step has rows of its own.
         predicted_risk: half the excess mean squared error over the best linear function, in units
@@ -69,10 +66,8 @@ class DescentPlan(NamedTuple):
 class Curvature(NamedTuple):
     """What clipping at c leaves of a loss's mean curvature, and the clips worth trying.
 
-    Attributes:
-        share: m(c).
-        clips: c, rising.
-        at_the_end: the factor of m(c) that the last steps have, which forget the noise of others.
+    `at_the_end` is the factor of `share` that the last steps have, which forget the noise of
+    others.
     """
 
     share: Callable[[float], float]
@@ -89,14 +84,13 @@ LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0
 
 
 class Spectrum(NamedTuple):
-    """What is known of the second moments of the features.
+    """What is known of the second moments of the features in coordinates A x.
 
     Attributes:
-        values: estimates of the eigenvalues.
-        vectors: as columns.
+        values, vectors: estimates of eigenvalues, and eigenvectors as columns.
         upper: what the eigenvalues are at the most.
         noise: what is left of the noise in an estimate.
-        base: A, of the coordinates A x that these are the second moments of.
+        base: A.
     """
 
     values: Float[np.ndarray, " features"]
@@ -111,7 +105,7 @@ def shrunk(
     noise_std: float,
     base: Float[np.ndarray, "features features"],
 ) -> Spectrum:
-    r"""The spectrum of noisy second moments, less their noise.
+    r"""The spectrum of noisy second moments, less their noise: $\sigma$ on the diagonal.
 
     The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
     that is the data's. So the eigenvalues are drawn towards their mean by that share (Ledoit and
@@ -120,11 +114,6 @@ def shrunk(
     eigenvalue is larger than that of the data, but for three deviations of the noise in one
     direction, and no more than $|A|^2$, rows being of norm at most one. A few directions may be far
     above the mean that all are drawn to.
-
-    Args:
-        moments: with noise of this standard deviation on the diagonal, $\sqrt 2$ times less off it.
-        noise_std: sigma.
-        base: A, of the coordinates that they are in.
     """
     size = len(moments)
     raw, vectors = np.linalg.eigh(moments)
@@ -149,18 +138,13 @@ def planned(
     is_one_pass: bool = False,
     signal: float = _SIGNAL,
 ) -> DescentPlan:
-    r"""The settings of least predicted risk.
+    r"""The settings of least predicted risk, for the budget mu of all steps together.
 
     Args:
-        spectrum: of the second moments.
-        num_samples: n.
-        mu: of all steps together.
-        curvature: of the loss.
         dampings: $\tau$ of the coordinates $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in
             an eigenvalue; infinity for $P \propto 1$.
         momenta: to choose from.
         num_outputs: k: noise is on that many columns of weights.
-        is_one_pass: whether every step has rows of its own.
         signal: the share of the labels' variance that a linear function explains.
     """
     values, vectors, upper, noise, base = spectrum
@@ -231,8 +215,7 @@ def _of_the_average(
 ) -> Float[np.ndarray, "settings modes"]:
     """The variance of the average over the last half of T steps, for noise of variance 1.
 
-    Args:
-        sums: of the responses to noise in the first step, from that step on.
+    `sums` are those of the responses to noise in the first step, from that step on.
     """
     first = num_steps // 2
     # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.

@@ -75,12 +75,9 @@ def _learnt_range(labels, ledger: Ledger, source) -> tuple[float, float]:
 
 
 class LinearFit(eqx.Module):
-    """What a fit makes public: the function, and the releases that it is made of.
+    """What a fit makes public: the function, the releases that it is made of, and their noise.
 
-    Attributes:
-        release: the function of new inputs, with its cost.
-        ledger: what was paid for, with its share of the budget; all gradients are one entry.
-        noise_std: what the noise makes of each coefficient, as the plan has it.
+    `noise_std` is what the noise makes of each coefficient, as the plan has it.
     """
 
     release: ReleasedFunction
@@ -122,9 +119,8 @@ class _AbstractLinearLearner(eqx.Module):
         scores.
 
         Raises:
-            ValueError, TypeError: an argument is not as described; or a regression was given no
-                `label_range`, and too few labels differ from zero for one to be learnt. What was
-                released until then is spent.
+            ValueError: a regression was given no `label_range`, and too few labels differ from zero
+                for one to be learnt. What was released until then is spent.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         # As the released function will read a table.
@@ -174,16 +170,11 @@ class PrivateLinearRegression(_AbstractLinearLearner):
             or three, as the largest of them have, where these are more.
         method: how it is learnt.
 
-    Raises:
-        ValueError, TypeError: an argument is not as described.
-
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
-        >>> from jaxdp.regression import PrivateLinearRegression, WithConstant
-        >>> bounded = ClippedFeatures(IdentityFeatures(2), 2**0.5)
-        >>> ranges = RangeScaling(bounded, [0.0, 0.0], [1.0, 1.0])
-        >>> features = WithConstant(ranges, 1.0)
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+        >>> from jaxdp.regression import PrivateLinearRegression
+        >>> features = ClippedFeatures(IdentityFeatures(2), 1.5)
         >>> learner = PrivateLinearRegression(features, label_range=(0.0, 2.0))
         >>> inputs = np.random.default_rng(0).uniform(size=(500, 2))
         >>> fit = learner.fit(inputs, inputs.sum(axis=1), epsilon=2.0, delta=1e-5)
@@ -209,16 +200,11 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
         num_classes: k >= 2, public; labels are numbers from 0 to k - 1.
         method: how it is learnt.
 
-    Raises:
-        ValueError, TypeError: an argument is not as described.
-
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling
-        >>> from jaxdp.regression import PrivateLinearClassifier, WithConstant
-        >>> bounded = ClippedFeatures(IdentityFeatures(2), 2**0.5)
-        >>> ranges = RangeScaling(bounded, [0.0, 0.0], [1.0, 1.0])
-        >>> features = WithConstant(ranges, 1.0)
+        >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
+        >>> from jaxdp.regression import PrivateLinearClassifier
+        >>> features = ClippedFeatures(IdentityFeatures(2), 1.5)
         >>> inputs = np.random.default_rng(0).uniform(size=(500, 2))
         >>> labels = (inputs.sum(axis=1) > 1).astype(int)
         >>> fit = PrivateLinearClassifier(features).fit(inputs, labels, epsilon=2.0, delta=1e-5)

@@ -17,12 +17,9 @@ _ROUNDING = 1e-12
 
 
 class Entry(NamedTuple):
-    """One line of a ledger.
+    r"""One line of a ledger: what is released, its share of $\mu^2$, and its mu alone.
 
-    Attributes:
-        what: is released, in words.
-        share: of $\\mu^2$.
-        mu: of this release alone, in Gaussian DP; NaN where it is (epsilon, delta)-DP alone.
+    mu is NaN where the release is (epsilon, delta)-DP alone.
     """
 
     what: str

@@ -85,13 +85,7 @@ def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...])
 
 
 class _Spending(NamedTuple):
-    """What a descent releases beside its gradients, by public numbers.
-
-    Attributes:
-        moments_share: of the budget.
-        rounds: of the moments, their shares of it.
-        num_scales: releases of the scale of the residuals.
-    """
+    """What a descent releases beside its gradients, and the shares of the moments' rounds."""
 
     moments_share: float
     rounds: tuple[float, ...]
@@ -101,11 +95,11 @@ class _Spending(NamedTuple):
 class AbstractDescentMethod(AbstractMethod):
     r"""A private descent whose settings are planned from a noisy spectrum of the features.
 
-    Releases of the second moments, and T of clipped gradients. The coordinates are
-    $P = (\Sigma + \tau)^{-1/2}$; $\tau$, T, the rate and the clip norm are those of least predicted
-    risk (`jaxdp.regression.descent_plan`). Methods that may whiten, by a finite $\tau$, learn the
-    moments in three rounds, each in the coordinates of the last; in one, for a twentieth of the
-    budget, where n, p and $\mu$ tell that moments would be noise.
+    The coordinates are $P = (\Sigma + \tau)^{-1/2}$; $\tau$, the number of steps, the rate and the
+    clip norm are those of least predicted risk (`jaxdp.regression.descent_plan`). Methods that may
+    whiten, by a finite $\tau$, learn the moments in three rounds, each in the coordinates of the
+    last; in one, for a twentieth of the budget, where n, p and $\mu$ tell that moments would be
+    noise.
 
     Attributes:
         moments_share: the share of $\mu^2$ that the second moments are given at the most.
@@ -147,13 +141,9 @@ class AbstractDescentMethod(AbstractMethod):
     ) -> float:
         """The planned excess risk over the labels' variance, before any data: a guess.
 
-        Args:
-            num_features, num_outputs, num_samples: p, k and n.
-            mu: of the whole fit.
-            curvature: of the loss.
-            scale_share: of the budget, which a release of the scale of the residuals costs.
-            other_share: of the budget, which is spent before the descent.
-            signal: the share of the labels' variance that the features explain.
+        A release of the scale of the residuals costs, of the budget, `scale_share`, and
+        `other_share` is spent before the descent; the features explain the share `signal` of the
+        labels' variance.
         """
         # Rows of half the largest square, and features alike: what their spectrum would cost more
         # is not known. One of p that are alike stands for all: its risk is that of each, the square
@@ -297,7 +287,7 @@ class NoisyStatistics(AbstractMethod):
 class ObjectivePerturbation(AbstractMethod):
     r"""The minimiser of an objective with a random linear term: Huber's loss, or that of classes.
 
-    *Proof.* That of `jaxdp.kernels.margin.objective_learner`, for features that are a row itself,
+    *Proof.* That of `jaxdp.kernels.margin.learners`, for features that are a row itself,
     of norm at most one in exact arithmetic; it is proved $(\epsilon, \delta)$-DP, not Gaussian DP.
     The sensitivity is that of a slope times a row: twice Huber's width, 2 for two classes,
     $2 \sqrt 2$ for more. Where the labels' range was learnt before, that release takes its epsilon

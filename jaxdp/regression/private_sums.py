@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.evaluation import row_blocks
-from jaxdp.kernels.release.joint_release import unit_rows
+from jaxdp.kernels.features.public_features import whole_features
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
 
 # A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of weighted squares 2^53.
@@ -44,12 +43,7 @@ _EPS = 2.0**-53
 
 
 class PrivateRows(NamedTuple):
-    """Features of private records, as whole numbers in float32.
-
-    Attributes:
-        units: (n, p), multiples of 2^-16 of the public bound; of norm at most 2^16.
-        source: of all noise on sums over them.
-    """
+    """Features of private records, multiples of 2^-16 of their bound, and the noise's source."""
 
     units: Float[np.ndarray, "n features"]
     source: SecretNoise
@@ -59,13 +53,7 @@ class PrivateRows(NamedTuple):
         cls, features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], source: SecretNoise
     ) -> "PrivateRows":
         """The features of a table over the map's bound."""
-        units = np.empty((len(table), features.num_outputs), np.float32)
-        start = 0
-        for block in row_blocks(features, table):
-            found = unit_rows(block, features.norm_bound, _ROW_BITS)
-            units[start : start + len(found)] = found
-            start += len(found)
-        return cls(units, source)
+        return cls(whole_features(features, table, features.norm_bound, _ROW_BITS), source)
 
     def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows features"]]]:
         """Consecutive rows in float64, in which sums over one block are exact."""
@@ -99,22 +87,14 @@ def released_scale(
 ) -> float:
     r"""A noisy standard deviation of residuals: their median magnitude over that of a normal.
 
-    A histogram of $\log_2 |r|$ has the sensitivity $\sqrt 2$. The median is found from above, where
-    the bins hold little noise: the logarithm of a normal number has a long tail below.
-
-    Among more than thirty bins the median is that of the fullest seven and of what is above them:
-    zeros, and what is far smaller than most, do not count.
+    A histogram of $\log_2 |r|$, twice of which is within `half_octaves`, has the sensitivity
+    $\sqrt 2$. The median is found from above, where the bins hold little noise: the logarithm of a
+    normal number has a long tail below. Among more than thirty bins the median is that of the
+    fullest seven and of what is above them: zeros, and what is far smaller than most, do not count.
 
     Where most residuals are far smaller than some, as of labels of which nine in ten are zero, the
     scale is half of what the largest three in a hundred say, were they normal: as many more as
     stand out of the noise.
-
-    Args:
-        residuals: private.
-        mu: of this release.
-        source: of the noise.
-        half_octaves: the least and the largest magnitude that is told from others, as twice its
-            logarithm to the base 2; what is beyond counts as these.
 
     Raises:
         ValueError: among more than thirty bins none stand out of the noise. The released counts
@@ -176,11 +156,7 @@ def released_second_moments(
     triangle, so that noise off the diagonal is $\sqrt 2$ times less; neighbours are moved apart by
     at most $\sqrt 2 (C^2 + 2 e) + p u$. Source: `jaxdp.kernels.release.joint_release`.
 
-    Args:
-        rows: private, fewer than 2^26.
-        mu: of this release.
-        transform: A, public; None for 1.
-        clip_norm: C; a little above the norm of any row it clips none for A = 1.
+    Rows are fewer than 2^26; A is public, None for 1, for which C clips none by default.
     """
     num_rows, size = rows.units.shape
     transform = np.eye(size) if transform is None else transform
@@ -219,14 +195,7 @@ def released_gradient(
     in float64, which lies within $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, rounded
     to the grid of the noise, u. Neighbours are moved apart by at most $2 C + 2 e + \sqrt{p k}\,u$.
 
-    Args:
-        rows: private.
-        slopes: derivatives of each row's loss by its k outputs.
-        transform: P, public.
-        norms: of P x, never too small.
-        clip_norm: C.
-        typical_norm: of P x, public: it sets the grid of the slopes.
-        mu: of this release.
+    `norms` are of P x, never too small; the public `typical_norm` sets the grid of the slopes.
     """
     num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
     largest = _SHORTEST * clip_norm / typical_norm

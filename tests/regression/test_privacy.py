@@ -14,8 +14,8 @@ import pytest
 from scipy.special import ndtr
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
-from jaxdp.kernels.margin import objective_learner
-from jaxdp.kernels.margin.objective_learner import noisy_on_grid
+from jaxdp.kernels.margin import learners
+from jaxdp.kernels.margin.learners import noisy_on_grid
 from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret.secret_noise import grid_unit, widened_for_grid
 from jaxdp.regression import (
@@ -254,7 +254,7 @@ def _objective_shift(monkeypatch, kind, table, labels, record, label, share=1.0)
         stds.append(std * share)
         return noisy_on_grid(values, std * share, source, purpose)
 
-    monkeypatch.setattr(objective_learner, "noisy_on_grid", recorded)
+    monkeypatch.setattr(learners, "noisy_on_grid", recorded)
     rows = sums.PrivateRows.of(
         ClippedFeatures(IdentityFeatures(DIM), 1.0), np.vstack([table, record]), SecretNoise()
     )

@@ -49,8 +49,8 @@ class Attempt(NamedTuple):
         inputs: the best rows of each start, (starts, n, d).
         loss: theirs, in the precision of the target.
         num_passes: full-pass equivalents, of all starts together: features and gradient on all p
-            features count 1, on a tenth of them 1/10, features alone 1/2. What a network's
-            curvature is probed with, several times as much, is not counted.
+            features count 1, on a tenth of them 1/10, features alone 1/2; probing a network's
+            curvature is not counted.
         status: an `Ending` for each start.
 
     Example:
@@ -58,9 +58,8 @@ class Attempt(NamedTuple):
         >>> from jaxdp.attacks import Attempt, Ending
         >>> status = np.array([Ending.STALLED, Ending.OUT_OF_PASSES])
         >>> attempt = Attempt(np.ones((2, 3, 4)), np.array([0.2, 0.1]), 50.0, status)
-        >>> best = int(attempt.loss.argmin())
-        >>> attempt.inputs[best].shape, str(Ending(attempt.status[best]))
-        ((3, 4), 'out of passes')
+        >>> str(Ending(attempt.status[attempt.loss.argmin()]))
+        'out of passes'
     """
 
     inputs: Float[Array, "starts n dim"]

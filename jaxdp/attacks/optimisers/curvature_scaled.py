@@ -81,23 +81,9 @@ _ENOUGH, _FLOOR = 1e-3, 150.0
 
 
 class Rounds:
-    """One optimisation from several starts.
+    """One optimisation from several starts; a start ends as it would without the others."""
 
-    What is done in a round depends on its number and on each start alone, so that a start ends as
-    it would without the others; only the passes are counted for all together.
-    """
-
-    def __init__(
-        self,
-        target: AbstractTarget,
-        starts,
-        *,
-        key,
-        max_passes,
-        tolerance,
-        num_known,
-        progress,
-    ):
+    def __init__(self, target, starts, key, max_passes, tolerance: Any, num_known, progress):
         self.target, self.key = target, key
         self.seed = np.asarray(jr.key_data(key)).ravel().tolist()
         self.max_passes, self.tolerance, self.num_known = max_passes, tolerance, num_known
@@ -319,15 +305,7 @@ class CurvatureScaledMomentum(AbstractOptimiser):
     """
 
     def minimise(self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None):
-        rounds = Rounds(
-            target,
-            starts,
-            key=key,
-            max_passes=max_passes,
-            tolerance=tolerance,
-            num_known=num_known,
-            progress=progress,
-        )
+        rounds = Rounds(target, starts, key, max_passes, tolerance, num_known, progress)
         while rounds.is_open():
             rounds.play()
         return rounds.attempt()

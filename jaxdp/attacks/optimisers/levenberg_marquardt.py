@@ -19,7 +19,13 @@ from jax.lax import Precision
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.objective import accumulate_products, relative_loss, residual, solve_coefficients
+from jaxdp.attacks.objective import (
+    accumulate_products,
+    relative_loss,
+    residual,
+    solve_coefficients,
+    sum_over_blocks,
+)
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, onto_sphere
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
@@ -102,10 +108,7 @@ class _Limits(NamedTuple):
 class _State(NamedTuple):
     """The state of one start, or of several along a leading axis.
 
-    Attributes:
-        matrices, trials: how many normal matrices and trial steps there were.
-        idle: how many steps in succession hardly lowered the loss.
-        is_over: whether there is nothing more to be done.
+    `idle` is how many steps in succession hardly lowered the loss.
     """
 
     inputs: Float[Array, "n dim"]
@@ -220,32 +223,22 @@ def normal_equations(
     $M_{ij} = (\alpha_i\cdot\alpha_j)\,T_i J_i^\top P^\perp J_j T_j$ and
     $b_i = T_i J_i^\top R\,\alpha_i$ with R the residual and $T_i = I - x_i x_i^\top/|x_i|^2$.
     Derived: for several outputs, test_levenberg_marquardt.
-
-    Args:
-        target: what the attacker holds; the Jacobian of one of its blocks is in memory.
-        inputs: where the equations hold; no row zero.
-        is_free: which rows may move.
     """
     count, dim = inputs.shape
     products = accumulate_products(target, inputs)
     alpha = solve_coefficients(products)
 
-    def add(sums, index):
-        block = target.block(index)
+    def parts(block):
         linearised = block.linearised(inputs)
         jacobian = _jacobian(linearised.push_forward, inputs)
         left = residual(linearised.features, block.parameters, alpha)
-        parts = (
+        return (
             _product(jacobian, jacobian.T),
             _product(linearised.features, jacobian.T),
             linearised.pull_back(_product(alpha, left.T)),
         )
-        return jax.tree.map(jnp.add, sums, parts), None
 
-    unknowns = count * dim
-    shapes = (unknowns, unknowns), (count, unknowns), (count, dim)
-    zeros = tuple(jnp.zeros(shape, inputs.dtype) for shape in shapes)
-    (squares, mixed, pulled), _ = lax.scan(add, zeros, jnp.arange(target.num_blocks))
+    squares, mixed, pulled = sum_over_blocks(target, parts)
     projected = squares - _product(mixed.T, solve_coefficients(products._replace(moments=mixed)))
     weights = jnp.where(is_free[:, None] & is_free[None], _product(alpha, alpha.T), 0)
     blocks = projected.reshape(count, dim, count, dim) * weights[:, None, :, None]
@@ -253,7 +246,7 @@ def normal_equations(
     blocks = _tangent(units, _tangent(units, blocks).transpose(2, 3, 0, 1))
     slope = jnp.where(is_free[:, None], pulled, 0)
     slope = slope - units * jnp.sum(units * slope, axis=1, keepdims=True)
-    return blocks.reshape(unknowns, unknowns), slope.reshape(unknowns)
+    return blocks.reshape(count * dim, -1), slope.ravel()
 
 
 def _jacobian(push_forward, inputs) -> Float[Array, "unknowns rows"]:

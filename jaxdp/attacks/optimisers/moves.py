@@ -1,11 +1,10 @@
-r"""Changes to an attack's guess between two descents of its loss.
+"""Changes to an attack's guess between two descents of its loss.
 
-A guess is as many rows as there are training rows. Gradient steps on it get stuck in a local
-minimum where two guessed rows approach one training row, or one guessed row lies between two
-training rows. So a descent starts with more rows than are looked for: half of the added ("spare")
-rows are negatives of guessed ones, the others are random (`with_spares`). Afterwards the rows are
-dropped whose removal raises the loss least (`thinned`). A training row that is still missing is
-looked for in the direction in which the residual of the guess pulls its rows (`reseeded`).
+Gradient steps get stuck where two guessed rows approach one training row, or one lies between two.
+So a descent starts with more rows than are looked for: half of the added ("spare") rows are
+negatives of guessed ones, the others are random (`with_spares`). Afterwards the rows are dropped
+whose removal raises the loss least (`thinned`). A training row that is still missing is looked for
+in the direction in which the residual of the guess pulls its rows (`reseeded`).
 Derived: that this finds all rows where descent alone misses some, test_moves.
 """
 
@@ -14,11 +13,10 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse
+from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse, sum_over_blocks
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 
@@ -76,15 +74,9 @@ def thinned(
     For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits
     with any rows negated: descent finds such guesses, and no row of theirs can be left out. Among
     the rows and their negatives together the coefficients are unique as long as there are no more
-    than d rows, and those of wrong signs are zero. Where leaving out all the others costs much, as
-    many go as cost little, and half of those that are too many at least.
-    Derived: test_moves.
-
-    Args:
-        num_kept: how many rows are wanted in the end.
-        num_known: how many first rows are kept as they are.
-        room: a relative loss that nobody minds.
-        is_last: whether all rows that are too many must go now.
+    than d rows, and those of wrong signs are zero. Where leaving out all the others costs more than
+    the relative loss `room`, which nobody minds, as many go as cost little, and half of those that
+    are too many at least; all, if this `is_last`. Derived: test_moves.
     """
     both = _with_negatives(inputs)
     gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
@@ -121,8 +113,7 @@ def elimination(
 ) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
     """Backward elimination: the order in which rows go, and by how much the loss has then risen.
 
-    With rows that are nearly the same, which go first is decided by rounding or by a ridge: of
-    several ridges the one is taken that leaves the smallest loss.
+    Which of two like rows goes first is decided by a ridge: the one that leaves the smallest loss.
     """
     tried = []
     for ridge in _RIDGES:
@@ -138,10 +129,7 @@ def elimination(
 
 
 def _eliminated(gram, moments, num_kept, num_known):
-    r"""Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$.
-
-    $K^{-1}$ without a row follows from $K^{-1}$.
-    """
+    r"""Without row i the squared residual rises by $\|\alpha_i\|^2/(K^{-1})_{ii}$."""
     inverse, rows = np.linalg.inv(gram), np.arange(len(gram))
     gone, total, totals = [], 0.0, []
     while len(rows) > num_kept:
@@ -188,8 +176,8 @@ def reseeded(
     r"""The guesses with the least significant row put where the residual without it points.
 
     A missing input x leaves $\alpha\varphi(x)$ and little else in the residual r, and
-    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Of those of all rows and
-    their mean, with either sign, the one is taken whose features lower the loss most.
+    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Among those of all rows
+    and their mean, with either sign, the one is taken whose features lower the loss most.
     """
     return _reseeded(target, inputs, jnp.asarray(num_known))
 
@@ -218,26 +206,22 @@ def _reseeded_rows(target, inputs, num_known):
 def _pointed(target, inputs, coefficients):
     """Where the residual points, seen from each row and from all, with either sign."""
 
-    def power(total, index):
-        block = target.block(index)
+    def power(block):
         left = residual(block.features(inputs), block.parameters, coefficients)
-        return total + left.T @ left, None
+        return left.T @ left
 
-    outputs = target.num_outputs
-    blocks = jnp.arange(target.num_blocks)
-    total, _ = lax.scan(power, jnp.zeros((outputs, outputs), inputs.dtype), blocks)
+    total, outputs = sum_over_blocks(target, power), target.num_outputs
     # The combination of the outputs that most of the residual lies in.
     eigh = one_at_a_time(jnp.linalg.eigh)
     combination = eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
 
-    def pull(total, index):
-        block = target.block(index)
+    def pull(block):
         linearised = block.linearised(inputs)
         left = residual(linearised.features, block.parameters, coefficients) @ combination
         cotangents = jnp.broadcast_to(left, linearised.features.shape)
-        return total + linearised.pull_back(cotangents), None
+        return linearised.pull_back(cotangents)
 
-    pulled, _ = lax.scan(pull, jnp.zeros_like(inputs), blocks)
+    pulled = sum_over_blocks(target, pull)
     ways = onto_sphere(jnp.concatenate([pulled, pulled.mean(0, keepdims=True)]))
     return jnp.concatenate([ways, -ways])
 
@@ -245,16 +229,11 @@ def _pointed(target, inputs, coefficients):
 def _gains(target, inputs, candidates, coefficients, inverse):
     """By how much each candidate, added to the guess, lowers the squared residual."""
 
-    def add(sums, index):
-        block = target.block(index)
+    def parts(block):
         features, others = block.features(candidates), block.features(inputs)
         left = residual(others, block.parameters, coefficients)
-        parts = features @ left, features @ others.T, jnp.sum(features**2, axis=1)
-        return jax.tree.map(jnp.add, sums, parts), None
+        return features @ left, features @ others.T, jnp.sum(features**2, axis=1)
 
-    rows, count = len(inputs), len(candidates)
-    shapes = (count, target.num_outputs), (count, rows), (count,)
-    zeros = tuple(jnp.zeros(shape, inputs.dtype) for shape in shapes)
-    (moments, cross, own), _ = lax.scan(add, zeros, jnp.arange(target.num_blocks))
+    moments, cross, own = sum_over_blocks(target, parts)
     outside = own - jnp.sum((cross @ inverse) * cross, axis=1)
     return jnp.sum(moments**2, axis=1) / jnp.maximum(outside, 1e-4 * own)

@@ -25,9 +25,8 @@ _FEW_BYTES_OF_OTHERS = 2**30
 class Measured(NamedTuple):
     """A batch after its backward pass.
 
-    Attributes:
-        norms: of each sample's gradient; infinite or NaN where loss or gradient is not finite.
-        held: by weight, what its clipped sum is made of, with a leading batch axis.
+    `norms` are infinite or NaN where loss or gradient is not finite; `held` has, by weight, what
+    its clipped sum is made of, with a leading batch axis.
     """
 
     norms: Float[Array, " batch"]
@@ -35,12 +34,7 @@ class Measured(NamedTuple):
 
 
 class GhostPass:
-    """The per-sample gradients of a traced loss, measured and summed.
-
-    Args:
-        program: the loss of one sample.
-        weights: the values of its weights.
-    """
+    """The per-sample gradients of a traced loss, measured and summed at values of its weights."""
 
     def __init__(self, program: Program, weights: Sequence[Array]):
         self.program, self.weights = program, weights
@@ -55,11 +49,10 @@ class GhostPass:
         """How many of a batch's samples to differentiate at a time.
 
         As many as need no more memory than what the whole batch's products read and give, and a
-        few copies of the weights; fewer where gradients that have to be formed would not fit.
-
-        One where the kernel of a convolution depends on the sample or on a weight not covered:
-        batched, it becomes a grouped convolution, and some backends carry that out with products
-        by zero between the groups, through which a NaN of one sample would reach the others.
+        few copies of the weights; fewer where gradients that have to be formed would not fit. One
+        where a kernel depends on the sample or on a weight not covered: some backends carry out
+        grouped convolutions with products by zero, through which one sample's NaN would reach the
+        others.
         """
         if any(self._is_grouped(step) for step in self.program.steps):
             return 1
@@ -99,7 +92,7 @@ class GhostPass:
     def weighted_sum(
         self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
     ) -> dict[int, TwoPartSum]:
-        """By weight, the sum over samples of scale times gradient, as a vector, in equal blocks.
+        """By weight, the sum of scale times gradient, as a vector, in equal blocks.
 
         Samples that are not finite add nothing, whatever their scale.
         """
@@ -110,7 +103,7 @@ class GhostPass:
         weights, sums = sum(weight.size for weight in self.weights), {}
         for position, values in held.items():
             ghost = self.ghosts.get(position)
-            sum_up = functools.partial(sum_of_blocks, _weighted) if ghost is None else ghost.total
+            sum_up = functools.partial(sum_of_blocks, weighted) if ghost is None else ghost.total
             # Blocks held at once fill no more than one copy of the weights, or what there is.
             most = max(weights, sum(leaf.size for leaf in jax.tree.leaves(values)) // 4)
             sums[position] = sum_up(values, scale, num_blocks, most=most)
@@ -145,8 +138,7 @@ class GhostPass:
     def _backward(self, samples):
         """Losses, captures by covered weight, formed gradients by weight not covered.
 
-        A zero is added to the output of each use; its derivative is the cotangent there. Nothing
-        is differentiated with respect to a covered weight.
+        A zero is added to the output of each use; its derivative is the cotangent there.
         """
         program, uses = self.program, self.found.uses
         formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}
@@ -203,11 +195,10 @@ class GhostPass:
 def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]:
     """The values with zero in place of the samples not kept, each stored once for all readers.
 
-    Without it a compiler may compute a value anew for each of its readers, and round it otherwise:
-    it multiplies and adds at once, or it leaves out a rounding to bfloat16. One reader would then
+    A compiler may compute a value anew for each of its readers, and round it otherwise: one would
     measure a gradient that the other does not add. What a loop of unknown length returns has to be
-    stored. This loop has one turn or none, because passes over all that is held would cost a
-    twentieth of the whole.
+    stored. This one has one turn or none: a pass over all that is held costs a twentieth of the
+    whole.
     """
     return lax.fori_loop(
         0,
@@ -215,10 +206,6 @@ def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]
         lambda _, values: jax.tree.map(lambda leaf: _only(keep, leaf), values),
         values,
     )
-
-
-def _weighted(held, scale):
-    return weighted(scale, held)
 
 
 def _only(keep: Bool[Array, " batch"], values: Array) -> Array:

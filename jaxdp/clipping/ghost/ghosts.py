@@ -50,10 +50,7 @@ class AbstractGhost(abc.ABC):
     """The per-sample gradients of one covered weight.
 
     What `hold` returns is stored and then read twice, by `norms` and by `weighted_sum`. Both mean
-    the same gradient by it, to the last bit.
-
-    Attributes:
-        form: in words, for `jaxdp.clipping.explain`.
+    the same gradient by it, to the last bit. `form` is in words, for `jaxdp.clipping.explain`.
     """
 
     form: ClassVar[str]
@@ -62,11 +59,7 @@ class AbstractGhost(abc.ABC):
         self.gradient = gradient
 
     def sizes(self) -> tuple[int, dict[int, int]]:
-        """How many bytes are stored for a sample, at a guess, and those of each operand and output.
-
-        The latter by value, since weights may share them. Nothing for what is added, whose
-        gradient is the cotangent.
-        """
+        """How many bytes a sample takes, at a guess, and those of each operand and output."""
         return 0, {}
 
     @abc.abstractmethod
@@ -97,13 +90,9 @@ class AbstractGhost(abc.ABC):
 
 
 class _Axes(NamedTuple):
-    """The axes of a weight in one product, a letter each, and which of them the others have.
+    """The axes of a weight's view, a letter each, and which of them operand and cotangent have.
 
-    Attributes:
-        weight: of the view.
-        inputs: of the sample's operand, without its axes of length one.
-        cotangent: of the output's cotangent, without those too.
-        batch: which all three have: an ensemble of weights, each with a gradient of its own.
+    Axes of length one are left out; all three have those of `batch`, an ensemble of weights.
     """
 
     weight: str
@@ -309,7 +298,7 @@ class Kept(AbstractGhost):
         return length(held)
 
     def weighted_sum(self, held, scale):
-        return weighted(scale, held)
+        return weighted(held, scale)
 
 
 def choose_ghost(gradient: WeightGradient) -> AbstractGhost:
@@ -356,8 +345,7 @@ def _takes_rows(program: Program, use: Use) -> bool:
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
     """Euclidean norm over the last axis, in float32 at least, without overflow or underflow.
 
-    Long vectors are measured in pieces of `CHUNK`, and then the vector of their norms is, so that
-    the relative error grows with the logarithm of the size and not with the size.
+    Pieces of `CHUNK` are measured, and then their norms: the error grows as the size's logarithm.
     """
     size = values.shape[-1]
     if size > CHUNK:

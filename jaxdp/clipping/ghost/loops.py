@@ -28,16 +28,14 @@ _MOVES = {"transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"}
 
 
 class _Tap(NamedTuple):
-    """One use of a weight in a loop, over all turns.
+    """One use of a weight in a loop, over all turns: `program` holds it as a step of its own.
 
     Attributes:
         step: in the loop.
         before: what batching puts before the use.
         use: joins the weight with the other values.
         behind: moves entries of its output.
-        program: that holds these steps.
-        inputs: their values of the step's inputs.
-        result: their value of the step's result.
+        inputs, result: the program's values of the step's inputs and result.
     """
 
     step: Step
@@ -50,13 +48,7 @@ class _Tap(NamedTuple):
 
 
 def open_scan(unroller: Unroller, equation: JaxprEqn, operands: Sequence[int]) -> list[int]:
-    """Add the steps of a scan, rewritten; the values of its results.
-
-    Args:
-        unroller: of the program that has the scan.
-        equation: the scan.
-        operands: the values of its operands.
-    """
+    """Add the steps of a scan, rewritten; the values of its results."""
     return _Opening(unroller, equation.params, list(operands)).results()
 
 

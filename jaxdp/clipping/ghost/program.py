@@ -1,8 +1,8 @@
 """A traced per-sample loss as one flat list of steps.
 
-Nested compiled functions are unrolled, so that every use of a weight is a step of its own, however
-the layers that made it are written. Loops that read weights are rewritten so that these uses are
-steps too (`loops`); branches and functions with derivative rules of their own stay single steps.
+Nested compiled functions are unrolled, so that every use of a weight is a step of its own. Loops
+that read weights are rewritten so that these uses are steps too (`loops`); branches and functions
+with derivative rules of their own stay single steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,6 @@ class Step(NamedTuple):
     """One primitive operation between numbered values.
 
     Attributes:
-        equation: the operation.
         operands: the value of each operand, None for a literal.
         outputs: the value of each output, None for one that nothing reads.
         alone: a program of this equation only.
@@ -93,17 +92,7 @@ class Step(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A function of weights and of one sample, unrolled.
-
-    Attributes:
-        steps: in order.
-        shapes: shape and dtype of every value, by its number.
-        weights: the values that hold the weights.
-        sample: the values that hold the sample.
-        constants: the values known beforehand.
-        result: the value that the function returns.
-        closed: the function as it was traced.
-    """
+    """A function of weights and of one sample, unrolled: steps in order, values by number."""
 
     steps: tuple[Step, ...]
     shapes: dict[int, ShapedArray]
@@ -139,8 +128,7 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
 def channels_last(equation: JaxprEqn, lhs: Array, rhs: Array) -> Array:
     """A convolution in the one layout that XLA's fast routine for CPUs takes.
 
-    XLA itself brings convolutions into it, but not those within a loop, which then take 5 to 25
-    times as long.
+    Within a loop XLA does not bring it into that one itself, and it takes 5 to 25 times as long.
     """
     lhs_spec, rhs_spec, out_spec = equation.params["dimension_numbers"]
     last, spatial = lhs.ndim - 1, range(1, lhs.ndim - 1)
@@ -165,9 +153,6 @@ class Unroller:
             the values of its results; without it such a loop is one step.
 
     Attributes:
-        steps: in order.
-        shapes: of every value.
-        constants: the values known beforehand.
         fixed: values that do not depend on the sample.
         of_weights: those of them that have a derivative by a weight.
     """

@@ -26,12 +26,7 @@ _TRUSTED = ("jax", "jaxlib", "equinox", "lineax", "optimistix", "diffrax")
 
 
 def batch_size(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
-    """The length of the leading axis that every leaf shares.
-
-    Raises:
-        TypeError: a leaf is not an array.
-        ValueError: there is no leaf, or the leading axes differ.
-    """
+    """The length of the leading axis that every leaf shares; TypeError, ValueError without one."""
     sizes = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path((inputs, targets))[0]:
         name = ("inputs", "targets")[path[0].idx] + jax.tree_util.keystr(path[1:])
@@ -54,9 +49,7 @@ def trace_loss(
 ) -> Program:
     """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
 
-    Raises:
-        ValueError: the loss is not a real scalar, or an operation in it or in its derivative may
-            reach other samples.
+    ValueError unless it is a real scalar that reaches no other sample, and so its derivative.
     """
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)
@@ -93,11 +86,7 @@ def trace_loss(
 
 
 def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> Any:
-    """The loss at one record, traced; what it raises is told with what it is given.
-
-    Raises:
-        ValueError: the loss is one of a batch, or dropout finds no key.
-    """
+    """The loss at one record, traced; what it raises is told with what it is given."""
     try:
         return loss(model, *record)
     except Exception as error:
@@ -149,11 +138,6 @@ def require_gradient(
     So it is for a loss that ignores the model, stops every gradient or counts errors: a private
     optimiser would follow its noise. The loss is traced at the shape of one record, so the answer
     is the same for all data; a gradient that is zero by its numbers alone is not found.
-
-    Args:
-        loss: of one record, a scalar.
-        model: its inexact arrays are the weights.
-        inputs, targets: of all records, with a leading axis.
     """
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     sample = jax.tree.map(
@@ -197,12 +181,7 @@ def refuse_mixing_layers(model: PyTree) -> None:
 def refuse_mixing_operations(closed: ClosedJaxpr, num_weights: int) -> None:
     """Raise ValueError if a traced loss, or its derivative, has an operation that may mix samples.
 
-    The derivative is looked at too, because a rule of one's own for it (`jax.custom_vjp`) shows
-    only there.
-
-    Args:
-        closed: the loss of one sample as a function of its weights and the sample.
-        num_weights: how many of its arguments are weights.
+    A derivative rule of one's own (`jax.custom_vjp`) shows in the derivative only.
     """
     _refuse(all_equations(closed.jaxpr))
 

@@ -21,12 +21,7 @@ _FEW = 8
 
 
 class Capture(eqx.Module):
-    """What a backward pass knows of one use, for one sample or for a batch.
-
-    Attributes:
-        operands: the sample's values that the use joins with the weight, by number.
-        cotangent: of the use's output.
-    """
+    """What a backward pass knows of a use: the sample's operands by number, the cotangent."""
 
     operands: dict[int, Array]
     cotangent: Inexact[Array, "..."]
@@ -35,10 +30,7 @@ class Capture(eqx.Module):
 class WeightGradient:
     """Gradients of one weight, in float32 or wider and at the highest precision of products.
 
-    Args:
-        program: the traced loss.
-        uses: every use of the weight.
-        known: the values of the program that do not depend on the sample.
+    `known` has the values of the program that do not depend on the sample.
     """
 
     def __init__(self, program: Program, uses: Sequence[Use], known: dict[int, Any]):
@@ -110,9 +102,7 @@ def kernel_gradient(
 ) -> Float[Array, "..."]:
     """Gradient of a convolution's kernel as one product with unfolded patches of its inputs.
 
-    Differentiating a convolution once per sample makes a grouped convolution with one group a
-    sample, which accelerators and CPUs alike run far below the speed of a matrix product. Stride,
-    padding, both dilations, feature groups and any layout are those of the equation.
+    A grouped convolution, one group a sample, would run far below the speed of a matrix product.
     """
     params = equation.params
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
@@ -161,8 +151,7 @@ def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> 
 def flushed(values: Array) -> Array:
     """Zero in place of floating-point numbers too small for full relative precision.
 
-    Processors differ in whether they read such a number as it is, rounded to few digits, or as
-    zero; multiplied by a huge one, the difference would count.
+    Processors differ in how they read them; multiplied by a huge number, that would count.
     """
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return values
@@ -170,7 +159,7 @@ def flushed(values: Array) -> Array:
     return jnp.where(jnp.abs(widened(values)) < tiny, jnp.zeros_like(values), values)
 
 
-def weighted(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
+def weighted(values: Float[Array, "batch ..."], scale: Float[Array, " batch"]) -> Array:
     """The sum over samples of scale times values."""
     if len(values) <= _FEW:
         # In one pass with what it is added to, where a product would be stored first.

@@ -39,12 +39,9 @@ _NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_prec
 
 
 class View(NamedTuple):
-    """A value made from one weight and constants.
+    """A value made by `steps` from constants and one weight, by position.
 
-    Attributes:
-        weight: its position among the weights.
-        steps: how it is made, in order.
-        is_rearrangement: whether it holds the weight's entries, each once, up to sign.
+    `is_rearrangement`: whether it holds the weight's entries, each once, up to sign.
     """
 
     weight: int
@@ -55,11 +52,7 @@ class View(NamedTuple):
 class Use(NamedTuple):
     """A step that joins one view of a weight with values of the sample.
 
-    Attributes:
-        step: the operation.
-        view: how the weight's operand is made.
-        value: the number of that operand.
-        captured: the values of the sample that the weight's gradient needs.
+    `value` is the view's number; `captured`, the sample's values that the weight's gradient needs.
     """
 
     step: Step
@@ -73,12 +66,9 @@ class Use(NamedTuple):
 
 
 class WeightUses(NamedTuple):
-    """How a program uses its weights.
+    """How a program uses its weights, some of which, by position, are not covered.
 
-    Attributes:
-        uses: of the covered weights, in the order of the program.
-        not_covered: positions of the other weights that it reads.
-        fixed: values that do not depend on the sample, views among them.
+    `fixed` are the values that do not depend on the sample, views among them.
     """
 
     uses: tuple[Use, ...]

@@ -31,16 +31,10 @@ def exact_sample_paths(
     """The values of exact sample paths, $h_M$ with M = `num_paths`, at the points.
 
     Args:
-        kernel: k, positive semi-definite.
-        points: x, (n, d).
-        num_paths: M >= 1.
-        key: of the normals, as for `ExactPaths.sample`.
+        kernel, points, num_paths, key: as for `ExactPaths.sample`.
 
     Returns:
         A row for each point and a column for each path, in float64.
-
-    Raises:
-        ValueError, TypeError: as `ExactPaths.sample`.
 
     Example:
         >>> import jax, numpy as np
@@ -97,9 +91,7 @@ class ExactPaths(eqx.Module):
                 those of the first points do not depend on how many there are.
 
         Raises:
-            ValueError: the points are not finite rows, or the kernel is not finite or not
-                positive semi-definite there.
-            TypeError: the number is not whole, the key is not one or the points are traced.
+            ValueError: the kernel is not positive semi-definite at the points.
         """
         require_count("num_paths", num_paths)
         require_key(key)

@@ -1,7 +1,6 @@
-r"""Nystrom features on public landmarks: the kernel's own functions, for any kernel.
+"""Nystrom features on public landmarks. Source: Williams and Seeger (2001).
 
-Source: Williams and Seeger (2001). They need a public stand-in for the law of the inputs; landmarks
-that are records of the private table make every record's features depend on those.
+Landmarks that are records of the private table make every record's features depend on those.
 """
 
 from typing import Any
@@ -38,9 +37,8 @@ class NystromFeatures(AbstractFeatureMap):
     $\langle e_j, e_l \rangle = \lambda_j^{-1/2} \lambda_l^{-1/2} (U^\top k(X_m, X_m) U)_{jl}$, and
     $z_j(x) = e_j(x) = \langle k(x, \cdot), e_j \rangle$: Bessel's inequality.
 
-    `projection` belongs to this kernel and these landmarks. With others a map is made anew: a copy
-    in which one of them was exchanged (`equinox.tree_at`) has neither property, and the private
-    learners refuse it (`require_current`).
+    A copy in which kernel or landmarks were exchanged (`equinox.tree_at`) has neither property, and
+    the private learners refuse it (`require_current`).
 
     Args:
         kernel: k.
@@ -49,9 +47,8 @@ class NystromFeatures(AbstractFeatureMap):
             eigenvalues are above rounding (in the landmarks' type) of the largest.
 
     Raises:
-        ValueError: landmarks are not finite rows, the kernel is not finite or not positive
-            semi-definite on them, or it has fewer eigenvectors than asked for.
-        TypeError: landmarks are traced, or the number is not a whole one.
+        ValueError: the kernel is not positive semi-definite on the landmarks, or has fewer
+            eigenvectors than asked for.
 
     Example:
         >>> import numpy as np

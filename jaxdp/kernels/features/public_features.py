@@ -16,6 +16,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
+from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_count, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import (
@@ -30,7 +31,7 @@ from jaxdp.kernels.features.nystrom import NystromFeatures
 from jaxdp.kernels.features.sample_paths import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangedKernel
 from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
-from jaxdp.kernels.release.joint_release import MAX_BITS, unit_rows
+from jaxdp.kernels.release.joint_release import unit_rows
 from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
 from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
 
@@ -48,11 +49,13 @@ _UNPLACED = (
 class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
     """A private learner on clipped features, which are drawn from the public seed or given."""
 
-    kernel: eqx.AbstractVar[AbstractKernel | None]
-    num_projections: eqx.AbstractVar[int]
-    num_features: eqx.AbstractVar[int]
-    input_bound: eqx.AbstractVar[float | None]
-    feature_map: eqx.AbstractVar[AbstractFeatureMap | None]
+    kernel: AbstractKernel | None
+    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
+    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
+    input_bound: float | None = eqx.field(
+        static=True, converter=plain_number, default=None, kw_only=True
+    )
+    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         require_count("num_projections", self.num_projections)
@@ -61,19 +64,45 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
             require_positive(
                 "input_bound", host_number("input_bound", self.input_bound), infinite=True
             )
-        _public_bound(self.kernel, self.feature_map, self.input_bound)
+        if self.kernel is None and self.feature_map is None:
+            raise TypeError("expected a kernel or a feature_map, got neither")
+        if self.kernel is not None:
+            require_kernel(self.kernel)
+        if self.feature_map is not None:
+            require_feature_map("feature_map", self.feature_map)
+        # A learner without a public bound is none.
+        _ = self.feature_bound
 
     @property
     def feature_bound(self) -> float:
-        """B: what the map or the kernel guarantees, and features are clipped to."""
-        return _public_bound(self.kernel, self.feature_map, self.input_bound)
+        """B: what the map guarantees, or else the kernel on the ball of inputs; the clip's norm."""
+        kernel, feature_map, input_bound = self.kernel, self.feature_map, self.input_bound
+        if feature_map is not None and math.isfinite(feature_map.norm_bound):
+            return feature_map.norm_bound
+        radius = math.inf if input_bound is None else input_bound
+        bound = math.inf if kernel is None else kernel.bound(radius)
+        if bound <= _LARGEST_BOUND:
+            return bound
+        if kernel is None:
+            raise ValueError(
+                "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, "
+                "bound)"
+            )
+        if math.isinf(radius):
+            raise ValueError(
+                "expected a finite input_bound: the features of this kernel are bounded only on a "
+                "ball"
+            )
+        raise ValueError(
+            f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
+            "there or states no bound (a CallableKernel: give largest_norm)"
+        )
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for.
 
-        Raises:
-            ValueError, TypeError: the given map is of another input dimension, or of another
-                kernel than it holds (`NystromFeatures.require_current`), or the seed is none.
+        ValueError where the given map is of another input dimension, or of another kernel than it
+        holds (`NystromFeatures.require_current`).
         """
         check_seeds(public_seed, None)
         found = self.feature_map
@@ -106,45 +135,13 @@ def _is_nystrom(part: Any) -> bool:
     return isinstance(part, NystromFeatures)
 
 
-def unit_features(
-    features: ClippedFeatures, table: Float[np.ndarray, "n dim"]
+def whole_features(
+    features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], bound: float, bits: int
 ) -> Float[np.ndarray, "n outputs"]:
-    """z / B of every row, of norm at most 1 in exact arithmetic: multiples of 2^-21 in float32."""
+    """`unit_rows` of every row's features: whole numbers in float32, of norm at most 2^bits."""
     found = np.empty((len(table), features.num_outputs), np.float32)
-    start, bound = 0, float(features.bound)
+    start = 0
     for block in row_blocks(features, table):
-        found[start : start + len(block)] = unit_rows(block, bound, MAX_BITS) * 2.0**-MAX_BITS
+        found[start : start + len(block)] = unit_rows(block, bound, bits)
         start += len(block)
     return found
-
-
-def _public_bound(
-    kernel: AbstractKernel | None,
-    feature_map: AbstractFeatureMap | None,
-    input_bound: float | None,
-) -> float:
-    """B: what the map guarantees, or else the kernel on the ball that inputs are brought into."""
-    if kernel is None and feature_map is None:
-        raise TypeError("expected a kernel or a feature_map, got neither")
-    if kernel is not None:
-        require_kernel(kernel)
-    if feature_map is not None:
-        require_feature_map("feature_map", feature_map)
-    if feature_map is not None and math.isfinite(feature_map.norm_bound):
-        return feature_map.norm_bound
-    radius = math.inf if input_bound is None else input_bound
-    bound = math.inf if kernel is None else kernel.bound(radius)
-    if bound <= _LARGEST_BOUND:
-        return bound
-    if kernel is None:
-        raise ValueError(
-            "expected a feature_map with a bound of its own: wrap it in ClippedFeatures(map, bound)"
-        )
-    if math.isinf(radius):
-        raise ValueError(
-            "expected a finite input_bound: the features of this kernel are bounded only on a ball"
-        )
-    raise ValueError(
-        f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
-        "there or states no bound (a CallableKernel: give largest_norm)"
-    )

@@ -1,10 +1,9 @@
-r"""Gaussian-process sample paths in weight space: random functions of one input each.
+"""Gaussian-process sample paths in weight space: random functions of one input each.
 
 PK Definition 5 projects on M paths of GP(0, k). Drawn jointly at the training inputs they cost
 $O(n^3)$, and each row's features depend on the other rows: with a public seed nothing is private.
-Random features times Gaussian weights are functions, at $O(n L (d + M))$, and Gaussian processes
-whose covariance is the features' kernel (`SamplePaths`). Where public landmarks are known, the
-error of the random features can be put right there (`PathwiseFeatures`).
+Random features times Gaussian weights are functions, at $O(n L (d + M))$ (`SamplePaths`); public
+landmarks put the error of the random features right there (`PathwiseFeatures`).
 """
 
 import math
@@ -76,7 +75,6 @@ class SamplePaths(AbstractFeatureMap):
 
         Raises:
             NotCoveredError: the kernel has no random features.
-            ValueError, TypeError: a size is not a whole number >= 1, or the key is not one.
         """
         require_count("num_projections", num_projections)
         check_draws(num_features, dim, key)
@@ -106,9 +104,8 @@ class PathwiseFeatures(AbstractFeatureMap):
 
     $h(x) = f(x) + A(x)(g - f(X_m))$ with $A(x) = k(x, X_m)\,k(X_m, X_m)^+$, over $\sqrt M$.
 
-    Matheron's rule. Source: Wilson et al. (2020), "Efficiently sampling functions from Gaussian
-    process posteriors", which conditions on data; here the path is conditioned on an exact draw at
-    the landmarks.
+    Source: Wilson et al. (2020), "Efficiently sampling functions from Gaussian process posteriors",
+    which conditions on data; here the path is conditioned on an exact draw at the landmarks.
 
     f is a path of random features, of kernel $k_L$, and g an independent draw of
     $N(0, k(X_m, X_m))$. Given the features, h is a Gaussian process, of mean 0 and covariance
@@ -160,7 +157,6 @@ class PathwiseFeatures(AbstractFeatureMap):
 
         Raises:
             NotCoveredError: the kernel has no random features.
-            ValueError, TypeError: as `NystromFeatures` and `SamplePaths.sample`.
         """
         nystrom = NystromFeatures(kernel, landmarks)
         paths_key, exact_key = jr.split(key)

@@ -28,15 +28,12 @@ class ArcCosine(AbstractKernel):
 
     $k(x, y) = |x|^n |y|^n J_n(\theta) / \pi$, with $\theta$ the angle of x and y.
 
-    $J_0 = \pi - \theta$, $J_1 = \sin\theta + (\pi - \theta)\cos\theta$; $k(x, x) = |x|^{2n}$. It is
-    $2\,E[\phi(w \cdot x)\phi(w \cdot y)]$ for w ~ N(0, I) with $\phi$ a step (n = 0, off at 0, so
-    that k(0, .) = 0) or a ReLU (n = 1).
+    $J_0 = \pi - \theta$, $J_1 = \sin\theta + (\pi - \theta)\cos\theta$; $k(x, x) = |x|^{2n}$. The
+    kernel is $2\,E[\phi(w \cdot x)\phi(w \cdot y)]$ for w ~ N(0, I) with $\phi$ a step (n = 0, off
+    at 0, so that k(0, .) = 0) or a ReLU (n = 1).
 
     Args:
         order: n, 0 or 1.
-
-    Raises:
-        ValueError: another order.
 
     Example:
         >>> import numpy as np

@@ -1,8 +1,6 @@
 """Features and inputs kept within public bounds: a norm, or the ranges of the columns.
 
-Features are clipped to a norm (`ClippedFeatures`). Inputs are brought into a ball (`NormScaling`)
-or from the ranges of their columns to [-1, 1] (`RangeScaling`, `RangedKernel`). A bound that is
-read off the table would make every record's features depend on every other record.
+A bound that is read off the table would make every record's features depend on every other record.
 """
 
 import math
@@ -23,9 +21,9 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
-    AbstractFeatureMap,
     AbstractInputScaling,
     AbstractKernel,
+    AbstractWrappedMap,
     as_rows,
     require_feature_map,
     require_kernel,
@@ -45,7 +43,7 @@ def _in_order(ends: Any) -> Float[Array, " dim"]:
     return as_float(ends)
 
 
-class ClippedFeatures(AbstractFeatureMap):
+class ClippedFeatures(AbstractWrappedMap):
     r"""A feature map whose norm is clipped at a bound: $z(x) \min(1, B / |z(x)|)$.
 
     The norm exceeds B by rounding alone, of the features' type; where a guarantee rests on B,
@@ -54,9 +52,6 @@ class ClippedFeatures(AbstractFeatureMap):
     Args:
         base: z.
         bound: B > 0.
-
-    Raises:
-        ValueError: the bound is not positive and finite, or not a scalar.
 
     Example:
         >>> import numpy as np
@@ -67,7 +62,6 @@ class ClippedFeatures(AbstractFeatureMap):
          [0.3 0.4]]
     """
 
-    base: AbstractFeatureMap
     bound: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
@@ -83,14 +77,6 @@ class ClippedFeatures(AbstractFeatureMap):
         return features * (bound / jnp.maximum(norms, bound))[:, None]
 
     @property
-    def dim(self):
-        return self.base.dim
-
-    @property
-    def num_outputs(self):
-        return self.base.num_outputs
-
-    @property
     def norm_bound(self):
         return min(float(self.bound), self.base.norm_bound)
 
@@ -101,9 +87,6 @@ class NormScaling(AbstractInputScaling):
     Args:
         base: z, on the ball of radius R.
         radius: R > 0, known without the data.
-
-    Raises:
-        ValueError: the radius is not positive and finite, or not a scalar.
 
     Example:
         >>> import numpy as np
@@ -138,8 +121,7 @@ class RangeScaling(AbstractInputScaling):
         low, high: the ranges, (d,), in the order of the columns, known without the data.
 
     Raises:
-        ValueError: not d finite numbers each, or a range is empty.
-        TypeError: they are labelled, as a series of pandas is.
+        TypeError: the ranges are labelled, as a series of pandas is.
 
     Example:
         >>> import numpy as np
@@ -176,16 +158,12 @@ class RangeScaling(AbstractInputScaling):
 class RangedKernel(AbstractKernel):
     """A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
 
-    It stands in for standardisation, which would let the features of every record depend on every
-    other record. A kernel that is bounded on balls is bounded here.
+    Ranges stand in for standardisation, which would let the features of every record depend on
+    every other record. A kernel that is bounded on balls is bounded here.
 
     Args:
         kernel: k.
-        low, high: the ranges, (d,), in the order of the columns, known without the data.
-
-    Raises:
-        ValueError: not d finite numbers each, or a range is empty.
-        TypeError: they are labelled, as a series of pandas is.
+        low, high: the ranges, as in `RangeScaling`.
 
     Example:
         >>> import numpy as np

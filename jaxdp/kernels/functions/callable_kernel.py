@@ -16,17 +16,13 @@ from jaxdp.kernels.base import AbstractKernel, as_rows, row_pair
 class CallableKernel(AbstractKernel):
     r"""A kernel that is given as a function of two inputs, mapped over all pairs of rows.
 
-    Nothing checks that it is positive semi-definite; where a Gram matrix turns out not to be,
-    whoever factorises it says so. A user's function has no written form: what is released with this
-    kernel in it (on Nystrom features) can be used, and not saved.
+    Nothing checks that it is positive semi-definite, before a Gram matrix is factorised. A user's
+    function has no written form: what is released with it (on Nystrom features) is not saved.
 
     Args:
         function: of two inputs, (d,) each, to a scalar; traceable by JAX.
-        largest_norm: what $\sqrt{k(x, x)}$ never exceeds, for any x; infinite if unknown. It is
-            believed.
-
-    Raises:
-        ValueError: the largest norm is not positive.
+        largest_norm: what $\sqrt{k(x, x)}$ never exceeds, for any x; infinite if unknown. The bound
+            is believed.
 
     Example:
         >>> import numpy as np

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 from jax.lax import Precision
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float, plain_number
 from jaxdp.core.checks import require_count, require_non_negative
@@ -79,10 +79,6 @@ class Polynomial(AbstractKernel):
         degree: p, a whole number >= 1.
         constant: c >= 0.
 
-    Raises:
-        ValueError, TypeError: the degree is not a whole number >= 1, or the constant is negative,
-            not finite or not a scalar.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Polynomial
@@ -90,11 +86,10 @@ class Polynomial(AbstractKernel):
         [[9.0, 1.0], [1.0, 9.0]]
     """
 
-    degree: int = eqx.field(static=True)
-    constant: Float[Array, ""]
+    degree: int = eqx.field(static=True, converter=plain_number)
+    constant: Float[Array, ""] = eqx.field(converter=as_float)
 
-    def __init__(self, degree: int, constant: ArrayLike):
-        self.degree, self.constant = plain_number(degree), as_float(constant)
+    def __check_init__(self):
         require_count("degree", self.degree)
         require_non_negative("constant", self.constant)
 

@@ -1,8 +1,7 @@
-r"""Random Fourier features of shift-invariant kernels.
+r"""Random Fourier features of kernels $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$.
 
-Source: Rahimi and Recht (2007); $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$. The pairs (cos,
-sin) have a norm that no input changes and need no clipping; single cosines with a random phase,
-PK Definition 15, have a norm of up to $\sqrt 2$ times that.
+Source: Rahimi and Recht (2007). Pairs (cos, sin) have a norm that no input changes and need no
+clipping; single cosines with a random phase, PK Definition 15, have one of up to $\sqrt 2$ as much.
 """
 
 import math
@@ -55,8 +54,7 @@ class FourierFeatures(AbstractFeatureMap):
 
         Args:
             kernel: a stationary one.
-            num_frequencies: L >= 1.
-            dim: d, of the inputs.
+            num_frequencies, dim: L >= 1, and d of the inputs.
             key: of the frequencies.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
@@ -114,8 +112,7 @@ class CosineFeatures(AbstractFeatureMap):
 
         Args:
             kernel: a stationary one.
-            num_features: M >= 1.
-            dim: d, of the inputs.
+            num_features, dim: M >= 1, and d of the inputs.
             key: of the frequencies and phases.
         """
         known = _checked(cls, kernel, num_features, dim, key)

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, ArrayLike, Float, Key
+from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
@@ -34,7 +34,7 @@ from jaxdp.kernels.functions.fourier import FourierFeatures
 class AbstractRadialKernel(AbstractStationaryKernel):
     """A kernel $k_0(|x - y| / s)$ with $k_0(0) = 1$; its features are `FourierFeatures`."""
 
-    scale: eqx.AbstractVar[Float[Array, ""]]
+    scale: Float[Array, ""] = eqx.field(converter=as_float)
 
     def __check_init__(self):
         require_positive("scale", self.scale)
@@ -83,9 +83,6 @@ class Gaussian(AbstractRadialKernel):
     Args:
         scale: s > 0, in the units of the inputs. PK Section 5 has s = 1.
 
-    Raises:
-        ValueError: the scale is not positive and finite, or not a scalar.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian
@@ -94,11 +91,6 @@ class Gaussian(AbstractRadialKernel):
         [[1.    0.368]
          [0.368 1.   ]]
     """
-
-    scale: Float[Array, ""]
-
-    def __init__(self, scale: ArrayLike):
-        self.scale = as_float(scale)
 
     def profile(self, squares):
         return jnp.exp(-squares / 2)
@@ -119,9 +111,6 @@ class Laplace(AbstractRadialKernel):
     Args:
         scale: s > 0, in the units of the inputs.
 
-    Raises:
-        ValueError: the scale is not positive and finite, or not a scalar.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Laplace
@@ -130,11 +119,6 @@ class Laplace(AbstractRadialKernel):
         [[1.    0.243]
          [0.243 1.   ]]
     """
-
-    scale: Float[Array, ""]
-
-    def __init__(self, scale: ArrayLike):
-        self.scale = as_float(scale)
 
     def profile(self, squares):
         return jnp.exp(-safe_sqrt(squares))
@@ -158,8 +142,7 @@ class Matern(AbstractRadialKernel):
         smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5; sets the shape of the formula.
 
     Raises:
-        ValueError: the scale is not positive and finite, or the smoothness is not one of those:
-            others need Bessel functions that JAX does not have.
+        ValueError: the smoothness is another, which needs Bessel functions that JAX does not have.
 
     Example:
         >>> import numpy as np
@@ -170,12 +153,9 @@ class Matern(AbstractRadialKernel):
          [0.298 1.   ]]
     """
 
-    scale: Float[Array, ""]
-    smoothness: float = eqx.field(static=True)
+    smoothness: float = eqx.field(static=True, converter=plain_float)
 
-    def __init__(self, scale: ArrayLike, smoothness: float):
-        self.scale = as_float(scale)
-        self.smoothness = plain_float(smoothness)
+    def __check_init__(self):
         require_positive("smoothness", self.smoothness)
         if self.smoothness not in _SMOOTHNESS:
             raise ValueError(

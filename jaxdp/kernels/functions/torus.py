@@ -5,6 +5,7 @@ For x uniform on [0, 1) the eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin
 """
 
 import math
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -34,9 +35,6 @@ class TorusKernel(AbstractKernel):
 
     Args:
         eigenvalues: $\mu$, (L,), each >= 0, in the order of the eigenfunctions.
-
-    Raises:
-        ValueError: not a vector of finite numbers >= 0, or none of them.
 
     Example:
         >>> from jaxdp.kernels import TorusKernel
@@ -114,16 +112,14 @@ class MercerFeatures(AbstractFeatureMap):
         (2, 3)
     """
 
+    dim: ClassVar[int] = 1
+
     eigenvalues: Float[Array, " eigenvalues"]
 
     @eqx.filter_jit
     def __call__(self, inputs):
         values = _fourier_basis(as_rows("inputs", inputs, 1), len(self.eigenvalues))
         return values * jnp.sqrt(self.eigenvalues).astype(values.dtype)[None]
-
-    @property
-    def dim(self):
-        return 1
 
     @property
     def num_outputs(self):

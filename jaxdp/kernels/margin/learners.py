@@ -1,20 +1,226 @@
-r"""Private kernel classification and regression by objective perturbation.
+r"""What the learners by objective perturbation share: from a loss and a table to a release.
 
-`objective_learner` holds the algorithm and its proof. Where `PrivateKernelRidge` must clip labels
-because its noise is proportional to their bound, the regressor's noise is, at a given ridge,
-proportional to the largest slope of the loss, whatever the labels are. Their bound is asked for all
-the same: the default ridge is made of it, and the solver's certificate has to bound the rounding of
-residuals by public numbers.
+PK Algorithm 2 with four changes. (1) Each record's features come from a public seed and that
+record alone, and are clipped to a public bound. (2) The noise is calibrated by a bound that is
+proved (`objective_calibration`, `softmax_calibration`); the published one is violated for some
+budgets. (3) What is released is an approximate minimiser, with the noise that hides how far it is
+from the exact one. (4) The solver ends with a certificate on every data set (`objective_solver`).
+
+*Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that
+$|z| \le B$ in exact arithmetic. The calibration proves the rest, for every data set, seed and
+input. Neighbours differ in one record (replace-one), n is public. The ridge stands inside the
+objective, so trying several on private data costs the budget of each.
+
+*Arithmetic.* The linear term and the noise on the coefficients are exact normal numbers rounded to
+grids (`SecretNoise.noisy_integers`). An objective whose linear term is off by at most half a unit
+in each of M entries has a gradient that is off by $\sqrt M/2$ units over n, which is added to the
+solver's tolerance; rounding the coefficients to their grid moves each centre by $\sqrt M/2$ units,
+which their noise hides too. With k outputs M k stands for M. Which tolerance rounding leaves within
+reach is decided by a bound on b that b itself has no part in: were fits refused for a long b, those
+that are not would show a b that is not normal. The bound is exceeded with a probability of 1e-347,
+which the margin of the calibration covers for every delta.
+
+Outside the guarantee: that a fit raised an error for its arguments or its table, its running time,
+and warnings.
 """
 
+import math
+from typing import Any
+
 import equinox as eqx
+import numpy as np
+from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import host_number, require_kind, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
-from jaxdp.kernels.margin.objective_learner import AbstractObjectiveLearner
-from jaxdp.kernels.margin.stated_constants import on_host
-from jaxdp.losses import AbstractClassificationLoss, AbstractResidualLoss, Logistic
+from jaxdp.core.checks import host_number, require_count, require_kind, require_positive
+from jaxdp.kernels.features.public_features import AbstractFeatureLearner, whole_features
+from jaxdp.kernels.margin.objective_calibration import (
+    ObjectiveCalibration,
+    objective_perturbation_std,
+)
+from jaxdp.kernels.margin.objective_solver import minimise
+from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
+from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
+from jaxdp.kernels.margin.stated_constants import (
+    compared_slopes,
+    on_host,
+    require_true_constants,
+)
+from jaxdp.kernels.release.joint_release import MAX_BITS
+from jaxdp.losses import (
+    AbstractClassificationLoss,
+    AbstractLoss,
+    AbstractResidualLoss,
+    Logistic,
+)
+from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.release import Release
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
+
+# The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
+# makes the linear term's noise larger by 5e-5 of itself.
+APPROXIMATION_SHARE = 0.01
+# A standard normal vector of d entries is longer than the root of d and this with a probability of
+# exp(-800) at most.
+_FARTHEST = 40.0
+_ASSUMPTIONS = (
+    "each record's features are a function of that record alone, to the last bit",
+    "public, and chosen without looking at the data: the number of records, the names of columns, "
+    "the bounds, the kernel or feature map, the seed of the features, the loss and the ridge; "
+    "inputs are scaled by public ranges, if at all",
+    "the loss is convex, and its slope and curvature are bounded as it states",
+    "errors, warnings and running times are not released",
+)
+_CERTIFIED = (
+    "proved in the arithmetic of the machine, IEEE float64 on the host: the solver's certificate "
+    "bounds its rounding, and what is released has exactly the law of rounded normal noise"
+)
+
+
+class AbstractObjectiveLearner(AbstractFeatureLearner):
+    """A learner that releases the minimiser of a perturbed objective, for B = 1 inside."""
+
+    loss: AbstractLoss = eqx.field(default_factory=Logistic, converter=on_host)
+    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
+    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
+
+    def __check_init__(self):
+        require_true_constants(self.loss)
+        if self.max_steps is not None:
+            require_count("max_steps", self.max_steps)
+        for name in ("ridge", "tolerance"):
+            if getattr(self, name) is not None:
+                require_positive(name, host_number(name, getattr(self, name)))
+
+    def _calibrated(
+        self, epsilon: float, delta: float, num_samples: int, ridge: float
+    ) -> ObjectiveCalibration:
+        """The calibration of the loss for B = 1 and a ridge in these units."""
+        loss, given = self.loss, {"input_bound": 1.0, "num_samples": num_samples, "ridge": ridge}
+        given["approximation_share"] = APPROXIMATION_SHARE
+        if loss.num_outputs is None:
+            return objective_perturbation_std(
+                epsilon,
+                delta,
+                lipschitz=float(loss.slope_bound),
+                smoothness=float(loss.curvature_bound),
+                margin_loss=loss.is_decreasing,
+                **given,
+            )
+        return softmax_perturbation_std(epsilon, delta, num_classes=loss.num_outputs, **given)
+
+    def _labels_within(self) -> float | None:
+        """T that labels and predictions are clipped to; None where labels are classes."""
+        return None
+
+    def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
+        """The noise and the ridge that a fit uses, in units of B = 1."""
+        check_budget(epsilon, delta)
+        budget = float(epsilon), float(delta), num_samples
+        if self.ridge is not None:
+            return self._calibrated(*budget, self.ridge / self.feature_bound**2)
+        noise = self._calibrated(*budget, 0.0).noise_std
+        return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
+
+    def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Standard deviations of the noise on each entry of the linear term and of the minimiser.
+
+        "b" is that of the linear term, which stands over n in the objective.
+        """
+        found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
+        coefficient_std = self._coefficient_std(found, num_samples)
+        return {"b": found.noise_std * bound, "coefficients": coefficient_std / bound}
+
+    def _release(self, request):
+        label_bound = self._labels_within()
+        if label_bound is not None:
+            request = request.clipped(label_bound)
+        self.loss.require_labels("labels", request.targets, are_private=True)
+        features = self.features(request.dim, request.public_seed)
+        # z / B, of norm at most 1 in exact arithmetic.
+        rows = whole_features(features, request.table, float(features.bound), MAX_BITS)
+        rows *= np.float32(2.0**-MAX_BITS)
+        calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
+        std = self._coefficient_std(calibration, request.num_samples)
+        source = request.noise(rows).hiding(*self._fingerprint(calibration))
+        linear_term = noisy_on_grid(
+            np.zeros(self._num_coefficients), calibration.noise_std, source, "linear term"
+        )
+        objective = PerturbedObjective(
+            rows,
+            request.targets,
+            self.loss,
+            calibration.ridge,
+            linear_term,
+            input_bound=1.0,
+            label_bound=label_bound or 0.0,
+            linear_bound=self._linear_bound(calibration),
+        )
+        tolerance = self.tolerance * float(self.loss.slope_bound)
+        found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
+        hidden = source.hiding(found)
+        coefficients = noisy_on_grid(found, std, hidden, "coefficients") / self.feature_bound
+        if self.loss.num_outputs is not None:
+            coefficients = coefficients.reshape(-1, self.loss.num_outputs)
+        statement = Release(
+            "an approximate minimiser of a perturbed objective, with noise, and its function",
+            "replace-one",
+            source.proved(calibration.mechanism),
+            (*_ASSUMPTIONS, *source.assumptions(_CERTIFIED)),
+            is_certified=not source.is_guessable,
+        )
+        return request.released(
+            features, request.in_precision(coefficients), statement, label_bound=label_bound
+        )
+
+    @property
+    def _num_coefficients(self) -> int:
+        maps = self.feature_map
+        features = self.num_projections if maps is None else maps.num_outputs
+        return features * (self.loss.num_outputs or 1)
+
+    def _linear_bound(self, calibration: ObjectiveCalibration) -> float:
+        """A bound on the norm of b, rounding included, but for a probability of exp(-800)."""
+        root = math.sqrt(self._num_coefficients)
+        return calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
+
+    def _coefficient_std(self, calibration: ObjectiveCalibration, num_samples: int) -> float:
+        """The std of the noise that hides the solver's tolerance and both roundings, for B = 1."""
+        root = math.sqrt(self._num_coefficients)
+        linear_rounding = root / 2 * grid_unit(calibration.noise_std) / num_samples
+        gradient_norm = self.tolerance * float(self.loss.slope_bound) + linear_rounding
+        # The unit is at most 2^-29 of the result, which so bounds a geometric series.
+        share = root * 2.0**-29 / calibration.mechanism.approximation_mu
+        if share > 0.5:
+            raise ValueError(
+                "expected a budget at which the coefficients' grid is finer than their noise, got "
+                f"an epsilon too small for {round(root**2)} coefficients"
+            )
+        return calibration.coefficient_std(gradient_norm) / (1 - share) * (1 + 2.0**-50)
+
+    def _fingerprint(self, calibration: ObjectiveCalibration) -> tuple[Any, ...]:
+        """What decides the release, besides features, labels, budget and seed.
+
+        A loss is told by its values: two of a user's own may have one name. Features are hashed as
+        numbers too, for the same map differs by its rounding from one device to another.
+        """
+        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
+        bound, slopes = self._labels_within() or 0.0, compared_slopes(self.loss)
+        return eqx.tree_pformat(self.loss), slopes, bound, *sizes
+
+
+def noisy_on_grid(
+    values: Float[np.ndarray, " coefficients"], std: float, source: SecretNoise, purpose: str
+) -> Float[np.ndarray, " coefficients"]:
+    """The values rounded to the noise's grid, plus rounded normal noise: integers times a unit."""
+    unit = grid_unit(std)
+    noise = source.noisy_integers(np.zeros(len(values), np.int64), std / unit, purpose)
+    # Python's integers: a value may be more units than 64 bits hold.
+    sums = [
+        int(place) + int(added) for place, added in zip(np.rint(values / unit), noise, strict=True)
+    ]
+    return np.asarray([float(total) * unit for total in sums])
 
 
 class PrivateKernelClassifier(AbstractObjectiveLearner):
@@ -30,8 +236,7 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
             floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
             $\sigma$, so that the linear term moves no score by more than 1 in standard deviation.
-        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave, on
-            every data set; with few of the former they take long.
+        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave.
         tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
             proportional to it. One that rounding puts out of reach is refused, whatever the data.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
@@ -55,17 +260,7 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         ((3,), 'replace-one')
     """
 
-    kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
-    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     loss: AbstractClassificationLoss = eqx.field(default_factory=Logistic, converter=on_host)
-    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
-    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
-    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
-    input_bound: float | None = eqx.field(
-        static=True, converter=plain_number, default=None, kw_only=True
-    )
-    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         expected = "a margin loss, such as jaxdp.losses.Logistic(), or Softmax(k)"
@@ -76,27 +271,19 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
     r"""$(\epsilon, \delta)$-DP kernel regression by absolute, quantile or Huber's loss, proved.
 
     The released function estimates a median (`SmoothedAbsolute`), a quantile (`SmoothedQuantile`)
-    or a robust mean (`Huber`) of a label given its input.
+    or a robust mean (`Huber`) of a label given its input. `PrivateKernelRidge` has noise in
+    proportion to the labels' bound; here it is, at a given ridge, in proportion to the largest
+    slope of the loss.
 
     Args:
-        kernel: k; None is allowed where a feature map is given.
-        num_projections: M, how many Gaussian-process paths the features are.
-        num_features: L, of the random features that the paths are made of.
+        kernel, num_projections, num_features, max_steps, tolerance, input_bound, feature_map: as of
+            `PrivateKernelClassifier`.
         loss: $\ell$, of the residual f(x) - y, its slope bounded and Lipschitz.
-        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The noise
-            on the linear term does not depend on it where a ridge is given; the default ridge does,
-            and so does the least tolerance that is within reach.
+        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The
+            default ridge depends on it, and so does the least tolerance that is within reach.
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
             floor that the proof needs. None: $\sigma B/(nT)$ with the floor's $\sigma$, so that the
             linear term moves no prediction by more than T in standard deviation.
-        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave, on
-            every data set; with few of the former they take long.
-        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
-            proportional to it. One that rounding puts out of reach is refused, whatever the data.
-        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else. Infinity says that public numbers have scaled them already.
-        feature_map: instead of sample paths, a map of one input that is public: drawn without the
-            data.
 
     Raises:
         ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
@@ -116,18 +303,8 @@ class PrivateKernelRegressor(AbstractObjectiveLearner):
         ((3,), True)
     """
 
-    kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
-    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     loss: AbstractResidualLoss = eqx.field(kw_only=True, converter=on_host)
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
-    ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
-    max_steps: int | None = eqx.field(static=True, converter=plain_number, default=None)
-    tolerance: float = eqx.field(static=True, converter=plain_number, default=1e-9)
-    input_bound: float | None = eqx.field(
-        static=True, converter=plain_number, default=None, kw_only=True
-    )
-    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"

@@ -53,6 +53,7 @@ b. Their floor of the ridge is kept.
 Derived: test_objective_calibration checks every inequality, and the whole by exact quadrature.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -84,11 +85,11 @@ class ObjectiveCalibration(NamedTuple):
         mechanism: what is proved of the release.
 
     Example:
-        >>> from jaxdp.kernels import objective_perturbation_std
-        >>> bounds = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 0.25}
-        >>> found = objective_perturbation_std(1.0, 1e-5, **bounds, num_samples=1000, ridge=0.01)
+        >>> from jaxdp.kernels import softmax_perturbation_std
+        >>> given = {"input_bound": 1.0, "num_samples": 1000, "num_classes": 2}
+        >>> found = softmax_perturbation_std(1.0, 1e-5, **given, ridge=0.01)
         >>> print(f"ridge {found.ridge}, at least {found.ridge_floor:.5f}")
-        ridge 0.01, at least 0.00088
+        ridge 0.01, at least 0.00176
     """
 
     noise_std: float
@@ -123,8 +124,6 @@ def objective_perturbation_std(
 ) -> ObjectiveCalibration:
     r"""The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
 
-    Computed on the host in float64 and rounded toward more noise.
-
     Args:
         epsilon: > 0 and finite.
         delta: in (0, 1).
@@ -138,9 +137,6 @@ def objective_perturbation_std(
 
     Returns:
         Noise, ridge, and the mechanism that `jaxdp.account` can read inside a `Release`.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.kernels import objective_perturbation_std
@@ -158,12 +154,8 @@ def objective_perturbation_std(
     ):
         require_positive(name, value)
     curvature = smoothness * input_bound**2 / require_count("num_samples", num_samples)
-
-    def mechanism(shift: float, log_jacobian: float, mu: float) -> ObjectivePerturbation:
-        return ObjectivePerturbation(shift, log_jacobian, mu, has_signed_slopes=margin_loss)
-
     return calibrated(
-        mechanism,
+        functools.partial(ObjectivePerturbation, has_signed_slopes=margin_loss),
         epsilon,
         delta,
         twice_gradient=2 * lipschitz * input_bound,
@@ -188,17 +180,9 @@ def calibrated(
 
     Args:
         mechanism: from R, r and $\mu_2$ to what is proved of the release.
-        epsilon, delta: the budget.
         twice_gradient: $R\sigma$, twice the largest norm of a record's gradient.
-        curvature: the record's part in the averaged curvature, C, in each of `num_factors`
+        curvature: the record's part in the averaged curvature, C, in each of m = `num_factors`
             directions: $r = m\ln(1 + C/\lambda)$.
-        num_factors: m.
-        ridge: $\lambda$ >= 0; raised to the floor where it is below.
-        approximation_share: $\mu_2/R$ >= 0.
-
-    Raises:
-        ValueError: the ridge or the share is out of its range, or no float64 noise or ridge is
-            large enough.
     """
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)

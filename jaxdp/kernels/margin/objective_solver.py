@@ -40,14 +40,10 @@ class Minimum(NamedTuple):
 def minimise(
     objective: PerturbedObjective, *, tolerance: float, max_steps: int | None = None
 ) -> Minimum:
-    r"""A point at which the gradient's norm is certified to be at most the tolerance.
+    r"""A point at which the gradient's norm is certified to be at most the tolerance $\tau$ > 0.
 
-    Args:
-        objective: to be minimised, from zero on.
-        tolerance: $\tau$ > 0, on the norm of the gradient of J.
-        max_steps: >= 1, of Newton's steps; None for 200. The gradient steps after them are as many
-            as any data set may need: `num_accelerated_steps` of half the tolerance, then
-            `num_gradient_steps`.
+    `max_steps` of Newton's method, None for 200; the gradient steps after them are as many as any
+    data set may need: `num_accelerated_steps` of half the tolerance, then `num_gradient_steps`.
 
     Raises:
         ValueError: the tolerance is below the objective's `least_tolerance`, which depends on no
@@ -92,8 +88,8 @@ def _newton_direction(
 ) -> Float[np.ndarray, " coefficients"]:
     """The solution of Newton's equations by conjugate gradients, to a share of the gradient.
 
-    A curvature of all coefficients (k M of them for k classes) would take n (k M)^2 operations; a
-    product with it takes n k M. Every stage is a direction in which the objective falls.
+    The curvature of k M coefficients would take n (k M)^2 operations; a product with it takes n k
+    M.
     """
     times = objective.curvature_at(point.coefficients)
     found, left = np.zeros_like(point.gradient), -point.gradient

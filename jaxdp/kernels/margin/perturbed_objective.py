@@ -36,12 +36,8 @@ class PerturbedObjective(eqx.Module):
     A loss of k outputs has a matrix of coefficients, (M, k); it is handed about as a vector.
 
     Args:
-        features: z, of norm at most `input_bound` each; float32 or float64, widened block by block.
-        labels: y, as the loss takes them.
-        loss: $\ell$.
-        ridge: $\lambda$ > 0.
-        linear_term: b.
-        input_bound: B.
+        features: z, of norm at most `input_bound` B each; float32 or float64, widened block by
+            block.
         label_bound: T, of labels that a residual f - y is made of; 0 where none is.
         linear_bound: of the norm of b, known before b was drawn, so that what is made of it tells
             nothing of b; 0 for none. A norm that is larger counts as it is.
@@ -72,8 +68,8 @@ class PerturbedObjective(eqx.Module):
     def curvature_at(self, coefficients: _Vector) -> Callable[[_Vector], _Vector]:
         """Multiplication by the second derivative; where it jumps, by one between its limits.
 
-        In the features' own type, all rows at once: it serves directions alone, on which nothing
-        that is proved rests, and widening the features would take most of the time.
+        In the features' own type: it serves directions alone, on which nothing that is proved
+        rests.
         """
         rows, dtype = self.features, self.features.dtype
         predictions = self._predictions(rows, coefficients.astype(dtype))
@@ -131,10 +127,9 @@ class PerturbedObjective(eqx.Module):
 
     @property
     def least_tolerance(self) -> float:
-        r"""Eight times the gradient's rounding at `coefficient_bound`: $8\rho$.
+        r"""The least bound on the gradient's norm that is met for every data set: $8\rho$.
 
-        The least bound on the gradient's norm that is met for every data set, in the arithmetic of
-        the machine (`num_gradient_steps`).
+        $\rho$ is the gradient's rounding at `coefficient_bound` (`num_gradient_steps`).
         """
         return 8 * self.gradient_rounding(self.coefficient_bound)
 

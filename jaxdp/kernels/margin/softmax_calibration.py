@@ -32,6 +32,7 @@ exact quadrature. For k = 2 the calibration is that of the logistic loss with fe
 $\sqrt2$ times as large.
 """
 
+import functools
 import math
 
 from jaxdp.core.checks import require_count, require_positive
@@ -50,24 +51,15 @@ def softmax_perturbation_std(
     ridge: float = 0.0,
     approximation_share: float = 0.0,
 ) -> ObjectiveCalibration:
-    r"""The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
-
-    Computed on the host in float64 and rounded toward more noise.
+    """The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
 
     Args:
-        epsilon: > 0 and finite.
-        delta: in (0, 1).
-        input_bound: B > 0, on every record's features.
+        epsilon, delta, input_bound, num_samples, ridge, approximation_share: as of
+            `objective_perturbation_std`.
         num_classes: k >= 2.
-        num_samples: n >= 1, public.
-        ridge: $\lambda$ >= 0; raised to the floor where it is below.
-        approximation_share: $\mu_2/R$ >= 0. 0 is for the exact minimiser alone.
 
     Returns:
         Noise, ridge, and the mechanism that `jaxdp.account` can read inside a `Release`.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.kernels import softmax_perturbation_std
@@ -81,12 +73,8 @@ def softmax_perturbation_std(
     require_positive("input_bound", input_bound)
     num_classes = require_count("num_classes", num_classes, least=2)
     num_samples = require_count("num_samples", num_samples)
-
-    def mechanism(shift: float, log_jacobian: float, mu: float) -> SoftmaxPerturbation:
-        return SoftmaxPerturbation(shift, log_jacobian, mu, num_classes=num_classes)
-
     return calibrated(
-        mechanism,
+        functools.partial(SoftmaxPerturbation, num_classes=num_classes),
         epsilon,
         delta,
         twice_gradient=2 * math.sqrt(2) * input_bound,

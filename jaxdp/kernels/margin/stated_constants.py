@@ -1,8 +1,7 @@
 """The constants of a loss on which the privacy of its minimiser rests, looked at on a grid.
 
-Paper: PK Assumption 6, which lets second derivatives jump: the proof in `objective_calibration`
-says why they may. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function on
-the line does unless it is constant.
+Paper: PK Assumption 6. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function
+on the line does unless it is constant.
 """
 
 import math
@@ -19,23 +18,15 @@ _COMPARED = np.linspace(-16, 16, 513)
 
 
 def on_host(loss: Any) -> Any:
-    """The loss in float64 on the host; anything else as it is, to be refused by the check to come.
-
-    The converter of whatever reads a loss's constants: float32 would round its bounds down.
-    """
+    """The loss in float64 on the host: float32 would round its bounds down. Others as they are."""
     return loss.on_host() if isinstance(loss, AbstractLoss) else loss
 
 
 def require_true_constants(loss: AbstractLoss) -> None:
     """Raise unless a loss on the host keeps, on a grid of predictions, what it states.
 
-    A grid finds wrong constants; it proves no right ones.
-
-    Raises:
-        TypeError: the loss has several outputs and is not `Softmax` itself, whose calibration is
-            that of this very loss, whatever another says of itself.
-        ValueError: a constant is not positive and finite, or the slope on the grid is not finite,
-            leaves its bound, falls, rises faster than stated, or has the other sign.
+    A grid finds wrong constants; it proves no right ones. With several outputs only
+    `Softmax` itself passes: its calibration is that of this very loss.
     """
     if loss.num_outputs is not None:
         if type(loss) is not Softmax:

@@ -13,8 +13,6 @@ one whose coefficients are the slopes at the solver's point: within $2\tau/\lamb
 if that point's gradient has norm $\tau$ at most, which is added to the sensitivity twice.
 """
 
-import functools
-
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
@@ -60,9 +58,6 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
             nowhere else.
 
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
-
     Example:
         >>> from jaxdp.kernels import Gaussian
         >>> from jaxdp.kernels.published import Algorithm5
@@ -100,13 +95,17 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
         if request.test_inputs is not None:
             paths.at(in_order(request.test_inputs, request.columns))
+
+        def mean(points):
+            return host_gram(self.kernel, scaled_down(points, self.input_bound), rows) @ weights
+
         mu = (self._sensitivity(len(rows)) + 2 * gap) / std * (1 + ROUNDING)
         return CuratedFunction(
             paths,
             np.asarray([std]),
             statement(_WHAT, GaussianMechanism(mu), source, _FALSE, request=request),
             request.delta,
-            mean=functools.partial(_expansion, self.kernel, rows, weights, self.input_bound),
+            mean=mean,
             columns=request.columns,
         )
 
@@ -128,14 +127,3 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         found = minimise(objective, tolerance=tolerance)
         slopes = self.loss.slope(root @ found.coefficients, labels, xp=np)
         return -slopes / (len(rows) * self.ridge), 2 * tolerance / self.ridge
-
-
-def _expansion(
-    kernel: AbstractKernel,
-    points: Float[np.ndarray, "n dim"],
-    weights: Float[np.ndarray, " n"],
-    input_bound: float | None,
-    inputs: Float[np.ndarray, "m dim"],
-) -> Float[np.ndarray, " m"]:
-    r"""$\sum_i \alpha_i k(x_i, x)$."""
-    return host_gram(kernel, scaled_down(inputs, input_bound), points) @ weights

@@ -101,21 +101,17 @@ class Statistics(NamedTuple):
 def averaged_statistics(
     blocks: Iterable[Float[np.ndarray, "rows outputs"]],
     labels: Float[np.ndarray, " n"],
-    *,
-    num_outputs: int,
     norm_bound: float = math.inf,
 ) -> Statistics:
     """C and u in float64, over consecutive blocks of rows of features.
 
-    `norm_bound` is what the features' norm is in exact arithmetic; where rounding took a row
-    beyond it, it is scaled back.
+    Rows that rounding took beyond `norm_bound` are scaled back to it.
     """
-    covariance, correlation = np.zeros((num_outputs, num_outputs)), np.zeros(num_outputs)
-    start = 0
+    covariance, correlation, start = np.zeros(()), np.zeros(()), 0
     for block in blocks:
         rows = scaled_down(np.asarray(block, np.float64), norm_bound)
-        covariance += rows.T @ rows
-        correlation += labels[start : start + len(rows)] @ rows
+        covariance = covariance + rows.T @ rows
+        correlation = correlation + labels[start : start + len(rows)] @ rows
         start += len(rows)
     return Statistics(covariance / len(labels), correlation / len(labels))
 
@@ -178,9 +174,6 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
         input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
             nowhere else.
 
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
-
     Example:
         >>> from jaxdp.kernels import Gaussian
         >>> from jaxdp.kernels.published import Algorithm1
@@ -226,12 +219,8 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
             return self._curated(request, source)
         features = self.features(request.dim, request.public_seed)
         norm_bound = features.norm_bound
-        statistics = averaged_statistics(
-            row_blocks(features, request.table),
-            request.targets,
-            num_outputs=self.num_projections,
-            norm_bound=norm_bound,
-        )
+        blocks = row_blocks(features, request.table)
+        statistics = averaged_statistics(blocks, request.targets, norm_bound)
         stds = self.noise_std(request.num_samples, request.epsilon, request.delta)
         coefficients = _noisy_ridge(statistics, stds, self.ridge, source)
         claim = self._public_statement(request, norm_bound, source)
@@ -244,7 +233,7 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
         paths = SecretPaths(self.kernel, self.num_projections, source, input_bound=bound)
         everywhere = np.concatenate([host_rows("inputs", request.table), points])
         rows = paths.at(everywhere)[: request.num_samples]
-        statistics = averaged_statistics([rows], request.targets, num_outputs=self.num_projections)
+        statistics = averaged_statistics([rows], request.targets)
         stds = self.noise_std(request.num_samples, request.epsilon, request.delta)
         coefficients = _noisy_ridge(statistics, stds, self.ridge, source)
         secretly, columns = self._secret_statement(request, source), request.columns
@@ -296,9 +285,6 @@ class Algorithm3(AbstractPublishedLearner[ReleasedFunction]):
         ridge: $\lambda \ge 0$, on the averages.
         label_bound: T > 0, to which labels are truncated.
 
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
-
     Example:
         >>> from jaxdp.kernels import Gaussian
         >>> from jaxdp.kernels.published import Algorithm3
@@ -333,12 +319,8 @@ class Algorithm3(AbstractPublishedLearner[ReleasedFunction]):
         request = request.truncated(self.label_bound)
         features = self.features(request.dim, request.public_seed)
         bound, num_samples = features.norm_bound, request.num_samples
-        statistics = averaged_statistics(
-            row_blocks(features, request.table),
-            request.targets,
-            num_outputs=self.num_features,
-            norm_bound=bound,
-        )
+        blocks = row_blocks(features, request.table)
+        statistics = averaged_statistics(blocks, request.targets, bound)
         stds = self.noise_std(num_samples, request.epsilon, request.delta)
         source, limit = self._noise(request), self.label_bound
         mu = _joint_mu(stds, norm_bound=bound, label_bound=limit, num_samples=num_samples)

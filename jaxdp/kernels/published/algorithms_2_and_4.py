@@ -16,7 +16,7 @@ at the noise, ridge and norm as they are.
 
 import abc
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -67,12 +67,7 @@ _TOLERANCE = 1e-11
 
 
 class Perturbation(NamedTuple):
-    r"""A perturbation as the paper prints it.
-
-    Attributes:
-        noise_std: of every entry of b.
-        ridge: $\lambda_0$, in $\frac{\lambda_0}2|\beta|^2$.
-    """
+    r"""A perturbation as the paper prints it; the ridge is that of $\frac{\lambda_0}2|\beta|^2$."""
 
     noise_std: float
     ridge: float
@@ -82,6 +77,8 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     """A learner that releases the minimiser of an objective with a noisy linear term."""
 
     loss: eqx.AbstractVar[AbstractMarginLoss]
+    # What is false of the theorem.
+    _remark: eqx.AbstractClassVar[str]
 
     @abc.abstractmethod
     def features(self, dim: int, public_seed: int) -> AbstractFeatureMap:
@@ -90,11 +87,6 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     @abc.abstractmethod
     def perturbation(self, num_samples: int, epsilon: float, delta: float) -> Perturbation:
         """The noise and the ridge as used."""
-
-    @property
-    @abc.abstractmethod
-    def _remark(self) -> str:
-        """What is false of the theorem."""
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
         """Standard deviation "b" of every entry of the linear term, in the units of the sum."""
@@ -129,16 +121,9 @@ class Algorithm2(AbstractPublishedMinimiser):
     public seed, in weight space. Source: PK Algorithm 2, Theorem 9.
 
     Args:
-        kernel: k.
-        num_projections: M.
+        kernel, num_projections, num_features, input_bound: as of `Algorithm1`.
         ridge: $\lambda \ge 0$, in $\frac\lambda2|\beta|^2$.
         loss: of the margin, for labels -1 and +1.
-        num_features: L, of the random features behind the paths.
-        input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
-            nowhere else.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the kernel unbounded.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -149,6 +134,8 @@ class Algorithm2(AbstractPublishedMinimiser):
         >>> {name: round(std, 1) for name, std in found.items()}
         {'b': 16.5}
     """
+
+    _remark: ClassVar[str] = _FALSE_2
 
     kernel: AbstractKernel
     num_projections: int = eqx.field(static=True, converter=plain_number)
@@ -177,10 +164,6 @@ class Algorithm2(AbstractPublishedMinimiser):
         seed, bound = public_seed, self.input_bound
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
-    @property
-    def _remark(self):
-        return _FALSE_2
-
 
 class Algorithm4(AbstractPublishedMinimiser):
     r"""PK Algorithm 4 as printed: $\Delta = \sqrt2$ and $\log(2/\delta)$.
@@ -191,13 +174,8 @@ class Algorithm4(AbstractPublishedMinimiser):
     with Algorithm 2's floor. Source: PK Algorithm 4, Theorem 20.
 
     Args:
-        kernel: k, shift-invariant.
-        num_features: M, single cosines with a random phase.
-        ridge: $\lambda \ge 0$, in $\frac\lambda2|\beta|^2$.
-        loss: of the margin, for labels -1 and +1.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
+        kernel, num_features: as of `Algorithm3`.
+        ridge, loss: as of `Algorithm2`.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -208,6 +186,8 @@ class Algorithm4(AbstractPublishedMinimiser):
         >>> {name: round(std, 1) for name, std in found.items()}
         {'b': 14.3}
     """
+
+    _remark: ClassVar[str] = _FALSE_4
 
     kernel: AbstractKernel
     num_features: int = eqx.field(static=True, converter=plain_number)
@@ -226,10 +206,6 @@ class Algorithm4(AbstractPublishedMinimiser):
 
     def features(self, dim, public_seed):
         return cosine_features(self.kernel, self.num_features, dim, public_seed=public_seed)
-
-    @property
-    def _remark(self):
-        return _FALSE_4
 
 
 def check_learner(loss: AbstractMarginLoss, ridge: float) -> None:

@@ -78,9 +78,6 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
         least_eigenvalue: $\mu_d$, from which the true sensitivity follows; None where unknown,
             and then nothing is proved.
 
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
-
     Example:
         >>> from jaxdp.kernels import TorusKernel
         >>> from jaxdp.kernels.published import CanonicalEstimator

@@ -1,9 +1,8 @@
-r"""Functions that are released by a curator who answers queries, not as an object.
+"""Functions that are released by a curator who answers queries, not as an object.
 
-Sample paths that are drawn jointly with the training inputs are known at those inputs and at the
-points asked for so far. Drawing them at further points, given what is known, has the law of drawing
-all at once, so a curator may answer query after query. But the state from which the answers come
-tells the training inputs: it is never published.
+Sample paths that are drawn jointly with the training inputs are continued to the points asked for,
+given what is known: the law is that of drawing all at once. But the state from which the answers
+come tells the training inputs: it is never published.
 """
 
 from collections.abc import Callable
@@ -29,13 +28,8 @@ class SecretPaths:
     r"""M exact paths of GP(0, k) over $\sqrt M$, drawn at each point when it is first asked for.
 
     The one object of this package that changes: what has been answered stays so. Its normals come
-    from the operating system or a secret seed, never from a key that could be drawn again.
-
-    Args:
-        kernel: k.
-        num_paths: M.
-        source: of the normals.
-        input_bound: points are scaled down to this norm first; None leaves them.
+    from the operating system or a secret seed, never from a key that could be drawn again. Points
+    are scaled down to the norm `input_bound` first.
     """
 
     def __init__(
@@ -86,7 +80,7 @@ class SecretPaths:
 class CuratedFunction:
     r"""A function on exact sample paths, which its curator evaluates and never publishes.
 
-    $f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths: its curator evaluates it.
+    $f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths.
 
     What it answers is covered by its cost, for queries that depend on no secret; what it holds is
     not, so it cannot be saved. Values are those of the paths at exactly these inputs, in float64:
@@ -167,21 +161,14 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
         noise_seed: int | None = None,
         test_inputs: Real[Any, "m dim"] | None = None,
     ) -> Released:
-        """Learn from a table; all else as `AbstractPrivateLearner.fit`.
+        """Learn from a table, as `AbstractPrivateLearner.fit` does.
 
         Args:
             inputs, labels, epsilon, delta, public_seed, noise_seed: as there.
             test_inputs: public; where the function will be read first. The paths are drawn there
                 together with the training inputs, exactly and from the secret seed.
         """
-        request = FitRequest.checked(
-            inputs,
-            labels,
-            epsilon=epsilon,
-            delta=delta,
-            public_seed=public_seed,
-            noise_seed=noise_seed,
-            warning=self._warning,
-            test_inputs=test_inputs,
-        )
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
+        given = {"public_seed": public_seed, "test_inputs": test_inputs}
+        request = FitRequest.checked(inputs, labels, warning=self._warning, **budget, **given)
         return self._release(request)

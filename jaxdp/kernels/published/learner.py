@@ -52,9 +52,9 @@ def check_noise_arguments(num_samples: int, epsilon: float, delta: float) -> Non
 def classic_multiplier(delta: float) -> float:
     r"""$c(\delta) = 1 + \sqrt{2 \log(1/\delta)}$, of noise $\Delta c/\epsilon$.
 
-    It is loose for small epsilon, which hides wrong sensitivities. Printed for every epsilon: the
-    proof needs $\epsilon \le 2c$, and the statement is false from $\epsilon$ = 17.7, 20.0 and 21.1
-    on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
+    The multiplier is loose for small epsilon, which hides wrong sensitivities. Printed for every
+    epsilon: the proof needs $\epsilon \le 2c$, and the statement is false from $\epsilon$ = 17.7,
+    20.0 and 21.1 on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
 
     Source: PK Proposition 2. Derived: tests/kernels/published/test_counterexamples.py.
     """
@@ -70,12 +70,7 @@ def statement(
 ) -> Release:
     """A release with the paper's (epsilon, delta) as its claim and its faults as assumptions.
 
-    Args:
-        what: what is released, in words.
-        mechanism: what is proved of it for noise that nobody can guess.
-        source: where the noise came from.
-        remarks: its faults, in words.
-        request: of the fit; its budget is the paper's claim.
+    `what` and the remarks are in words; the mechanism is what is proved for noise nobody can guess.
     """
     return Release(
         what,

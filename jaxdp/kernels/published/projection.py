@@ -1,9 +1,8 @@
-r"""The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
+"""The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
 
 PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, but for
-an event of small probability (`projection_factor`); a guarantee that rests on it is a
-`GaussianUnlessFailure`. A projection that is known is bounded at every input by its operator norm
-(`projection`), which is far larger.
+an event of small probability; a guarantee that rests on it is a `GaussianUnlessFailure`. A
+projection that is known has a bound at every input, its operator norm, which is far larger.
 """
 
 import math
@@ -21,7 +20,7 @@ from jaxdp.kernels.functions.fourier import CosineFeatures
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
-from jaxdp.privacy.mechanisms import AbstractMechanism, Proved
+from jaxdp.privacy.mechanisms import AbstractMechanism
 
 # Above the rounding of an operator norm, and of the features that it bounds, in float32.
 _ROUNDING = 1e-5
@@ -41,11 +40,7 @@ def projection_factor(num_projections: int, log_inverse: float) -> float:
 
 
 def kernel_size(kernel: AbstractKernel, input_bound: float | None) -> float:
-    r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over inputs of that norm at most.
-
-    Raises:
-        TypeError, ValueError: it is infinite, or the norm is no number > 0.
-    """
+    r"""$\kappa$, the largest $\sqrt{k(x, x)}$ over inputs of that norm; ValueError if infinite."""
     require_kernel(kernel)
     if input_bound is not None:
         require_positive("input_bound", input_bound)
@@ -85,10 +80,7 @@ def projection(
 def cosine_features(
     kernel: AbstractKernel, num_features: int, dim: int, *, public_seed: int
 ) -> AbstractFeatureMap:
-    r"""$\sqrt{2/M}\cos(\omega_j \cdot x + b_j)$ of a public seed, $|z| \le \sqrt2$.
-
-    Clipped at that norm, which changes nothing but what rounding does.
-    """
+    r"""$\sqrt{2/M}\cos(\omega_j \cdot x + b_j)$ of a public seed, clipped at its norm $\sqrt2$."""
     key = purpose_key(jr.key(public_seed), "init")
     features = CosineFeatures.sample(kernel, num_features, dim, key=key)
     return ClippedFeatures(features, features.norm_bound)
@@ -117,10 +109,6 @@ class GaussianUnlessFailure(AbstractMechanism):
 
     mu: float = eqx.field(converter=lambda value: host_scalar("mu", value))
     failure: float = eqx.field(converter=lambda value: host_scalar("failure", value))
-
-    @property
-    def proved(self):
-        return Proved(None, None)
 
     @property
     def adjacencies(self):

@@ -66,12 +66,7 @@ def unit_sensitivity(balance: float) -> float:
 
 
 class JointNoise(NamedTuple):
-    """Standard deviations of the noise on the sums, for B = T = 1.
-
-    Attributes:
-        covariance: on the diagonal of C; over sqrt 2 off it.
-        correlation: on u.
-    """
+    """Standard deviations for B = T = 1: on C's diagonal (over sqrt 2 off it), and on u."""
 
     covariance: float
     correlation: float
@@ -107,8 +102,8 @@ def unit_rows(
 ) -> Float[np.ndarray, "rows outputs"]:
     """Each row clipped to the bound and rounded toward zero, in units of bound / 2^bits.
 
-    The entries are whole numbers, and every row's norm is at most 2^bits: that is checked in exact
-    arithmetic. A row that is not finite becomes zero: announcing it would be a second release.
+    Every row's norm is at most 2^bits: that is checked in exact arithmetic. A row that is not
+    finite becomes zero: announcing it would be a second release.
     """
     rows = np.asarray(features, np.float64)
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)

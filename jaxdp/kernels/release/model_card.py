@@ -1,9 +1,4 @@
-"""The model card of a released function: what it is, what it was learnt of, and at what price.
-
-A card is made of the function and of the public record of its fit. Whoever has the one may see the
-other: nothing else of the table is in it. The term is that of Mitchell et al., "Model cards for
-model reporting" (2019).
-"""
+"""The model card of a released function (Mitchell et al. 2019): of public numbers alone."""
 
 import equinox as eqx
 import numpy as np
@@ -30,9 +25,6 @@ class FitRecord(eqx.Module):
         noise_std: what the noise makes of each coefficient, as planned; none where no plan tells.
         forecast: what this budget was expected to buy, in words, where that was asked.
         has_logits: whether values are log odds, so that they tell the chance of a class.
-
-    Raises:
-        ValueError: there are no rows.
 
     Example:
         >>> from jaxdp.kernels import FitRecord

@@ -1,9 +1,8 @@
 """Released functions as files: arrays, a header in JSON, a digest over every byte; no code.
 
-A file is a NumPy .npz archive. Its header states the class of every part, field by field;
-whatever else is found there is refused. The last bytes are a SHA-256 digest of all
-bytes before them, which finds accidental damage of any kind. It does not authenticate: whoever
-changes a file on purpose can write a digest that fits.
+A file is a NumPy .npz archive. Its header states the class of every part, field by field; whatever
+else is found there is refused. The SHA-256 digest of all bytes before it finds accidental damage;
+it does not authenticate: whoever changes a file on purpose can write a digest that fits.
 """
 
 import importlib
@@ -64,17 +63,14 @@ def load(path: str | os.PathLike) -> Any:
     Example:
         >>> import os, tempfile
         >>> import numpy as np
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, load
-        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
-        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
-        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge, load
+        >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
+        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "model.npz")
         ...     release.save(path)
         ...     again = load(path)
-        >>> bool((again(inputs) == release(inputs)).all())
+        >>> bool((again(np.eye(3)) == release(np.eye(3))).all())
         True
     """
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")

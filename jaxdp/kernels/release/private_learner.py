@@ -28,11 +28,10 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 # Without a repr of its fields: a traceback would show private records and the secret seed.
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FitRequest:
-    """The checked arguments of one fit. It holds private records and a secret seed.
+    """The checked arguments of one fit, private records and a secret seed among them.
 
-    Table and targets are finite, on the host; columns are their public names, None for an array.
-    `noise_seed` is None for the operating system's entropy; `test_inputs` are as given to a learner
-    that draws sample paths jointly.
+    Columns are public names, None for an array; `noise_seed` is None for the operating system's
+    entropy; `test_inputs` are as given to a learner that draws sample paths jointly.
     """
 
     table: Float[np.ndarray, "n dim"]
@@ -72,17 +71,15 @@ class FitRequest:
 
     @property
     def num_samples(self) -> int:
-        """n, public."""
         return len(self.table)
 
     @property
     def dim(self) -> int:
-        """d, of the inputs."""
         return self.table.shape[1]
 
     def truncated(self, bound: float) -> "FitRequest":
         """The request with labels within [-bound, bound]; nobody is told of those beyond."""
-        return self.with_targets(np.clip(self.targets, -bound, bound))
+        return dataclasses.replace(self, targets=np.clip(self.targets, -bound, bound))
 
     def clipped(self, bound: float) -> "FitRequest":
         """The request `truncated`, with a warning to whoever fits where that changes any label."""
@@ -96,10 +93,6 @@ class FitRequest:
                 stacklevel=6,
             )
         return self.truncated(bound)
-
-    def with_targets(self, targets: Float[np.ndarray, " n"]) -> "FitRequest":
-        """The request with the labels as the learner uses them."""
-        return dataclasses.replace(self, targets=targets)
 
     def noise(self, rows: Float[np.ndarray, "n columns"] | None = None) -> SecretNoise:
         """The secret noise of this fit; with a seed, any other request has independent noise.
@@ -181,8 +174,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 The names of a data frame's columns are public, and the release keeps them.
             labels: one for each. For classification -1 and +1, and the released function is a
                 score, positive where +1 is likelier. For regression numbers, which the learner
-                clips to its label bound: `PrivateKernelRidge` with a warning to whoever fits that
-                the release does not repeat, the published algorithms without one.
+                clips to its label bound.
             epsilon: > 0 and finite.
             delta: in (0, 1).
             public_seed: of the features; it is published with the function.
@@ -191,21 +183,13 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 is infinite; fits that hide other numbers have independent noise under it.
 
         Warns:
-            UserWarning: a certified learner is not told where the inputs lie; said before the data
-                are looked at.
+            UserWarning: a certified learner is not told where the inputs lie (said before the data
+                are looked at), or clips labels: for whoever fits, the release does not repeat it.
 
         Raises:
-            ValueError, TypeError: an argument is out of its range, or not finite.
             NotCoveredError: the kernel has no such random features.
             RuntimeError: the loss is not convex or bounded as it states.
         """
-        request = FitRequest.checked(
-            inputs,
-            labels,
-            epsilon=epsilon,
-            delta=delta,
-            public_seed=public_seed,
-            noise_seed=noise_seed,
-            warning=self._warning,
-        )
-        return self._release(request)
+        budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
+        given = {"public_seed": public_seed, "warning": self._warning}
+        return self._release(FitRequest.checked(inputs, labels, **budget, **given))

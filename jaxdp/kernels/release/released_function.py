@@ -1,7 +1,7 @@
 """What private kernel learners release: a function of new inputs, with its cost.
 
 The function holds public features, noisy coefficients and numbers that were known before the data
-were seen. It holds no training row, no kernel expansion on training rows, and no running time.
+were seen; no training row, no kernel expansion on training rows, and no running time.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
@@ -51,21 +52,13 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         columns: names of the table's columns, public, where it was fitted to a data frame.
         record: what is public of the fit; None in files of earlier versions.
 
-    Raises:
-        ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
-            not as many as the inputs.
-        TypeError: the seed is not an int.
-
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
-        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
-        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
-        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
+        >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
+        >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
+        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
         >>> release.coefficients.shape, release.public_seed, f"{release.cost.mu:.3f}"
-        ((20,), 1, '0.268')
+        ((4,), 1, '0.268')
     """
 
     features: AbstractFeatureMap
@@ -124,10 +117,6 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 position. Where the features have a reader, cells may be texts, dates or missing,
                 and a frame may have other columns besides; traced inputs are cells that are
                 numbers.
-
-        Raises:
-            ValueError: not rows of `dim` finite numbers, or a data frame with other columns.
-            TypeError: a column is not of real numbers, or what its reader takes.
         """
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
@@ -147,11 +136,10 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     def predict(self, inputs: Any) -> np.ndarray:
         """The class of each new input, of a regression its value.
 
+        (m,) values; or names of classes as texts, numbers from 0 where the fit had no names.
+
         Args:
             inputs: a table, as a call of the function takes it.
-
-        Returns:
-            (m,) values; or names of classes as texts, numbers from 0 where the fit had no names.
         """
         values, names = np.asarray(self(inputs)), self.columns and self.columns.classes
         if names is None and values.ndim == 1 and not (self.record and self.record.has_logits):
@@ -160,11 +148,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return places if names is None else np.array(names)[places]
 
     def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
-        """The chance of each class at new inputs, as logistic regression has it.
-
-        Raises:
-            ValueError: the function's values are not known to be log odds.
-        """
+        """The chance of each class at new inputs, by logistic regression; ValueError of others."""
         if not (self.record and self.record.has_logits):
             raise ValueError("expected a function of log odds, got one of scores or values")
         return chances(np.asarray(self(inputs), np.float64))
@@ -249,8 +233,7 @@ def chances(logits: Float[np.ndarray, "m ..."]) -> Float[np.ndarray, "m classes"
     """Probabilities of classes from one logit, of the second of two, or from k scores a row."""
     if logits.ndim == 1:
         logits = np.stack([np.zeros_like(logits), logits], axis=1)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    return scipy.special.softmax(logits, axis=1)
 
 
 # Public seeds are below.

@@ -1,7 +1,4 @@
-"""Tables as users hold them, checked: finite real numbers in every column, on the host.
-
-A column of text is refused by its name. No error shows a cell: cells are private data.
-"""
+"""Tables as users hold them, checked: finite real numbers. No error shows a cell."""
 
 import math
 from typing import Any
@@ -67,10 +64,7 @@ def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
 
 
 def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
-    """Real numbers on the host: float32 and float64 as they are, all others in float64.
-
-    Text, or anything else that is no real number, is a TypeError that names the table's column.
-    """
+    """Real numbers on the host: float32 and float64 as they are, all others in float64."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype in (np.float32, np.float64):
         return array
@@ -93,10 +87,7 @@ def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
 
 
 def require_no_text(name: str, value: Any) -> None:
-    """Raise TypeError where a cell is text, even text that could be read as a number.
-
-    The column is named and the text is not shown: it is private data.
-    """
+    """Raise TypeError where a cell is text, even text that could be read as a number."""
     column = _first_column(value, _is_text)
     if column is not None:
         raise TypeError(
@@ -162,10 +153,6 @@ class Columns(eqx.Module):
         classes: of a classifier, what its label is where the score is negative and where it is
             positive, as the table writes it; of more classes, one name for each score. None for a
             regression.
-
-    Raises:
-        ValueError: a name stands twice, or there are fewer than two classes.
-        TypeError: a name is not a text.
 
     Example:
         >>> from jaxdp.kernels import Columns

@@ -28,7 +28,7 @@ from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_count, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
+from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner
 from jaxdp.kernels.release.joint_release import (
@@ -68,11 +68,9 @@ _ROUNDING = 1e-10
 
 
 class RidgeNoise(NamedTuple):
-    """Standard deviations of the noise on sums, for features and labels of bound one.
+    """Standard deviations, for bounds of one, of the noise on the sum of the labels and on C and u.
 
-    Attributes:
-        mean: on the sum of the labels; 0 where none is released.
-        joint: on C and u.
+    `mean` is 0 where no mean label is released.
     """
 
     mean: float
@@ -112,11 +110,7 @@ def released_statistics(
     source: SecretNoise,
     epsilon: float,
 ) -> NoisyStatistics:
-    """Noisy averages of z z^T and y z over the records, computed a block of rows at a time.
-
-    `bounds` are those to which features and targets are clipped; epsilon, of the whole release, is
-    handed on to the rules.
-    """
+    """Noisy averages of z z^T and y z over the records, clipped to the two `bounds`."""
     bits, num_samples = noise.grid_bits(len(table)), len(table)
     sums = exact_sums(
         row_blocks(features, table, rows=MAX_BLOCK_ROWS),
@@ -158,9 +152,6 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         balance: $a = w^2 T^2 / B^2 > 0$, how the noise is shared by C and u. 1 gives both the same
             (for B = T = 1); at 2 u has the least noise that any balance gives it.
 
-    Raises:
-        ValueError, TypeError: an argument is out of its range.
-
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
@@ -173,16 +164,9 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         ((3,), True)
     """
 
-    kernel: AbstractKernel | None
-    num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
-    num_features: int = eqx.field(static=True, converter=plain_number, default=2048)
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     ridge: Any = eqx.field(converter=plain_number, default=None)
     intercept_share: float = eqx.field(static=True, converter=plain_number, default=0.0)
-    input_bound: float | None = eqx.field(
-        static=True, converter=plain_number, default=None, kw_only=True
-    )
-    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
     residual_bound: float | None = eqx.field(
         static=True, converter=plain_number, default=None, kw_only=True
     )

@@ -1,11 +1,7 @@
-r"""How much to regularise a private ridge regression, without looking at the data again.
+"""How much to regularise a private ridge regression, without looking at the data again.
 
-A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
-a fixed ridge there are: a ridge as large as the noise (`NoiseRidge`); PK Theorem 11's, from how
-smooth the target is thought to be (`Theorem11Rule`); and choices by an unbiased estimate of the
-squared error, for which the noise of the release is split in two (`SelectedRidge`, and
-`SelectedProjections`, which chooses how many projections to use too). A choice by the error on
-private data is left out: it would need a budget of its own.
+A ridge that is chosen from the released statistics alone costs no privacy (post-processing). A
+choice by the error on private data is left out: it would need a budget of its own.
 """
 
 import abc
@@ -85,15 +81,11 @@ class NoiseRidge(AbstractRidgeRule):
     r"""A ridge as large as the noise that it has to tame: `factor` $\sigma_C \sqrt{2M}$.
 
     The learner's default has the factor 1 where an intercept is released, and 1/2 where the
-    coefficients have to carry the mean of the labels too, which a large ridge shrinks. Measured on
-    the synthetic problem of PK Section 5: from epsilon = 1 on, the errors are at most a fifth above
-    those of the best ridge.
+    coefficients have to carry the mean of the labels too. On the synthetic problem of PK Section 5,
+    from epsilon = 1 on, the errors are at most a fifth above those of the best ridge.
 
     Args:
         factor: > 0.
-
-    Raises:
-        ValueError: the factor is not positive and finite.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, NoiseRidge, PrivateKernelRidge
@@ -118,16 +110,12 @@ class Theorem11Rule(AbstractRidgeRule):
     $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant.
 
     Source: PK Theorem 11 and the choices at the end of Section 4.2, for a kernel bounded by one.
-    The theorem leaves the constants open. It also sets how many projections to draw: see
-    `num_projections`.
+    The theorem leaves the constants open. The rule also sets how many projections to draw.
 
     Args:
         source: r in [1/2, 1], how smooth the target is (Assumption 4).
         capacity: gamma in [0, 1], how slowly the eigenvalues decay (Assumption 3).
         constant: > 0, of lambda.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Example:
         >>> from jaxdp.kernels import Theorem11Rule
@@ -206,10 +194,9 @@ class SelectedRidge(AbstractRidgeRule):
     Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap. No budget is spent.
 
     Where privacy costs much the judge is noisy too: ridges far below `NoiseRidge`'s look good by
-    chance, and are not tried; fewer columns than all are for `SelectedProjections`. On the
-    synthetic problem of PK Section 5 it is no better than `NoiseRidge`; it is for noise that is
-    small, or a factor that is unknown. Left out: that the error on the training records is lower
-    than on new ones.
+    chance, and are not tried. On the synthetic problem of PK Section 5 it is no better than
+    `NoiseRidge`; it is for noise that is small, or a factor that is unknown. Left out: that the
+    error on the training records is lower than on new ones.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
@@ -240,17 +227,13 @@ class SelectedProjections(AbstractStatisticsRule):
     and is added before the least is taken: few columns need large coefficients, and look good by
     chance.
 
-    It serves features that stand in an order of importance, such as `MercerFeatures`: there the
-    columns that are left out bring noise alone. Sample paths are exchangeable, and the first m of M
-    hold m/M of the squared norm under the same noise, where a release of m columns would hold all
-    of it: on the synthetic problem of PK Section 5 the choice is no better than all columns with
-    `NoiseRidge`, which filters them.
+    The choice serves features that stand in an order of importance, such as `MercerFeatures`.
+    Sample paths are exchangeable, and the first m of M hold m/M of the squared norm under the same
+    noise: there, on the synthetic problem of PK Section 5, all columns with `NoiseRidge` do no
+    worse.
 
     Args:
         least: the least number of columns that is tried, >= 1.
-
-    Raises:
-        ValueError, TypeError: not a whole number >= 1.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedProjections

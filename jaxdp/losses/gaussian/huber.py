@@ -21,8 +21,8 @@ from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.clipped_gaussian import clipped_mean, inside_probability
+from jaxdp.losses.base import alike
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 # Below this ratio of width to deviation the integral is summed; ten nodes then are exact.
@@ -37,9 +37,7 @@ def expected_huber(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], width: Float[Array, ""]
 ) -> Float[Array, "*shape"]:
     """The mean of Huber's loss of a residual of this mean and variance >= 0."""
-    dtype = float_dtype((mean, variance, width))
-    arguments = (jnp.asarray(value, dtype) for value in (mean, variance, width))
-    return _expected(*jnp.broadcast_arrays(*arguments))
+    return _expected(*alike(mean, variance, width))
 
 
 @jax.custom_jvp
@@ -67,8 +65,7 @@ def _expected(mean, variance, width):
 @_expected.defjvp
 def _(primals, tangents):
     """The slope's mean, and half the mean of the second derivative."""
-    mean, variance, width = primals
-    in_mean, in_variance, in_width = tangents
+    (mean, variance, width), (in_mean, in_variance, in_width) = primals, tangents
     is_fixed = ~(variance > 0)
     std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
     outside = jnp.where(is_fixed, jax.nn.relu(jnp.abs(mean) - width), _excess(mean, std, width))

@@ -34,8 +34,7 @@ from jax import lax
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype
-from jaxdp.losses.base import ClippedSlope
+from jaxdp.losses.base import ClippedSlope, alike
 
 # The normal's mass beyond so many deviations is 3e-12 for slopes and 1e-15 for losses.
 _SLOPE_DEVIATIONS, _LOSS_DEVIATIONS = 7.0, 8.0
@@ -50,16 +49,8 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 def clipped_sigmoid(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], limit: Float[Array, "*shape"]
 ) -> ClippedSlope:
-    r"""Moments of $\min(\sigma(-u), k)$ for $u \sim N(n, v)$, but minus the mean derivative.
-
-    Args:
-        mean: n.
-        variance: v >= 0.
-        limit: k >= 0, may be infinite.
-    """
-    dtype = float_dtype((mean, variance, limit))
-    arguments = (jnp.asarray(value, dtype) for value in (mean, variance, limit))
-    return ClippedSlope(*_moments(*jnp.broadcast_arrays(*arguments)))
+    r"""Moments of $\min(\sigma(-u), k)$ for $u \sim N(n, v)$, but minus the mean derivative."""
+    return ClippedSlope(*_moments(*alike(mean, variance, limit)))
 
 
 @jax.custom_jvp
@@ -163,15 +154,8 @@ def _bump(u):
 def expected_softplus(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    r"""$E\ln(1 + e^{-u})$ for $u \sim N(n, v)$.
-
-    Args:
-        mean: n.
-        variance: v >= 0.
-    """
-    dtype = float_dtype((mean, variance))
-    arguments = (jnp.asarray(value, dtype) for value in (mean, variance))
-    return _expected(*jnp.broadcast_arrays(*arguments))
+    r"""$E\ln(1 + e^{-u})$ for $u \sim N(n, v)$."""
+    return _expected(*alike(mean, variance))
 
 
 @jax.custom_jvp
@@ -220,12 +204,8 @@ def nodes_of_arcsinh(
 ) -> tuple[Float[Array, "*shape nodes"], Float[Array, "*shape nodes"]]:
     r"""Deviations z = (u - n)/s of the nodes, and their weights times the normal density.
 
-    Args:
-        mean: n.
-        std: s > 0.
-        middle: of the range of $\tau$, less the $\tau$ of the mean (`arcsinh_step`).
-        half: half the length of the range.
-        num_nodes: of Gauss and Legendre's rule.
+    `middle` is of the range of $\tau$, less the $\tau$ of the mean (`arcsinh_step`), `half` half
+    its length.
     """
     start = jnp.arcsinh(mean / jnp.pi)
     rule = np.polynomial.legendre.leggauss(num_nodes)
@@ -243,10 +223,8 @@ def nodes_of_arcsinh(
 def arcsinh_step(
     start: Float[Array, "*shape"], step: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """arcsinh(start + step) - arcsinh(start), which loses no digits where the step is small.
-
-    No branch depends on a sum: a compiler may round it differently in each place that it is used.
-    """
+    """arcsinh(start + step) - arcsinh(start), which loses no digits where the step is small."""
+    # No branch depends on a sum: a compiler may round it differently in each place of its use.
     sign = jnp.where(start < 0, -1, 1)
     start, step = jnp.abs(start), sign * step
     end = start + step

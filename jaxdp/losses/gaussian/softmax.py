@@ -21,7 +21,7 @@ test_softmax_slope.
 
 **The class.** Of k independent logits of one variance v, the label's is largest with probability
 $\int\varphi(t)\prod_{j \ne y}\Phi(t + (f_y - f_j)/\sqrt v)\,dt$, which is summed by Gauss and
-Legendre's rule. Of correlated ones, along each ray from the mean the label's logit is largest
+Legendre's rule. For correlated ones, along each ray from the mean the label's logit is largest
 between two distances, which the chi distribution with k - 1 degrees weighs: only directions are
 sampled, the answer is smooth in mean and covariance, and for two classes it is exact. Derived:
 test_softmax_metrics.
@@ -45,8 +45,6 @@ from jaxdp.losses.base import ClippedSlope
 
 # No slope is longer than the root of two, so that a larger limit clips nothing either.
 _LARGEST_LIMIT = 2.0
-
-
 # The normal's mass beyond so many deviations is 1e-11.
 _DEVIATIONS = 6.7
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -54,12 +52,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 40.0
 # So many terms of the chi distribution's finite sum may be taken in single precision.
 _MOST_DEGREES = 200
-
-
 # So many numbers of a block of rows stay in a processor's cache.
 _BLOCK = 2**15
-
-
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
@@ -94,10 +88,7 @@ def isotropic_slope(
 ) -> ClippedSlope:
     """The slope at logits of one variance whose mean exceeds the label's own by `gaps` (..., k).
 
-    Args:
-        gaps, is_label, variance, limit: of each row.
-        num_nodes: at least so many are used.
-        per_row: how many of them for one row, an even number; None for all.
+    At least `num_nodes` are used; one row uses `per_row` of them, an even number, or all.
     """
     gaps, variance, limit = _arrays(gaps, variance, limit)
     rows = [(gaps, 1), (is_label, 1), (variance, 0), (limit, 0)]
@@ -129,12 +120,7 @@ def _isotropic_slope(gaps, is_label, variance, limit, nodes) -> ClippedSlope:
 def correlated_slope(
     gaps, is_label, covariance, limit, num_nodes, per_row: int | None = None
 ) -> CorrelatedSlope:
-    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k).
-
-    Args:
-        gaps, is_label, covariance, limit: of each row.
-        num_nodes, per_row: as in `isotropic_slope`.
-    """
+    """The slope at correlated logits whose mean exceeds the label's own by `gaps` (..., k)."""
     gaps, covariance, limit = _arrays(gaps, covariance, limit)
     rows = [(gaps, 1), (is_label, 1), (covariance, 2), (limit, 0)]
     nodes, num_classes = _normal_nodes(gaps, num_nodes), gaps.shape[-1]
@@ -225,14 +211,7 @@ def _node_matrix(gaps, num_nodes) -> Float[Array, "k nodes"]:
 
 
 def _slopes(logits, is_label, limit, *, axis: int):
-    """Slopes at logits, their squared lengths, what scales them, and which are clipped.
-
-    Args:
-        logits: at each node.
-        is_label: which logit is the label's, with an axis for the nodes.
-        limit: of the norm, with an axis for the nodes and none for the logits.
-        axis: of the logits.
-    """
+    """Slopes at logits along an axis, their squared lengths, scales, and which are clipped."""
     limit = jnp.minimum(limit, _LARGEST_LIMIT)
     # The largest only keeps exponentials finite, and falls out of all that follows.
     top = lax.stop_gradient(jnp.max(logits, axis=axis, keepdims=True))
@@ -303,11 +282,7 @@ def _product(left, right):
 def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"]:
     """The expected loss of logits whose mean exceeds the label's own by `gaps` (..., k).
 
-    Args:
-        gaps: of the means.
-        is_label: which entry is the label's.
-        variance: of all logits (...), or their covariance (..., k, k).
-        num_nodes: at least so many are used.
+    `variance` is that of all logits (...), or their covariance (..., k, k).
     """
     gaps, variance = _arrays(gaps, variance)
     rank = 0 if variance.ndim < gaps.ndim else 2
@@ -339,10 +314,7 @@ def isotropic_probability(gaps, is_label, variance) -> Float[Array, "*batch"]:
 
 
 def correlated_probability(gaps, is_label, covariance, num_nodes) -> Float[Array, "*batch"]:
-    """That the label's logit is the largest, for a covariance whose differences are not all zero.
-
-    Where they are, it is that of a covariance of one.
-    """
+    """That the label's logit is the largest, for a covariance of differences that are not all 0."""
     function = functools.partial(_correlated_probability, num_nodes=num_nodes)
     rows = (gaps, 1), (is_label, 1), (covariance, 2)
     return _by_rows(function, gaps.shape[-1] * num_nodes, *rows)

@@ -51,7 +51,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype
+from jaxdp.losses.base import alike
 from jaxdp.losses.gaussian.logistic import nodes_of_arcsinh
 
 # The normal's mass beyond so many deviations is 6e-14.
@@ -125,7 +125,7 @@ def well_specified_slope(
         >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
         square 0.090, clipped 1.000
     """
-    overlap, remainder, signal, limit = _arrays(overlap, remainder, signal, limit)
+    overlap, remainder, signal, limit = alike(overlap, remainder, signal, limit)
     length, cosine, square_sine = _polar(overlap, remainder)
     crossing = jnp.clip(_crossing(limit), -_FARTHEST, _FARTHEST)
     scale = jnp.maximum(length, signal * jnp.abs(cosine))
@@ -181,7 +181,7 @@ def well_specified_risk(
         >>> print(np.asarray(risks).round(4))  # at parameters of zero, and at the target
         [0.2311 0.    ]
     """
-    overlap, remainder, signal = _arrays(overlap, remainder, signal)
+    overlap, remainder, signal = alike(overlap, remainder, signal)
     length, _, _ = _polar(overlap, remainder)
     scale = jnp.maximum(jnp.maximum(length, signal), _LEAST_SCALE)
     half = jnp.arcsinh(scale * _DEVIATIONS / jnp.pi) / 2
@@ -212,10 +212,7 @@ def _divergence(logits, signals):
 
 
 def _polar(overlap, remainder):
-    r"""$|\theta|$, and cosine and squared sine of the angle to the target, 0 and 1 at the origin.
-
-    Where $\theta$ is zero no mean depends on the angle.
-    """
+    r"""$|\theta|$, and cosine and squared sine of its angle to the target: 0, 1 at the origin."""
     square = overlap**2 + remainder
     is_zero = ~(square > 0)
     square = jnp.where(is_zero, 1, square)
@@ -253,20 +250,10 @@ def _halves(scale, kink, length):
     return g, 2 * measure
 
 
-def _arrays(*values):
-    dtype = float_dtype(values)
-    return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
-
-
 def sigmoid_moments(
     mean: Float[Array, "*shape"], variance: Float[Array, "*#shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    r"""$E[\sigma(u)]$ and $E[\sigma'(u)]$ for $u \sim N(m, v)$.
-
-    Args:
-        mean: m.
-        variance: v >= 0.
-    """
+    r"""$E[\sigma(u)]$ and $E[\sigma'(u)]$ for $u \sim N(m, v)$."""
     deviations, weights = (
         lax.broadcast_to_rank(jnp.asarray(part, mean.dtype), mean.ndim + 1)
         for part in _mixture(_NUM_DEVIATIONS)

@@ -1,10 +1,9 @@
 r"""The event by which an audit tells two inputs apart, and the epsilon or mu that it proves.
 
-An audit runs a mechanism on two neighbouring inputs and gets a score from each run. An event is
-that the score lies above a threshold, or that it does not. An event that has the probability p
-under one input and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and $\mu \ge
-\Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, chooses the threshold that
-promises the largest of one of them, and bounds it from two binomial counts.
+An event, that a score lies above a threshold or that it does not, of probability p under one input
+and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and
+$\mu \ge \Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, chooses the threshold
+that promises the largest of one of them, and bounds it from two binomial counts.
 
 Bounding each probability with its own share of the error is valid but wasteful: both bounds rarely
 fail at once. Here the two exact p-values are combined, so that the pairs which cannot be excluded
@@ -85,9 +84,7 @@ def choose_event(
     """The event that promises the highest bound, or None when none promises any.
 
     What is promised is the plug-in value less the normal slack of the counts to come (`num_counted`
-    on each input) and of the counts that it is chosen on. One success and one failure more than
-    seen keep a count of zero from promising too much. Nothing here bears on validity: only the
-    trials to come do.
+    on each input) and of those that it is chosen on. Only the trials to come bear on validity.
     """
     seen = np.unique(np.concatenate([first, second]))
     # Above the number before a score is the same as at or above that score.

@@ -56,9 +56,6 @@ def audit_one_run(
     Returns:
         The bound; 0.0 when none is shown.
 
-    Raises:
-        ValueError: an argument is outside its range, or the scores are not one a canary.
-
     Example:
         >>> import jax
         >>> from jaxdp.privacy import audit_one_run, gaussian_epsilon
@@ -104,13 +101,12 @@ def num_correct_guesses(
         num_guesses: r, at most as many as there are canaries.
 
     Returns:
-        The number of right guesses, between 0 and `num_guesses`.
+        The number of right guesses.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.privacy import num_correct_guesses
-        >>> scores, included = np.array([2.0, 1.5, 0.1, -1.0]), np.array([True, False, True, False])
-        >>> int(num_correct_guesses(scores, included, num_guesses=4))
+        >>> int(num_correct_guesses(np.array([2.0, -1.0]), np.array([True, False]), num_guesses=2))
         2
     """
     require_real("scores", scores)
@@ -133,19 +129,16 @@ def one_run_epsilon(
 ) -> float:
     """The lower bound on epsilon that so many correct guesses show; 0.0 when none is shown.
 
-    The largest epsilon at which `correct_guesses_tail` is at most 1 - `confidence`. It may come
-    from any guesser that makes exactly `num_guesses` guesses and sees nothing but what was
+    The largest epsilon at which `correct_guesses_tail` is at most 1 - `confidence`. Guesses may
+    come from anybody who makes exactly `num_guesses` of them and sees nothing but what was
     released.
 
     Args:
         num_correct: how many guesses were right.
-        num_guesses: how many were made.
-        num_canaries: m, how many there were to guess, each included by a coin of its own.
-        delta: in [0, 1).
-        confidence: in (0, 1).
+        num_guesses, num_canaries, delta, confidence: as of `audit_one_run`.
 
     Returns:
-        The bound; 0.0 when none is shown.
+        The bound.
 
     Example:
         >>> from jaxdp.privacy import one_run_epsilon

@@ -1,11 +1,9 @@
-r"""Audits on two data sets: how private a mechanism is not, by a bound of stated confidence.
+"""Audits on two data sets: how private a mechanism is not, by a bound of stated confidence.
 
 A mechanism is run many times on two neighbouring inputs, or its scores have been recorded. A
 quarter of the scores chooses an event; on the others it is counted under both inputs, and the two
-counts together bound the privacy parameter from below (`lower_bound`). What was recorded may have
-been sorted, so it is shuffled first, by a digest of the scores: a bound depends on which scores
-there are, not on their order. A mechanism that JAX can trace is compiled, and its runs are made in
-batches; any other, such as training with secret noise, is called once for each key.
+counts bound the privacy parameter from below (`lower_bound`). Recorded scores are shuffled first,
+by a digest of them: a bound depends on which scores there are, not on their order.
 
 Papers: Jagielski, Ullman and Oprea (2020), "Auditing differentially private machine learning"; Nasr
 et al. (2023), "Tight auditing of differentially private machine learning". Left out: finding the
@@ -76,9 +74,8 @@ def audit(
         The bound; 0.0 when none is shown.
 
     Raises:
-        TypeError: the score is not a real number, or another argument is of the wrong type.
-        ValueError: the score is not a scalar, an argument is outside its range, or there are too
-            few trials to show anything.
+        ValueError, TypeError: the score is not a real scalar, or there are too few trials to show
+            anything.
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
     tests/privacy/audits/test_auditing.py counts how often the bound fails.
@@ -112,8 +109,7 @@ def audit_mu(
     1 - `confidence` over `key`. Where the mechanism is Gaussian, this needs far fewer trials.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
-    and Su (2022), Definition 2.6, used so by Nasr et al. (2023). Their two intervals, one for each
-    rate, are replaced by `lower_bound`'s joint region.
+    and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
 
     Args:
         mechanism, first, second, num_trials, confidence, key, batch_size: as of `audit`.
@@ -157,9 +153,7 @@ def audit_scores(
         The bound; 0.0 when none is shown.
 
     Raises:
-        TypeError: the scores are traced, or not real numbers.
-        ValueError: they are not two vectors, an argument is outside its range, or there are too few
-            scores to show anything.
+        ValueError: there are too few scores to show anything.
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
     tests/privacy/audits/test_scores.py counts how often the bound fails.

@@ -32,9 +32,8 @@ def require_step(step: Any) -> None:
 class InclusionMoments(NamedTuple):
     """Moments of a batch for theories: b_i is 1 where record i is in it, and has mean q.
 
-    `variance` is that of b_i and `covariance` that of b_i and b_j, both over q^2. The batches of
-    `epoch_steps` steps share out the records among them; None where each is drawn whatever the
-    others were.
+    Variance of b_i and covariance of b_i and b_j are over q^2. The batches of `epoch_steps` steps
+    share out the records; None where each is drawn whatever the others were.
     """
 
     variance: float

@@ -1,7 +1,6 @@
 """Poisson batches, the only ones for which amplification by subsampling is proved here.
 
-Each record enters each batch by its own coin. The batch has a fixed capacity, so that its shape
-depends on no data, and the account pays for the batches that would not have fitted.
+A batch has a fixed capacity, so that its shape depends on no data, and the account pays for the
 """
 
 import itertools
@@ -81,8 +80,7 @@ class PoissonSampler(AbstractSampler):
         """The sampler whose sampling rate is this share of the records.
 
         Args:
-            num_records: n, public.
-            share: the sampling rate, in (0, 1].
+            num_records, share: n, and the sampling rate in (0, 1].
         """
         return cls(num_records, share)
 
@@ -104,7 +102,7 @@ class PoissonSampler(AbstractSampler):
     def overflow_probability(self) -> float:
         """An upper bound on the probability that one step draws more than the capacity.
 
-        It holds for one record more than there are, which covers a neighbour with one added.
+        The bound holds for one record more than there are, which covers a neighbour with one added.
         """
         return self._overflow(self.capacity)
 
@@ -223,10 +221,6 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         sampler: a `PoissonSampler`.
         noise_multiplier: standard deviation of the noise on the sum, over the clip norm; >= 0.
         num_steps: T, how many batches are used.
-
-    Raises:
-        TypeError: the sampler is not a `PoissonSampler`, or num_steps not a Python int.
-        ValueError: another sampling is named, or a value is out of its range.
 
     Example:
         >>> from jaxdp.privacy import PoissonSampler, PoissonSubsampledGaussian

@@ -61,8 +61,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         """The sampler of the batch size nearest to a share of the records.
 
         Args:
-            num_records: n, public.
-            share: B/n, in (0, 1].
+            num_records, share: n, and B/n in (0, 1].
         """
         return cls(num_records, max(1, round(share * num_records)))
 
@@ -107,11 +106,9 @@ class AbstractUnamplifiedSampler(AbstractSampler):
 class ShuffledEpochs(AbstractUnamplifiedSampler):
     r"""Shuffled epochs: every record is in one batch of each; `batch_size` = n is the full batch.
 
-    In one epoch a record is in one batch, whose sum moves by 2C at most when it is replaced; the
-    other batches are the same on both data sets. So an epoch is one Gaussian mechanism, and E of
-    them, the last one maybe not finished, compose to $\mu = 2\sqrt{E}$ over the noise multiplier,
-    whatever the order of the records, as long as it does not depend on them. That the order is
-    random and secret is not made use of. Proved for replace-one.
+    A record is in one batch of an epoch: E epochs, the last one maybe not finished, compose to
+    $\mu = 2\sqrt{E}$ over the noise multiplier (`AbstractUnamplifiedSampler` has the proof),
+    whatever the order of the records, as long as it does not depend on them.
 
     Args:
         num_records: n, public.
@@ -165,9 +162,8 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
 class FixedSizeBatches(AbstractUnamplifiedSampler):
     r"""Batches of B records, drawn uniformly in every step, whatever earlier steps drew.
 
-    T noisy sums cost $\mu = 2\sqrt{T}$ over the noise multiplier z. No amplification is claimed:
-    a record is paid for in every step, as if it were in every batch
-    (`AbstractUnamplifiedSampler` has the proof).
+    T noisy sums cost $\mu = 2\sqrt{T}$ over the noise multiplier z: a record is paid for in every
+    step (`AbstractUnamplifiedSampler` has the proof).
 
     Args:
         num_records: n, public.

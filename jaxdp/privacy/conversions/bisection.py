@@ -1,9 +1,8 @@
 """Roots of monotone functions, approached from one side: on the host in float64, or traced.
 
-A privacy bound is inverted inside a bracket that is only ever narrowed: the end that is returned is
-on the side that was asked for. On the host the bracket is halved on a logarithmic scale to a factor
-of two, and then narrowed by secants from both sides (Alefeld, Potra and Shi, 1995). That takes a
-third of the evaluations of halving. Traced it is halved all the way.
+A bracket is only ever narrowed: the end that is returned is on the side that was asked for. On the
+host it is halved on a logarithmic scale to a factor of two, and then narrowed by secants from both
+sides (Alefeld, Potra and Shi, 1995): a third of the evaluations of halving.
 """
 
 import math
@@ -24,11 +23,10 @@ def largest_within(
     *,
     strictly: bool = False,
 ) -> float:
-    """The largest x, to rounding, with excess(x) <= 0, for a function that changes its sign once.
+    """The largest x, to rounding, with excess(x) <= 0 (< 0: `strictly`); it changes its sign once.
 
-    Only signs decide; the function's size proposes where to look next. `strictly` asks for
-    excess(x) < 0. The answer was seen to hold, and at the next float64 not to: it is 0.0 where that
-    fails at `lowest`, infinity where it holds at `highest`.
+    Only signs decide; the function's size proposes where to look next. The answer was seen to hold,
+    and at the next float64 not to: 0.0 where `lowest` fails, infinity where `highest` holds.
     """
     known: dict[float, float] = {}
 
@@ -64,10 +62,7 @@ def largest_within(
 
 
 def log_excess(amount: float, limit: float) -> float:
-    """The logarithm of amount / limit, which is nearly a line, with the sign of amount - limit.
-
-    In float64, whatever the types of the two.
-    """
+    """The logarithm of amount / limit in float64: nearly a line, signed as the difference is."""
     amount, limit = float(amount), float(limit)
     quotient = amount / limit if amount > 0 and limit > 0 else 0.0
     # Different numbers may have a quotient that rounds to 1, or to 0.
@@ -75,10 +70,7 @@ def log_excess(amount: float, limit: float) -> float:
 
 
 def traced_largest_within(holds: Callable[[Any], Any], like: Any) -> Any:
-    """The largest value that holds, for traced arrays like `like`; from 1e-12 to 1e12.
-
-    Whoever calls it states the derivative of the root.
-    """
+    """The largest value from 1e-12 to 1e12 that holds, for traced arrays like `like`."""
 
     def halve(_, ends):
         lower, upper = ends

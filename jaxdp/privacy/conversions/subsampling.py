@@ -14,10 +14,8 @@ Three upper bounds are computed and the least is taken:
   with a mechanism that sees nothing of the record, and mixing never adds privacy loss;
 - Renyi DP (dp_accounting): no grid, but loose;
 - privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
-  step follows from the parameters, so that its work is bounded. It is left out where it could not
-  be trusted.
-
-For several runs the sum of their epsilons, each at a share of delta, is a fourth.
+  step follows from the parameters, so that its work is bounded. Left out where it could not be
+  trusted.
 """
 
 import collections
@@ -68,8 +66,8 @@ _kept = functools.lru_cache(maxsize=2)
 class SampledGaussian(NamedTuple):
     """A run of noisy sums over Poisson samples of terms of norm 1 at most.
 
-    `sampling_rate` is the probability of one record in one step, 1 for a Gaussian mechanism;
-    `failure` the probability of what nothing is claimed of, which adds to delta.
+    At a `sampling_rate` of 1 it is a Gaussian mechanism; `failure`, the probability of what nothing
+    is claimed of, adds to delta.
     """
 
     sampling_rate: float
@@ -81,10 +79,8 @@ class SampledGaussian(NamedTuple):
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
     """An upper bound on epsilon at delta of runs that follow one another, on the host.
 
-    Steps of one kind are counted together, whatever run they are of, so that a run in parts costs
-    what the whole does. What a run sums may depend on what those before it released, but its rate,
-    noise and number of steps may not. The adjacency is "add-or-remove-one" or "zero-out-one". The
-    bound is infinite where the runs' failures use delta up.
+    A run in parts costs what the whole does. What a run sums may depend on what those before it
+    released, but its rate, noise and number of steps may not. Infinite where failures use delta up.
     """
     values = [concrete(value) for value in (delta, *(run.noise_multiplier for run in runs))]
     if any(value is None for value in values):

@@ -35,8 +35,7 @@ def zcdp_epsilon(zcdp: Any, delta: Any) -> Any:
         delta: in (0, 1).
 
     Returns:
-        A float for concrete scalars, a float64 NumPy array for concrete arrays, a JAX array for
-        traced arguments.
+        A float for scalars, a float64 NumPy array for arrays, a JAX array for traced arguments.
 
     Example:
         >>> from jaxdp.privacy import zcdp_epsilon
@@ -54,8 +53,7 @@ def zcdp_epsilon_published(zcdp: Any, delta: Any) -> Any:
     Source: AC Proposition 10 with $z = \rho^2/2$ (Bun and Steinke 2016, Proposition 1.3).
 
     Args:
-        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
-        delta: in (0, 1).
+        zcdp, delta: as of `zcdp_epsilon`.
 
     Returns:
         As `zcdp_epsilon`, and never less.

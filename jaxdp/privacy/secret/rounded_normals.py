@@ -48,8 +48,7 @@ def rounded_sums(
     """The integers nearest to offset + std Z, for independent standard normal Z.
 
     Args:
-        offsets: in [0, 1).
-        std: s > 0; at most 2^40, so that the answer fits in 64 bits.
+        offsets, std: in [0, 1), and in (0, 2^40], so that the answer fits in 64 bits.
         words: 64 uniform bits for each: a sign and the first 63 digits of V.
         more_digits: 64 further uniform bits of V number i; asked for rounds 0, 1, ... in turn.
     """

@@ -40,16 +40,8 @@ def grid_unit(std: float) -> float:
 def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
     r"""The standard deviation that also covers what rounding to its own grid adds to one record.
 
-    $z(\Delta + \sqrt d\,u)$ for a sensitivity $\Delta$ and the unit u of the grid, which is at most
-    $2^{-29}$ of the result.
-
-    Args:
-        std: $z\Delta$.
-        multiplier: z > 0.
-        num_weights: d.
-
-    Raises:
-        ValueError: the grid would take half of the noise.
+    $z(\Delta + \sqrt d\,u)$ for `std` $= z\Delta$, d weights and the unit u of the grid, which is
+    at most $2^{-29}$ of the result; ValueError where the grid would take half of the noise.
     """
     share = multiplier * math.sqrt(num_weights) * 2.0**-29
     if share > 0.5:
@@ -92,8 +84,7 @@ class SecretNoise(eqx.Module):
     r"""Secret random numbers for one release, and what can be claimed of them.
 
     They are drawn on the host, whatever the device. A `PrivateOptimiser` adds them to sums that the
-    device makes: on a TPU, whose sums are not proved, it refuses them with `ValueError`, and
-    `account` certifies nothing; noise that is simulated runs there.
+    device makes: on a TPU, whose sums are not proved, it refuses them.
 
     Args:
         seed: None for the operating system's entropy, other numbers at every call. An int draws
@@ -120,7 +111,7 @@ class SecretNoise(eqx.Module):
 
     @property
     def seed(self) -> int | None:
-        """The seed that was given."""
+        """The seed that was given, or None."""
         return None if self._seed is None else self._seed.number
 
     @property
@@ -163,9 +154,8 @@ class SecretNoise(eqx.Module):
     def hiding(self, *numbers: Any) -> "SecretNoise":
         """The noise for these numbers alone: with a seed, other numbers have other noise.
 
-        Were the noise of two sums that differ the same, if only by the rounding of another device
-        or by a function of the same name, their difference would be released as it is. So all
-        that is hidden, and all that is public, is hashed along with the seed.
+        Were the noise of two sums that differ the same, their difference would be released as it
+        is: so all that is hidden, and all that is public, is hashed along with the seed.
         """
         if self.seed is None:
             return self
@@ -229,13 +219,11 @@ class SecretNoise(eqx.Module):
         return ((high + rounded) << shift).reshape(whole.shape)
 
     def _bytes(self, count: int, purpose: str) -> bytes:
-        """Random bytes of the operating system, or SHAKE-256 of seed, purpose and context.
-
-        Each is preceded by its length, so that no two triples collide.
-        """
+        """Random bytes of the operating system, or SHAKE-256 of seed, purpose and context."""
         if self.seed is None:
             return os.urandom(count)
         hashed = hashlib.shake_256(b"jaxdp secret noise")
+        # Each is preceded by its length, so that no two triples collide.
         for part in (str(int(self.seed)).encode(), purpose.encode(), self.context):
             hashed.update(len(part).to_bytes(8, "little"))
             hashed.update(part)

@@ -15,7 +15,7 @@ import pytest
 
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
-from jaxdp.kernels.features.public_features import unit_features
+from jaxdp.kernels.features.public_features import whole_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
 RANGED = kernels.RangedKernel(GAUSSIAN, jnp.zeros(2), jnp.ones(2))
@@ -101,7 +101,7 @@ def test_no_unit_row_is_longer_than_one_though_the_clipped_features_are():
     table = generator.normal(size=(50, 3))
     table *= 0.7 / np.linalg.norm(table, axis=1, keepdims=True)
     features: Any = _TooLong()
-    found = unit_features(features, table)
+    found = whole_features(features, table, 0.7, 21) * np.float32(2.0**-21)
     for row in found:
         squares = sum(Fraction(float(value)) ** 2 for value in row)
         assert Fraction(1) - Fraction(1, 10**5) < squares <= 1

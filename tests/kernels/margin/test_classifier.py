@@ -19,7 +19,7 @@ from jaxdp.kernels import (
     PrivateKernelClassifier,
     load,
 )
-from jaxdp.kernels.margin import objective_learner
+from jaxdp.kernels.margin import learners
 from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
 from jaxdp.losses import AbstractMarginLoss, HuberHinge, Logistic
 from jaxdp.privacy import SecretNoise
@@ -118,13 +118,13 @@ def test_a_flipped_label_shows_nearly_as_much_as_is_claimed(monkeypatch):
 
 
 def test_half_of_the_noise_is_seen_by_the_audit(monkeypatch):
-    calibrated = objective_learner.objective_perturbation_std
+    calibrated = learners.objective_perturbation_std
 
     def halved(*arguments, **options):
         found = calibrated(*arguments, **options)
         return found._replace(noise_std=found.noise_std / 2)
 
-    monkeypatch.setattr(objective_learner, "objective_perturbation_std", halved)
+    monkeypatch.setattr(learners, "objective_perturbation_std", halved)
     learner = _on_a_line(HuberHinge(0.5), ridge=1000.0)
     assert _divergence(learner, _PRESENT, _FLIPPED, monkeypatch) > 20 * BUDGET["delta"]
 
@@ -140,7 +140,7 @@ def test_an_early_stopped_minimiser_is_caught(monkeypatch):
         return Minimum(point.coefficients, float(np.linalg.norm(point.gradient)), 1)
 
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) <= BUDGET["delta"]
-    monkeypatch.setattr(objective_learner, "minimise", one_step)
+    monkeypatch.setattr(learners, "minimise", one_step)
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) > 100 * BUDGET["delta"]
 
 
@@ -211,7 +211,7 @@ def test_noise_for_the_tolerance_hides_the_solver(monkeypatch):
     def careful(objective, *, tolerance, max_steps):
         return minimise(objective, tolerance=tolerance / 1e4, max_steps=max_steps)
 
-    monkeypatch.setattr(objective_learner, "minimise", careful)
+    monkeypatch.setattr(learners, "minimise", careful)
     exact = np.asarray(_fit(learner).coefficients)
     stds = learner.noise_std(400, **BUDGET)
     shift = 2 / stds["b"]

@@ -18,7 +18,7 @@ from jaxdp.kernels import (
     PrivateKernelRegressor,
     load,
 )
-from jaxdp.kernels.margin import objective_learner
+from jaxdp.kernels.margin import learners
 from jaxdp.losses import Huber, SmoothedAbsolute, SmoothedQuantile, Softmax
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -103,13 +103,13 @@ def test_a_label_from_one_end_to_the_other_shows_nearly_as_much_as_is_claimed(mo
 
     # The bound counts four vertices, of which two are 0 here.
     assert BUDGET["delta"] / 4 < divergence(shift_over_std()) <= BUDGET["delta"]
-    calibrated = objective_learner.objective_perturbation_std
+    calibrated = learners.objective_perturbation_std
 
     def as_if_slopes_had_one_sign(*arguments, **options):
         found = calibrated(*arguments, **options)
         return found._replace(noise_std=found.noise_std / 2)
 
-    monkeypatch.setattr(objective_learner, "objective_perturbation_std", as_if_slopes_had_one_sign)
+    monkeypatch.setattr(learners, "objective_perturbation_std", as_if_slopes_had_one_sign)
     assert divergence(shift_over_std()) > 20 * BUDGET["delta"]
 
 
