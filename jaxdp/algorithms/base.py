@@ -26,12 +26,7 @@ class Length(eqx.Module):
 
 
 def as_length(num_steps: Any) -> Length | Int[Array, ""]:
-    """A Python int as a `Length`, anything else as a scalar array of whole numbers.
-
-    Raises:
-        TypeError: it is no whole number.
-        ValueError: it is below 1, too large, or not a scalar.
-    """
+    """A Python int as a `Length`, anything else as a scalar array of whole numbers from 1 on."""
     if isinstance(num_steps, (int, np.integer)):
         if num_steps >= 2**31:
             raise ValueError(f"expected num_steps < 2^31, got {num_steps}")
@@ -290,22 +285,13 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
     def batch(
         self, step: Int[Array, ""], keys: Key[Array, " runs"]
     ) -> Bool[Array, "runs samples"] | None:
-        """Which samples update number `step`, from 0, uses; None for all of them.
-
-        Args:
-            keys: of the runs, each one for all steps of its run.
-        """
+        """Which samples update number `step`, from 0, uses; None for all of them."""
 
     @abc.abstractmethod
     def clipped_slopes(
         self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
     ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        """The slopes of the losses in the predictions as clipped, and which samples were.
-
-        Args:
-            slopes: of the losses themselves.
-            feature_norms: of the rows.
-        """
+        """The slopes of the losses in the predictions as clipped, and which samples were."""
 
     @abc.abstractmethod
     def noise_std(self, num_samples: int) -> Float[Array, ""]:

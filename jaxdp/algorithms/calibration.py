@@ -33,10 +33,6 @@ def largest_rho(epsilon: Any, delta: Any) -> Any:
     """The largest rho for which rho-GDP is (epsilon, delta)-DP, rounded toward more privacy.
 
     Traced, it is .2 % smaller for that (1e-6 in float64).
-
-    Raises:
-        TypeError: an argument is no real number.
-        ValueError: one is out of its range, or no noise reaches epsilon.
     """
     check_budget(epsilon, delta)
     rho = gaussian_mu(epsilon, delta)

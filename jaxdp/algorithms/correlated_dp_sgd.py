@@ -36,15 +36,10 @@ from jaxdp.privacy.strategies import (
 
 
 class _DrawnNoise(eqx.Module):
-    """What the noise of the steps to come is made of.
+    """What the noise of the steps to come is made of."""
 
-    Attributes:
-        fresh: what was drawn so far, a row a step, zero for those to come.
-        count: how many steps were made.
-    """
-
-    fresh: Float[Array, "steps dim"]
-    count: Int[Array, ""]
+    fresh: Float[Array, "steps dim"]  # what was drawn so far, a row a step, zero for those to come
+    count: Int[Array, ""]  # how many steps were made
 
 
 class CorrelatedDPSGD(AbstractOnePassAlgorithm):

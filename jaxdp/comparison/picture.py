@@ -192,8 +192,7 @@ def _draw_runs(
 ) -> None:
     """Mean (and band of one standard deviation); below, the mean's gap with two errors' band.
 
-    Args:
-        dashes: of runs that stand beside the simulated ones, which are solid and have the band.
+    Runs with dashes stand beside the simulated ones, which are solid and have the band.
     """
     band = dashes is None
     spread = spread_of(runs)

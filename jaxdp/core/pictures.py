@@ -94,16 +94,10 @@ def draw_curves(
     name: str = "",
     ax: Any = None,
 ) -> "Figure | SubFigure":
-    """Curves, each over its own clock.
+    """Curves, a row of values each, over their own clocks.
 
-    Args:
-        time: of the records.
-        values: one row a curve.
-        spread: the predicted standard deviation of a single curve, drawn as a band.
-        are_runs: whether the curves are independent runs, drawn as mean and band of one standard
-            deviation; else each is drawn, the first in the darkest shade.
-        label, name: of the simulator or theory, and of the quantity.
-        ax: matplotlib's Axes to draw into; a new figure when None.
+    Independent runs are drawn as mean and band of one standard deviation; else each curve is drawn,
+    the first in the darkest shade, a single one with the predicted `spread` as a band.
     """
     if ax is None:
         axes = new_figure((6.0, 3.6)).subplots()

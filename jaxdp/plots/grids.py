@@ -145,12 +145,7 @@ def _label_axes(cells: np.ndarray, dims: list[str], label: str) -> None:
 
 
 def _color_scale(values: "DataArray", least_values: "DataArray") -> Any:
-    """One for all panels, from the least value up; logarithmic where all values are positive.
-
-    Args:
-        values: of all panels.
-        least_values: of each.
-    """
+    """One for all panels, from the least value up; logarithmic where all values are positive."""
     from matplotlib.colors import LogNorm, Normalize
 
     finite = values.data[np.isfinite(values.data)]

@@ -389,11 +389,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
 
 def _clip_norm_of(value: Any) -> Any:
-    """A clip norm as a Python float; a traced one as it is.
-
-    Raises:
-        ValueError: it is not a scalar, or out of the range of the proof.
-    """
+    """A clip norm within the range of the proof as a Python float; a traced one as it is."""
     if isinstance(value, AdaptiveClip):
         return value
     require_scalar("clip_norm", value)

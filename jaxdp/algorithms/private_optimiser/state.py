@@ -62,11 +62,7 @@ def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
 
 
 def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bool[Array, ""]]:
-    """The digest of a key, and whether it is that of the steps before.
-
-    Raises:
-        ValueError: it is known to be another, or the state has none.
-    """
+    """The digest of a key, and whether it is that of the steps before; ValueError where it is not."""
     require_key(key)
     if state.key_digest is None:
         raise ValueError(

@@ -296,12 +296,7 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
 
 
 def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
-    """The mesh with an axis of the kind that the compiler shards by itself.
-
-    Raises:
-        TypeError: it is no mesh, or the optimiser has no batches.
-        ValueError: it has several axes.
-    """
+    """The mesh with an axis of the kind that the compiler shards by itself."""
     require_kind("mesh", mesh, jax.sharding.Mesh, "a jax.sharding.Mesh of one axis, or None")
     require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where mesh is given")
     if len(mesh.axis_names) != 1:
@@ -310,12 +305,7 @@ def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
 
 
 def _checked(found: Any, records: list[Any]) -> dict[str, Any]:
-    """What `evaluate` has returned, if it can stand beside what it returned before.
-
-    Raises:
-        TypeError: it is no dict of names and arrays of numbers.
-        ValueError: it has other names or shapes than before.
-    """
+    """What `evaluate` has returned, if it can stand beside what it returned before."""
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise TypeError(
             f"expected evaluate to return a dict of names and numbers, got {described(found)}"

@@ -27,9 +27,6 @@ def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Derivatives are those of `function` itself: vmapped, they are batches again, so that what is
     differentiated inside a program needs a rule of its own, as `cholesky` has.
-
-    Args:
-        function: of arrays without leading axes, made of LAPACK's operations.
     """
 
     @jax.custom_batching.custom_vmap

@@ -139,9 +139,7 @@ class Poster:
 class Programs:
     """The programs that this process has compiled, by what they depend on.
 
-    Args:
-        most: how many there may be before all of them are forgotten, here and by JAX.
-        forget: makes JAX forget what it has compiled.
+    Where there are too many, all of them are forgotten, here and by JAX.
     """
 
     def __init__(self, most: int = MOST_PROGRAMS, forget: Callable[[], None] = jax.clear_caches):

@@ -125,12 +125,7 @@ class ForecastTab:
 
 
 def forecast_figure(found: Forecast, kept: Forecast | None):
-    """Accuracy over epsilon, with its interval and the spread of single runs where they are told.
-
-    Args:
-        found: the forecast.
-        kept: another one to compare with, or None.
-    """
+    """Accuracy over epsilon, with its interval and the spread of single runs where known."""
     drawn = empty_figure(_HEIGHT, "ε", "accuracy on the public test rows", "log", "linear")
     curves = [(found, BLACK, "expected, best settings of each ε")]
     if kept is not None:

@@ -154,13 +154,7 @@ def _table(
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm that are found.
-
-    Args:
-        risks: predicted, of each cell.
-        algorithms: of each cell.
-        advance: is told of the steps of each cell that was searched.
-    """
+    """Every cell with the best learning rate and clip norm that are found."""
     found: dict[tuple[int, float], _Found] = {}
     # Few steps cost little, and what is best for them is a start for a few times as many.
     for length, rate in sorted(risks):
@@ -203,11 +197,8 @@ def _searched(
 ) -> _Found:
     """The best learning rate and clip norm of a cell.
 
-    Args:
-        risk: predicts it.
-        algorithm: with the cell's noise, batches and number of steps.
-        earlier: what was found for fewer steps, to start from; of the cell itself where it
-            `is_last` to be searched.
+    The search starts from what was found `earlier`, for fewer steps; where it `is_last`, for this
+    cell.
     """
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)

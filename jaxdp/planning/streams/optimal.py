@@ -98,14 +98,8 @@ def greedy_run(
 ) -> tuple[Float[Array, ""], Float[Array, " knots"], Float[Array, " knots"]]:
     """Follow the feedback from t = 0 to 1, by Runge and Kutta's method on the log clock.
 
-    Args:
-        point: ln c, and the root of the logarithm of the cap over the first rate.
-        setting: with equal eigenvalues.
-        steps: of the method.
-
-    Returns:
-        Z(1), the risk of what is released; the times of the steps' ends, with 0; and the learning
-        rates there.
+    A point is ln c, and the root of the logarithm of the cap over the first rate. Returns the risk
+    of what is released, Z(1), the times of the steps' ends, with 0, and the learning rates there.
     """
     clip_scale = jnp.exp(point[0])
     highest = setting.cap * jnp.exp(-(point[1] ** 2))

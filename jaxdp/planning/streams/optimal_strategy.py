@@ -108,11 +108,7 @@ def optimal_strategy(
 
 
 def least_trace_strategy(weights: Float[np.ndarray, "steps steps"]) -> Float[np.ndarray, "..."]:
-    r"""The lower triangular C with columns of norm 1 and the least $\mathrm{tr}(W(C^\top C)^{-1})$.
-
-    Args:
-        weights: W, symmetric and positive semidefinite.
-    """
+    r"""The lower triangular C, columns of norm 1, of the least $\mathrm{tr}(W(C^\top C)^{-1})$."""
     count = len(weights)
     trace = np.trace(weights)
     if not trace > 0:

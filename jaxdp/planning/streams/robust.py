@@ -87,13 +87,7 @@ def _side(low: float, high: float) -> list[float]:
 
 
 def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tuple[Solution, float]:
-    """The member of a family with the least worst regret, and this regret.
-
-    Args:
-        family: None stands for all non-increasing schedules, as a free form of 24 knots.
-        setting: whose initial risk and label noise do not count.
-        box: of which corners, middles and centre are looked at.
-    """
+    """The member of a family with the least worst regret, and this regret."""
     places = [_at(setting.grouped(), *place) for place in box.places()]
     least = np.log([best_risk(None, place) for place in places])
     family = FreeForm(_KNOTS) if family is None else family

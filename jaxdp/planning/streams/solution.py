@@ -53,19 +53,12 @@ _FASTER = (1.0, 2.0, 4.0)
 
 
 class Solution(NamedTuple):
-    """A schedule with its arguments, a clip scale, and the risk that the search saw.
+    """A schedule with its arguments, a clip scale, and the risk that the search saw."""
 
-    Attributes:
-        make: from the arguments to a schedule.
-        arguments: the best ones; the first is a rate.
-        clip_scale: c; infinite without noise.
-        risk: of what is released.
-    """
-
-    make: Callable[..., Any]
-    arguments: dict[str, Any]
-    clip_scale: float
-    risk: float
+    make: Callable[..., Any]  # from the arguments to a schedule
+    arguments: dict[str, Any]  # the best ones; the first is a rate
+    clip_scale: float  # c; infinite without noise
+    risk: float  # of what is released
 
     def algorithm(self, rho: float, num_samples: int, **factors: float) -> OnePassDPSGD:
         """The algorithm, with some arguments (clip_scale among them) multiplied by factors."""
@@ -79,11 +72,7 @@ class Solution(NamedTuple):
 
 
 def family_of(schedule: Any) -> AbstractFamily | None:
-    """The family that a schedule argument names; None for the best of all schedules.
-
-    Raises:
-        TypeError: it names none.
-    """
+    """The family that a schedule argument names; None for the best of all schedules."""
     if is_optimal(schedule):
         return None
     return schedule if isinstance(schedule, AbstractFamily) else Parametric(schedule)
@@ -175,12 +164,7 @@ def floor_of(setting: AbstractSetting) -> float:
 
 
 def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
-    r"""$\rho$ of a budget: the algorithm is exactly $\rho$-GDP.
-
-    Raises:
-        TypeError, ValueError: not exactly one of rho and (epsilon, delta) is given, or it is out
-            of range.
-    """
+    r"""$\rho$ of a budget: the algorithm is exactly $\rho$-GDP."""
     if (rho is None) == (epsilon is None):
         came = "both" if rho is not None else "neither"
         raise ValueError(f"expected either rho or epsilon and delta, got {came}")

@@ -15,11 +15,7 @@ def require_loss(loss: Any) -> None:
 
 
 def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
-    """Raise ValueError unless rows and labels belong together.
-
-    Args:
-        train, test: the name of the rows, for the error; the rows, (count, columns); their labels.
-    """
+    """Raise ValueError unless (name, rows, labels) of training and of test rows belong together."""
     columns = None
     for kind, (name, rows, labels) in (("train", train), ("test", test)):
         require_shape(name, rows, (None, columns))

@@ -28,11 +28,8 @@ def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
     """A lower-triangular R with R R^T = kernel, also where the kernel is singular.
 
     Directions in which the kernel is not above its own rounding (duplicate rows, zero rows) are
-    left out: their root would be 10^4 to 10^8 times that rounding.
-
-    Args:
-        kernel: symmetric, (rows, rows).
-        accuracy: of its entries, relative to the largest one.
+    left out: their root would be 10^4 to 10^8 times that rounding. `accuracy` is that of the
+    kernel's entries, relative to the largest one.
     """
     size = max(len(kernel), 1)
     floor = 4 * accuracy * math.sqrt(size) * kernel.diagonal().max(initial=0)
@@ -65,9 +62,6 @@ def largest_eigenvalue(features: Any) -> float:
     Features on an accelerator stay there, and what is found is up to 1 % too small
     (`lanczos_eigenvalue`); those of the CPU are taken in float64, and iterated until the residual
     is below 1e-5 of what is found.
-
-    Args:
-        features: concrete, (rows, columns).
     """
     if is_on_accelerator(features):
         return float(lanczos_eigenvalue(features))

@@ -66,14 +66,11 @@ class InputScales(AbstractDescription):
 
 
 class NormalLevels(NamedTuple):
-    """The scales as intervals of a standard normal, so that one normal says which scale it is.
+    """The scales as intervals of a standard normal, so that one normal says which scale it is."""
 
-    Attributes:
-        values: s.
-        below, above: each value is taken in the interval (below, above].
-    """
-
+    # s.
     values: Float[Array, "levels *#shape"]
+    # below, above: each value is taken in the interval (below, above].
     below: Float[Array, "levels *#shape"]
     above: Float[Array, "levels *#shape"]
 

@@ -120,15 +120,10 @@ class LinearisedNetwork(AbstractNetworkSimulator):
 
 
 class RowLoss(eqx.Module):
-    """The loss of one row as a function of the weights that are trained.
+    """The loss of one row as a function of the weights that are trained."""
 
-    Attributes:
-        problem: the network with its rows.
-        is_linear: whether it is the network linearised at its start.
-    """
-
-    problem: Linearised
-    is_linear: bool = eqx.field(static=True)
+    problem: Linearised  # the network with its rows
+    is_linear: bool = eqx.field(static=True)  # whether it is the network linearised at its start
 
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
         """The network's prediction of one row."""

@@ -99,17 +99,12 @@ class HomogenizedSDE(AbstractSimulator):
 
 
 class MeanGradient(NamedTuple):
-    r"""Mean and spread of a sample's part in a step.
+    """Mean and spread of a sample's part in a step."""
 
-    Attributes:
-        descent: factor of $\Sigma(\theta - \theta^*)$ in the mean.
-        spread: the root of the factor of $\Sigma$ in the second moment, over n samples.
-        clipped: the probability that the gradient's norm is clipped.
-    """
-
-    descent: Float[Array, ""]
+    descent: Float[Array, ""]  # factor of $\Sigma(\theta - \theta^*)$ in the mean
+    # The root of the factor of $\Sigma$ in the second moment, over n samples.
     spread: Float[Array, ""]
-    clipped: Float[Array, ""]
+    clipped: Float[Array, ""]  # the probability that the gradient's norm is clipped
 
 
 def mean_gradient(

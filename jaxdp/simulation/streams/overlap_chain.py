@@ -43,19 +43,14 @@ class _State(eqx.Module):
 
 
 class OverlapRuns(AbstractPassRuns):
-    """The chains of overlap and remainder of independent runs.
-
-    Attributes:
-        longest: how many steps a range has at most.
-        is_noisy: whether there may be noise before the last step's.
-    """
+    """The chains of overlap and remainder of independent runs."""
 
     problem: AbstractSignalProblem
     algorithm: OnePassDPSGD
     key: Key[Array, ""]
     num_runs: int = eqx.field(static=True)
-    longest: int = eqx.field(static=True)
-    is_noisy: bool = eqx.field(static=True)
+    longest: int = eqx.field(static=True)  # how many steps a range has at most
+    is_noisy: bool = eqx.field(static=True)  # whether there may be noise before the last step's
 
     @property
     def is_valid(self):

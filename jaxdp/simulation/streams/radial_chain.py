@@ -142,9 +142,8 @@ def advance(
 ) -> tuple[State, Record]:
     """Runs step ranges (start, end] one after the other; the last state, and the ends' records.
 
-    Args:
-        longest: how many steps a range has at most.
-        is_noisy: whether there may be noise before the last step's.
+    A range has at most `longest` steps. Where it is not noisy, there is no noise before the last
+    step's.
     """
     description, static = eqx.partition((problem, algorithm), eqx.is_array)
     blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None

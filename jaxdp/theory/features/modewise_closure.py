@@ -131,19 +131,14 @@ class ModewiseClosure(AbstractTheory):
 
 
 class ModeMoments(eqx.Module):
-    """Means and covariances of the numbers of each mode, of all outputs.
+    """Means and covariances of the numbers of each mode, of all outputs."""
 
-    Attributes:
-        mean: of each number, mode and output.
-        covariance: of two numbers' outputs, for each mode.
-        unseen: covariances of the numbers of an output of a coordinate that training never sees.
-        clipped: the share of the rows that are clipped, summed over the steps.
-    """
-
-    mean: Float[Array, "size modes outputs"]
+    mean: Float[Array, "size modes outputs"]  # of each number, mode and output
+    # Of two numbers' outputs, for each mode.
     covariance: Float[Array, "size size modes outputs outputs"]
+    # Covariances of the numbers of an output of a coordinate that training never sees.
     unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]
+    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
 
 
 def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:

@@ -16,15 +16,10 @@ from jaxdp.theory.features.modes import product, sum_over_rows
 
 
 class Readout(eqx.Module):
-    """The errors of what is released, as functions of the moments.
+    """The errors of what is released, as functions of the moments."""
 
-    Attributes:
-        closure: with the problem.
-        output: which number of a coordinate is released.
-    """
-
-    closure: Closure
-    output: int = eqx.field(static=True)
+    closure: Closure  # with the problem
+    output: int = eqx.field(static=True)  # which number of a coordinate is released
 
     def test_predictions(self, moments: Moments):
         """Means and variances of the test rows' predictions."""
@@ -101,18 +96,12 @@ class SquaredForm(eqx.Module):
 
     $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that see the number of test
     rows m once, in three products of matrices.
-
-    Attributes:
-        readout: of the same moments.
-        form: $M^\top M/m$.
-        crossed: $M^\top NN^\top M/m^2$.
-        unseen: $|NN^\top|^2/m^2$.
     """
 
-    readout: Readout
-    form: Float[Array, "modes modes"]
-    crossed: Float[Array, "modes modes"]
-    unseen: Float[Array, ""]
+    readout: Readout  # of the same moments
+    form: Float[Array, "modes modes"]  # $M^\top M/m$
+    crossed: Float[Array, "modes modes"]  # $M^\top NN^\top M/m^2$
+    unseen: Float[Array, ""]  # $|NN^\top|^2/m^2$
 
     def __init__(self, readout: Readout):
         modes = readout.closure.modes
@@ -154,13 +143,10 @@ class DrawnSpread(eqx.Module):
     the mean has the variance $p^\top Sp$, with p the derivative of the expected measure in the mean
     weights. The rest, uncorrelated with it in Hermite's series, is taken over draws that are the
     same in every call: of n draws its variance is known to $\sqrt{2/n}$.
-
-    Attributes:
-        readout: of the same moments.
-        draws: of standard normal weights, those that training never sees last.
     """
 
-    readout: Readout
+    readout: Readout  # of the same moments
+    # Of standard normal weights, those that training never sees last.
     draws: Float[Array, "draws coordinates"]
 
     def __init__(self, readout: Readout, num_draws: int = 128):

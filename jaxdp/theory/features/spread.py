@@ -78,14 +78,8 @@ def spread_over_runs(
 
     The sum over the steps knows no correlations that the closure does not keep; so what is added
     to the Gaussian's variance is its difference from the same sum without feedback. It is found at
-    a few places; between them the ratio to the Gaussian's variance is interpolated.
-
-    Args:
-        closure, recursion: of the run.
-        states: `all_moments` of it.
-        readout: of the test error, a mean of squares.
-        at_record: after how many steps it is wanted.
-        places: after how many steps the feedback is found; some of the records, rising, from 1.
+    `places`, some of the records; between them the ratio to the Gaussian's variance is
+    interpolated.
     """
     variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
     added = _feedback(closure, recursion, readout, states, places)

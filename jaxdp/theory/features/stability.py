@@ -37,15 +37,10 @@ _LITTLE_CLIPPED = 0.5
 
 
 class Growth(eqx.Module):
-    """By what factor a step may multiply the top mode, at most over the steps.
+    """By what factor a step may multiply the top mode, at most over the steps."""
 
-    Attributes:
-        mean: without noise.
-        square: the root of the second moment's, with the draw of batches.
-    """
-
-    mean: Float[Array, ""]
-    square: Float[Array, ""]
+    mean: Float[Array, ""]  # without noise
+    square: Float[Array, ""]  # the root of the second moment's, with the draw of batches
 
     def is_unstable(self, clipped: Float[Array, ""]) -> Array:
         """Whether a limit is passed, given the share of the rows that were clipped."""
@@ -70,11 +65,7 @@ def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
 def warn_beyond_stability(
     modes: KernelModes, algorithm: DPGD | PrivateOptimiser, found: Growth, clipped: Float[Array, ""]
 ) -> None:
-    """Warn, with the number, where a limit is passed; of traced numbers the status alone says it.
-
-    Args:
-        clipped: the share of the rows that were clipped.
-    """
+    """Warn where a limit is passed, with the number; of traced numbers the status alone says it."""
     if isinstance(algorithm, DPGD):
         # The line that asks for the prediction, here and below.
         warn_if_unstable(algorithm, modes.stability_limit, stacklevel=6)

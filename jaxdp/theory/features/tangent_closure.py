@@ -190,18 +190,13 @@ class TangentClosure(AbstractTheory):
 
 
 class _Closed(NamedTuple):
-    """What a closure says with one kernel.
+    """What a closure says with one kernel."""
 
-    Attributes:
-        modes: of the kernel.
-        risk, observables: at each record, with how far the weights have moved.
-        coefficients: of the mean end, for `Linearised.moved`.
-    """
-
-    modes: KernelModes
+    modes: KernelModes  # of the kernel
+    # risk, observables: at each record, with how far the weights have moved.
     risk: Float[Array, " records"]
     observables: dict[str, Float[Array, " records"]]
-    coefficients: Float[Array, " train *outputs"]
+    coefficients: Float[Array, " train *outputs"]  # of the mean end, for `Linearised.moved`
 
 
 class _Run:

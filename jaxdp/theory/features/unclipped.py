@@ -195,10 +195,10 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
 
 
 def _distance(modes: KernelModes, left):
-    r"""Mean square over the test rows of what the mean's predictions lack of the interpolator's.
+    """Mean square over the test rows of what the mean's predictions lack of the interpolator's.
 
-    Args:
-        left: of each mode at each record, the share of the way to the interpolator that is left.
+    `left` is the share of the way to the interpolator that each mode still has to go at each
+    record.
     """
     values = modes.eigenvalues
     least = values[0] * values.shape[0] * jnp.finfo(values.dtype).eps

@@ -68,9 +68,7 @@ class ActivationMoments(NamedTuple):
 def activation_moments(activation: Activation) -> ActivationMoments:
     """Moments of an activation, by quadrature that is right at kinks and jumps.
 
-    Raises:
-        TypeError, ValueError: as `hermite_coefficients`.
-        NotCoveredError: phi' vanishes or phi jumps: what jumps tell is not in the law.
+    NotCoveredError where phi' vanishes or phi jumps: what jumps tell is not in the law.
     """
     one = np.ones(1)
     _, square = scaled_coefficients(host_function(activation), one, 1)

@@ -175,11 +175,7 @@ def last_iterate_reconstruction_errors(
 
 
 def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
-    """The features' weights; raises unless full-batch descent on explicit ones, all concrete.
-
-    Args:
-        others: what has to be concrete beside problem and algorithm.
-    """
+    """The features' weights; raises unless full-batch descent on explicit ones, all concrete."""
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
     expected = "a full-batch algorithm, such as DPGD"
     require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)

@@ -51,19 +51,9 @@ _TOLERANCES = energy_tolerances(_norm_of_the_modes)
 
 
 class AbstractModalTheory(AbstractTheory):
-    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which.
+    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which."""
 
-    Memory: 30 numbers for each mode and 3 more for each record.
-
-    Args:
-        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
-            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
-
-    Attributes:
-        label: the theory's name in tables and legends.
-    """
-
-    label: eqx.AbstractClassVar[str]
+    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):

@@ -70,17 +70,13 @@ class DiscreteVolterra(AbstractTheory):
 
 
 class Path(NamedTuple):
-    r"""What the system says of each step.
+    """What the system says of each step."""
 
-    Attributes:
-        risk: R_k after step k, k from 0 to K.
-        clipped: $1 - \mu_k$, the share of the samples of step k that are clipped.
-        responses: $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of
-            step j has moved the parameters after step k, in mode i.
-    """
-
-    risk: Float[Array, " records"]
+    risk: Float[Array, " records"]  # R_k after step k, k from 0 to K
+    # $1 - \mu_k$, the share of the samples of step k that are clipped.
     clipped: Float[Array, " steps"]
+    # $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of step j has
+    # moved the parameters after step k, in mode i.
     responses: Float[Array, "steps modes steps"]
 
 
