@@ -73,7 +73,6 @@ def plot_comparison(
         The figure, to save or to show.
 
     Raises:
-        TypeError: what should be a Trajectory is none, or `ax` no Axes.
         ValueError: a prediction has several runs or other times than the simulation, simulated
             runs are none or all ended badly, or `ax` is not two Axes.
 

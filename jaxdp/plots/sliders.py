@@ -23,10 +23,6 @@ def show_sliders(draw: Callable[..., Any], **stops: Sequence[Any] | np.ndarray) 
         stops: for each slider the values that it stops at. It starts at the one that is nearest to
             the default of `draw`.
 
-    Raises:
-        TypeError: `draw` has no default for a slider.
-        ValueError: a slider has nowhere to stop.
-
     Example:
         >>> import jaxdp
         >>> def risk(clip_scale=1.0):

@@ -59,7 +59,6 @@ def simulate(
 
     Raises:
         NotCoveredError: no simulator, or not this one, covers the pair.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jax, jaxdp

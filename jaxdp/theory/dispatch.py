@@ -46,7 +46,6 @@ def predict(
 
     Raises:
         NotCoveredError: no theory, or not this one, covers the pair.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp

@@ -114,8 +114,6 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
-        TypeError: the optimiser, the learning rate, the sampler, the average or the noise is of
-            another kind, or the factory makes no transformation.
 
     Example:
         >>> import jaxdp, optax

@@ -62,7 +62,10 @@ def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
 
 
 def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bool[Array, ""]]:
-    """The digest of a key, and whether it is that of the steps before; ValueError where it is not."""
+    """The digest of a key; ValueError where it is known not to be that of the steps before.
+
+    Beside it, whether it is that of the steps before, where that is not known.
+    """
     require_key(key)
     if state.key_digest is None:
         raise ValueError(

@@ -114,7 +114,6 @@ def linear_state(
         NotCoveredError: the optimiser is not linear, acts on several coordinates together, or
             differently on different ones; says which, and at which step.
         TypeError: it is not of optax, or traced without a `like`.
-        ValueError: num_steps is below 1.
 
     Example:
         >>> import optax

@@ -18,8 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.lax import Precision
 from jaxtyping import Array, Float
+
+from jaxdp.core.numerics.precision import product
 
 
 def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,9 +78,9 @@ def _cholesky_derivative(primals, tangents):
     inverse = _over_leading_axes(inverse_of_lower, root)
     # JAX gives LAPACK the symmetric part of a matrix that is not symmetric.
     change = (change + jnp.swapaxes(change, -1, -2)) / 2
-    moved = _product(_product(inverse, change), jnp.swapaxes(inverse, -1, -2))
+    moved = product(product(inverse, change), jnp.swapaxes(inverse, -1, -2))
     half = jnp.tril(moved) - jnp.eye(matrix.shape[-1], dtype=matrix.dtype) * moved / 2
-    return root, _product(root, half)
+    return root, product(root, half)
 
 
 def solve_positive(matrix: Float[Array, "n n"], right: Float[Array, "n ..."]) -> Array:
@@ -101,7 +102,3 @@ def inverse_of_lower(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """The inverse of one lower triangular matrix."""
     identity = jnp.eye(len(root), dtype=root.dtype)
     return jax.scipy.linalg.solve_triangular(root, identity, lower=True)
-
-
-def _product(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)

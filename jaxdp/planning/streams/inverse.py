@@ -63,7 +63,6 @@ def required_samples(
 
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         RuntimeError: more than 1e15 samples per dimension would be needed.
 
     Example:
@@ -111,7 +110,6 @@ def required_epsilon(
 
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp
@@ -153,7 +151,6 @@ def best_risks(
     Raises:
         NotCoveredError: the eigenvalues are not equal, or it is not least squares on Gaussian
             inputs.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp

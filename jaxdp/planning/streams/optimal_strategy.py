@@ -69,7 +69,6 @@ def optimal_strategy(
 
     Raises:
         NotCoveredError: the theory does not cover the problem.
-        TypeError, ValueError: an argument is traced, or not as `CorrelatedDPSGD` wants it.
 
     Example:
         >>> import jaxdp

@@ -1,12 +1,30 @@
 """What is asked of rows, labels and losses of features on fixed rows."""
 
+import functools
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_finite, require_kind, require_shape
 from jaxdp.losses import AbstractLoss, Squared
 
 # Of a problem whose loss is not named.
 SQUARED = Squared()
+
+
+def array_field(name: str) -> Any:
+    """A field of a problem that is made an array, with the name that errors have for it."""
+    return eqx.field(converter=functools.partial(as_wide_float, name=name))
+
+
+def are_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether all real numbers in a pytree are finite, traced ones too."""
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
 
 def require_loss(loss: Any) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import is_on_accelerator
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.precision import product
 
 # Of the entries of a kernel of infinite width, relative to the largest.
 KERNEL_ACCURACY = 1e-11
@@ -109,10 +109,10 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
     def step(index, state):
         basis, image, direction = state
         basis = basis.at[index].set(direction)
-        moved = _product(factor, _product(direction, factor))
+        moved = product(factor, product(direction, factor))
         image = image.at[index].set(moved)
         for _ in range(2):
-            moved = moved - _product(_product(basis, moved), basis)
+            moved = moved - product(product(basis, moved), basis)
         length = jnp.linalg.norm(moved)
         # Nothing is left once the space is exhausted; rounding is no direction.
         is_new = length > 4 * jnp.finfo(factor.dtype).eps * jnp.linalg.norm(image[index])
@@ -120,12 +120,8 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
 
     empty = jnp.zeros((steps, num_rows), factor.dtype)
     basis, image, _ = jax.lax.fori_loop(0, steps, step, (empty, empty, start))
-    projected = _product(basis, image.T)
+    projected = product(basis, image.T)
     return one_at_a_time(jnp.linalg.eigvalsh)((projected + projected.T) / 2)[-1] * size**2
-
-
-def _product(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)
 
 
 def _host_eigenvalue(features: np.ndarray) -> float:

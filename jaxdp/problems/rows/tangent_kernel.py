@@ -154,7 +154,7 @@ def _features(
 
 
 def _sides(matrices: Float[Array, "rows out inner"]) -> tuple[Array, Array, Array]:
-    """u and v of matrices $u v^\top$, and the largest share of a square that this leaves out."""
+    r"""u and v of matrices $u v^\top$, and the largest share of a square that this leaves out."""
     lengths = jnp.sum(matrices**2, axis=2)
     right = jnp.take_along_axis(matrices, jnp.argmax(lengths, axis=1)[:, None, None], axis=1)[:, 0]
     size = jnp.sum(right**2, axis=1)

@@ -107,9 +107,6 @@ class LogisticRegression(AbstractSignalProblem):
         dim: number of inputs d, >= 2.
         signal: $\|\theta^*\|$, the standard deviation of the log-odds; > 0.
 
-    Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
-
     Example:
         >>> import jax, jaxdp
         >>> problem = jaxdp.LogisticRegression(dim=200, signal=2.0)

@@ -20,13 +20,12 @@ import jax.numpy as jnp
 import jax.random as jr
 import lineax
 from jax.core import Tracer
-from jax.lax import Precision
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
-from jaxdp.core.numerics.precision import full_products
+from jaxdp.core.numerics.precision import full_products, product
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
@@ -143,13 +142,13 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     seen, unseen = problem.train_factor.shape[1], problem.unseen_factor.shape[1]
 
     def slopes(state):
-        predictions = _product(problem.train_factor, state)
+        predictions = product(problem.train_factor, state)
         unclipped = problem.loss.slope(predictions, problem.train_labels)
         clipped, touched = algorithm.clipped_slopes(unclipped, norms)
         return jnp.where(is_clipped, clipped, unclipped), jnp.mean(touched, dtype=dtype)
 
     def drift(time, state, _):
-        return -_product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
+        return -product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
 
     def noise(time, state, _):
         return lineax.DiagonalLinearOperator(jnp.full(seen, diffusion, dtype))
@@ -161,7 +160,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         )
 
         def save(time, state, _):
-            return _product(problem.test_factor, state), slopes(state)[1]
+            return product(problem.test_factor, state), slopes(state)[1]
 
         solution = diffrax.diffeqsolve(
             diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(noise, path)),
@@ -182,7 +181,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         brownian = jnp.cumsum(
             steps[:, None] * jr.normal(unseen_key, (len(times), unseen), dtype), axis=0
         )
-        predictions = predictions + _product(brownian, problem.unseen_factor.T)
+        predictions = predictions + product(brownian, problem.unseen_factor.T)
         risks = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
         return risks, touched, solution.result != diffrax.RESULTS.successful
 
@@ -200,7 +199,3 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         is_stopped=stopped,
         label="SDE",
     )
-
-
-def _product(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)

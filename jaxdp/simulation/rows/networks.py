@@ -5,7 +5,6 @@ summed and noised by the optimiser. With one key both see the same batches and t
 that what linearisation changes is seen run by run.
 """
 
-import abc
 import functools
 from typing import ClassVar
 
@@ -34,11 +33,7 @@ class AbstractNetworkSimulator(AbstractSimulator):
     """Private training of one of the two networks of a `Linearised` problem."""
 
     has_parameters: ClassVar[bool] = True
-
-    @property
-    @abc.abstractmethod
-    def is_linear(self) -> bool:
-        """Whether it is the network linearised at its start."""
+    is_linear: eqx.AbstractClassVar[bool]
 
     def reason_against(self, problem, algorithm):
         if not isinstance(problem, Linearised):
@@ -86,9 +81,7 @@ class NetworkTraining(AbstractNetworkSimulator):
         ((3, 3), ['accuracy', 'movement', 'train_accuracy', 'train_risk'])
     """
 
-    @property
-    def is_linear(self):
-        return False
+    is_linear: ClassVar[bool] = False
 
 
 class LinearisedNetwork(AbstractNetworkSimulator):
@@ -114,9 +107,7 @@ class LinearisedNetwork(AbstractNetworkSimulator):
         (1, 3)
     """
 
-    @property
-    def is_linear(self):
-        return True
+    is_linear: ClassVar[bool] = True
 
 
 class RowLoss(eqx.Module):

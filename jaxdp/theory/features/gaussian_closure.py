@@ -37,7 +37,7 @@ from jaxdp.theory.features.closed_moments import (
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import DrawnSpread, Readout, SquaredForm
-from jaxdp.theory.features.spread import all_moments, moments_at, spread_over_runs, spread_places
+from jaxdp.theory.features.spread import all_states, moments_at, spread_over_runs, spread_places
 from jaxdp.theory.features.stability import Growth, growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
@@ -111,7 +111,7 @@ class GaussianClosure(AbstractTheory):
     spread_rank: int | None = eqx.field(static=True, default=_SPREAD_RANK)
 
     def __check_init__(self):
-        require_rank(self.rank)
+        require_count("rank", self.rank, least=0)
         if self.spread_rank is not None:
             require_count("spread_rank", self.spread_rank, least=0)
 
@@ -194,11 +194,6 @@ class GaussianClosure(AbstractTheory):
         return 0 if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS else rank
 
 
-def require_rank(rank: int) -> None:
-    """Raise unless the number of modes with covariances is a Python int >= 0."""
-    require_count("rank", rank, least=0)
-
-
 @eqx.filter_jit
 def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread: bool):
     """Risk, observables and, if it `has_spread`, the risk's standard deviation at the records."""
@@ -256,7 +251,11 @@ def _predict_with_spread(
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, recursion.output)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-    states = all_moments(closure, recursion, closure.start(dtype, recursion.size), num_steps)
+
+    def step(moments, index):
+        return closure.step(moments, recursion, recursion.at(index))
+
+    states = all_states(step, closure.start(dtype, recursion.size), num_steps)
     read = _reader(readout, None)
     risk, observables, _ = lax.map(read, moments_at(states, at_record))
     observables = mean_clipped(observables, at_record)

@@ -15,7 +15,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.lax import Precision
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
@@ -23,6 +22,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.precision import product
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import (
@@ -230,11 +230,6 @@ def as_trajectory(
         label=label,
         stopped=stopped,
     )
-
-
-def product(left: Array, right: Array) -> Array:
-    """A matrix product at full precision: TF32 would lose the digits that noise leaves."""
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)
 
 
 def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:

@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype, in_types_of
+from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.base import AbstractTheory
@@ -39,7 +39,7 @@ from jaxdp.theory.features.closed_moments import (
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product
 from jaxdp.theory.features.modewise_spread import fixed_draws, spread_over_runs
-from jaxdp.theory.features.spread import moments_at, spread_places
+from jaxdp.theory.features.spread import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # How many numbers of moments may be kept for the spread, and of how many steps.
@@ -72,9 +72,6 @@ class ModewiseClosure(AbstractTheory):
         spread_draws: how many heads are drawn from the closure's law for what of the spread is not
             linear in the head; always the same ones, which are no source of noise between calls.
             None leaves the spread out, which a search or a gradient saves.
-
-    Raises:
-        TypeError, ValueError: `spread_draws` is no whole number of at least 2.
 
     Example:
         >>> import jax, jaxdp, optax
@@ -166,15 +163,8 @@ def _predict_with_spread(
     """Risk, observables and the standard deviation of the risk at the records."""
     step, start, read = closure_of_outputs(modes, recursion, limits)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-
     # Checkpointed: in reverse the moments of each step are kept, and not what it has computed.
-    @jax.checkpoint
-    def forward(moments, index):
-        new = in_types_of(step(moments, index), moments)
-        return new, new
-
-    _, afters = lax.scan(forward, start, jnp.arange(num_steps))
-    states = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
+    states = all_states(jax.checkpoint(step), start, num_steps)
     risk, observables, _ = lax.map(jax.checkpoint(read), moments_at(states, at_record))
 
     def slopes_of(mean, covariance):

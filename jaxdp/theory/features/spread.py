@@ -19,13 +19,16 @@ Derived: here; test_everyday (against stored numbers) and test_everyday_agreemen
 simulated runs).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.lax import Precision
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
@@ -53,13 +56,13 @@ class Slope(eqx.Module):
     others: Float[Array, "*places size size others"]
 
 
-def all_moments(
-    closure: Closure, recursion: LinearRecursion, start: Moments, num_steps: int
-) -> Moments:
-    """The moments before the first step and after each of a known number of steps."""
+def all_states(
+    step: Callable[[Any, Int[Array, ""]], Any], start: PyTree[Array], num_steps: int
+) -> PyTree[Array]:
+    """The states before the first step and after each of a known number of steps."""
 
-    def forward(moments, index):
-        new = in_types_of(closure.step(moments, recursion, recursion.at(index)), moments)
+    def forward(state, index):
+        new = in_types_of(step(state, index), state)
         return new, new
 
     _, afters = lax.scan(forward, start, jnp.arange(num_steps))

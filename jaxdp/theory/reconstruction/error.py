@@ -177,7 +177,6 @@ def one_step_reconstruction_error(
         An array of the shape of `mu`, at most $\sqrt 2$, that of independent rows.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has no slope, or almost none in the mean: the error then
             jumps instead of growing.
 
@@ -209,9 +208,6 @@ def mu_at_reconstruction_error(
 
     Returns:
         $\mu$, of the shape of `error`.
-
-    Raises:
-        ValueError: an error or another argument is out of range.
 
     Example:
         >>> import jax

@@ -70,9 +70,6 @@ def local_reconstruction_errors(
     Returns:
         Infinite where there are no more features than unknowns.
 
-    Raises:
-        ValueError: shapes do not match, or something is out of range.
-
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.theory import local_reconstruction_errors
@@ -151,7 +148,6 @@ def last_iterate_reconstruction_errors(
 
     Raises:
         NotCoveredError: the features are of infinite width.
-        ValueError: as `local_reconstruction_errors`.
 
     Example:
         >>> import jax, jaxdp

@@ -62,7 +62,6 @@ def membership_mu(
         noise, unless the two records have one gradient.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, shape or range.
         NotCoveredError: the problem is infinitely wide.
 
     Example:

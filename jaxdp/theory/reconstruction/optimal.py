@@ -71,7 +71,6 @@ def row_error_lower_bound(
         A lower bound on $\sqrt{E|x - \hat x|^2/d}$ for guesses on the sphere, of the shape of `mu`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has no slope.
 
     Example:
@@ -101,7 +100,6 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
         $\rho$ of shape `mu`; from 0 to $\sqrt 2$.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has almost no linear part: the error would jump.
 
     Example:
