@@ -14,9 +14,10 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.core.arrays import as_wide_float, in_jax
-from jaxdp.core.checks import concrete, require_count
+from jaxdp.core.checks import concrete, require_count, require_kind
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.release import Release
+from jaxdp.problems.base import AbstractProblem
 
 
 class Length(eqx.Module):
@@ -110,7 +111,7 @@ class AbstractTrainable(AbstractStepwise):
             state: that of `init`, or of the step before.
             inputs: of all records of the data set, a pytree with a leading axis. Keys of
                 `jax.random.key` among them are folded with the number of the step, as in `train`.
-            targets: likewise.
+            targets: of all records, as `inputs`.
             key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
                 batches and noise of each step are drawn from it and from the number of the step.
                 With secret noise only the order of `ShuffledEpochs` and the batches of
@@ -328,3 +329,10 @@ class AbstractFullBatchAlgorithm(AbstractRowsAlgorithm):
 
     def batch(self, step, keys):
         return None
+
+
+def require_pair(problem: Any, algorithm: Any) -> None:
+    """Raise TypeError unless the two are a problem and an algorithm, neither swapped nor absent."""
+    require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
+    kinds = AbstractAlgorithm, AbstractTrainable
+    require_kind("algorithm", algorithm, kinds, "an algorithm, such as OnePassDPSGD")

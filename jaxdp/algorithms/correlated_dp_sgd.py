@@ -116,8 +116,8 @@ class CorrelatedDPSGD(AbstractRhoPass):
     ) -> "CorrelatedDPSGD":
         r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
 
-        Of all iterates together. `account` of the result is never above epsilon; traced, rho is
-        .2 % smaller for that (1e-6 in float64).
+        The budget is of all iterates together. `account` of the result is never above epsilon;
+        traced, rho is .2 % smaller for that (1e-6 in float64).
 
         Args:
             epsilon: > 0 and finite.

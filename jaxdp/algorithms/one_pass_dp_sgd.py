@@ -223,12 +223,12 @@ class OnePassDPSGD(AbstractRhoPass):
             \tilde X_k = \phi'_k(\tilde X_{k-1}) + h_k + \tau_k b_k,
             h_k = \lambda_k (\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1})),  0 <= \lambda_k <= 1.
 
-        It takes the steps of X' and is shifted toward X by $h_k$. The noise cancels in $X_k -
-        \tilde X_k = (1 - \lambda_k)(\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1}))$, whose bracket is
+        $\tilde X$ takes the steps of X' and is shifted toward X by $h_k$. The noise cancels in $X_k
+        - \tilde X_k = (1 - \lambda_k)(\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1}))$, whose bracket is
         at most $e_j = s_j$ long at step j by (b), where $\tilde X_{j-1} = X_{j-1}$ is one point,
-        and afterwards at most $e_k = e_{k-1} - a_{k-1}$ by (a) and (c). Here $\lambda_k =
-        a_k/e_k$ (0 where $e_k = 0$) for shares $a_k \ge 0$ whose sum is $s_j$, so that $|h_k| \le
-        a_k$ and the distance that is left at the end is 0: $\tilde X_K = X_K$.
+        and afterwards at most $e_k = e_{k-1} - a_{k-1}$ by (a) and (c). Here $\lambda_k = a_k/e_k$
+        (0 where $e_k = 0$) for shares $a_k \ge 0$ whose sum is $s_j$, so that $|h_k| \le a_k$ and
+        the distance that is left at the end is 0: $\tilde X_K = X_K$.
 
         **Each share costs $a_k/\tau_k$.** $h_k$ depends on $\tilde X_{k-1}$ and on the past, not
         on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h beside $X'_{k-1}$ from
@@ -248,9 +248,9 @@ class OnePassDPSGD(AbstractRhoPass):
         record $\rho$ is attained; later ones are hidden by the noise before them as well.
 
         Derived: the argument is that of Bok, Su and Altschuler (2024), "Shifted interpolation for
-        differential privacy", with shares that follow AC equation (2). It contains AC Proposition
-        2, $(\rho^2/2)$-zCDP. tests/privacy/batches/test_shifted_interpolation.py computes the
-        divergence of neighbours by quadrature, with the cap and without;
+        differential privacy", with shares that follow AC equation (2). The claim contains AC
+        Proposition 2, $(\rho^2/2)$-zCDP. tests/privacy/batches/test_shifted_interpolation.py
+        computes the divergence of neighbours by quadrature, with the cap and without;
         tests/privacy/test_accounting.py audits the pair that attains it.
         """
         rho = self._proved(self.rho)

@@ -208,7 +208,6 @@ def _ndim(kind: type, name: str) -> int | None:
 
 @functools.cache
 def constructor_arguments(kind: type) -> tuple[str, ...]:
-    """The names of what a class is built from."""
     return tuple(inspect.signature(kind.__init__).parameters)[1:]
 
 

@@ -30,7 +30,7 @@ _open: collections.deque[weakref.ref] = collections.deque()
 def new_figure(size: tuple[float, float]) -> "Figure":
     """A figure of this size in inches, open in pyplot where that is imported.
 
-    Of figures made here the ten latest stay open in pyplot; older ones still belong to whoever
+    The ten latest figures made here stay open in pyplot; older ones still belong to whoever
     holds them.
     """
     with require_extra("matplotlib", "plots", "a picture"):

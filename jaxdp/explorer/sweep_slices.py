@@ -73,7 +73,6 @@ def quantities(dataset: "xarray.Dataset") -> dict[str, tuple[str, ...]]:
 
 
 def axis_of(dataset: "xarray.Dataset", name: str) -> Axis:
-    """An axis of the dataset."""
     size = dataset.sizes[name]
     values = np.asarray(dataset[name].data) if name in dataset.coords else np.arange(size)
     is_number = values.dtype.kind in "iuf" and np.isfinite(values).all()

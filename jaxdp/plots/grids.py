@@ -31,7 +31,7 @@ def plot_grid(
 ) -> "Figure | SubFigure":
     """A quantity over a grid: a line over one axis, a map over two, with the least value marked.
 
-    Of more axes the two longest of numbers make the map, each choice of the others' values a
+    With more axes the two longest of numbers make the map, each choice of the others' values a
     panel.
 
     Args:

@@ -103,7 +103,6 @@ class Ranges(NamedTuple):
         return int(np.diff(self.steps).max())
 
     def blocks(self) -> Iterator[tuple[Steps, Steps]]:
-        """Starts and ends of the ranges of one block after the other."""
         for first in range(0, len(self.steps) - 1, self.block):
             bounds = self.steps[first : first + self.block + 1]
             yield bounds[:-1], bounds[1:]
@@ -139,7 +138,7 @@ def _cut(longest: int, target: int) -> tuple[int, int]:
 class Chunks(NamedTuple):
     """How the steps are cut: `records` ranges are drawn at once, or one range in several goes.
 
-    Of a block of ranges there are `rows` such draws.
+    A block of ranges takes `rows` such draws.
     """
 
     rows: int

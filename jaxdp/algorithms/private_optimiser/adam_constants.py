@@ -196,7 +196,6 @@ def _is_adam(optimiser: Transformation, found: AdamConstants, num_steps: int) ->
 
 @eqx.filter_jit
 def _moves(optimiser, gradients, weights):
-    """What each step adds to the weights, for several runs."""
     runs = jnp.broadcast_to(weights, gradients.shape[1:])
 
     def step(state, gradient):

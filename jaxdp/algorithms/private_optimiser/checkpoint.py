@@ -1,7 +1,8 @@
 """The file that keeps a run of training, from which a run that was stopped goes on.
 
-It is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf after the
-other into the file itself, so that a full disk or a kill leaves half of one, and finds no damage.
+The file is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf
+after the other into the file itself, so that a full disk or a kill leaves half of one, and finds no
+damage.
 
 Batches and noise of a step are drawn from the run's key and the number of the step. Were the noise
 of one step added to two different sums, their difference would be public. So the file belongs to

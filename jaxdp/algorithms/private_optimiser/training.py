@@ -134,7 +134,7 @@ def train(
 ) -> Training:
     """Make all `num_steps` steps of an optimiser, measure the iterates and keep them on the way.
 
-    Steps between two stops are one compiled loop. It is compiled once for a loss (the same
+    Steps between two stops are one compiled loop. The loop is compiled once for a loss (the same
     function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
     records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
     `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
@@ -156,7 +156,7 @@ def train(
             among them, for dropout, are folded with the number of the step, so that a loss draws
             anew at every step; those of `jax.random.PRNGKey` look like whole numbers, and stay as
             they are.
-        targets: likewise.
+        targets: of all records, as `inputs`.
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
             run ends with says which it was.

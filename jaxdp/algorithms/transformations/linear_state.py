@@ -51,7 +51,7 @@ class LinearState(eqx.Module):
 
     Attributes:
         transitions: $F_t$ of each step, or one matrix for all of them.
-        injections: $g_t$ likewise.
+        injections: $g_t$ of each step, or one vector for all.
         initial: a.
         names: of the components: "weight", then the path of each in the optimiser's state, then
             "average" where an average of the weight is released (`linear_state_of`).

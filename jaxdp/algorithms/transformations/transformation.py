@@ -29,7 +29,7 @@ _POINTS = 256
 class Transformation(eqx.Module):
     """A transformation of optax, or a factory of them with the learning rate that it is given.
 
-    It is used like a transformation itself, by `init` and `update`.
+    The object is used like a transformation itself, by `init` and `update`.
     """
 
     # The transformation, or a function from a learning rate to one.
@@ -188,7 +188,6 @@ def rate_of(
 
 @eqx.filter_jit
 def _rates_at(schedule, steps, num_steps):
-    """The rates at some steps, in one program."""
     return schedule.at_step(steps, num_steps)
 
 

@@ -82,7 +82,6 @@ def is_known(value: Any) -> bool:
 
 
 def is_key(value: Any) -> bool:
-    """Whether an array is a `jax.random.key`."""
     return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 

@@ -83,8 +83,8 @@ def clipped_square(
 ) -> Float[Array, "*shape"]:
     """The mean square of a Gaussian clipped at +-limit; limit >= 0 may be infinite, variance zero.
 
-    It is right to rounding of the square of the limit, or of mean square without it if that is
-    smaller.
+    The result is right to rounding of the square of the limit, or of mean square without it if that
+    is smaller.
     """
     mean, variance, limit = _arrays(mean, variance, limit)
     std, above, below, is_fixed = _standard(mean, variance, limit)
@@ -125,7 +125,7 @@ def inside_probability(
 ) -> Float[Array, "*shape"]:
     """P(|X| < limit) of a Gaussian; limit >= 0 may be infinite, variance zero.
 
-    It is the derivative of `clipped_mean` with respect to the mean.
+    The probability is the derivative of `clipped_mean` with respect to the mean.
     """
     mean, variance, limit = _arrays(mean, variance, limit)
     std, above, below, is_fixed = _standard(mean, variance, limit)

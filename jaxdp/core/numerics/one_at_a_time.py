@@ -1,6 +1,6 @@
 r"""Decompositions of matrices whose batches cannot lock up a CPU.
 
-JAX computes decompositions and triangular solves on a CPU by LAPACK. Of a batch, jaxlib 0.10 hands
+JAX computes decompositions and triangular solves on a CPU by LAPACK. For a batch, jaxlib 0.10 hands
 the matrices to the threads that the program itself runs on, and one of these threads waits until
 they are done. Where a program has as many such batches under way as there are threads (two on two
 cores: those of training rows and of test rows), all threads wait and none is left to compute: the

@@ -51,7 +51,7 @@ def on_host() -> Iterator[None]:
 def in_float64() -> contextlib.AbstractContextManager[Any]:
     """A context in which JAX computes in float64, for arrays that may be large.
 
-    It computes on its default device, except where that is a TPU: what is called float64 there is
+    JAX computes on its default device, except where that is a TPU: what is called float64 there is
     two float32 numbers, of fewer digits and a smaller range, and lacks some operations. The host
     computes instead.
     """

@@ -61,7 +61,6 @@ class Number:
         return int(number) if self.is_whole else number
 
     def position(self, value: float) -> float:
-        """Where a value stands on the slider."""
         return math.log10(value) if self.is_log else float(value)
 
     def at(self, position: Any) -> float | int:
@@ -150,7 +149,6 @@ class AbstractStudy(abc.ABC):
         return found
 
     def field(self, name: str) -> Number | Choice:
-        """The setting of a name."""
         return next(field for field in self.fields if field.name == name)
 
     @abc.abstractmethod

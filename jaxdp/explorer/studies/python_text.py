@@ -54,7 +54,6 @@ class Call(NamedTuple):
 
 
 def call(function: str, *given: Any, **named: Any) -> Call:
-    """The call of a function with these arguments."""
     return Call(Name(function), given, named)
 
 

@@ -121,7 +121,6 @@ class Poster:
             panel.state.onload(start)
 
     def post(self, change: Callable[[], None]) -> None:
-        """Call the function, soon."""
         if self._document is None:
             change()
         elif not self._is_closed:
@@ -150,7 +149,6 @@ class Programs:
         return program in self._known
 
     def add(self, program: Hashable) -> None:
-        """Note that a program has run."""
         if program not in self._known and len(self._known) >= self._most:
             self._known.clear()
             self._forget()

@@ -154,7 +154,6 @@ class LinearRisk(AbstractClosureRisk):
     def recursion(
         self, rate: Float[Array, ""], clip_norm: Float[Array, ""], draw: Draw
     ) -> LinearRecursion:
-        """The updates of all steps."""
         transformation = Transformation(self.optimiser, rate, self.num_read)
         state = linear_state(transformation, self.num_read)
         if self.average is not None:

@@ -137,7 +137,6 @@ def predicted_as_planned(
 def _chosen(
     table: tuple[Cell, ...], algorithms: dict[tuple[int, float], PrivateOptimiser]
 ) -> PrivateOptimiser:
-    """The algorithm of the best cell."""
     best = best_cell(table)
     if not math.isfinite(best.risk):
         raise RuntimeError(

@@ -69,7 +69,6 @@ def fit(
 def risk_at(
     family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: AbstractSetting
 ) -> float:
-    """The risk of one member."""
     with on_host():
         return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
 
@@ -87,7 +86,6 @@ def cold_starts(
 
 
 def log_risk(family: AbstractFamily, point, setting: AbstractSetting):
-    """The logarithm of the risk at a point."""
     schedule = family.schedule(point[1:], setting)
     return schedule_log_risk(schedule, point[0], setting, family.clock(setting))
 

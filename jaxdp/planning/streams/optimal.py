@@ -133,7 +133,7 @@ def fall(state, rate, clip_scale, setting: Setting):
 def slope_in_rate(rate, state, clip_scale, setting: Setting):
     r"""$\tfrac12\partial F/\partial\tilde\eta$: where it is 0 the state falls fastest.
 
-    It is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
+    The slope is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
     $m' = \mu - R\,\sqrt{2/\pi}\,e^{-z^2/2} z/(2P)$ and
     $N' = \nu - z^2\,\mathrm{erfc}(z/\sqrt2)$ at $z = c/\sqrt{2P}$.
     Derived: test_the_condition_is_the_derivative_of_the_fall.

@@ -57,8 +57,8 @@ def optimal_strategy(
     float64 on the host, until neither changes. The noise of the last steps is negatively
     correlated: each takes back part of the noise before it.
 
-    It depends on the problem's initial risk, label noise and spectrum, which are to be public
-    knowledge: what is chosen by looking at the data is not covered by rho.
+    The strategy depends on the problem's initial risk, label noise and spectrum, which are to be
+    public knowledge: what is chosen by looking at the data is not covered by rho.
 
     Args:
         problem: a `LinearRegression`.

@@ -124,7 +124,6 @@ def _starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "star
 
 
 def log_regrets(family, point, settings, least) -> Float[jax.Array, " settings"]:
-    """The logarithm of the regret at every place."""
     risks = jax.vmap(lambda setting: log_risk(family, point, setting))(settings)
     return risks - least
 

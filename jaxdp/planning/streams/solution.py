@@ -126,7 +126,6 @@ def _knots(setting: AbstractSetting, count: int) -> Float[np.ndarray, " knots"]:
 
 
 def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) -> Solution:
-    """A member of a family as a solution."""
     make, arguments = family.parts(found.point[1:], setting)
     return Solution(make, arguments, math.exp(found.point[0]), found.risk)
 
@@ -134,7 +133,7 @@ def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) ->
 def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray, "starts numbers"]:
     """A simpler plan as a free form, and faster ones.
 
-    Of least squares it is the best plan with equal eigenvalues; elsewhere the best hyperbola.
+    For least squares that is the best plan with equal eigenvalues; elsewhere the best hyperbola.
     """
     if is_least_squares(setting):
         one = solve(None, setting.isotropic())

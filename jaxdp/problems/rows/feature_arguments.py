@@ -28,7 +28,6 @@ def are_finite(tree: Any) -> Bool[Array, ""]:
 
 
 def require_loss(loss: Any) -> None:
-    """Raise TypeError unless it is a loss of predictions."""
     require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
 
 

@@ -72,14 +72,14 @@ def largest_eigenvalue(features: Any) -> float:
 def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, ""]:
     r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, where the features are.
 
-    It is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number that is
-    not above the largest eigenvalue. Let b be the component of the start, of norm 1, along that
-    eigenvalue's vector. Whatever the spectrum is, what is found is more than a share e too small
-    only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A start
-    drawn without a look at n rows has so small a component with probability at most
-    $\sqrt{2n/\pi} / \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = .01 and $n = 10^5$.
-    Spectra that crowd at their upper end come close to e = 1e-4 already at n = 1500; with a gap of
-    1 % below the largest eigenvalue all digits are right.
+    The result is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number
+    that is not above the largest eigenvalue. Let b be the component of the start, of norm 1, along
+    that eigenvalue's vector. Whatever the spectrum is, what is found is more than a share e too
+    small only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A
+    start drawn without a look at n rows has so small a component with probability at most
+    $\sqrt{2n/\pi} / \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = .01 and $n = 10^5$. Spectra
+    that crowd at their upper end come close to e = 1e-4 already at n = 1500; with a gap of 1 %
+    below the largest eigenvalue all digits are right.
 
     Every vector is made orthogonal to all before it, twice: in float32 the recursion alone loses
     that.

@@ -78,7 +78,6 @@ def kernel_eigenvalues(features: np.ndarray) -> np.ndarray:
 def spectral_gap(
     eigenvalues: np.ndarray, rank: int, num_train: int, curvature: float
 ) -> SpectralGap:
-    """The gap after eigenvalue number `rank`."""
     rank = require_count("rank", rank)
     if rank >= len(eigenvalues):
         raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")

@@ -296,7 +296,6 @@ class RandomFeatures(AbstractFeatureProblem):
 
 @eqx.filter_jit
 def _gram(activation, inputs, weights):
-    """The Gram matrix of the rows' features, summed over blocks of them."""
     count, dim = weights.shape
     size = min(count, _BLOCK_FEATURES)
     num_blocks = -(-count // size)

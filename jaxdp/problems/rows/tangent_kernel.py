@@ -167,7 +167,6 @@ def _sides(matrices: Float[Array, "rows out inner"]) -> tuple[Array, Array, Arra
 
 
 def _products(left: _Features, right: _Features) -> np.ndarray:
-    """Inner products of two sets of rows."""
     total = _matrix(left.whole, right.whole)
     for (one, two), (other, another) in zip(left.sides, right.sides, strict=True):
         total += _matrix(one, other) * _matrix(two, another)

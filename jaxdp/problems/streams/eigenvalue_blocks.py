@@ -84,6 +84,5 @@ def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
 
 
 def _few(counts) -> str:
-    """The first of many numbers, in words."""
     shown = ", ".join(str(count) for count in counts[:6])
     return f"({shown}, ...)" if len(counts) > 6 else f"({shown})"

@@ -48,8 +48,9 @@ class TabularRegression(AbstractLinearModelProblem):
 
     The risk of a run is the held-out half's excess squared error over its own least squares,
     $(\theta-\hat\theta)^\top \hat\Sigma (\theta-\hat\theta)/2$, minus $\zeta^2 r/(2 n_h)$, what
-    the n_h held-out rows' fit of rank r is expected to gain by overfitting them. It estimates the
-    excess risk without bias when the linear model holds, and can be slightly negative.
+    the n_h held-out rows' fit of rank r is expected to gain by overfitting them. The
+    difference estimates the excess risk without bias when the linear model holds, and can be
+    slightly negative.
 
     Args:
         inputs: shape (rows, dim), rows >= 2 (dim + 2).
@@ -182,7 +183,7 @@ class TabularRegression(AbstractLinearModelProblem):
 
     @property
     def loss(self):
-        """That of the surrogate."""
+        """The loss of the surrogate."""
         return self.surrogate.loss
 
     def risk(self, prepared, parameters):

@@ -58,8 +58,9 @@ class AbstractNetworkSimulator(AbstractSimulator):
 class NetworkTraining(AbstractNetworkSimulator):
     r"""Private training of the true network, all of its chosen weights, step by step.
 
-    It covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is simulated, Adam
-    among them. The noise is that of training: .05 % above the formula's, for the rounding of sums.
+    The simulator covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is
+    simulated, Adam among them. The noise is that of training: .05 % above the formula's, for the
+    rounding of sums.
 
     Observables are "movement", $|w - w_0|/|w_0|$ of the weights that are released, "train_risk"
     and, for losses of classification, "accuracy" and "train_accuracy". Each record costs a forward
@@ -93,18 +94,10 @@ class LinearisedNetwork(AbstractNetworkSimulator):
     Observables are those of `NetworkTraining`.
 
     Example:
-        >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
-        >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
-        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
-        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
-        >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
-        >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(40, 20)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": sampler}
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> how = {"key": jax.random.key(2), "records": 2, "simulator": jaxdp.LinearisedNetwork()}
-        >>> jaxdp.simulate(problem, algorithm, **how).risk.shape
-        (1, 3)
+        >>> import jaxdp
+        >>> linear = jaxdp.LinearisedNetwork()  # in the example of `NetworkTraining`: simulator=
+        >>> linear.has_parameters
+        True
     """
 
     is_linear: ClassVar[bool] = True
@@ -117,7 +110,6 @@ class RowLoss(eqx.Module):
     is_linear: bool = eqx.field(static=True)  # whether it is the network linearised at its start
 
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
-        """The network's prediction of one row."""
         problem = self.problem
         of = problem.tangent_prediction if self.is_linear else problem.prediction
         return of(weights, row)
@@ -211,7 +203,6 @@ def _reading(read, *, is_first: bool = True) -> Reading:
 
 
 def _record(loss: RowLoss, weights: PyTree[Array]) -> dict[str, Float[Array, ""]]:
-    """What is measured of a run."""
     problem = loss.problem
     start, now = (ravel_pytree(each)[0] for each in (problem.weights, weights))
     found = {"movement": jnp.linalg.norm(now - start) / jnp.linalg.norm(start)}

@@ -44,9 +44,9 @@ class HomogenizedSDE(AbstractSimulator):
     r"""Paths of homogenized DP-SGD, AC equation (3): Euler-Maruyama with a fixed step, by diffrax.
 
     The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
-    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Of
-    `LogisticRegression` it is `jaxdp.simulation.streams.signal_sde`. Memory beside the result: 20
-    numbers a run for each distinct eigenvalue.
+    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. For
+    `LogisticRegression` the paths are those of `jaxdp.simulation.streams.signal_sde`. Memory beside
+    the result: 20 numbers a run for each distinct eigenvalue.
 
     Args:
         num_steps: steps of the path over [0, 1], rounded up to a whole number per record.

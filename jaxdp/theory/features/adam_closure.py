@@ -90,7 +90,6 @@ def adam_updates(
 
 
 def start_of_adam(closure: Closure, dtype) -> AdamMoments:
-    """At theta = 0."""
     return AdamMoments(closure.start(dtype, 2), jnp.zeros(closure.rank, dtype))
 
 

@@ -139,7 +139,6 @@ def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
 
 
 def _velocity(closure: Closure, flow: Flow, diffusion) -> Flow:
-    """The moments' rate of change."""
     forces = closure.forces(flow.mean, flow.leading, flow.others)
     identity = jnp.eye(closure.rank, dtype=forces.leading.dtype)
     decay = product(forces.leading, flow.leading)

@@ -93,7 +93,6 @@ class Closure(eqx.Module):
 
     @property
     def leading_factor(self) -> Float[Array, "train rank"]:
-        """The columns of the leading modes."""
         return self.modes.factor[:, : self.rank]
 
     def start(self, dtype, size: int = 1) -> Moments:
@@ -140,7 +139,6 @@ class Closure(eqx.Module):
         return product(factor.T * weights[None], factor)
 
     def step(self, moments: Moments, recursion: LinearRecursion, update: Update) -> Moments:
-        """The moments after one update."""
         return self.step_and_noise(moments, recursion, update)[0]
 
     def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
@@ -275,7 +273,6 @@ def _carried_over(update: Update, parts, derivative):
 
 
 def _transposed(part):
-    """The modes' matrix transposed, where there is one."""
     return jnp.swapaxes(part, -1, -2) if part.ndim in (2, 4) else part
 
 

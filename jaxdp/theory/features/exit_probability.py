@@ -108,7 +108,6 @@ def _crossing_rate(gap, slope, variance, mixing):
 
 
 def _outside(gap, variance):
-    """Probability that a residual is beyond its limit."""
     is_random = variance > 0
     beyond = ndtr(-gap / jnp.sqrt(jnp.where(is_random, variance, 1)))
     return jnp.where(is_random, beyond, (gap <= 0).astype(beyond.dtype))

@@ -68,12 +68,12 @@ class GaussianClosure(AbstractTheory):
     times the learning rate times the squared norm of the row's features, over the batch size. The
     mean was at most .4 % off where that share is small, 1 to 3 % off at a third and 5 % at two
     thirds (n = 200). Beyond the stability limits that a warning and the status name, the closure is
-    not to be trusted. It leaves out the noise that `SecretNoise` adds for the rounding of sums, up
-    to .8 %.
+    not to be trusted. The closure leaves out the noise that `SecretNoise` adds for the rounding of
+    sums, up to .8 %.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
-    interpolation. Of squared losses it asks for a known number of steps up to 2^14, else it is
+    interpolation. For squared losses `std` needs a known number of steps up to 2^14, else it is
     None; of Adam and of other losses of one number it is without feedback, and with classes the
     observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000
     runs a case, whose own error is 1.5 %) that of squares lay within 3 % of the simulated one for

@@ -80,12 +80,10 @@ class KernelModes(eqx.Module):
         return dataclasses.replace(self, loss=loss)
 
     def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
-        """Predictions of the training rows at given coordinates."""
         moved = product(self.factor, mean)
         return moved if self.train_start is None else self.train_start + moved
 
     def test_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
-        """Predictions of the test rows at given coordinates."""
         moved = product(self.test_factor, mean)
         return moved if self.test_start is None else self.test_start + moved
 
@@ -115,7 +113,6 @@ class KernelModes(eqx.Module):
 
     @property
     def num_train(self) -> int:
-        """n."""
         return self.train_labels.shape[0]
 
     def stability_limit(self) -> float:

@@ -49,7 +49,7 @@ _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
 class ModewiseClosure(AbstractTheory):
     """Expected test loss and accuracy of DP-SGD with the softmax loss, outputs correlated.
 
-    It covers what `GaussianClosure` covers of linear optimisers, for the loss
+    The theory covers what `GaussianClosure` covers of linear optimisers, for the loss
     `jaxdp.losses.Softmax`, and costs T steps of O(n r k^2), and at three
     classes memory of 8,000 numbers a row; the spread over runs needs the moments of every step and
     128 draws of all logits beside. Against 1,000 simulated runs each of
@@ -139,7 +139,6 @@ class ModeMoments(eqx.Module):
 
 
 def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:
-    """The moments at theta = 0."""
     size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
     return ModeMoments(
         jnp.zeros((size, count, outputs), dtype),
@@ -222,7 +221,6 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
 def modewise_step(
     modes: KernelModes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments
 ) -> ModeMoments:
-    """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
     covariance = moments.covariance[0, 0]
     spread = modes.with_unseen(of_rows(factor, covariance), moments.unseen[0, 0])
@@ -256,7 +254,6 @@ def modewise_step(
 
 
 def _slopes(modes: KernelModes, limits, mean, spread):
-    """Moments of the clipped slopes of the training rows."""
     loss: Any = modes.loss
     given = modes.train_predictions(mean), spread, modes.train_labels
     return loss.clipped_slope_correlated(*given, limits)

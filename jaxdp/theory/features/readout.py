@@ -22,7 +22,6 @@ class Readout(eqx.Module):
     output: int = eqx.field(static=True)  # which number of a coordinate is released
 
     def test_predictions(self, moments: Moments):
-        """Means and variances of the test rows' predictions."""
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
         mean, leading, others, unseen = self.released(moments)
@@ -32,7 +31,6 @@ class Readout(eqx.Module):
         return modes.test_predictions(mean), spread
 
     def train_predictions(self, moments: Moments):
-        """Means and variances of the training rows' predictions."""
         closure = self.closure
         mean, leading, others, unseen = self.released(moments)
         spread = _variances(closure.leading_factor, leading) + product(closure.squares, others)
@@ -40,7 +38,6 @@ class Readout(eqx.Module):
         return closure.modes.train_predictions(mean), spread
 
     def risk(self, moments: Moments) -> Float[Array, ""]:
-        """Mean test error."""
         modes = self.closure.modes
         found = self.test_predictions(moments)
         return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))

@@ -80,8 +80,8 @@ def spread_over_runs(
     """The standard deviation of the test error over runs, with the feedback of clipping.
 
     The sum over the steps knows no correlations that the closure does not keep; so what is added
-    to the Gaussian's variance is its difference from the same sum without feedback. It is found at
-    `places`, some of the records; between them the ratio to the Gaussian's variance is
+    to the Gaussian's variance is its difference from the same sum without feedback. The difference
+    is found at `places`, some of the records; between them the ratio to the Gaussian's variance is
     interpolated.
     """
     variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
@@ -96,7 +96,6 @@ def spread_over_runs(
 
 
 def moments_at(states: Moments, counts: Int[Array, "*shape"]) -> Moments:
-    """The moments after so many steps."""
     return jax.tree.map(lambda part: part[counts], states)
 
 
@@ -145,7 +144,7 @@ def _pulled(pull, slope: Slope) -> Slope:
 
 
 def _symmetric(slope: Slope) -> Slope:
-    """With halves of the derivatives in covariances and of their transposes."""
+    """The slopes with halves of the derivatives in covariances and of their transposes."""
     turned = jnp.swapaxes(jnp.swapaxes(slope.leading, -4, -3), -2, -1)
     return Slope(
         slope.mean,

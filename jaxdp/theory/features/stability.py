@@ -9,8 +9,8 @@ by at most
 $$ L \otimes L + a\,\frac{c^2\lambda\max_i|\varphi_i|^2}{n^2}\, gg^\top \otimes e_0e_0^\top,
    \qquad a = (1 - q)/q. $$
 
-Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. Of
-gradient descent that is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
+Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. For
+gradient descent the limit is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
 Derived: here; test_everyday (against the exact second moment for one feature).
 """
 
@@ -50,7 +50,6 @@ class Growth(eqx.Module):
 
 @eqx.filter_jit
 def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
-    """The growth of a recursion on a problem."""
     updates, size = recursion.updates, recursion.size
     steep = modes.loss.curvature_bound / modes.num_train
     largest, norm = modes.eigenvalues[0], jnp.max(modes.feature_norms)

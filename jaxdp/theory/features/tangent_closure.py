@@ -61,11 +61,11 @@ _LAZY = 0.04
 class TangentClosure(AbstractTheory):
     r"""Expected test loss and accuracy of a network whose weights are all trained by DP-SGD.
 
-    It covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in gradient and
-    state, with the batches that `GaussianClosure` covers; with the softmax loss the outputs are
-    taken to move each by itself, with the mean of their kernels (the trace kernel). Against the
-    linear network (`jaxdp.LinearisedNetwork`, n = 300, 200 runs) the loss was within .2 % with one
-    output and .6 % with three.
+    The theory covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in
+    gradient and state, with the batches that `GaussianClosure` covers; with the softmax loss the
+    outputs are taken to move each by itself, with the mean of their kernels (the trace kernel).
+    Against the linear network (`jaxdp.LinearisedNetwork`, n = 300, 200 runs) the loss was within .2
+    % with one output and .6 % with three.
 
     Against the true network the *mean kernel* was within 6 % of the loss and .015 of the accuracy
     in the fine-tunings of a pre-trained convolutional body on which the limits were found (n =

@@ -27,9 +27,9 @@ then a seventh too small at p = 2dn, 1% at 10dn: some neurons are dead at all ro
 
 *Large errors.* The error ends at that of a guess, $\sqrt 2$, along the curve of
 `reconstruction_saturation`, which is derived for one unknown row. For several the same curve is
-taken at their t: right at first order, and up to a fifth too small at errors around one half. It is
-about the minimum of the loss near the truth; an attack that must find that from nothing also fails
-in whole rows.
+taken at their t: right at first order, and up to a fifth too small at errors around one half. The
+law is about the minimum of the loss near the truth; an attack that must find that from nothing also
+fails in whole rows.
 
 Derived: tests/theory/reconstruction/test_reconstruction_error.py compares with the matrix
 and with the linearised problem on random rows.
@@ -95,7 +95,7 @@ def reconstruction_constant(
 ) -> float:
     r"""The constant $\kappa$ of the law of reconstruction under privacy.
 
-    It is infinite where rows cannot be told apart, as for a linear activation.
+    The constant is infinite where rows cannot be told apart, as for a linear activation.
 
     Args:
         activation: phi, elementwise.

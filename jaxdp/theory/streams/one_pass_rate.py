@@ -66,7 +66,7 @@ class OnePassRate(NamedTuple):
         curvature_bound: float,
         scales: Any = 1.0,
     ) -> "OnePassRate":
-        r"""That of an algorithm on inputs $x = \sqrt s\,\Sigma^{1/2} g$ of scales s."""
+        r"""The rate of an algorithm on inputs $x = \sqrt s\,\Sigma^{1/2} g$ of scales s."""
         schedule = algorithm.learning_rate
         gamma = algorithm.aspect_ratio(dim).astype(dtype)
         cap = 2 / (curvature_bound * gamma * algorithm.batch_size) / scales
