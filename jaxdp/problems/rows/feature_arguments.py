@@ -1,6 +1,7 @@
 """What is asked of rows, labels and losses of features on fixed rows."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -16,9 +17,9 @@ from jaxdp.losses import AbstractLoss, Squared
 SQUARED = Squared()
 
 
-def array_field(name: str) -> Any:
-    """A field of a problem that is made an array, with the name that errors have for it."""
-    return eqx.field(converter=functools.partial(as_wide_float, name=name))
+def wide_array(name: str) -> Callable[[Any], Array]:
+    """A converter of a field to an array, with the name that errors have for it."""
+    return functools.partial(as_wide_float, name=name)
 
 
 def are_finite(tree: Any) -> Bool[Array, ""]:

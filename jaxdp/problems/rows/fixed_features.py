@@ -15,10 +15,10 @@ from jaxdp.core.checks import require_callable, require_count, require_real, req
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
-    array_field,
     require_arrays,
     require_labels,
     require_loss,
+    wide_array,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.reduction import reduced_features, seen_on_host
@@ -50,10 +50,10 @@ class FixedFeatures(AbstractFeatureProblem):
         (40, 10, 8)
     """
 
-    train_inputs: Float[Array, "train features"] = array_field("train_features")
-    train_labels: Float[Array, " train"] = array_field("train_labels")
-    test_inputs: Float[Array, "test features"] = array_field("test_features")
-    test_labels: Float[Array, " test"] = array_field("test_labels")
+    train_inputs: Float[Array, "train features"] = eqx.field(converter=wide_array("train_features"))
+    train_labels: Float[Array, " train"] = eqx.field(converter=wide_array("train_labels"))
+    test_inputs: Float[Array, "test features"] = eqx.field(converter=wide_array("test_features"))
+    test_labels: Float[Array, " test"] = eqx.field(converter=wide_array("test_labels"))
     loss: AbstractLoss = SQUARED
 
     def __check_init__(self):

@@ -31,11 +31,11 @@ from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
-    array_field,
     require_arrays,
     require_filled,
     require_labels,
     require_loss,
+    wide_array,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
@@ -117,10 +117,10 @@ class RandomFeatures(AbstractFeatureProblem):
         (40, 200)
     """
 
-    train_inputs: Float[Array, "train dim"] = array_field("train_inputs")
-    train_labels: Float[Array, " train"] = array_field("train_labels")
-    test_inputs: Float[Array, "test dim"] = array_field("test_inputs")
-    test_labels: Float[Array, " test"] = array_field("test_labels")
+    train_inputs: Float[Array, "train dim"] = eqx.field(converter=wide_array("train_inputs"))
+    train_labels: Float[Array, " train"] = eqx.field(converter=wide_array("train_labels"))
+    test_inputs: Float[Array, "test dim"] = eqx.field(converter=wide_array("test_inputs"))
+    test_labels: Float[Array, " test"] = eqx.field(converter=wide_array("test_labels"))
     weights: Float[Array, "features dim"] | None = eqx.field(
         converter=lambda value: None if value is None else as_wide_float(value, "weights")
     )
