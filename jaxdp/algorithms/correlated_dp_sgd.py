@@ -27,12 +27,7 @@ from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.strategies import (
-    check_strategy,
-    is_strategy,
-    longest_column_of,
-    noise_mixing,
-)
+from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column_of, noise_mixing
 
 
 class _DrawnNoise(eqx.Module):

@@ -17,10 +17,7 @@ from jaxdp.algorithms.base import Length, Update, as_length
 from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, largest_rho
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import in_numpy
-from jaxdp.core.checks import (
-    concrete,
-    require_count,
-)
+from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release

@@ -17,13 +17,7 @@ import jax
 import panel
 
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.explorer.views.widgets import (
-    control_of,
-    message_pane,
-    pane,
-    show_message,
-    status_html,
-)
+from jaxdp.explorer.views.widgets import control_of, message_pane, pane, show_message, status_html
 
 # What a wrong or impossible setting raises, or a computation that came to nothing.
 _ANSWERS = (ValueError, RuntimeError, NotCoveredError, MemoryError, ImportError)

@@ -11,13 +11,7 @@ import jaxdp
 from jaxdp.explorer.studies.feature_forecast import FeatureForecast
 from jaxdp.explorer.views.background import AbstractTab, Poster
 from jaxdp.explorer.views.curve_figure import BLACK, BLUE, GREY, empty_figure, styled
-from jaxdp.explorer.views.widgets import (
-    code_html,
-    folding_card,
-    grouped_cards,
-    pane,
-    side_by_side,
-)
+from jaxdp.explorer.views.widgets import code_html, folding_card, grouped_cards, pane, side_by_side
 from jaxdp.planning import Forecast
 
 _HEIGHT, _ORANGE = 400, "#D55E00"

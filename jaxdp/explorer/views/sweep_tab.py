@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import panel
-from bokeh.models import (
-    ColorBar,
-    ColumnDataSource,
-    FixedTicker,
-    LinearColorMapper,
-    LogColorMapper,
-)
+from bokeh.models import ColorBar, ColumnDataSource, FixedTicker, LinearColorMapper, LogColorMapper
 from bokeh.palettes import Viridis256
 
 from jaxdp.explorer.sweep_slices import (

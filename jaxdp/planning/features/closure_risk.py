@@ -1,10 +1,8 @@
-r"""The predicted test loss as a function of learning rate and clip norm, with its gradient.
+"""The predicted test loss as a function of learning rate and clip norm, with its gradient.
 
-A plan is a minimum of what `GaussianClosure(rank=0)` predicts. Two numbers are searched for, so
-that the gradient is taken forward: it then costs little more than the value, keeps no state of a
-step, and the number of steps may be traced. One compiled function thus serves every cell of a plan,
-unless the optimiser's matrices differ from step to step. `stable_rates` says up to which learning
-rate the closure can be trusted.
+Two numbers are searched for, so that the gradient is taken forward: it then costs little more than
+the value, keeps no state of a step, and the number of steps may be traced. One compiled function
+thus serves every cell of a plan, unless the optimiser's matrices differ from step to step.
 """
 
 import abc

@@ -1,9 +1,8 @@
-"""Plans of private training on features of fixed rows.
+"""Plans of private training on features of fixed rows: the search over the cells of `drafts`.
 
-A plan compares pairs of a number of steps and a sampling rate, called cells, and chooses the best
-one. The noise multiplier of a cell follows from the budget by the exact account, on the host and
-outside of every gradient. Learning rate and clip norm are free of cost, and are searched for by
-gradients through the closure.
+The noise multiplier of a cell follows from the budget by the exact account, on the host and outside
+of every gradient. Learning rate and clip norm are free of cost, and are searched for by gradients
+through the closure.
 """
 
 import math

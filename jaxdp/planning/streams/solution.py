@@ -19,13 +19,7 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_number
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.families import (
-    AbstractFamily,
-    FreeForm,
-    Knots,
-    Parametric,
-    numbers_of,
-)
+from jaxdp.planning.streams.families import AbstractFamily, FreeForm, Knots, Parametric, numbers_of
 from jaxdp.planning.streams.fit import Fit, cold_starts, fit
 from jaxdp.planning.streams.isotropic_search import (
     STEPS,

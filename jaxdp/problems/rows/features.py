@@ -18,12 +18,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import (
-    concrete,
-    require_finite,
-    require_non_negative,
-    require_shape,
-)
+from jaxdp.core.checks import concrete, require_finite, require_non_negative, require_shape
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem

@@ -161,7 +161,7 @@ class RandomFeatures(AbstractFeatureProblem):
             loss: of a row, one of `jaxdp.losses`.
         """
         rows = train_inputs, train_labels, test_inputs, test_labels
-        return cls(*rows, weights, activation, loss)
+        return cls(*rows, weights=weights, activation=activation, loss=loss)
 
     @classmethod
     def sample(

@@ -39,12 +39,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import (
-    require_host,
-    require_kind,
-    require_non_negative,
-    require_positive,
-)
+from jaxdp.core.checks import require_host, require_kind, require_non_negative, require_positive
 from jaxdp.theory.kernels.spectrum import Dimensions, KernelSpectrum
 
 # No ridge is looked for further than this below the largest, nor below this share of the least

@@ -43,11 +43,7 @@ from jaxtyping import ArrayLike, Float
 
 from jaxdp.core.checks import require_count
 from jaxdp.theory.reconstruction.error import one_step_noise_ratio
-from jaxdp.theory.reconstruction.saturation import (
-    Activation,
-    angles_at,
-    kernel_slope,
-)
+from jaxdp.theory.reconstruction.saturation import Activation, angles_at, kernel_slope
 
 
 def row_error_lower_bound(
