@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.core.arrays import as_wide_float, in_jax
@@ -134,16 +133,7 @@ class AbstractTrainable(AbstractStepwise):
 
     @abc.abstractmethod
     def counted_step(
-        self,
-        loss: Callable[[Any, Any, Any], Float[Array, ""]],
-        model: PyTree,
-        state: Any,
-        inputs: PyTree[Array],
-        targets: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-        microbatch_size: int | None = None,
-        mesh: Mesh | None = None,
+        self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
     ) -> tuple[PyTree, Any, Int[Array, ""]]:
         """A whole `step`, and how many records of the batch had a gradient that is not finite.
 

@@ -160,8 +160,7 @@ class RandomFeatures(AbstractFeatureProblem):
             activation: phi, elementwise: any traceable callable.
             loss: of a row, one of `jaxdp.losses`.
         """
-        rows = train_inputs, train_labels, test_inputs, test_labels
-        return cls(*rows, weights=weights, activation=activation, loss=loss)
+        return cls(train_inputs, train_labels, test_inputs, test_labels, weights, activation, loss)
 
     @classmethod
     def sample(
