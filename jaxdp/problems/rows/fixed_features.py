@@ -82,7 +82,13 @@ class FixedFeatures(AbstractFeatureProblem):
             loss: of a row, one of `jaxdp.losses`; it says which labels there are: real numbers for
                 `Squared()`, -1 and +1 for `Logistic()`, 0, ..., k - 1 for `Softmax(k)`.
         """
-        return cls(train_features, train_labels, test_features, test_labels, loss)
+        return cls(
+            train_inputs=train_features,
+            train_labels=train_labels,
+            test_inputs=test_features,
+            test_labels=test_labels,
+            loss=loss,
+        )
 
     @classmethod
     def from_network(

@@ -160,7 +160,15 @@ class RandomFeatures(AbstractFeatureProblem):
             activation: phi, elementwise: any traceable callable.
             loss: of a row, one of `jaxdp.losses`.
         """
-        return cls(train_inputs, train_labels, test_inputs, test_labels, weights, activation, loss)
+        return cls(
+            train_inputs=train_inputs,
+            train_labels=train_labels,
+            test_inputs=test_inputs,
+            test_labels=test_labels,
+            weights=weights,
+            activation=activation,
+            loss=loss,
+        )
 
     @classmethod
     def sample(
