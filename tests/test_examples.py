@@ -16,7 +16,7 @@ _LONG = {
             DiscreteVolterra FiniteDimension FixedFeatures Fluctuations FreeForm
             FunctionSpace GaussianClosure GradientFlow HomogenizedSDE InputScales
             Iterates Linearised LogisticRegression ModewiseClosure NetworkTraining Optimal
-            OrnsteinUhlenbeck OrnsteinUhlenbeckSDE Reduced Status TabularRegression
+            OrnsteinUhlenbeck Reduced Status TabularRegression
             TangentClosure Trajectory UnclippedRecursion UpperBound
             clipped_gradient_sum compare per_sample_gradient_norms plan predict
             required_epsilon required_samples simulate sweep

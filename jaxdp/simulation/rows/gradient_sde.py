@@ -101,13 +101,10 @@ class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
         num_steps: as for `ClippedSDE`.
 
     Example:
-        >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
-        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
-        >>> simulator = jaxdp.OrnsteinUhlenbeckSDE()
-        >>> jaxdp.simulate(problem, algorithm, simulator=simulator, **run).risk.shape
-        (3, 3)
+        >>> import jaxdp
+        >>> process = jaxdp.OrnsteinUhlenbeckSDE()  # in the example of `ClippedSDE`: simulator=
+        >>> process.is_clipped
+        False
     """
 
     is_clipped: ClassVar[bool] = False
