@@ -4,9 +4,4 @@ from jaxdp.comparison.comparing import average, compare
 from jaxdp.comparison.picture import plot_comparison
 from jaxdp.comparison.result import Comparison
 
-__all__ = [
-    "Comparison",
-    "average",
-    "compare",
-    "plot_comparison",
-]
+__all__ = ["Comparison", "average", "compare", "plot_comparison"]

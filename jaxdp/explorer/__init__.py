@@ -8,10 +8,4 @@ from jaxdp.explorer.feature_files import open_features
 from jaxdp.explorer.opening import page, serve
 from jaxdp.explorer.studies.linear_stream import grouped, spread
 
-__all__ = [
-    "grouped",
-    "open_features",
-    "page",
-    "serve",
-    "spread",
-]
+__all__ = ["grouped", "open_features", "page", "serve", "spread"]

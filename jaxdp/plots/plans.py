@@ -86,13 +86,7 @@ def _draw_risk(axes: "Axes", plan: OnePassPlan, predicted: Trajectory) -> None:
         std = np.asarray(predicted.std, np.float64)
         low = np.maximum(risk - std, risk / 10)
         axes.fill_between(
-            time,
-            low,
-            risk + std,
-            color=BLUE,
-            alpha=0.2,
-            linewidth=0,
-            label="± one run's deviation",
+            time, low, risk + std, color=BLUE, alpha=0.2, linewidth=0, label="± one run's deviation"
         )
     final = float(predicted.final_risk)
     axes.semilogy([1.0], [final], "o", color=BLACK, markersize=4, label="released")

@@ -34,10 +34,7 @@ def new_page(
     studies = {study.label: study for study in (LinearStream(), SyntheticRows())}
     first = next(iter(studies))
     choice = panel.widgets.RadioButtonGroup(
-        options=list(studies),
-        value=first,
-        margin=(8, 5, 12, 5),
-        orientation="vertical",
+        options=list(studies), value=first, margin=(8, 5, 12, 5), orientation="vertical"
     )
     place = panel.Column(sizing_mode="stretch_width")
 

@@ -235,7 +235,8 @@ def _searched(
         best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
     if best is None:
         return _Found(None, largest)
-    place = _rounded(best)
+    # At numbers of few digits, which a plan can be copied with.
+    place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and is_last:
         evaluate = _values(whole, drawn, length, limits)
     return _Found(evaluate([place])[0] if by_values else evaluate(*place).point, largest)
@@ -293,11 +294,6 @@ def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Poi
     is_stable = rate <= limits.unclipped * (1 + 1e-6)
     is_stable |= rate <= limits.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
     return Point(log_rate, log_clip_norm, value, is_stable)
-
-
-def _rounded(best: Point) -> tuple[float, float]:
-    """The point at numbers of few digits, which a plan can be copied with."""
-    return math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
 
 
 def _shortened(logarithm: float) -> float:

@@ -87,10 +87,7 @@ def plan_one_pass(
         predicted=predicted,
         floor=floor,
         sensitivities=sensitivities,
-        assumptions=(
-            *_assumptions(problem, setting),
-            *(() if regret is None else (_IN_THE_BOX,)),
-        ),
+        assumptions=(*_assumptions(problem, setting), *(() if regret is None else (_IN_THE_BOX,))),
         status=_status(predicted, found, setting),
         regret=regret,
         dim=problem.dim,

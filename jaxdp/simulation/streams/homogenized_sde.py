@@ -226,10 +226,7 @@ def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) ->
             None,
             jnp.zeros(dim, dtype),
             saveat=diffrax.SaveAt(
-                subs=[
-                    diffrax.SubSaveAt(ts=times, fn=save),
-                    diffrax.SubSaveAt(t1=True),
-                ]
+                subs=[diffrax.SubSaveAt(ts=times, fn=save), diffrax.SubSaveAt(t1=True)]
             ),
             stepsize_controller=diffrax.StepTo(grid),
             max_steps=len(grid),

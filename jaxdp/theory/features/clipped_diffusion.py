@@ -124,11 +124,7 @@ def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
         jnp.zeros((), dtype),
     )
     flow, stopped = solve(
-        velocity,
-        start,
-        share.astype(dtype),
-        tolerances=_TOLERANCES,
-        adjoint=adjoint,
+        velocity, start, share.astype(dtype), tolerances=_TOLERANCES, adjoint=adjoint
     )
     test = scaled.test_factor
     test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]

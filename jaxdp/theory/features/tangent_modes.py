@@ -31,10 +31,7 @@ class TangentModes(NamedTuple):
 
 
 def tangent_modes(
-    problem: Linearised,
-    kernel: TangentKernel,
-    start: tuple[Array, Array],
-    count: int,
+    problem: Linearised, kernel: TangentKernel, start: tuple[Array, Array], count: int
 ) -> TangentModes:
     """At most `count` leading modes of a kernel of a problem's rows, and what they leave out."""
     from scipy.linalg import eigh

@@ -83,12 +83,7 @@ class KernelSpectrum(eqx.Module):
 
     @classmethod
     def power_law(
-        cls,
-        capacity: float,
-        source: float,
-        *,
-        num_exact: int = 1000,
-        ranges_per_decade: int = 100,
+        cls, capacity: float, source: float, *, num_exact: int = 1000, ranges_per_decade: int = 100
     ) -> "KernelSpectrum":
         r"""$\mu_l = l^{-1/\gamma}$, $\theta_l^2 = \mu_l^{2r}/l$, at the border of the conditions.
 
