@@ -224,7 +224,7 @@ def test_every_door_lists_what_it_opens(path):
 
 def test_the_version_is_that_of_the_distribution(monkeypatch):
     import jaxdp
-    from jaxdp.core.version import installed_version
+    from jaxdp.core.version import version_of
 
     assert jaxdp.__version__ == importlib.metadata.version("jaxdp-lab")
 
@@ -232,7 +232,7 @@ def test_the_version_is_that_of_the_distribution(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert installed_version.__wrapped__() == "0+unknown"
+    assert version_of.__wrapped__("jaxdp-lab") == "0+unknown"
 
 
 def test_no_module_shadows_a_verb():

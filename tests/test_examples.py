@@ -15,10 +15,9 @@ _LONG = {
             ClippedDiffusion ClippedSDE CorrelatedDPSGD CoupledODE DiscreteRecursion
             DiscreteVolterra FiniteDimension FixedFeatures Fluctuations FreeForm
             FunctionSpace GaussianClosure GradientFlow HomogenizedSDE InputScales
-            Iterates Linearised LinearisedNetwork LogisticRegression LowerBound
-            ModewiseClosure NetworkTraining Optimal
-            OrnsteinUhlenbeck OrnsteinUhlenbeckSDE Reduced Status TabularRegression
-            TangentClosure TightLowerBound TightUpperBound Trajectory UnclippedRecursion UpperBound
+            Iterates Linearised LogisticRegression ModewiseClosure NetworkTraining Optimal
+            OrnsteinUhlenbeck Reduced Status TabularRegression
+            TangentClosure Trajectory UnclippedRecursion UpperBound
             clipped_gradient_sum compare per_sample_gradient_norms plan predict
             required_epsilon required_samples simulate sweep
         """,

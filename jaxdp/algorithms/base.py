@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.core.arrays import as_wide_float, in_jax
-from jaxdp.core.checks import concrete, require_count
+from jaxdp.core.checks import concrete, require_count, require_kind
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.release import Release
+from jaxdp.problems.base import AbstractProblem
 
 
 class Length(eqx.Module):
@@ -26,12 +26,7 @@ class Length(eqx.Module):
 
 
 def as_length(num_steps: Any) -> Length | Int[Array, ""]:
-    """A Python int as a `Length`, anything else as a scalar array of whole numbers.
-
-    Raises:
-        TypeError: it is no whole number.
-        ValueError: it is below 1, too large, or not a scalar.
-    """
+    """A Python int as a `Length`, anything else as a scalar array of whole numbers from 1 on."""
     if isinstance(num_steps, (int, np.integer)):
         if num_steps >= 2**31:
             raise ValueError(f"expected num_steps < 2^31, got {num_steps}")
@@ -115,7 +110,7 @@ class AbstractTrainable(AbstractStepwise):
             state: that of `init`, or of the step before.
             inputs: of all records of the data set, a pytree with a leading axis. Keys of
                 `jax.random.key` among them are folded with the number of the step, as in `train`.
-            targets: likewise.
+            targets: of all records, as `inputs`.
             key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
                 batches and noise of each step are drawn from it and from the number of the step.
                 With secret noise only the order of `ShuffledEpochs` and the batches of
@@ -138,16 +133,7 @@ class AbstractTrainable(AbstractStepwise):
 
     @abc.abstractmethod
     def counted_step(
-        self,
-        loss: Callable[[Any, Any, Any], Float[Array, ""]],
-        model: PyTree,
-        state: Any,
-        inputs: PyTree[Array],
-        targets: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-        microbatch_size: int | None = None,
-        mesh: Mesh | None = None,
+        self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
     ) -> tuple[PyTree, Any, Int[Array, ""]]:
         """A whole `step`, and how many records of the batch had a gradient that is not finite.
 
@@ -290,22 +276,13 @@ class AbstractRowsAlgorithm(AbstractAlgorithm):
     def batch(
         self, step: Int[Array, ""], keys: Key[Array, " runs"]
     ) -> Bool[Array, "runs samples"] | None:
-        """Which samples update number `step`, from 0, uses; None for all of them.
-
-        Args:
-            keys: of the runs, each one for all steps of its run.
-        """
+        """Which samples update number `step`, from 0, uses; None for all of them."""
 
     @abc.abstractmethod
     def clipped_slopes(
         self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
     ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        """The slopes of the losses in the predictions as clipped, and which samples were.
-
-        Args:
-            slopes: of the losses themselves.
-            feature_norms: of the rows.
-        """
+        """The slopes of the losses in the predictions as clipped, and which samples were."""
 
     @abc.abstractmethod
     def noise_std(self, num_samples: int) -> Float[Array, ""]:
@@ -342,3 +319,10 @@ class AbstractFullBatchAlgorithm(AbstractRowsAlgorithm):
 
     def batch(self, step, keys):
         return None
+
+
+def require_pair(problem: Any, algorithm: Any) -> None:
+    """Raise TypeError unless the two are a problem and an algorithm, neither swapped nor absent."""
+    require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
+    kinds = AbstractAlgorithm, AbstractTrainable
+    require_kind("algorithm", algorithm, kinds, "an algorithm, such as OnePassDPSGD")

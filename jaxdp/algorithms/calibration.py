@@ -8,12 +8,14 @@ import abc
 import math
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from jaxdp.algorithms.base import as_length
-from jaxdp.core.arrays import as_wide_float
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, as_length
+from jaxdp.clipping import NormClip
+from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.arguments import check_budget
@@ -33,10 +35,6 @@ def largest_rho(epsilon: Any, delta: Any) -> Any:
     """The largest rho for which rho-GDP is (epsilon, delta)-DP, rounded toward more privacy.
 
     Traced, it is .2 % smaller for that (1e-6 in float64).
-
-    Raises:
-        TypeError: an argument is no real number.
-        ValueError: one is out of its range, or no noise reaches epsilon.
     """
     check_budget(epsilon, delta)
     rho = gaussian_mu(epsilon, delta)
@@ -49,20 +47,47 @@ def largest_rho(epsilon: Any, delta: Any) -> Any:
     return np.nextafter(array, np.zeros_like(array)) if array > known else array
 
 
-def require_enough_noise(clip_scale: Any, rho: Any) -> None:
-    """Raise ValueError where nothing is clipped and rho is finite."""
-    scale, strength = concrete(clip_scale), concrete(rho)
+def checked_clip_and_rho(clip_scale: Any, rho: Any) -> tuple[NormClip, Float[Array, ""]]:
+    """Clip and rho of a pass; ValueError where nothing is clipped and rho is finite."""
+    # Half precision would move clip norm and noise apart by more than rho says.
+    found = as_wide_float(clip_scale, "clip_scale"), as_wide_float(rho, "rho")
+    for name, value in zip(("clip_scale", "rho"), found, strict=True):
+        require_positive(name, value, infinite=True)
+    scale, strength = map(concrete, found)
     if scale is not None and strength is not None and np.isinf(scale) > np.isinf(strength):
         raise ValueError(
             f"expected a finite clip_scale with rho = {strength}: without clipping no finite "
             "noise is private; use rho = inf for no noise"
         )
+    return NormClip(found[0]), found[1]
 
 
-def noise_ratio(clip_scale: Float[Array, ""], rho: Float[Array, ""]) -> Float[Array, ""]:
-    """c / rho, the scale of the private noise; 0 where rho is infinite, whatever c."""
-    noiseless = jnp.isinf(rho)
-    return jnp.where(noiseless, 0, jnp.where(noiseless, 1, clip_scale) / rho)
+class AbstractRhoPass(AbstractOnePassAlgorithm):
+    """A pass whose gradients are clipped at c sqrt(d), and whose noise makes it rho-GDP."""
+
+    clip: eqx.AbstractVar[NormClip]
+    rho: eqx.AbstractVar[Float[Array, ""]]
+
+    @property
+    def clip_scale(self) -> Float[Array, ""]:
+        """c, the clip norm over the square root of the dimension."""
+        return self.clip.scale
+
+    @property
+    def noise_ratio(self) -> Float[Array, ""]:
+        """c / rho, the scale of the private noise; 0 where rho is infinite, whatever c."""
+        noiseless = jnp.isinf(self.rho)
+        return jnp.where(noiseless, 0, jnp.where(noiseless, 1, self.clip_scale) / self.rho)
+
+    def aspect_ratio(self, dim: int | Float[Array, ""]) -> Float[Array, ""]:
+        r"""$\gamma = d/(KB)$, dimensions per sample."""
+        return dim / (jnp.asarray(self.num_steps, float) * self.batch_size)
+
+    @property
+    def _has_enough_noise(self) -> Bool[Array, ""]:
+        """Whether traced values keep what `checked_clip_and_rho` asks of concrete ones."""
+        rho, scale = in_numpy((self.rho, self.clip_scale))
+        return (rho > 0) & (scale > 0) & ((scale < math.inf) | (rho == math.inf))
 
 
 class AbstractCalibration(AbstractDescription):

@@ -19,35 +19,25 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Length, Update
-from jaxdp.algorithms.calibration import largest_rho, noise_ratio, require_enough_noise
+from jaxdp.algorithms.base import Length, Update
+from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, largest_rho
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import concrete, require_count, require_positive
+from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
-from jaxdp.privacy.strategies import (
-    check_strategy,
-    is_strategy,
-    longest_column_of,
-    noise_mixing,
-)
+from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column_of, noise_mixing
 
 
 class _DrawnNoise(eqx.Module):
-    """What the noise of the steps to come is made of.
+    """What the noise of the steps to come is made of."""
 
-    Attributes:
-        fresh: what was drawn so far, a row a step, zero for those to come.
-        count: how many steps were made.
-    """
-
-    fresh: Float[Array, "steps dim"]
-    count: Int[Array, ""]
+    fresh: Float[Array, "steps dim"]  # what was drawn so far, a row a step, zero for those to come
+    count: Int[Array, ""]  # how many steps were made
 
 
-class CorrelatedDPSGD(AbstractOnePassAlgorithm):
+class CorrelatedDPSGD(AbstractRhoPass):
     r"""One-pass DP-SGD on K batches with correlated noise; all iterates together are rho-GDP.
 
     With $C = c\sqrt d$ and rates $\eta_1, \dots, \eta_K$, for k = 1, ..., K:
@@ -67,10 +57,6 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
         strategy: (K, K), lower triangular with a positive diagonal, its columns of norm at most 1:
             `jaxdp.privacy.independent_strategy`, `square_root_strategy`, or
             `jaxdp.planning.optimal_strategy`, which has the least predicted final risk.
-
-    Raises:
-        TypeError: an argument is not made of real numbers, or batch_size is no Python int.
-        ValueError: a value is out of range, or the strategy is not as said.
 
     Example:
         >>> import jaxdp
@@ -104,12 +90,7 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
     ):
         self.rates = as_wide_float(rates, "rates")
         _check_rates(self.rates)
-        scale = as_wide_float(clip_scale, "clip_scale")
-        require_positive("clip_scale", scale, infinite=True)
-        self.clip = NormClip(scale)
-        self.rho = as_wide_float(rho, "rho")
-        require_positive("rho", self.rho, infinite=True)
-        require_enough_noise(scale, self.rho)
+        self.clip, self.rho = checked_clip_and_rho(clip_scale, rho)
         self.batch_size = require_count("batch_size", batch_size)
         self._length = Length(len(self.rates))
         check_strategy(strategy, len(self.rates))
@@ -130,8 +111,8 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
     ) -> "CorrelatedDPSGD":
         r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
 
-        Of all iterates together. `account` of the result is never above epsilon; traced, rho is
-        .2 % smaller for that (1e-6 in float64).
+        The budget is of all iterates together. `account` of the result is never above epsilon;
+        traced, rho is .2 % smaller for that (1e-6 in float64).
 
         Args:
             epsilon: > 0 and finite.
@@ -140,16 +121,6 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
         """
         rho = largest_rho(epsilon, delta)
         return cls(rates, clip_scale, rho, batch_size=batch_size, strategy=strategy)
-
-    @property
-    def clip_scale(self) -> Float[Array, ""]:
-        """c, the clip norm over the square root of the dimension."""
-        return self.clip.scale
-
-    @property
-    def noise_ratio(self) -> Float[Array, ""]:
-        """c / rho, the scale of the private noise; 0 without noise."""
-        return noise_ratio(self.clip_scale, self.rho)
 
     @property
     def mixing(self) -> Float[Array, "steps steps"]:
@@ -161,19 +132,13 @@ class CorrelatedDPSGD(AbstractOnePassAlgorithm):
 
     @property
     def is_valid(self):
-        rho, clip_scale, rates = in_numpy((self.rho, self.clip_scale, self.rates))
-        in_range = (rho > 0) & (clip_scale > 0)
-        noise_is_enough = (clip_scale < math.inf) | (rho == math.inf)
+        rates = in_numpy(self.rates)
         are_rates = ((rates >= 0) & (rates < math.inf)).all()
-        return in_range & noise_is_enough & are_rates & is_strategy(self.strategy)
+        return self._has_enough_noise & are_rates & is_strategy(self.strategy)
 
     @property
     def releases_every_iterate(self):
         return True
-
-    def aspect_ratio(self, dim: int | Float[Array, ""]) -> Float[Array, ""]:
-        r"""$\gamma = d/(KB)$, dimensions per sample."""
-        return dim / (jnp.asarray(self.num_steps, float) * self.batch_size)
 
     def step_size(self, step):
         return self.rates[jnp.asarray(step) - 1]

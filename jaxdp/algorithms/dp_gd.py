@@ -23,12 +23,7 @@ from jaxdp.algorithms.calibration import (
     MomentBound,
 )
 from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import (
-    concrete,
-    require_kind,
-    require_non_negative,
-    require_positive,
-)
+from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
 from jaxdp.losses import slope_limits
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -57,9 +52,6 @@ class DPGD(AbstractFullBatchAlgorithm):
         num_steps: T >= 1; a Python int, or traced.
         noise_scale: $\sigma$ >= 0, last as in the paper's algorithm, where it is free of T; the
             field's noise multiplier is $2\sigma/\sqrt\eta$.
-
-    Raises:
-        TypeError, ValueError: a value is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp

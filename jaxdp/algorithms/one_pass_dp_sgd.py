@@ -5,7 +5,6 @@ $\rho$-GDP for every non-increasing schedule. Left out: gradients of several out
 clipped on their joint norm, for which the capped step is not known to be non-expansive.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,15 +13,11 @@ import jax.numpy as jnp
 from jax.lax import Precision
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm, Length, Update, as_length
-from jaxdp.algorithms.calibration import largest_rho, noise_ratio, require_enough_noise
+from jaxdp.algorithms.base import Length, Update, as_length
+from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, largest_rho
 from jaxdp.clipping import NormClip
-from jaxdp.core.arrays import as_wide_float, in_numpy
-from jaxdp.core.checks import (
-    concrete,
-    require_count,
-    require_positive,
-)
+from jaxdp.core.arrays import in_numpy
+from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
@@ -35,7 +30,7 @@ from jaxdp.schedules import (
 )
 
 
-class OnePassDPSGD(AbstractOnePassAlgorithm):
+class OnePassDPSGD(AbstractRhoPass):
     r"""AC Algorithm 1: each sample is used once, and only the last iterate is released.
 
     With $\eta_k = \tilde\eta(k/K)/K$ and $C = c\sqrt d$, for k = 1, ..., K:
@@ -94,15 +89,9 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         batch_size: int = 1,
     ):
         self.learning_rate = as_schedule(learning_rate)
-        # Half precision would move clip norm and noise apart by more than rho says.
-        scale = as_wide_float(clip_scale, "clip_scale")
-        require_positive("clip_scale", scale, infinite=True)
-        self.clip = NormClip(scale)
-        self.rho = as_wide_float(rho, "rho")
+        self.clip, self.rho = checked_clip_and_rho(clip_scale, rho)
         self.batch_size = require_count("batch_size", batch_size)
         self._length = as_length(num_steps)
-        require_positive("rho", self.rho, infinite=True)
-        require_enough_noise(self.clip.scale, self.rho)
         known = concrete(self.num_steps)
         require_non_increasing(self.learning_rate, None if known is None else int(known))
 
@@ -132,31 +121,15 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         return cls(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
 
     @property
-    def clip_scale(self) -> Float[Array, ""]:
-        """c, the clip norm over the square root of the dimension."""
-        return self.clip.scale
-
-    @property
-    def noise_ratio(self) -> Float[Array, ""]:
-        """c / rho, the scale of the private noise; 0 without noise."""
-        return noise_ratio(self.clip_scale, self.rho)
-
-    @property
     def releases_every_iterate(self):
         return False
 
     @property
     def is_valid(self):
-        rho, clip_scale, num_steps = in_numpy((self.rho, self.clip_scale, self.num_steps))
-        in_range = (rho > 0) & (clip_scale > 0) & (num_steps >= 1)
-        noise_is_enough = (clip_scale < math.inf) | (rho == math.inf)
+        in_range = self._has_enough_noise & (in_numpy(self.num_steps) >= 1)
         known = concrete(self.num_steps)
         steps = None if known is None or known.ndim else int(known)
-        return is_non_increasing(self.learning_rate, steps) & in_range & noise_is_enough
-
-    def aspect_ratio(self, dim: int | Float[Array, ""]) -> Float[Array, ""]:
-        r"""$\gamma = d/(KB)$, dimensions per sample."""
-        return dim / (jnp.asarray(self.num_steps, float) * self.batch_size)
+        return is_non_increasing(self.learning_rate, steps) & in_range
 
     def step_size(self, step):
         """eta_k; the samples' own caps come on top."""
@@ -247,12 +220,12 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
             \tilde X_k = \phi'_k(\tilde X_{k-1}) + h_k + \tau_k b_k,
             h_k = \lambda_k (\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1})),  0 <= \lambda_k <= 1.
 
-        It takes the steps of X' and is shifted toward X by $h_k$. The noise cancels in $X_k -
-        \tilde X_k = (1 - \lambda_k)(\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1}))$, whose bracket is
+        $\tilde X$ takes the steps of X' and is shifted toward X by $h_k$. The noise cancels in $X_k
+        - \tilde X_k = (1 - \lambda_k)(\phi_k(X_{k-1}) - \phi'_k(\tilde X_{k-1}))$, whose bracket is
         at most $e_j = s_j$ long at step j by (b), where $\tilde X_{j-1} = X_{j-1}$ is one point,
-        and afterwards at most $e_k = e_{k-1} - a_{k-1}$ by (a) and (c). Here $\lambda_k =
-        a_k/e_k$ (0 where $e_k = 0$) for shares $a_k \ge 0$ whose sum is $s_j$, so that $|h_k| \le
-        a_k$ and the distance that is left at the end is 0: $\tilde X_K = X_K$.
+        and afterwards at most $e_k = e_{k-1} - a_{k-1}$ by (a) and (c). Here $\lambda_k = a_k/e_k$
+        (0 where $e_k = 0$) for shares $a_k \ge 0$ whose sum is $s_j$, so that $|h_k| \le a_k$ and
+        the distance that is left at the end is 0: $\tilde X_K = X_K$.
 
         **Each share costs $a_k/\tau_k$.** $h_k$ depends on $\tilde X_{k-1}$ and on the past, not
         on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h beside $X'_{k-1}$ from
@@ -272,9 +245,9 @@ class OnePassDPSGD(AbstractOnePassAlgorithm):
         record $\rho$ is attained; later ones are hidden by the noise before them as well.
 
         Derived: the argument is that of Bok, Su and Altschuler (2024), "Shifted interpolation for
-        differential privacy", with shares that follow AC equation (2). It contains AC Proposition
-        2, $(\rho^2/2)$-zCDP. tests/privacy/batches/test_shifted_interpolation.py computes the
-        divergence of neighbours by quadrature, with the cap and without;
+        differential privacy", with shares that follow AC equation (2). The claim contains AC
+        Proposition 2, $(\rho^2/2)$-zCDP. tests/privacy/batches/test_shifted_interpolation.py
+        computes the divergence of neighbours by quadrature, with the cap and without;
         tests/privacy/test_accounting.py audits the pair that attains it.
         """
         rho = self._proved(self.rho)

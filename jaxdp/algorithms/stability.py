@@ -19,13 +19,8 @@ def warn_if_unstable(
     From there on unclipped gradient descent diverges with the squared loss (c = 2), and clipped
     descent does not settle; a loss that curves less than its bound may still do. An
     activation of non-zero mean (ReLU) has one eigenvalue of about $n\mu_0^2 p$, which sets the
-    limit $1/(\mu_0^2 p)$. Nothing is said of traced values.
-
-    Args:
-        algorithm: its learning rate is what is looked at.
-        stability_limit: called for the limit, NaN when it is not known.
-        stacklevel: of the line that asks for the run: 5 where `simulate` or `predict` of a class
-            calls this.
+    limit $1/(\mu_0^2 p)$. Nothing is said of traced values. The default `stacklevel` is that of the
+    line that asks for the run where `simulate` or `predict` of a class calls this.
     """
     rate = concrete(algorithm.learning_rate)
     if rate is None or rate.shape != ():

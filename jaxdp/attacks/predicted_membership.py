@@ -33,8 +33,7 @@ import scipy
 from jax.core import Tracer
 from jaxtyping import ArrayLike, Float, Key
 
-from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_whole
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row

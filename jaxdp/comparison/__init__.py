@@ -1,13 +1,7 @@
 """Does theory agree with what happens? A table, the largest gaps, and a picture."""
 
-from jaxdp.comparison.comparing import average as average
-from jaxdp.comparison.comparing import compare as compare
-from jaxdp.comparison.picture import plot_comparison as plot_comparison
-from jaxdp.comparison.result import Comparison as Comparison
+from jaxdp.comparison.comparing import average, compare
+from jaxdp.comparison.picture import plot_comparison
+from jaxdp.comparison.result import Comparison
 
-__all__ = [
-    "Comparison",
-    "average",
-    "compare",
-    "plot_comparison",
-]
+__all__ = ["Comparison", "average", "compare", "plot_comparison"]

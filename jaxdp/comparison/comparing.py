@@ -35,7 +35,6 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
             another one with the same risk at the start is not noticed.
 
     Raises:
-        TypeError: something is no trajectory.
         ValueError: no prediction, unequal clocks, batches where single trajectories are meant, or
             no run that ended well.
 

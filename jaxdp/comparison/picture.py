@@ -10,15 +10,13 @@ import numpy as np
 from jaxdp.comparison.coinciding import coinciding, distinct, name_of
 from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import require_kind
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import BLACK, BLUE, ORANGE, VERMILLION, panels_in
 from jaxdp.core.trajectory import Status, Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
-_BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
 # Of further runs.
 _BESIDE = [("#009E73", (0, (1.5, 1))), ("#CC79A7", (0, (4, 1, 1, 1)))]
 # Released iterates are drawn beyond time 1, where the last step's noise has come.
@@ -33,9 +31,9 @@ _LEGEND_WIDTH, _LABEL_WIDTH = 30, 16
 # The first prediction lies above all others. Each has a colour and dashes of its own, for readers
 # and printers without colours.
 _STYLES = [
-    {"color": _BLACK, "linewidth": 1.1, "linestyle": "-", "zorder": 3},
-    {"color": _ORANGE, "linewidth": 1.5, "linestyle": "-."},
-    {"color": "#D55E00", "linewidth": 1.5, "linestyle": "--"},
+    {"color": BLACK, "linewidth": 1.1, "linestyle": "-", "zorder": 3},
+    {"color": ORANGE, "linewidth": 1.5, "linestyle": "-."},
+    {"color": VERMILLION, "linewidth": 1.5, "linestyle": "--"},
     {"color": "#56B4E9", "linewidth": 1.5, "linestyle": (0, (3, 1, 1, 1, 1, 1))},
     {"color": "#8C510A", "linewidth": 1.5, "linestyle": (0, (6, 2))},
     {"color": "#777777", "linewidth": 1.5, "linestyle": (0, (1, 1))},
@@ -73,7 +71,6 @@ def plot_comparison(
         The figure, to save or to show.
 
     Raises:
-        TypeError: what should be a Trajectory is none, or `ax` no Axes.
         ValueError: a prediction has several runs or other times than the simulation, simulated
             runs are none or all ended badly, or `ax` is not two Axes.
 
@@ -91,14 +88,11 @@ def plot_comparison(
     ends = float(simulated.time[-1])
     everything = (simulated, *predictions, *beside)
 
-    if ax is None:
-        figure = new_figure((_WIDTH, _HEIGHT))
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
-    else:
-        above, below = given_axes(ax, 2, "the risk, and below it the gap")
-        figure = above.figure
+    size, layout = (_WIDTH, _HEIGHT), {"sharex": True, "height_ratios": (3, 1.6)}
+    figure, panels = panels_in(ax, "the risk, and below it the gap", size, 2, 1, **layout)
+    above, below = panels
     reference = predictions[0] if predictions else None
-    _draw_runs(above, below, simulated, reference, _BLUE)
+    _draw_runs(above, below, simulated, reference, BLUE)
     for runs, (color, dashes) in zip(beside, itertools.cycle(_BESIDE), strict=False):
         _draw_runs(above, below, runs, reference, color, dashes)
     limits = below.get_ylim()
@@ -192,8 +186,7 @@ def _draw_runs(
 ) -> None:
     """Mean (and band of one standard deviation); below, the mean's gap with two errors' band.
 
-    Args:
-        dashes: of runs that stand beside the simulated ones, which are solid and have the band.
+    Runs with dashes stand beside the simulated ones, which are solid and have the band.
     """
     band = dashes is None
     spread = spread_of(runs)

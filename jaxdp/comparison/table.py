@@ -20,12 +20,10 @@ class Column(NamedTuple):
 
 
 def as_text(first: Column, groups: Sequence[Sequence[Column]]) -> list[str]:
-    """The table as lines of at most 80 characters.
+    """The table as lines of at most 80 characters; the first column begins every block.
 
-    Args:
-        first: the column that names the rows, which begins every block.
-        groups: columns that stay side by side. Their heads are broken at spaces where the table
-            would else be too wide, and what has no room then goes to a block below.
+    Columns of a group stay side by side. Their heads are broken at spaces where the table would
+    else be too wide, and what has no room then goes to a block below.
     """
     columns = [first, *itertools.chain.from_iterable(groups)]
     if _width(columns, is_broken=False) <= WIDTH:

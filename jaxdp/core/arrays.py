@@ -52,7 +52,6 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
 
 
 def _is_real(dtype: Any) -> bool:
-    """Whether a type has numbers or truth values; complex numbers and keys are none."""
     return any(jnp.issubdtype(dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
 
 

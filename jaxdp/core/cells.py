@@ -20,7 +20,7 @@ def side_by_side(function: Callable[..., Any]) -> Callable[..., Any]:
 
     `function` takes trees of arrays whose leading axis runs over the cells, or has length 1 where
     all cells share a value, and returns a tree of arrays, with all cells along their leading axis.
-    It must not close over traced values.
+    The function must not close over traced values.
     """
 
     @custom_vmap

@@ -155,11 +155,10 @@ def _known_scalar(name: str, value: Any) -> np.ndarray | None:
 
 def host_number(name: str, value: Any) -> float:
     """A concrete scalar as a Python float: `float(value)` would read the text "1" as 1."""
-    require_host(name, value)
-    require_real(name, value)
-    if np.ndim(value):
-        raise ValueError(f"expected {name} to be one number, got shape {np.shape(value)}")
-    return float(value)
+    array = host_array(name, value)
+    if array.ndim:
+        raise ValueError(f"expected {name} to be one number, got shape {array.shape}")
+    return float(array)
 
 
 def require_count(name: str, value: Any, *, least: int = 1) -> int:

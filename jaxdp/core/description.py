@@ -1,12 +1,8 @@
 """Descriptions: objects that are determined by the arguments of their constructor.
 
-Problems, algorithms, simulators and theories are such objects. `replace` makes a copy with some of
-the arguments changed, through the constructor. A copy that sets fields directly
+Problems, algorithms, simulators and theories are such objects. A copy that sets fields directly
 (`equinox.tree_at`, `dataclasses.replace` of fields that are no arguments) skips the constructor's
 checks, and what the constructor derived from the arguments goes stale.
-
-A description is shown by those arguments too: `print` and notebooks have a table of them, `repr` is
-the call that makes it.
 """
 
 import functools
@@ -208,7 +204,6 @@ def _ndim(kind: type, name: str) -> int | None:
 
 @functools.cache
 def constructor_arguments(kind: type) -> tuple[str, ...]:
-    """The names of what a class is built from."""
     return tuple(inspect.signature(kind.__init__).parameters)[1:]
 
 

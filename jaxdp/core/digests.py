@@ -11,7 +11,6 @@ stop a program or let it pass.
 import dataclasses
 import enum
 import hashlib
-import importlib.metadata
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
+
+from jaxdp.core.version import version_of
 
 # Parameters that name a program within another, and where its source stands.
 _NAMES = {"name", "name_and_src_info", "debug_info"}
@@ -44,14 +45,6 @@ def versions_of_results() -> dict[str, Any]:
         "jaxdp": version_of("jaxdp-lab"),
         **{name: str(getattr(jax.config, name, None)) for name in _SETTINGS},
     }
-
-
-def version_of(distribution: str) -> str:
-    """The version of an installed distribution."""
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "source tree, not installed"
 
 
 def digest(value: Any) -> str:

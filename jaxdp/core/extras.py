@@ -9,14 +9,7 @@ _PACKAGES = {"dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
 
 @contextlib.contextmanager
 def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
-    """The imports within need a package that jaxdp does without; an error says how to get it.
-
-    Args:
-        module: name of the package's module.
-        extra: of jaxdp-lab, that brings it.
-        purpose: what needs it, in words.
-        otherwise: what else could be done, in words.
-    """
+    """Imports of a package that jaxdp does without; an error says what for, and how to get it."""
     try:
         yield
     except ModuleNotFoundError as error:

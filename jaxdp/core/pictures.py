@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 
 # pyplot warns of more than twenty.
 _MOST_OPEN = 10
-# Okabe and Ito's blue; of a batch each curve has a shade of its own.
-_BLUE, _SHADES = "#0072B2", ((0.0, 0.15, 0.35), (0.55, 0.82, 0.97))
+# Okabe and Ito's colours, which colour-blind readers tell apart.
+BLACK, BLUE, ORANGE, VERMILLION = "#000000", "#0072B2", "#E69F00", "#D55E00"
+# Of a batch each curve has a shade of its own.
+_SHADES = (0.0, 0.15, 0.35), (0.55, 0.82, 0.97)
 _open: collections.deque[weakref.ref] = collections.deque()
 
 
 def new_figure(size: tuple[float, float]) -> "Figure":
     """A figure of this size in inches, open in pyplot where that is imported.
 
-    Of figures made here the ten latest stay open in pyplot; older ones still belong to whoever
+    The ten latest figures made here stay open in pyplot; older ones still belong to whoever
     holds them.
     """
     with require_extra("matplotlib", "plots", "a picture"):
@@ -69,6 +71,17 @@ def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
     return given
 
 
+def panels_in(
+    ax: Any, words: str, size: tuple[float, float], rows: int, columns: int, **layout: Any
+) -> "tuple[Figure | SubFigure, list[Axes]]":
+    """The panels of a new figure of this size, or those that a caller gave as `ax`."""
+    if ax is not None:
+        axes = given_axes(ax, rows * columns, words)
+        return axes[0].figure, axes
+    figure = new_figure(size)
+    return figure, list(np.ravel(figure.subplots(rows, columns, **layout)))
+
+
 def _close(figure: "Figure | None") -> None:
     if figure is not None and "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
@@ -94,27 +107,18 @@ def draw_curves(
     name: str = "",
     ax: Any = None,
 ) -> "Figure | SubFigure":
-    """Curves, each over its own clock.
+    """Curves, a row of values each, over their own clocks.
 
-    Args:
-        time: of the records.
-        values: one row a curve.
-        spread: the predicted standard deviation of a single curve, drawn as a band.
-        are_runs: whether the curves are independent runs, drawn as mean and band of one standard
-            deviation; else each is drawn, the first in the darkest shade.
-        label, name: of the simulator or theory, and of the quantity.
-        ax: matplotlib's Axes to draw into; a new figure when None.
+    Independent runs are drawn as mean and band of one standard deviation; else each curve is drawn,
+    the first in the darkest shade, a single one with the predicted `spread` as a band.
     """
-    if ax is None:
-        axes = new_figure((6.0, 3.6)).subplots()
-    else:
-        (axes,) = given_axes(ax, 1, "one quantity over time")
+    _, (axes,) = panels_in(ax, "one quantity over time", (6.0, 3.6), 1, 1)
     if are_runs and len(values) > 1:
         mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
         text = f"{label}, mean of {len(values)} runs".lstrip(", ")
-        curves, colors = [(text, mean)], [_BLUE]
+        curves, colors = [(text, mean)], [BLUE]
     elif len(values) == 1:
-        curves, colors = [(label, values[0])], [_BLUE]
+        curves, colors = [(label, values[0])], [BLUE]
     else:
         curves = [(f"{label}, a batch of {len(values)}, dark to light".lstrip(", "), values[0])]
         curves += [("", row) for row in values[1:]]
@@ -123,7 +127,7 @@ def draw_curves(
         axes.plot(clock, row, color=color, linewidth=1.5, label=text or None)
     if spread is not None:
         middle = curves[0][1]
-        band = {"color": _BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
+        band = {"color": BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
         axes.fill_between(time[0], middle - spread, middle + spread, **band)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlim(time.min(), time.max())

@@ -1,17 +1,22 @@
-"""The installed version of jaxdp."""
+"""Versions of installed distributions, and what that of jaxdp says of itself."""
 
 import functools
 
 
 @functools.cache
-def installed_version() -> str:
-    """The version of the distribution that is installed; "0+unknown" for a bare source tree."""
+def version_of(distribution: str) -> str:
+    """The version of an installed distribution; "0+unknown" of a bare source tree."""
     import importlib.metadata
 
     try:
-        return importlib.metadata.version("jaxdp-lab")
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "0+unknown"
+
+
+def installed_version() -> str:
+    """The version of jaxdp that is installed."""
+    return version_of("jaxdp-lab")
 
 
 @functools.cache

@@ -4,16 +4,8 @@
 from `studies`, which are functions of settings and need no widgets; `views` are the widgets.
 """
 
-from jaxdp.explorer.feature_files import open_features as open_features
-from jaxdp.explorer.opening import page as page
-from jaxdp.explorer.opening import serve as serve
-from jaxdp.explorer.studies.linear_stream import grouped as grouped
-from jaxdp.explorer.studies.linear_stream import spread as spread
+from jaxdp.explorer.feature_files import open_features
+from jaxdp.explorer.opening import page, serve
+from jaxdp.explorer.studies.linear_stream import grouped, spread
 
-__all__ = [
-    "grouped",
-    "open_features",
-    "page",
-    "serve",
-    "spread",
-]
+__all__ = ["grouped", "open_features", "page", "serve", "spread"]

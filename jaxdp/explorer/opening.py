@@ -92,6 +92,5 @@ def serve(
 
 
 def _opened(store: str | os.PathLike | None, features: str | os.PathLike | None):
-    """What `new_page` is given."""
     found = None if features is None else (str(features), open_features(features))
     return None if store is None else open_store(store), found

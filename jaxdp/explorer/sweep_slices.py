@@ -20,47 +20,29 @@ MOST_LINES, MOST_CELLS = 8, 250_000
 
 
 class Axis(NamedTuple):
-    """An axis of a grid.
+    """An axis of a grid."""
 
-    Attributes:
-        name: of the dimension.
-        places: where its values are drawn: themselves, or 0, 1, 2, ... of what is no number.
-        texts: its values in words.
-        is_log: whether neighbours differ by factors rather than by steps.
-    """
-
-    name: str
+    name: str  # of the dimension
+    # Where its values are drawn: themselves, or 0, 1, 2, ... of what is no number.
     places: Float[np.ndarray, " values"]
-    texts: tuple[str, ...]
-    is_log: bool
+    texts: tuple[str, ...]  # its values in words
+    is_log: bool  # whether neighbours differ by factors rather than by steps
 
 
 class Slice(NamedTuple):
-    """A quantity over one or two axes.
+    """A quantity over one or two axes."""
 
-    Attributes:
-        values: (lines or rows, columns).
-        across: the axis along the columns.
-        along: the axis along the rows; None for a single line.
-        best: row and column of the least finite value, or None.
-    """
-
-    values: Float[np.ndarray, "rows columns"]
-    across: Axis
-    along: Axis | None
-    best: tuple[int, int] | None
+    values: Float[np.ndarray, "rows columns"]  # (lines or rows, columns)
+    across: Axis  # the axis along the columns
+    along: Axis | None  # the axis along the rows; None for a single line
+    best: tuple[int, int] | None  # row and column of the least finite value, or None
 
 
 def open_store(path: str | os.PathLike) -> "xarray.Dataset":
-    """The dataset of a sweep, in memory.
+    """The dataset of a sweep, in memory, from a folder that was its `store` or from a .nc file.
 
-    Args:
-        path: a folder that was `store` of a sweep, or a .nc file, such as the `sweep.nc` that
-            `jaxdp sweep` writes. It is given when the page is opened, and never by a browser.
-
-    Raises:
-        ValueError: it is neither.
-        ModuleNotFoundError: xarray, or what reads the file, is not installed.
+    The path is given when the page is opened, and never by a browser. ValueError where it is
+    neither.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -79,11 +61,7 @@ def open_store(path: str | os.PathLike) -> "xarray.Dataset":
 
 
 def quantities(dataset: "xarray.Dataset") -> dict[str, tuple[str, ...]]:
-    """The variables that can be drawn, and the dimensions of each that have several values.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The variables that can be drawn, and the dimensions of each that have several values."""
     found = {}
     for name, variable in dataset.data_vars.items():
         dims = tuple(str(dim) for dim in variable.dims if variable.sizes[dim] > 1)
@@ -95,7 +73,6 @@ def quantities(dataset: "xarray.Dataset") -> dict[str, tuple[str, ...]]:
 
 
 def axis_of(dataset: "xarray.Dataset", name: str) -> Axis:
-    """An axis of the dataset."""
     size = dataset.sizes[name]
     values = np.asarray(dataset[name].data) if name in dataset.coords else np.arange(size)
     is_number = values.dtype.kind in "iuf" and np.isfinite(values).all()
@@ -110,16 +87,9 @@ def axis_of(dataset: "xarray.Dataset", name: str) -> Axis:
 def slice_of(
     dataset: "xarray.Dataset", quantity: str, across: str, along: str | None, at: dict[str, int]
 ) -> Slice:
-    """A quantity over one or two axes.
+    """A quantity over one or two of its axes, at an index of each other dimension, by default 0.
 
-    Args:
-        dataset: of a sweep.
-        quantity: one of `quantities`.
-        across, along: names of its dimensions that differ; no second one for a single line.
-        at: index of each other dimension; 0 where it is not named.
-
-    Raises:
-        ValueError: a name or an index is not one of the dataset's, or there are too many cells.
+    ValueError where a name or an index is not one of the dataset's, or there are too many cells.
     """
     dims = quantities(dataset).get(quantity)
     if dims is None:

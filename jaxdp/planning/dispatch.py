@@ -153,8 +153,8 @@ def plan(
             function, called with the share done.
 
     Returns:
-        Of streams a `OnePassPlan`: `.algorithm`, `.predicted`, `.floor`, `.sensitivities`,
-        `.assumptions`, `.status`. Of features a `TrainingPlan`: `.algorithm`, `.predicted`,
+        A stream has a `OnePassPlan`: `.algorithm`, `.predicted`, `.floor`, `.sensitivities`,
+        `.assumptions`, `.status`. Features have a `TrainingPlan`: `.algorithm`, `.predicted`,
         `.table`. Both have a text to print.
 
     Raises:

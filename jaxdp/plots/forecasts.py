@@ -3,14 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import BLUE, VERMILLION, panels_in
 from jaxdp.planning import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
-
-# Okabe and Ito's blue and orange.
-_BLUE, _ORANGE = "#0072B2", "#D55E00"
 
 
 def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Figure | SubFigure":
@@ -27,9 +24,6 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
     Returns:
         The figure, to save or to show.
 
-    Raises:
-        TypeError: what should be a forecast is none.
-
     Example:
         >>> import jax, jaxdp
         >>> features = jax.random.normal(jax.random.key(0), (300, 4))
@@ -42,13 +36,10 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
         2
     """
     require_kind("forecast", forecast, Forecast, "a forecast of jaxdp.forecast")
+    words = "over epsilon and over the number of rows"
+    figure, panels = panels_in(ax, words, (7.0, 2.9), 1, 2, sharey=True)
     if ax is None:
-        figure = new_figure((7.0, 2.9))
-        panels = list(figure.subplots(1, 2, sharey=True))
         figure.suptitle(title, fontsize="medium")
-    else:
-        panels = given_axes(ax, 2, "over epsilon and over the number of rows")
-        figure = panels[0].figure
     name = "loss" if forecast.curve[0].accuracy is None else "accuracy"
     level, epsilon = getattr(forecast, name), forecast.plan.epsilon
     for panel, axis, own, label, curve in (
@@ -57,10 +48,10 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
     ):
         values = [getattr(one, axis) for one in curve]
         found = [getattr(one, name) for one in curve]
-        panel.plot(values, found, "o-", color=_BLUE, markersize=4, label="expected, best settings")
+        panel.plot(values, found, "o-", color=BLUE, markersize=4, label="expected, best settings")
         if level is not None:
             bars = [[level.mean - level.low], [level.high - level.mean]]
-            settings = {"fmt": "s", "color": _ORANGE, "markersize": 5, "capsize": 3}
+            settings = {"fmt": "s", "color": VERMILLION, "markersize": 5, "capsize": 3}
             panel.errorbar([own], [level.mean], bars, label="forecast, 9 runs in 10", **settings)
         panel.set_xscale("log")
         panel.set_xticks(values, [f"{value:g}" for value in values], minor=False)

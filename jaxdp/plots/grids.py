@@ -31,7 +31,7 @@ def plot_grid(
 ) -> "Figure | SubFigure":
     """A quantity over a grid: a line over one axis, a map over two, with the least value marked.
 
-    Of more axes the two longest of numbers make the map, each choice of the others' values a
+    With more axes the two longest of numbers make the map, each choice of the others' values a
     panel.
 
     Args:
@@ -42,10 +42,6 @@ def plot_grid(
 
     Returns:
         The figure, to save or to show.
-
-    Raises:
-        TypeError: `values` is no DataArray, or `ax` no Axes.
-        ValueError: `ax` has not one Axes for each panel.
 
     Example:
         >>> import numpy as np, xarray
@@ -145,12 +141,7 @@ def _label_axes(cells: np.ndarray, dims: list[str], label: str) -> None:
 
 
 def _color_scale(values: "DataArray", least_values: "DataArray") -> Any:
-    """One for all panels, from the least value up; logarithmic where all values are positive.
-
-    Args:
-        values: of all panels.
-        least_values: of each.
-    """
+    """One for all panels, from the least value up; logarithmic where all values are positive."""
     from matplotlib.colors import LogNorm, Normalize
 
     finite = values.data[np.isfinite(values.data)]

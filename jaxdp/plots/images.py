@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import BLUE, VERMILLION, given_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2
 # Inches.
 _IMAGE, _LABEL = 0.62, 0.9
-_FOUND, _TRUE, _GREY = "#D55E00", "#0072B2", "#777777"
+_FOUND, _TRUE, _GREY = VERMILLION, BLUE, "#777777"
 _LEAST = 1e-9
 # More dots than these cannot be told apart.
 _MOST_DOTS = 20_000
@@ -149,10 +149,6 @@ def plot_reconstruction(
 
     Returns:
         The figure, to save or to show.
-
-    Raises:
-        TypeError: `ax` is no Axes.
-        ValueError: the shapes differ, something is not finite, or `ax` is not as many Axes.
 
     Example:
         >>> import numpy as np

@@ -8,13 +8,12 @@ from jaxtyping import ArrayLike
 
 from jaxdp.attacks import PredictedMembership
 from jaxdp.core.checks import host_array, require_kind
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import BLUE, VERMILLION, panels_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
-_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "0.45"
+_GREY = "0.45"
 
 
 def plot_leak(
@@ -38,10 +37,6 @@ def plot_leak(
 
     Returns:
         The figure, to save or to show.
-
-    Raises:
-        TypeError: what should be a predicted membership is none.
-        ValueError: the three do not have one length, or an epsilon is not positive.
 
     Example:
         >>> import jaxdp
@@ -67,18 +62,13 @@ def plot_leak(
     for number, each in enumerate(memberships):
         expected = "what predicted_membership(...) returned"
         require_kind(f"memberships[{number}]", each, PredictedMembership, expected)
-    if ax is None:
-        figure = new_figure((6.6, 2.7))
-        left, right = figure.subplots(1, 2)
-    else:
-        left, right = given_axes(ax, 2, "accuracy and leak")
-        figure = left.figure
+    figure, (left, right) = panels_in(ax, "accuracy and leak", (6.6, 2.7), 1, 2)
     found, most = (np.array([getattr(it, name) for it in memberships]) for name in ("auc", "bound"))
-    left.plot(places, shares, "o-", color=_BLUE, markersize=4)
+    left.plot(places, shares, "o-", color=BLUE, markersize=4)
     left.set_ylabel("expected accuracy")
     right.fill_between(places, found, most, color=_GREY, alpha=0.12, linewidth=0)
     right.plot(places, most, "--", color=_GREY, label="any test, proved bound")
-    right.plot(places, found, "o-", color=_ORANGE, markersize=4, label="best test, predicted")
+    right.plot(places, found, "o-", color=VERMILLION, markersize=4, label="best test, predicted")
     right.axhline(0.5, color=_GREY, linewidth=0.6)
     right.annotate(
         "guess",

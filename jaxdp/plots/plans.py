@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import BLACK, BLUE, ORANGE, panels_in
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning import OnePassPlan
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
-_BLUE, _ORANGE, _BLACK = "#0072B2", "#E69F00", "#000000"
 # A floor this many times below all that is predicted is named, not drawn.
 _FAR_BELOW = 1e3
 _NAMES = {"exchange": "clip scale at a fixed\nproduct with the rate"}
@@ -48,9 +46,6 @@ def plot_plan(
     Returns:
         The figure, to save or to show.
 
-    Raises:
-        TypeError: what should be a plan or a Trajectory is none.
-
     Example:
         >>> import jaxdp
         >>> from jaxdp.plots import plot_plan
@@ -62,13 +57,10 @@ def plot_plan(
     require_kind("plan", plan, OnePassPlan, "a plan of jaxdp.plan for linear regression")
     predicted = plan.predicted if predicted is None else predicted
     require_kind("predicted", predicted, Trajectory, "a trajectory of jaxdp.predict")
+    words = "learning rate, risk and sensitivity"
+    figure, (rate, risk, sensitivity) = panels_in(ax, words, (10.0, 3.2), 1, 3)
     if ax is None:
-        figure = new_figure((10.0, 3.2))
-        rate, risk, sensitivity = figure.subplots(1, 3)
         figure.suptitle(title, fontsize="medium")
-    else:
-        rate, risk, sensitivity = given_axes(ax, 3, "learning rate, risk and sensitivity")
-        figure = rate.figure
     _draw_schedule(rate, plan)
     _draw_risk(risk, plan, predicted)
     _draw_sensitivities(sensitivity, plan)
@@ -80,7 +72,7 @@ def plot_plan(
 def _draw_schedule(axes: "Axes", plan: OnePassPlan) -> None:
     times = np.geomspace(_FIRST_TIME, 1.0, _NUM_TIMES)
     rates = plan.algorithm.learning_rate(jnp.asarray(times))
-    axes.loglog(times, np.asarray(rates), color=_BLUE)
+    axes.loglog(times, np.asarray(rates), color=BLUE)
     _number_logarithms(axes.yaxis, axes.set_ylim, *_span(rates))
     axes.set_xlabel("time $k/n$")
     axes.set_ylabel(r"learning rate $\tilde\eta$")
@@ -89,23 +81,17 @@ def _draw_schedule(axes: "Axes", plan: OnePassPlan) -> None:
 
 def _draw_risk(axes: "Axes", plan: OnePassPlan, predicted: Trajectory) -> None:
     time, risk = np.asarray(predicted.time), np.asarray(predicted.risk, np.float64)
-    axes.semilogy(time, risk, color=_BLUE, label="predicted")
+    axes.semilogy(time, risk, color=BLUE, label="predicted")
     if predicted.std is not None:
         std = np.asarray(predicted.std, np.float64)
         low = np.maximum(risk - std, risk / 10)
         axes.fill_between(
-            time,
-            low,
-            risk + std,
-            color=_BLUE,
-            alpha=0.2,
-            linewidth=0,
-            label="± one run's deviation",
+            time, low, risk + std, color=BLUE, alpha=0.2, linewidth=0, label="± one run's deviation"
         )
     final = float(predicted.final_risk)
-    axes.semilogy([1.0], [final], "o", color=_BLACK, markersize=4, label="released")
+    axes.semilogy([1.0], [final], "o", color=BLACK, markersize=4, label="released")
     if plan.floor * _FAR_BELOW > risk.min():
-        axes.axhline(plan.floor, color=_ORANGE, linestyle="--", label="best without privacy")
+        axes.axhline(plan.floor, color=ORANGE, linestyle="--", label="best without privacy")
     else:
         axes.plot([], [], " ", label=f"without privacy {plan.floor:.1g}")
     axes.set_xlabel("time $k/n$")
@@ -118,11 +104,11 @@ def _draw_sensitivities(axes: "Axes", plan: OnePassPlan) -> None:
     names = list(plan.sensitivities)
     places = np.arange(len(names))
     for shift, color, label, values in (
-        (0.2, _BLUE, "halved", [each.halved for each in plan.sensitivities.values()]),
-        (-0.2, _ORANGE, "doubled", [each.doubled for each in plan.sensitivities.values()]),
+        (0.2, BLUE, "halved", [each.halved for each in plan.sensitivities.values()]),
+        (-0.2, ORANGE, "doubled", [each.doubled for each in plan.sensitivities.values()]),
     ):
         axes.barh(places + shift, np.asarray(values), 0.36, left=1, color=color, label=label)
-    axes.axvline(1.0, color=_BLACK, linewidth=0.8)
+    axes.axvline(1.0, color=BLACK, linewidth=0.8)
     axes.set_xscale("log")
     _number_logarithms(axes.xaxis, axes.set_xlim, *axes.get_xlim())
     axes.set_yticks(places, [_NAMES.get(name, name.replace("_", " ")) for name in names])

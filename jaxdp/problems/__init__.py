@@ -4,23 +4,21 @@ In the docstrings AC is "Better Rates for Private Linear Regression in the Propo
 Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
 """
 
-from jaxdp.problems.base import AbstractLinearModelProblem as AbstractLinearModelProblem
-from jaxdp.problems.base import AbstractProblem as AbstractProblem
-from jaxdp.problems.base import AbstractSampleProblem as AbstractSampleProblem
-from jaxdp.problems.base import Samples as Samples
-from jaxdp.problems.rows.features import AbstractFeatureProblem as AbstractFeatureProblem
-from jaxdp.problems.rows.features import ReducedFeatures as ReducedFeatures
-from jaxdp.problems.rows.fixed_features import FixedFeatures as FixedFeatures
-from jaxdp.problems.rows.kernel_solutions import SpectralGap as SpectralGap
-from jaxdp.problems.rows.linearised import Linearised as Linearised
-from jaxdp.problems.rows.random_features import RandomFeatures as RandomFeatures
-from jaxdp.problems.rows.random_features import gaussian_inputs as gaussian_inputs
-from jaxdp.problems.rows.random_features import sphere_inputs as sphere_inputs
-from jaxdp.problems.streams.input_scales import InputScales as InputScales
-from jaxdp.problems.streams.linear import LinearRegression as LinearRegression
-from jaxdp.problems.streams.signal import AbstractSignalProblem as AbstractSignalProblem
-from jaxdp.problems.streams.signal import LogisticRegression as LogisticRegression
-from jaxdp.problems.streams.tabular import TabularRegression as TabularRegression
+from jaxdp.problems.base import (
+    AbstractLinearModelProblem,
+    AbstractProblem,
+    AbstractSampleProblem,
+    Samples,
+)
+from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.problems.rows.fixed_features import FixedFeatures
+from jaxdp.problems.rows.kernel_solutions import SpectralGap
+from jaxdp.problems.rows.linearised import Linearised
+from jaxdp.problems.rows.random_features import RandomFeatures, gaussian_inputs, sphere_inputs
+from jaxdp.problems.streams.input_scales import InputScales
+from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.problems.streams.signal import AbstractSignalProblem, LogisticRegression
+from jaxdp.problems.streams.tabular import TabularRegression
 
 __all__ = [
     "AbstractFeatureProblem",

@@ -7,8 +7,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Key
 
-from jaxdp.algorithms.base import AbstractOnePassAlgorithm, AbstractStepwise
-from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm, AbstractStepwise, require_pair
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractSampleProblem
@@ -51,7 +50,6 @@ class AbstractSimulator(AbstractDescription):
 
 
 def known_length(algorithm: AbstractStepwise) -> int:
-    """The number of steps as a Python int."""
     if not isinstance(algorithm.num_steps, int):
         raise TypeError(
             "expected algorithm.num_steps to be a Python int, because it sets the length of the "

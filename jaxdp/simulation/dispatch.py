@@ -2,8 +2,7 @@
 
 from jaxtyping import Array, Key
 
-from jaxdp.algorithms.base import AbstractAlgorithm
-from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listening
@@ -59,7 +58,6 @@ def simulate(
 
     Raises:
         NotCoveredError: no simulator, or not this one, covers the pair.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jax, jaxdp

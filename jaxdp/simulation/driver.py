@@ -34,16 +34,12 @@ Steps = np.ndarray | Int[Array, " counts"]
 
 
 class Reading(eqx.Module):
-    """What is read out of all runs, one column a record.
+    """What is read out of all runs, one column a record."""
 
-    Attributes:
-        risk: the problem's own risk.
-        sums: by name, over the steps, what observables are made of.
-        values: by name, observables as they are at the record.
-    """
-
-    risk: Float[Array, "runs records"]
+    risk: Float[Array, "runs records"]  # the problem's own risk
+    # By name, over the steps, what observables are made of.
     sums: dict[str, Shaped[Array, "runs records"]]
+    # By name, observables as they are at the record.
     values: dict[str, Float[Array, "runs records"]] = eqx.field(default_factory=dict)
 
 
@@ -61,12 +57,7 @@ class AbstractRuns(eqx.Module):
 
     @abc.abstractmethod
     def advance(self, state: Any, starts: Steps, ends: Steps) -> tuple[Any, Reading]:
-        """The state after ranges (start, end] of steps, and a reading at each range's end.
-
-        Args:
-            state: after the first start.
-            starts, ends: of ranges that follow one another.
-        """
+        """The state after ranges (start, end] of steps, and a reading at each range's end."""
 
     @abc.abstractmethod
     def finish(
@@ -100,17 +91,11 @@ class AbstractPassRuns(AbstractRuns):
 
 
 class Ranges(NamedTuple):
-    """The steps of a run, cut where it is recorded.
+    """The steps of a run, cut where it is recorded."""
 
-    Attributes:
-        steps: after how many the run is recorded, each number once where they are known.
-        slots: which of them is each record.
-        block: how many ranges lie between two returns to the host.
-    """
-
-    steps: Steps
-    slots: np.ndarray
-    block: int
+    steps: Steps  # after how many the run is recorded, each number once where they are known
+    slots: np.ndarray  # which of them is each record
+    block: int  # how many ranges lie between two returns to the host
 
     @property
     def longest(self) -> int:
@@ -118,7 +103,6 @@ class Ranges(NamedTuple):
         return int(np.diff(self.steps).max())
 
     def blocks(self) -> Iterator[tuple[Steps, Steps]]:
-        """Starts and ends of the ranges of one block after the other."""
         for first in range(0, len(self.steps) - 1, self.block):
             bounds = self.steps[first : first + self.block + 1]
             yield bounds[:-1], bounds[1:]
@@ -137,12 +121,7 @@ def ranges_of(num_steps: int | Int[Array, ""], records: int, progress: Progress 
 
 
 def even_chunks(longest: int, numbers_per_step: int) -> tuple[int, int]:
-    """How many chunks a range is cut into, and how many steps each has.
-
-    Args:
-        longest: how many steps a range has at most.
-        numbers_per_step: random numbers of one step, over all runs.
-    """
+    """How many chunks a range is cut into, and how many steps each has."""
     return _cut(longest, max(1, min(_CHUNK_STEPS, _numbers_of_a_draw() // numbers_per_step)))
 
 
@@ -159,7 +138,7 @@ def _cut(longest: int, target: int) -> tuple[int, int]:
 class Chunks(NamedTuple):
     """How the steps are cut: `records` ranges are drawn at once, or one range in several goes.
 
-    Of a block of ranges there are `rows` such draws.
+    A block of ranges takes `rows` such draws.
     """
 
     rows: int
@@ -235,11 +214,7 @@ def trajectory_of(
     parameters: Float[Array, "runs dim *outputs"] | None = None,
     label: str,
 ) -> Trajectory:
-    """The Trajectory of runs with the status of each, void where the description is not valid.
-
-    Args:
-        is_stopped: which runs a solver gave up before their end; None for none.
-    """
+    """The Trajectory of runs with the status of each, void where the description is not valid."""
     status = status_of(risk, final_risk)
     if is_stopped is not None:
         status = jnp.where(is_stopped, int(Status.SOLVER_STOPPED), status)

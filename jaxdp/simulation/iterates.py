@@ -41,15 +41,8 @@ class Iterates(AbstractSimulator):
         >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> runs = jaxdp.simulate(
-        ...     problem,
-        ...     algorithm,
-        ...     num_runs=3,
-        ...     key=jax.random.key(1),
-        ...     simulator=jaxdp.Iterates(),
-        ...     keep_parameters=True,
-        ... )
-        >>> runs.parameters.shape
+        >>> how = {"num_runs": 3, "simulator": jaxdp.Iterates(), "keep_parameters": True}
+        >>> jaxdp.simulate(problem, algorithm, key=jax.random.key(1), **how).parameters.shape
         (3, 200)
     """
 
@@ -105,7 +98,6 @@ class Iterates(AbstractSimulator):
 
 
 def _explicit(problem: AbstractFeatureProblem) -> ReducedFeatures:
-    """Explicit features: training sees them all."""
     train, test = problem.train_features(), problem.test_features()
     unseen = jnp.zeros((problem.num_test, 0), test.dtype)
     labels = problem.train_labels, problem.test_labels

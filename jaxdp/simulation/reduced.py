@@ -54,10 +54,10 @@ from jaxdp.simulation.streams.radial_chain import (
 class Reduced(AbstractSimulator):
     """A smaller simulation, exact in law, at a cost per step that does not see the dimension.
 
-    It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
-    and labels that follow one direction of isotropic ones (`LogisticRegression`, by
-    `jaxdp.simulation.streams.overlap_chain`). It has no parameters to return.
-    Memory beside the result: 500 numbers a run.
+    The simulator covers linear regression on Gaussian inputs whose covariance has few distinct
+    eigenvalues, and labels that follow one direction of isotropic ones (`LogisticRegression`, by
+    `jaxdp.simulation.streams.overlap_chain`). The simulator has no parameters to return. Memory
+    beside the result: 500 numbers a run.
 
     Example:
         >>> import jax, jaxdp
@@ -113,8 +113,6 @@ class Reduced(AbstractSimulator):
 
 
 class _RadialRuns(AbstractPassRuns):
-    """The chains of radii of independent runs."""
-
     problem: LinearRegression
     algorithm: OnePassDPSGD
     key: Key[Array, ""]
@@ -193,7 +191,6 @@ def _risk(problem: LinearRegression, radii):
 
 @eqx.filter_jit
 def _final_risk(problem, algorithm, streams: RandomStreams, state: State):
-    """The risk after the last update's noise."""
     dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
     noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)

@@ -130,7 +130,7 @@ def as_axes(axes: Any) -> Axes:
 def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     """The key of the cell at these indices along the axes, in the axes' order.
 
-    It does not depend on how long the axes are, on shards or on devices.
+    The key does not depend on how long the axes are, on shards or on devices.
 
     Args:
         key: of the sweep, a `jax.random.key`.

@@ -49,7 +49,8 @@ class Program:
     def digest(self) -> str:
         """A digest of what is computed, and under which names; ValueError if it calls the host.
 
-        It is that of two cells, because what is vmapped may have a rule of its own for that.
+        The digest is that of two cells, because what is vmapped may have a rule of its own for
+        that.
         """
         try:
             program = jax.make_jaxpr(self._cells)(self._key, *self._inputs(2))

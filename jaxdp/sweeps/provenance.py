@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxdp.core.digests import ADDRESS, version_of
+from jaxdp.core.digests import ADDRESS
+from jaxdp.core.version import version_of
 
 
 def versions_and_devices() -> dict[str, str]:

@@ -97,15 +97,10 @@ def as_dataset(
     *,
     is_whole: bool = True,
 ) -> "xarray.Dataset":
-    """The result of a sweep, from shards that are alike.
+    """The result of a sweep, from shards that are alike; of several with a cell the last counts.
 
-    Args:
-        axes: kind and length of each, in their order.
-        coordinates: the values of each.
-        shards: where several hold a cell, the last in order of their places counts.
-        attrs: beside the shards' provenance.
-        is_whole: whether every cell lies in a shard; where not, numbers become floats, and the
-            missing ones are NaN.
+    `axes` has kind and length of each. Where not every cell lies in a shard, numbers become floats,
+    and the missing ones are NaN.
     """
     import xarray
 

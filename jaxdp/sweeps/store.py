@@ -17,15 +17,15 @@ import pathlib
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdp.core.digests import digest, versions_of_results
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import read_file, write_whole
-from jaxdp.sweeps.identity import difference
 from jaxdp.sweeps.results import Place, Shard, Variable, as_dataset, counts
 
 if TYPE_CHECKING:
@@ -41,6 +41,38 @@ _STALE = 3600
 _LISTING_SHARE = 0.05
 # The most bytes of a description, and the most numbers of a dataset: 2 GiB in float64.
 _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
+
+
+def identity_of(
+    axes: Mapping[str, Any], key: Any, version: str | None, programs: Sequence[str]
+) -> dict[str, Any]:
+    """The facts that must agree for a store to be resumed, as JSON.
+
+    `axes` has kind, length and digest of each. `version` stands for the function, and for what is
+    no part of a traced program; None where the digests of its programs do.
+    """
+    return {
+        # Results depend on these beside the program, and where a version stands for it.
+        **versions_of_results(),
+        # A list: their order decides the cells' keys.
+        "axes": [*axes],
+        **{f"axis {name}": [*axis] for name, axis in axes.items()},
+        "key": digest(key),
+        "version": version,
+        "programs": digest(tuple(programs)),
+    }
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The first thing in which two sweeps differ, in words."""
+    part = next(part for part in {**wanted, **found} if found.get(part) != wanted.get(part))
+    there, here = (
+        ", ".join(map(str, each)) if isinstance(each, list) else each
+        for each in (found.get(part), wanted.get(part))
+    )
+    if part == "programs":
+        return "its function computes something else (give version= to decide that yourself)"
+    return f"its {part} {'are' if part == 'axes' else 'is'} {there}, not {here}"
 
 
 class Store:
@@ -153,8 +185,8 @@ class Store:
         found, name = read_description(path)
         if found != identity:
             raise ValueError(
-                f"{self.folder} keeps another sweep: {difference(found, identity)}; it was made by "
-                f"{name}, and this is {function}; use another folder"
+                f"{self.folder} keeps another sweep: {_difference(found, identity)}; it was made "
+                f"by {name}, and this is {function}; use another folder"
             )
 
 

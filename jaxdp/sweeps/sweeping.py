@@ -24,10 +24,9 @@ from jaxdp.core.progress import Bar
 from jaxdp.sweeps import execution
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.execution import Work, stop_on_interrupt
-from jaxdp.sweeps.identity import identity_of
 from jaxdp.sweeps.provenance import name_of
 from jaxdp.sweeps.results import Place, Shard, as_dataset, require_alike
-from jaxdp.sweeps.store import Store
+from jaxdp.sweeps.store import Store, identity_of
 
 if TYPE_CHECKING:
     import xarray
@@ -53,12 +52,13 @@ def sweep(
 
     Args:
         function: called as `function(key=..., **{axis: value})`; returns a dict of arrays or a
-            Trajectory. It must be traceable by JAX.
+            Trajectory. The function must be traceable by JAX.
         axes: name to values. An array's values are vmapped; a tuple's are looped, with one
             trace for each.
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
-        store: a folder for finished shards, made when absent. It belongs to one program for each
+        store: a folder for finished shards, made when absent. The folder belongs to one program for
+        each
             choice of looped values (what JAX traces of the function, with its constants; or one
             `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
             setting of x64, of the precision of products and of random bits. An edit that changes

@@ -3,7 +3,7 @@
 import abc
 from typing import Any
 
-from jaxdp.algorithms.pair import require_pair
+from jaxdp.algorithms.base import require_pair
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory

@@ -1,9 +1,8 @@
 """The verb `predict`: picks a theory and asks it."""
 
-from jaxdp.algorithms.base import AbstractAlgorithm
+from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.pair import require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.errors import NotCoveredError
@@ -50,7 +49,6 @@ def predict(
 
     Raises:
         NotCoveredError: no theory, or not this one, covers the pair.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp

@@ -1,7 +1,7 @@
 """The time loop shared by theories that advance step by step.
 
-It advances the moments and evaluates risk and observables at each recorded step. It is
-checkpointed, so that gradients store one stretch at a time.
+The loop advances the moments and evaluates risk and observables at each recorded step. The
+loop is checkpointed, so that gradients store one stretch at a time.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,8 @@ def recorded(
 ) -> PyTree:
     """What is read at the start and after the steps of every record, stacked.
 
-    Reverse differentiation keeps the states at the records, and those of one stretch at a time.
-
-    Args:
-        step: from a state and the number of the step, from 0, to the next state.
-        start: the state before the first step.
-        read: from a state to risk, observables and what else is wanted, a pytree of arrays.
-        at_record: after how many steps to read, rising from 0.
-        longest: the most steps between two records; a Python int where it is known, without which
-            nothing is differentiated in reverse.
+    Reverse differentiation keeps the states at the records, and those of one stretch at a time. A
+    reverse pass needs the `longest` stretch between two records as a Python int.
     """
 
     @jax.checkpoint

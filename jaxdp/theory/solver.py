@@ -21,30 +21,20 @@ from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 
 
 class Instant(NamedTuple):
-    """When a velocity is asked for.
+    """When a velocity is asked for."""
 
-    Attributes:
-        time: t in [0, 1].
-        passed: for each kink whether t lies at it or beyond, told without rounding: where t is
-            rounded at a kink, the velocity would be taken from its other side.
-    """
-
-    time: Float[Array, ""]
+    time: Float[Array, ""]  # t in [0, 1]
+    # For each kink whether t lies at it or beyond, told without rounding: where t is rounded at a
+    # kink, the velocity would be taken from its other side.
     passed: Bool[Array, " kinks"]
 
 
 class Clock(NamedTuple):
-    """A variable s in [0, 1] that the solver steps in, in place of t.
+    """A variable s in [0, 1] that the solver steps in, in place of t."""
 
-    Attributes:
-        time: t(s).
-        speed: dt/ds; None where t = s.
-        reading: s(t); beyond t = 1 it stays beyond 1.
-    """
-
-    time: Callable[[Array], Array]
-    speed: Callable[[Array], Array] | None
-    reading: Callable[[Array], Array]
+    time: Callable[[Array], Array]  # t(s)
+    speed: Callable[[Array], Array] | None  # dt/ds; None where t = s
+    reading: Callable[[Array], Array]  # s(t); beyond t = 1 it stays beyond 1
 
 
 def _reading_toward_the_end(time: Array) -> Array:
@@ -66,26 +56,16 @@ SLOW_AT_THE_END = Clock(
 
 
 class Tolerances(NamedTuple):
-    """What the solver keeps to, for each type of float.
+    """What the solver keeps to, for each type of float."""
 
-    Attributes:
-        double, single: relative and absolute tolerance of a step in float64 and in float32.
-        norm: of a step's error, a pytree like the state.
-        max_steps: after how many steps the solver gives up.
-    """
-
+    # double, single: relative and absolute tolerance of a step in float64 and in float32.
     double: tuple[float, float]
     single: tuple[float, float]
-    norm: Callable[[PyTree], Array]
-    max_steps: int
+    norm: Callable[[PyTree], Array]  # of a step's error, a pytree like the state
+    max_steps: int  # after how many steps the solver gives up
 
 
 def require_adjoint(adjoint: Any) -> None:
-    """Raise unless it says how diffrax differentiates a solution.
-
-    Raises:
-        TypeError: it is not one of diffrax's adjoints.
-    """
     require_kind("adjoint", adjoint, diffrax.AbstractAdjoint, "one of diffrax's adjoints")
 
 
@@ -93,9 +73,6 @@ def adjoint_for(adjoint: diffrax.AbstractAdjoint, *given: PyTree) -> diffrax.Abs
     """The adjoint; where nothing is traced one without checkpoints, which JAX traces sooner.
 
     What is known is not differentiated. The steps are the same, to the bit.
-
-    Args:
-        given: all that the solution depends on.
     """
     is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
     has_checkpoints = isinstance(adjoint, diffrax.RecursiveCheckpointAdjoint)
@@ -113,20 +90,10 @@ def solve(
     kinks: Float[Array, " kinks"] | None = None,
     read: Callable[[PyTree], PyTree] | None = None,
 ) -> tuple[PyTree[Float[Array, "records ..."]], Bool[Array, ""]]:
-    """The states of an ordinary differential equation at the records.
+    """The states of a differential equation at the records, and whether the solver gave up.
 
-    Args:
-        velocity: dy/dt at an instant in a state.
-        start: y at t = 0, a pytree of floats.
-        time: of the records, from 0 to 1, rising; its type is the solution's.
-        adjoint: how diffrax differentiates the solution.
-        kinks: times at which the velocity is not smooth, which no step crosses; those outside
-            [0, 1] count for nothing.
-        read: what is kept of the state at each record; None for all of it.
-
-    Returns:
-        What was kept of the states, stacked along a first axis, and whether the solver gave up
-        before the end.
+    Time runs from 0 to 1, and its type is the solution's. No step crosses a kink, at which the
+    velocity is not smooth. What `read` finds is kept of each state; None keeps all of it.
     """
     dtype = time.dtype
     marks = jnp.zeros(0, dtype) if kinks is None else clock.reading(kinks.astype(dtype))
@@ -177,12 +144,8 @@ def prediction(
 ) -> Trajectory:
     """A prediction as a Trajectory: without numbers where the solver gave up or nothing is valid.
 
-    Args:
-        is_valid: whether the traced parameters of problem and algorithm are in their range.
-        std: of the risk over runs, where it is known.
-        final_std: of the released iterate's risk; None for the last of `std`.
-        stopped: whether the solver gave up before the end.
-        unstable: whether a limit is passed beyond which it is not to be trusted.
+    `final_std` is the last of `std` where it is None. `unstable` says whether a limit is passed
+    beyond which the prediction is not to be trusted.
     """
     status = status_of(risk, final_risk)
     status = jnp.where(unstable & (status == Status.OK), int(Status.UNSTABLE), status)

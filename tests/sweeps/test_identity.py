@@ -17,8 +17,8 @@ from sweeps.edits import program_digest
 import jaxdp
 from jaxdp.core.digests import UnreadableError, digest
 from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.identity import identity_of
 from jaxdp.sweeps.provenance import name_of
+from jaxdp.sweeps.store import identity_of
 
 AXES = {"c": np.arange(2.0)}
 

@@ -22,10 +22,10 @@ import jaxdp
 from jaxdp.core import digests
 from jaxdp.core.files.sealed_arrays import DamagedError, sealed
 from jaxdp.core.numerics.precision import x64
-from jaxdp.sweeps import identity, read_store
+from jaxdp.sweeps import read_store
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.results import Place, Shard, Variable
-from jaxdp.sweeps.store import Store, place_of, read_description, unpacked
+from jaxdp.sweeps.store import Store, identity_of, place_of, read_description, unpacked
 
 AXES, KEY = workload.AXES, jr.key(workload.SEED)
 
@@ -47,7 +47,7 @@ def _store(folder, *, axes=AXES, key=KEY):
     """A store as `jaxdp.sweep` opens it."""
     checked = as_axes(axes)
     described = checked.described(by_program=False)
-    own = identity.identity_of(described, key, "tests", ())
+    own = identity_of(described, key, "tests", ())
     return Store(folder, own, "a function", checked.coordinates())
 
 

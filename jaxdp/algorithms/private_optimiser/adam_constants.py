@@ -74,10 +74,6 @@ def adam_constants(
     Returns:
         The constants, or a sentence that says what differs from Adam.
 
-    Raises:
-        TypeError: it is no optimiser, or num_steps is missing.
-        ValueError: num_steps is below 1.
-
     Example:
         >>> import optax
         >>> from jaxdp.algorithms import adam_constants
@@ -200,7 +196,6 @@ def _is_adam(optimiser: Transformation, found: AdamConstants, num_steps: int) ->
 
 @eqx.filter_jit
 def _moves(optimiser, gradients, weights):
-    """What each step adds to the weights, for several runs."""
     runs = jnp.broadcast_to(weights, gradients.shape[1:])
 
     def step(state, gradient):

@@ -1,7 +1,8 @@
 """The file that keeps a run of training, from which a run that was stopped goes on.
 
-It is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf after the
-other into the file itself, so that a full disk or a kill leaves half of one, and finds no damage.
+The file is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf
+after the other into the file itself, so that a full disk or a kill leaves half of one, and finds no
+damage.
 
 Batches and noise of a step are drawn from the run's key and the number of the step. Were the noise
 of one step added to two different sums, their difference would be public. So the file belongs to
@@ -48,18 +49,7 @@ def identity_of_run(
     """What must be equal for a run to go on, as digests that tell nothing of private rows.
 
     A plain digest of rows would confirm a guess of them, so digests are keyed by the run's key.
-
-    Args:
-        optimiser: of the run.
-        loss: of one record.
-        carried: model and state before the first step.
-        records: inputs and targets of all records.
-        key: of the run.
-        settings: what else decides what comes out, a value that has a digest.
-
-    Raises:
-        ValueError: an argument is traced, or the loss calls the host, so that it cannot be told
-            from another one.
+    `carried` is model and state before the first step, `settings` what else decides what comes out.
     """
     require_untraced("checkpoint=", (optimiser, carried, records, key))
     secret = np.asarray(jr.key_data(key)).tobytes()
@@ -105,12 +95,7 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
 
 
 class Checkpoint:
-    """The file of one run in a folder, which is made, for its owner alone, where it is absent.
-
-    Args:
-        folder: where it lies; private data.
-        identity: of the run.
-    """
+    """The file of one run in a folder, which is made, for its owner alone, where it is absent."""
 
     def __init__(self, folder: str | os.PathLike, identity: dict[str, Any]):
         require_kind("checkpoint", folder, (str, os.PathLike), "the path of a folder, or None")
@@ -124,14 +109,7 @@ class Checkpoint:
         self._made = 0
 
     def restored(self, carried: PyTree) -> tuple[int, PyTree, list[dict[str, Any]]]:
-        """How many steps were made, what they ended with, and what was measured before that.
-
-        Args:
-            carried: what the run starts with.
-
-        Raises:
-            ValueError: the file is another run's, is damaged, or is none of these.
-        """
+        """How many steps were made, what they ended with, and what was measured before that."""
         if not os.path.lexists(self.path):
             return 0, carried, []
         try:
@@ -154,12 +132,7 @@ class Checkpoint:
         return self._made, eqx.combine(jax.tree.unflatten(structure, found), static), records
 
     def keep(self, made: int, carried: PyTree, records: list[dict[str, Any]]) -> None:
-        """Put the run after `made` steps in the place of what was kept before.
-
-        Raises:
-            FloatingPointError: weights are not finite.
-            OSError: the file cannot be written, as on a full disk.
-        """
+        """Put the run after `made` steps in the place of what was kept before."""
         before = f"the checkpoint after {self._made} steps" if self._made else "no checkpoint yet"
         weights = jax.tree.leaves(eqx.filter(carried[0], eqx.is_inexact_array))
         if not all(bool(jnp.isfinite(leaf).all()) for leaf in weights):

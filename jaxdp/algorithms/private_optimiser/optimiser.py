@@ -79,9 +79,9 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     arithmetic of the machine; each step then returns to the host, outside `jit`.
 
     `replace` keeps the noise of the operating system, which is other noise at every call, and a
-    seed below 2^128, whose cost is infinite. It refuses to keep a secret seed, whose batches would
-    be those of the original at every step (the noise of equal sums likewise), while an account of
-    two runs takes them to be independent: give `noise=` again, or another.
+    seed below 2^128, whose cost is infinite. `replace` refuses to keep a secret seed, whose batches
+    would be those of the original at every step (the noise of equal sums likewise), while an
+    account of two runs takes them to be independent: give `noise=` again, or another.
 
     With `average` the model of every step is the average, and the weights at which gradients are
     taken are the state's `iterate`; both are post-processing of the noisy sums. Model and state of
@@ -94,14 +94,15 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             Two partials of one function and equal numbers share what is compiled; of two lambdas
             each compiles for itself.
         learning_rate: a number >= 0, or a schedule on [0, 1], of which step number k from 0 has
-            the rate at k/T (`jaxdp.FromSteps(f, T)` is f(k)); it may rise. It is data: another
-            rate compiles nothing, and rates can be vmapped and differentiated. None: the rate is
-            inside `optimiser`.
+            the rate at k/T (`jaxdp.FromSteps(f, T)` is f(k)); it may rise. The rate is data:
+            another rate compiles nothing, and rates can be vmapped and differentiated. None: the
+            rate is inside `optimiser`.
         clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a
             quantile of the gradients' norms at the same cost, with more noise on the sum.
         noise_multiplier: z; the noise on the sum has the standard deviation z C (1 + b), where b
-            covers rounding. Finite and >= 0, where 0 has no privacy. Of correlated noise: of the
-            part that a step draws afresh, over C times the sensitivity of the correlation.
+            covers rounding. Finite and >= 0, where 0 has no privacy. With
+            correlated noise z is of the part that a step draws afresh, over C times the sensitivity
+            of the correlation.
         num_steps: T, how many steps are accounted for.
         sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
             amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
@@ -114,8 +115,6 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
-        TypeError: the optimiser, the learning rate, the sampler, the average or the noise is of
-            another kind, or the factory makes no transformation.
 
     Example:
         >>> import jaxdp, optax
@@ -265,8 +264,8 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     def noise_std_of_sum(self) -> float:
         """Standard deviation of the noise on each coordinate of the sum of clipped gradients.
 
-        Of correlated noise it is that of the part which a step draws afresh; of an `AdaptiveClip`
-        that of the first step, and in proportion to the clip norm later on.
+        With correlated noise this is the deviation of the part which a step draws afresh; of an
+        `AdaptiveClip` that of the first step, and in proportion to the clip norm later on.
 
         What is added is larger by the share b that covers the sum's own rounding: .8 % for batches
         of 256 to 65,536 records, .1 % in microbatches of 64, more beyond.
@@ -389,11 +388,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
 
 def _clip_norm_of(value: Any) -> Any:
-    """A clip norm as a Python float; a traced one as it is.
-
-    Raises:
-        ValueError: it is not a scalar, or out of the range of the proof.
-    """
+    """A clip norm within the range of the proof as a Python float; a traced one as it is."""
     if isinstance(value, AdaptiveClip):
         return value
     require_scalar("clip_norm", value)

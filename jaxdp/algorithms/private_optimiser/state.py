@@ -62,10 +62,9 @@ def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
 
 
 def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bool[Array, ""]]:
-    """The digest of a key, and whether it is that of the steps before.
+    """The digest of a key; ValueError where it is known not to be that of the steps before.
 
-    Raises:
-        ValueError: it is known to be another, or the state has none.
+    Beside it, whether it is that of the steps before, where that is not known.
     """
     require_key(key)
     if state.key_digest is None:

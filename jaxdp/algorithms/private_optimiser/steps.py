@@ -246,7 +246,6 @@ class AbstractPrivateSteps(AbstractTrainable):
     def _noisy_sum(
         self, gradient_sum, step, buffers, clip_norm, *, key, microbatch_size, num_devices
     ):
-        """The noisy sum, and the buffers after it."""
         require_key(key)
         weights_of(gradient_sum, "gradient_sum")
         require_step(step)

@@ -68,10 +68,6 @@ class NonPrivateOptimiser(AbstractTrainable):
         num_steps: T.
         learning_rate: for the factory, as of `PrivateOptimiser`.
 
-    Raises:
-        ValueError: num_steps is below 1, or a learning rate is negative or not finite.
-        TypeError: an argument is of another kind.
-
     Example:
         >>> import optax
         >>> from jaxdp.algorithms import NonPrivateOptimiser
@@ -138,7 +134,7 @@ def train(
 ) -> Training:
     """Make all `num_steps` steps of an optimiser, measure the iterates and keep them on the way.
 
-    Steps between two stops are one compiled loop. It is compiled once for a loss (the same
+    Steps between two stops are one compiled loop. The loop is compiled once for a loss (the same
     function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
     records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
     `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
@@ -160,7 +156,7 @@ def train(
             among them, for dropout, are folded with the number of the step, so that a loss draws
             anew at every step; those of `jax.random.PRNGKey` look like whole numbers, and stay as
             they are.
-        targets: likewise.
+        targets: of all records, as `inputs`.
         key: one for the run and for no other, secret in a real release: use
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
             run ends with says which it was.
@@ -296,12 +292,7 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
 
 
 def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
-    """The mesh with an axis of the kind that the compiler shards by itself.
-
-    Raises:
-        TypeError: it is no mesh, or the optimiser has no batches.
-        ValueError: it has several axes.
-    """
+    """The mesh with an axis of the kind that the compiler shards by itself."""
     require_kind("mesh", mesh, jax.sharding.Mesh, "a jax.sharding.Mesh of one axis, or None")
     require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where mesh is given")
     if len(mesh.axis_names) != 1:
@@ -310,12 +301,7 @@ def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
 
 
 def _checked(found: Any, records: list[Any]) -> dict[str, Any]:
-    """What `evaluate` has returned, if it can stand beside what it returned before.
-
-    Raises:
-        TypeError: it is no dict of names and arrays of numbers.
-        ValueError: it has other names or shapes than before.
-    """
+    """What `evaluate` has returned, if it can stand beside what it returned before."""
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise TypeError(
             f"expected evaluate to return a dict of names and numbers, got {described(found)}"

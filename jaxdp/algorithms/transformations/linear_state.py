@@ -51,7 +51,7 @@ class LinearState(eqx.Module):
 
     Attributes:
         transitions: $F_t$ of each step, or one matrix for all of them.
-        injections: $g_t$ likewise.
+        injections: $g_t$ of each step, or one vector for all.
         initial: a.
         names: of the components: "weight", then the path of each in the optimiser's state, then
             "average" where an average of the weight is released (`linear_state_of`).
@@ -114,7 +114,6 @@ def linear_state(
         NotCoveredError: the optimiser is not linear, acts on several coordinates together, or
             differently on different ones; says which, and at which step.
         TypeError: it is not of optax, or traced without a `like`.
-        ValueError: num_steps is below 1.
 
     Example:
         >>> import optax

@@ -52,32 +52,23 @@ _SHAPED = "got one that treats a vector of weights unlike a matrix"
 
 
 class CoordinateStep(NamedTuple):
-    """An optimiser on one array of weights.
+    """An optimiser on one array of weights."""
 
-    Attributes:
-        names: of the numbers that a coordinate has: "weight", then paths in the optimiser's state.
-        shape: of the weights.
-        dtype: of the weights.
-        start: from weights to the numbers of all coordinates, (size, *shape), and the clock.
-        move: from those numbers and the gradients, (size + 1, *shape), and a clock, to what is
-            added to the weights and what becomes of the rest, (size, *shape), and the next clock.
-    """
-
+    # Of the numbers that a coordinate has: "weight", then paths in the optimiser's state.
     names: tuple[str, ...]
-    shape: tuple[int, ...]
-    dtype: Any
+    shape: tuple[int, ...]  # of the weights
+    dtype: Any  # of the weights
+    # From weights to the numbers of all coordinates, (size, *shape), and the clock.
     start: Callable[[Array], tuple[Float[Array, "size ..."], list[Array]]]
+    # From those numbers and the gradients, (size + 1, *shape), and a clock, to what is added to the
+    # weights and what becomes of the rest, (size, *shape), and the next clock.
     move: Callable[[Array, list[Array]], tuple[Float[Array, "size ..."], list[Array]]]
 
 
 def coordinate_step(
     optimiser: Transformation, shape: tuple[int, ...], dtype: Any
 ) -> CoordinateStep:
-    """The optimiser on weights of a shape and type.
-
-    Raises:
-        Exception: whatever the optimiser raises when it is given a gradient and weights only.
-    """
+    """The optimiser on weights of a shape and type; raises what it raises on a gradient alone."""
     weights = jax.ShapeDtypeStruct(shape, dtype)
     state = jax.eval_shape(optimiser.init, weights)
     _, moved = jax.eval_shape(optimiser.update, weights, state, weights)
@@ -178,27 +169,17 @@ def _of_type(leaf, kind):
 
 
 class Reading(NamedTuple):
-    """A linear optimiser on one coordinate.
+    """A linear optimiser on one coordinate."""
 
-    Attributes:
-        rows: of each step, or one for all, (steps, size, size + 1): what is added to the weight,
-            then what becomes of the other numbers; the last column is the gradient's.
-        initial: the numbers at the start, where the weight is one, (size,).
-        names: of the numbers.
-    """
-
+    # Of each step, or one for all, (steps, size, size + 1): what is added to the weight, then what
+    # becomes of the other numbers; the last column is the gradient's.
     rows: Any
-    initial: Any
-    names: tuple[str, ...]
+    initial: Any  # the numbers at the start, where the weight is one, (size,)
+    names: tuple[str, ...]  # of the numbers
 
 
 def checked_reading(optimiser: Transformation, num_steps: int) -> Reading | str:
-    """The optimiser's steps as matrices, in float64; or, in words, why they are none.
-
-    Args:
-        optimiser: none of whose numbers is traced.
-        num_steps: T.
-    """
+    """The optimiser's steps as matrices, in float64; or, in words, why they are none."""
     # An optimiser that has a key is tried many times from one state, which uses it again.
     with jax.ensure_compile_time_eval(), on_host(), jax.debug_key_reuse(False):
         try:

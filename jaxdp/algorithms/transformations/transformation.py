@@ -29,16 +29,14 @@ _POINTS = 256
 class Transformation(eqx.Module):
     """A transformation of optax, or a factory of them with the learning rate that it is given.
 
-    It is used like a transformation itself, by `init` and `update`.
-
-    Attributes:
-        optimiser: the transformation, or a function from a learning rate to one.
-        learning_rate: a number, a schedule, or None where `optimiser` is a transformation.
-        num_steps: T, over which a schedule runs; None without a schedule.
+    The object is used like a transformation itself, by `init` and `update`.
     """
 
+    # The transformation, or a function from a learning rate to one.
     optimiser: Any = eqx.field(static=True)
+    # a number, a schedule, or None where `optimiser` is a transformation.
     learning_rate: Rate | None = None
+    # T, over which a schedule runs; None without a schedule.
     num_steps: Int[Array, ""] | None = None
 
     def __init__(
@@ -98,11 +96,7 @@ class Transformation(eqx.Module):
         return rate.at_step(step, num_steps).astype(dtype)
 
     def init(self, weights: PyTree) -> PyTree:
-        """The state before the first step.
-
-        Raises:
-            TypeError: the update needs more than gradient, state and weights.
-        """
+        """The state before the first step; TypeError if updates need more than a gradient."""
         transformation = self.made(float_dtype(weights))
         state = transformation.init(weights)
         _require_no_more_than_gradients(transformation, state, weights)
@@ -139,11 +133,7 @@ class Factory(functools.partial):
 
 
 def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
-    """The transformation of a user, or the factory, which has to be there with a learning rate.
-
-    Raises:
-        TypeError: it is neither, or not the one that the learning rate asks for.
-    """
+    """The transformation of a user, or the factory, which has to be there with a learning rate."""
     if learning_rate is None:
         expected = "an optax.GradientTransformation, such as optax.sgd(0.1)"
         if callable(optimiser) and not isinstance(optimiser, type):
@@ -165,16 +155,7 @@ def rate_of(
 ) -> Rate | None:
     """A learning rate as an array or a schedule, once its factory has taken it.
 
-    Args:
-        optimiser: the factory.
-        learning_rate: a number; a schedule or another function of the time in [0, 1], of which
-            step number k from 0 has the rate at k/T; or None, where there is no factory.
-        num_steps: T.
-
-    Raises:
-        TypeError: it is none of these, or a schedule of optax, which is a function of steps; or
-            the factory makes no transformation of it.
-        ValueError: a rate is negative, or not finite.
+    A schedule, or another function of the time in [0, 1], has the rate of step k, from 0, at k/T.
     """
     if learning_rate is None:
         return None
@@ -207,7 +188,6 @@ def rate_of(
 
 @eqx.filter_jit
 def _rates_at(schedule, steps, num_steps):
-    """The rates at some steps, in one program."""
     return schedule.at_step(steps, num_steps)
 
 

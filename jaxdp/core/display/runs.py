@@ -57,11 +57,8 @@ def tidy_columns(
 ) -> dict[str, np.ndarray]:
     """Columns of equal length, those that number the runs first: "run", or "run_0", "run_1", ...
 
-    Args:
-        time: (*clocks, records), where `clocks` are the leading axes of the runs: all runs share
-            one clock, or those of each trajectory of a batch do.
-        over_time: (*runs, records), by name; the first sets the shape.
-        once: (*runs,), by name; repeated at every record.
+    `over_time` is (*runs, records) by name, `once` (*runs,), and the time (*clocks, records): all
+    runs share one clock, or those of each trajectory of a batch do.
     """
     shape = np.shape(next(iter(over_time.values())))
     numbers = np.indices(shape)[:-1]

@@ -29,10 +29,8 @@ _MOST_LETTERS = 60
 def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) -> str:
     """A value for a reader: "0.3", "100 numbers, all 1", "20 x 5 array", "traced float32[5]".
 
-    Args:
-        value: anything that a description or a result holds.
-        ndim: how many axes it has where it is no batch; None where that is not known.
-        is_record: whether it holds rows of a table, which are told by their number alone.
+    `ndim` is how many axes it has where it is no batch, if that is known; of what `is_record`, rows
+    of a table, only the number is told.
     """
     if value is None:
         return "none"
@@ -84,7 +82,6 @@ def is_known(value: Any) -> bool:
 
 
 def is_key(value: Any) -> bool:
-    """Whether an array is a `jax.random.key`."""
     return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 

@@ -74,12 +74,7 @@ def set_aside() -> Callable[[], None]:
 
 
 def is_module_run(arguments: list[str], original: list[str]) -> bool:
-    """Whether the interpreter is about to run `python -m jaxdp`, and imports its package.
-
-    Args:
-        arguments: `sys.argv`, which begins with "-m" just then.
-        original: `sys.orig_argv`, which says what is run.
-    """
+    """Whether the interpreter is about to run `python -m jaxdp`, and imports its package."""
     if arguments[:1] != ["-m"]:
         return False
     after = [

@@ -1,6 +1,6 @@
 """Named arrays in one file that shows every damage: a NumPy archive with a digest at its end.
 
-The archive's zip comment is the SHA-256 of all before it. It finds damage; it does not
+The archive's zip comment is the SHA-256 of all before it. The digest finds damage; it does not
 authenticate, since who changes a file on purpose can write a digest that fits. So what is read is
 taken to be forged: nothing is unpickled or decompressed, and no array is made of more numbers than
 the file holds.

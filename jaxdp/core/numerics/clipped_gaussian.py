@@ -53,8 +53,7 @@ def clipped_mean(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], limit: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
     """The mean of a Gaussian clipped at +-limit; limit >= 0 may be infinite, variance zero."""
-    mean, variance, limit = _arrays(mean, variance, limit)
-    std, above, below, is_fixed = _standard(mean, variance, limit)
+    mean, variance, limit, std, above, below, is_fixed = _standard(mean, variance, limit)
     beyond = std * (_tail_area(jnp.abs(above)) - _tail_area(jnp.abs(below)))
     clipped = jnp.clip(mean, -limit, limit)
     points, width, is_small = _points(std, limit)
@@ -66,8 +65,7 @@ def clipped_mean(
 
 @clipped_mean.defjvp
 def _(primals, tangents):
-    mean, variance, limit = _arrays(*primals)
-    std, above, below, is_fixed = _standard(mean, variance, limit)
+    mean, variance, limit, std, above, below, is_fixed = _standard(*primals)
     in_mean = inside_probability(mean, variance, limit)
     # The heat equation: d/dv is half of d^2/dm^2, the difference of the densities at the limits.
     in_variance = jnp.where(is_fixed, 0, (_density(below) - _density(above)) / (2 * std))
@@ -83,11 +81,10 @@ def clipped_square(
 ) -> Float[Array, "*shape"]:
     """The mean square of a Gaussian clipped at +-limit; limit >= 0 may be infinite, variance zero.
 
-    It is right to rounding of the square of the limit, or of mean square without it if that is
-    smaller.
+    The result is right to rounding of the square of the limit, or of mean square without it if that
+    is smaller.
     """
-    mean, variance, limit = _arrays(mean, variance, limit)
-    std, above, below, is_fixed = _standard(mean, variance, limit)
+    mean, variance, limit, std, above, below, is_fixed = _standard(mean, variance, limit)
     points, width, is_small = _points(std, limit)
     beyond = ndtr((mean[..., None] - points) / std[..., None])
     beyond += ndtr((-mean[..., None] - points) / std[..., None])
@@ -105,8 +102,7 @@ def clipped_square(
 
 @clipped_square.defjvp
 def _(primals, tangents):
-    mean, variance, limit = _arrays(*primals)
-    std, above, below, is_fixed = _standard(mean, variance, limit)
+    mean, variance, limit, std, above, below, is_fixed = _standard(*primals)
     at_above, at_below = _density(above), _density(below)
     finite = jnp.where(jnp.isinf(limit), 0, limit)
     # The derivative in the mean is twice the mean over what stays inside.
@@ -125,10 +121,9 @@ def inside_probability(
 ) -> Float[Array, "*shape"]:
     """P(|X| < limit) of a Gaussian; limit >= 0 may be infinite, variance zero.
 
-    It is the derivative of `clipped_mean` with respect to the mean.
+    The probability is the derivative of `clipped_mean` with respect to the mean.
     """
-    mean, variance, limit = _arrays(mean, variance, limit)
-    std, above, below, is_fixed = _standard(mean, variance, limit)
+    mean, variance, limit, std, above, below, is_fixed = _standard(mean, variance, limit)
     points, width, is_small = _points(std, limit)
     density = _density((points - mean[..., None]) / std[..., None])
     density += _density((points + mean[..., None]) / std[..., None])
@@ -143,8 +138,7 @@ def inside_probability(
 
 @inside_probability.defjvp
 def _(primals, tangents):
-    mean, variance, limit = _arrays(*primals)
-    std, above, below, is_fixed = _standard(mean, variance, limit)
+    mean, variance, limit, std, above, below, is_fixed = _standard(*primals)
     at_above, at_below = _density(above), _density(below)
     slopes = (
         (at_below - at_above) / std,
@@ -155,17 +149,15 @@ def _(primals, tangents):
     return inside_probability(mean, variance, limit), _chain(slopes, tangents, limit)
 
 
-def _arrays(*values):
-    return jnp.broadcast_arrays(*(jnp.asarray(value, float_dtype(values)) for value in values))
-
-
-def _standard(mean, variance, limit):
-    """Deviation, the limits' distances in deviations, and where there is no deviation."""
+def _standard(*values):
+    """The three as arrays, the deviation, the limits in deviations, and where there is none."""
+    dtype = float_dtype(values)
+    mean, variance, limit = jnp.broadcast_arrays(*(jnp.asarray(each, dtype) for each in values))
     is_fixed = ~(variance > 0)
     std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
     above = jnp.minimum((limit - mean) / std, _LARGEST)
     below = jnp.minimum((limit + mean) / std, _LARGEST)
-    return std, above, below, is_fixed
+    return mean, variance, limit, std, above, below, is_fixed
 
 
 def _outside(mean, limit, above, below, is_fixed):

@@ -108,21 +108,13 @@ def _(primals, tangents):
 
 
 class JointMoments(NamedTuple):
-    """Moments of a standard normal g and of s, which is g clipped at +-z.
+    """Moments of a standard normal g and of s, which is g clipped at +-z."""
 
-    Attributes:
-        descent: E[s g], the descent factor.
-        square: E[s^2], the variance factor.
-        square_square: E[s^2 g^2].
-        cube_first: E[s^3 g].
-        fourth: E[s^4].
-    """
-
-    descent: Float[Array, "*shape"]
-    square: Float[Array, "*shape"]
-    square_square: Float[Array, "*shape"]
-    cube_first: Float[Array, "*shape"]
-    fourth: Float[Array, "*shape"]
+    descent: Float[Array, "*shape"]  # E[s g], the descent factor
+    square: Float[Array, "*shape"]  # E[s^2], the variance factor
+    square_square: Float[Array, "*shape"]  # E[s^2 g^2]
+    cube_first: Float[Array, "*shape"]  # E[s^3 g]
+    fourth: Float[Array, "*shape"]  # E[s^4]
 
 
 def joint_moments(ratio: Float[Array, "*shape"]) -> JointMoments:

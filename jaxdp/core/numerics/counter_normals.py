@@ -60,12 +60,7 @@ def normal_pairs(
     """Two independent standard normals for each pair of counters; the arguments are broadcast.
 
     By inversion, as in `jax.random.normal`, of uniform numbers that are symmetric about 0; in
-    magnitude at most 5.42 in float32 and 8.3 in float64.
-
-    Args:
-        words: of the key.
-        first, second: counters in [0, 2^31), of which float64 uses twice the second.
-        dtype: float32 or float64.
+    magnitude at most 5.42 in float32 and 8.3 in float64. Counters are in [0, 2^31).
     """
     first, second = first.astype(jnp.uint32), second.astype(jnp.uint32)
     if dtype == jnp.float32:

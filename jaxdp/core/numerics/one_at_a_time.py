@@ -1,6 +1,6 @@
 r"""Decompositions of matrices whose batches cannot lock up a CPU.
 
-JAX computes decompositions and triangular solves on a CPU by LAPACK. Of a batch, jaxlib 0.10 hands
+JAX computes decompositions and triangular solves on a CPU by LAPACK. For a batch, jaxlib 0.10 hands
 the matrices to the threads that the program itself runs on, and one of these threads waits until
 they are done. Where a program has as many such batches under way as there are threads (two on two
 cores: those of training rows and of test rows), all threads wait and none is left to compute: the
@@ -18,8 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.lax import Precision
 from jaxtyping import Array, Float
+
+from jaxdp.core.numerics.precision import product
 
 
 def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,9 +28,6 @@ def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Derivatives are those of `function` itself: vmapped, they are batches again, so that what is
     differentiated inside a program needs a rule of its own, as `cholesky` has.
-
-    Args:
-        function: of arrays without leading axes, made of LAPACK's operations.
     """
 
     @jax.custom_batching.custom_vmap
@@ -80,9 +78,9 @@ def _cholesky_derivative(primals, tangents):
     inverse = _over_leading_axes(inverse_of_lower, root)
     # JAX gives LAPACK the symmetric part of a matrix that is not symmetric.
     change = (change + jnp.swapaxes(change, -1, -2)) / 2
-    moved = _product(_product(inverse, change), jnp.swapaxes(inverse, -1, -2))
+    moved = product(product(inverse, change), jnp.swapaxes(inverse, -1, -2))
     half = jnp.tril(moved) - jnp.eye(matrix.shape[-1], dtype=matrix.dtype) * moved / 2
-    return root, _product(root, half)
+    return root, product(root, half)
 
 
 def solve_positive(matrix: Float[Array, "n n"], right: Float[Array, "n ..."]) -> Array:
@@ -104,7 +102,3 @@ def inverse_of_lower(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """The inverse of one lower triangular matrix."""
     identity = jnp.eye(len(root), dtype=root.dtype)
     return jax.scipy.linalg.solve_triangular(root, identity, lower=True)
-
-
-def _product(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)

@@ -1,10 +1,18 @@
-"""Context managers that compute in another precision, or on another device, than is set."""
+"""Products at full precision, and contexts that compute in another one, or on another device."""
 
 import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.lax import Precision
+from jaxtyping import Array
+
+
+def product(left: Array, right: Array) -> Array:
+    """A matrix product at full precision: TF32 would lose the digits that noise leaves."""
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)
 
 
 def x64(is_enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
@@ -43,7 +51,7 @@ def on_host() -> Iterator[None]:
 def in_float64() -> contextlib.AbstractContextManager[Any]:
     """A context in which JAX computes in float64, for arrays that may be large.
 
-    It computes on its default device, except where that is a TPU: what is called float64 there is
+    JAX computes on its default device, except where that is a TPU: what is called float64 there is
     two float32 numbers, of fewer digits and a smaller range, and lacks some operations. The host
     computes instead.
     """

@@ -32,43 +32,24 @@ Shown = tuple[str, tuple[str, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number between two ends.
+    """A number between two ends."""
 
-    Attributes:
-        name: as `jaxdp` has it.
-        label: symbol, words and unit, for the page.
-        low, high: ends of the range, both inside, of four digits at most.
-        start: before it is set.
-        group: under which heading it stands.
-        is_log: whether the slider is logarithmic.
-        is_whole: whether it counts something.
-        compiles: whether another value may compile a program: the page then waits for the slider
-            to be let go.
-        shown: when it is there; None for always.
-        help: a sentence beside the label.
-    """
-
-    name: str
-    label: str
+    name: str  # as `jaxdp` has it
+    label: str  # symbol, words and unit, for the page
+    # low, high: ends of the range, both inside, of four digits at most.
     low: float
     high: float
-    start: float
-    group: str
-    is_log: bool = False
-    is_whole: bool = False
+    start: float  # before it is set
+    group: str  # under which heading it stands
+    is_log: bool = False  # whether the slider is logarithmic
+    is_whole: bool = False  # whether it counts something
+    # Whether another value may compile a program: the page then waits for the slider to be let go.
     compiles: bool = False
-    shown: Shown | None = None
-    help: str = ""
+    shown: Shown | None = None  # when it is there; None for always
+    help: str = ""  # a sentence beside the label
 
     def checked(self, value: Any) -> float | int:
-        """The value as a number of the range.
-
-        Args:
-            value: a number, or text that is one.
-
-        Raises:
-            ValueError: it is none of the range; says what was expected and what came.
-        """
+        """A number, or text that is one, as a number of the range; ValueError where it is none."""
         number = _number(value)
         is_inside = number is not None and self.low <= number <= self.high
         if number is None or not is_inside or (self.is_whole and not number.is_integer()):
@@ -80,15 +61,10 @@ class Number:
         return int(number) if self.is_whole else number
 
     def position(self, value: float) -> float:
-        """Where a value stands on the slider."""
         return math.log10(value) if self.is_log else float(value)
 
     def at(self, position: Any) -> float | int:
-        """The value at a place of the slider, to four digits.
-
-        Raises:
-            ValueError: the slider has no such place.
-        """
+        """The value at a place of the slider, to four digits; ValueError where there is none."""
         place = _number(position)
         if place is None or not math.isfinite(place):
             return self.checked(place)
@@ -99,23 +75,14 @@ class Number:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """One of a few words.
+    """One of a few words."""
 
-    Attributes:
-        name: of the setting.
-        label: for the page.
-        options: each value, and what the page calls it.
-        start: before it is set.
-        group: under which heading it stands.
-        shown: when it is there; None for always.
-    """
-
-    name: str
-    label: str
-    options: Mapping[str, str]
-    start: str
-    group: str
-    shown: Shown | None = None
+    name: str  # of the setting
+    label: str  # for the page
+    options: Mapping[str, str]  # each value, and what the page calls it
+    start: str  # before it is set
+    group: str  # under which heading it stands
+    shown: Shown | None = None  # when it is there; None for always
 
     def checked(self, value: Any) -> str:
         """The value; ValueError where it is none of the options."""
@@ -160,31 +127,21 @@ class Described(NamedTuple):
 
 
 class AbstractStudy(abc.ABC):
-    """A kind of problem with its algorithm.
+    """A kind of problem with its algorithm."""
 
-    Attributes:
-        name: of the study; a word.
-        label: for the page.
-        time_label, risk_label: of the axes.
-        fields: its settings.
-    """
-
-    name: str
-    label: str
+    name: str  # of the study; a word
+    label: str  # for the page
+    # time_label, risk_label: of the axes.
     time_label: str
     risk_label: str
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # its settings
 
     def start(self) -> dict[str, Any]:
         """The settings to begin with."""
         return {field.name: field.start for field in self.fields}
 
     def changed(self, values: Values, **changes: Any) -> dict[str, Any]:
-        """Settings with some changed, checked.
-
-        Raises:
-            ValueError: a value is out of its range, or does not go with another.
-        """
+        """Settings with some changed; ValueError where one is out of range or unfit for another."""
         found = {**values, **changes}
         for field in self.fields:
             found[field.name] = field.checked(found[field.name])
@@ -192,7 +149,6 @@ class AbstractStudy(abc.ABC):
         return found
 
     def field(self, name: str) -> Number | Choice:
-        """The setting of a name."""
         return next(field for field in self.fields if field.name == name)
 
     @abc.abstractmethod

@@ -17,13 +17,9 @@ _MOST_WORK = 10**9
 
 
 class FeatureForecast:
-    """The forecast from public features, at one number of steps and one sampling rate.
+    """The forecast from public features, at one number of steps and one sampling rate."""
 
-    Attributes:
-        fields: its settings.
-    """
-
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # its settings
 
     def __init__(self, public: jaxdp.FixedFeatures):
         self._public = public
@@ -57,12 +53,7 @@ class FeatureForecast:
         return {**values, name: field.checked(value)}
 
     def forecast(self, values: Values, progress: Callable[[float], None]) -> Forecast:
-        """The forecast, in a minute or so.
-
-        Raises:
-            ValueError, NotCoveredError, RuntimeError: the settings do not go together, or would
-                take many minutes.
-        """
+        """The forecast, in a minute or so; ValueError where it would take many."""
         batch = values["sampling_rate"] * values["num_samples"]
         if batch < _SMALLEST_BATCH:
             raise ValueError(

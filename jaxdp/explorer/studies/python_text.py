@@ -45,20 +45,15 @@ class Name(str):
 
 
 class Call(NamedTuple):
-    """A call of a public function.
+    """A call of a public function."""
 
-    Attributes:
-        function: its dotted name.
-        given, named: arguments by position and by name: numbers, lists, names or calls.
-    """
-
-    function: Name
+    function: Name  # its dotted name
+    # given, named: arguments by position and by name: numbers, lists, names or calls.
     given: tuple[Any, ...]
     named: dict[str, Any]
 
 
 def call(function: str, *given: Any, **named: Any) -> Call:
-    """The call of a function with these arguments."""
     return Call(Name(function), given, named)
 
 
@@ -89,13 +84,8 @@ def finished(
 ) -> str:
     """The program that begins with these lines, with a simulation, the cost and the picture.
 
-    Args:
-        lines: make `problem`, `algorithm`, `predicted` and, where there is one, `band`.
-        values: the settings.
-        num_runs: of the simulation; None where nothing is simulated.
-        seed: of the simulation.
-        has_band: whether there is a band.
-        labels: of time and risk.
+    The lines make `problem`, `algorithm`, `predicted` and, where there is one, `band`; nothing is
+    simulated where `num_runs` is None.
     """
     if num_runs is not None:
         runs = f"    problem, algorithm, num_runs={num_runs}, key=jax.random.key({seed})"

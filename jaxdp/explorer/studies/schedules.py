@@ -30,13 +30,7 @@ FAMILIES = {
 
 
 def schedule_fields(peak: Number, *, start: str, has_optimal: bool) -> tuple[Choice | Number, ...]:
-    """The settings of a schedule.
-
-    Args:
-        peak: the learning rate at the start.
-        start: the family to begin with.
-        has_optimal: whether the best schedule of all can be planned.
-    """
+    """The settings of a schedule; the best of all is among them where it can be planned."""
     options = {name: name for name in FAMILIES if name != OPTIMAL}
     if has_optimal:
         options[OPTIMAL] = "optimal, by a plan"
@@ -55,11 +49,7 @@ def schedule_fields(peak: Number, *, start: str, has_optimal: bool) -> tuple[Cho
 
 
 def schedule_call(values: Values, peak: float) -> Call:
-    """The call that makes the schedule of some settings.
-
-    Raises:
-        ValueError: it is the optimal one, and there is no plan yet.
-    """
+    """The call that makes the schedule of some settings; an optimal one has to be planned first."""
     family = values["schedule"]
     if family == "constant":
         return call("jaxdp.Constant", peak)
@@ -80,11 +70,7 @@ def schedule_program(values: Values) -> tuple[Any, ...]:
 
 
 def settings_of(schedule: AbstractSchedule) -> tuple[float, dict[str, Any]]:
-    """The peak of a schedule that a plan found, and the other settings that make it.
-
-    Raises:
-        ValueError: there are no settings for such a schedule.
-    """
+    """The peak of a schedule that a plan found, and the other settings that make it."""
     if isinstance(schedule, Constant):
         return float(schedule.value), {"schedule": "constant"}
     if isinstance(schedule, Polynomial):

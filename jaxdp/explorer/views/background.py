@@ -6,15 +6,18 @@ while the page's own session is at work, so that the thread hands over a functio
 has computed, and the session calls it in its next turn.
 """
 
+import abc
 import collections
 import threading
 import traceback
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import jax
 import panel
 
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.explorer.views.widgets import control_of, message_pane, pane, show_message, status_html
 
 # What a wrong or impossible setting raises, or a computation that came to nothing.
 _ANSWERS = (ValueError, RuntimeError, NotCoveredError, MemoryError, ImportError)
@@ -121,7 +124,6 @@ class Poster:
             panel.state.onload(start)
 
     def post(self, change: Callable[[], None]) -> None:
-        """Call the function, soon."""
         if self._document is None:
             change()
         elif not self._is_closed:
@@ -139,9 +141,7 @@ class Poster:
 class Programs:
     """The programs that this process has compiled, by what they depend on.
 
-    Args:
-        most: how many there may be before all of them are forgotten, here and by JAX.
-        forget: makes JAX forget what it has compiled.
+    Where there are too many, all of them are forgotten, here and by JAX.
     """
 
     def __init__(self, most: int = MOST_PROGRAMS, forget: Callable[[], None] = jax.clear_caches):
@@ -152,7 +152,6 @@ class Programs:
         return program in self._known
 
     def add(self, program: Hashable) -> None:
-        """Note that a program has run."""
         if program not in self._known and len(self._known) >= self._most:
             self._known.clear()
             self._forget()
@@ -162,3 +161,43 @@ class Programs:
 
 # One for all pages of the process.
 PROGRAMS = Programs()
+
+
+class AbstractTab(abc.ABC):
+    """The settings of a study, and one job at a time: what is being done is said, or why not."""
+
+    _doing: str  # the job that is running, in words
+    values: dict[str, Any]  # the settings that are shown, all of them valid
+    view: Any  # the object of Panel
+
+    def _set_up(self, study: Any, poster: Poster) -> None:
+        self.study, self._poster, self._actions = study, poster, Latest()
+        self.values = study.start()
+        self.controls = {
+            field.name: control_of(field, self._changed, self.refuse) for field in study.fields
+        }
+        self.status, self.message = pane(status_html("")), message_pane()
+
+    @abc.abstractmethod
+    def _changed(self, name: str, value: Any) -> None:
+        """Take a setting that a widget proposes."""
+
+    def refuse(self, message: str) -> None:
+        """Say why something is not done; nothing else changes."""
+        show_message(self.message, message)
+
+    def _act(self, job: Callable[[], None]) -> None:
+        if not self._actions.is_idle:
+            self.refuse(f"one thing at a time: {self._doing}")
+            return
+        self.message.visible = False
+        self._actions.ask(lambda _: guarded(job, self._failed))
+
+    def _failed(self, message: str) -> None:
+        self._poster.post(lambda: self.refuse(message))
+        self._say("")
+
+    def _say(self, text: str) -> None:
+        """Say what is being done, between its parts."""
+        end_if_over()
+        self._poster.post(lambda: setattr(self.status, "object", status_html(text)))

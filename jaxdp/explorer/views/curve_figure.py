@@ -136,7 +136,6 @@ class CurveFigure:
 
 
 def _drawn(curve: Trajectory):
-    """Time, risk and released risk."""
     time, risk = np.asarray(curve.time, np.float64), np.asarray(curve.risk, np.float64)
     return time, risk, float(curve.final_risk)
 

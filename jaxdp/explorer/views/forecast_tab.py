@@ -1,5 +1,6 @@
 """The tab of a features file: what private training is forecast to give, over epsilon."""
 
+import functools
 import html
 from typing import Any
 
@@ -8,19 +9,9 @@ from bokeh.models import FixedTicker
 
 import jaxdp
 from jaxdp.explorer.studies.feature_forecast import FeatureForecast
-from jaxdp.explorer.views.background import Latest, Poster, end_if_over, guarded
+from jaxdp.explorer.views.background import AbstractTab, Poster
 from jaxdp.explorer.views.curve_figure import BLACK, BLUE, GREY, empty_figure, styled
-from jaxdp.explorer.views.widgets import (
-    code_html,
-    control_of,
-    folding_card,
-    grouped_cards,
-    message_pane,
-    pane,
-    show_message,
-    side_by_side,
-    status_html,
-)
+from jaxdp.explorer.views.widgets import code_html, folding_card, grouped_cards, pane, side_by_side
 from jaxdp.planning import Forecast
 
 _HEIGHT, _ORANGE = 400, "#D55E00"
@@ -30,27 +21,19 @@ _START = (
 )
 
 
-class ForecastTab:
-    """Forecasts from the public rows of one file, in one session.
+class ForecastTab(AbstractTab):
+    """Forecasts from the public rows of one file, in one session."""
 
-    Attributes:
-        values: the settings that are shown, all of them valid.
-        view: the object of Panel.
-    """
+    _doing = "a forecast is being made"
 
     def __init__(self, public: jaxdp.FixedFeatures, path: str, poster: Poster):
-        self.study, self._path, self._poster = FeatureForecast(public), path, poster
-        self.values: dict[str, Any] = self.study.start()
-        self._actions = Latest()
-        self.controls = {
-            field.name: control_of(field, self._changed, self.refuse) for field in self.study.fields
-        }
-        self.status, self.message = pane(status_html("")), message_pane()
+        self._set_up(FeatureForecast(public), poster)
+        self._path = path
         self.readout, self.whole = pane(f'<span class="note">{_START}</span>'), pane()
         self.code = pane(code_html(self.study.code(path, self.values)))
         self.button = panel.widgets.Button(label="Make the forecast", color="primary", width=150)
         self.keep = panel.widgets.Checkbox(label="keep this curve to compare", align="center")
-        self.button.on_click(lambda _: self._act())
+        self.button.on_click(lambda _: self._act(functools.partial(self._forecast, self.values)))
         self.keep.param.watch(lambda event: self._keep(event.new), "value")
         # What is drawn, and what it is compared with.
         self.shown: Forecast | None = None
@@ -70,11 +53,7 @@ class ForecastTab:
         )
         self.view = side_by_side(grouped_cards(self.study.fields, self.controls), right)
 
-    def refuse(self, message: str) -> None:
-        """Say why something is not done; nothing else changes."""
-        show_message(self.message, message)
-
-    def _changed(self, name: str, value: Any) -> None:
+    def _changed(self, name, value):
         try:
             self.values = self.study.changed(self.values, name, value)
         except ValueError as error:
@@ -84,28 +63,12 @@ class ForecastTab:
         self.controls[name].show(self.values[name])
         self.code.object = code_html(self.study.code(self._path, self.values))
 
-    def _act(self) -> None:
-        if not self._actions.is_idle:
-            self.refuse("one thing at a time: a forecast is being made")
-            return
-        self.message.visible = False
-        values = dict(self.values)
-        self._actions.ask(lambda _: guarded(lambda: self._forecast(values), self._failed))
-
     def _forecast(self, values: dict[str, Any]) -> None:
         """Runs in a thread."""
         self._say("forecasting, compiling first ...")
         found = self.study.forecast(values, lambda share: self._say(f"forecasting: {share:.0%}"))
         self._poster.post(lambda: self.show(found))
         self._say("")
-
-    def _failed(self, message: str) -> None:
-        self._poster.post(lambda: self.refuse(message))
-        self._say("")
-
-    def _say(self, text: str) -> None:
-        end_if_over()
-        self._poster.post(lambda: setattr(self.status, "object", status_html(text)))
 
     def show(self, found: Forecast) -> None:
         """Draw a forecast and say it."""
@@ -125,12 +88,7 @@ class ForecastTab:
 
 
 def forecast_figure(found: Forecast, kept: Forecast | None):
-    """Accuracy over epsilon, with its interval and the spread of single runs where they are told.
-
-    Args:
-        found: the forecast.
-        kept: another one to compare with, or None.
-    """
+    """Accuracy over epsilon, with its interval and the spread of single runs where known."""
     drawn = empty_figure(_HEIGHT, "ε", "accuracy on the public test rows", "log", "linear")
     curves = [(found, BLACK, "expected, best settings of each ε")]
     if kept is not None:

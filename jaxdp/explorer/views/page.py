@@ -28,21 +28,13 @@ _HEAD = (
 def new_page(
     dataset: "xarray.Dataset | None", features: tuple[str, jaxdp.FixedFeatures] | None = None
 ) -> panel.Column:
-    """The page of one session.
-
-    Args:
-        dataset: of a sweep; None for a page without its tab.
-        features: the path of a file of features and its rows; None for a page without their tab.
-    """
+    """The page of one session, with tabs for a sweep's dataset and a file of features if given."""
     poster = Poster()
     made: dict[str, TheoryTab] = {}
     studies = {study.label: study for study in (LinearStream(), SyntheticRows())}
     first = next(iter(studies))
     choice = panel.widgets.RadioButtonGroup(
-        options=list(studies),
-        value=first,
-        margin=(8, 5, 12, 5),
-        orientation="vertical",
+        options=list(studies), value=first, margin=(8, 5, 12, 5), orientation="vertical"
     )
     place = panel.Column(sizing_mode="stretch_width")
 

@@ -47,13 +47,7 @@ def new_server(
 ) -> Server:
     """A server of the page that answers what belongs to the page and nothing else, not started.
 
-    Args:
-        make_page: called for each session.
-        address, port, origins, is_shown: as for `jaxdp.explorer.serve`, checked.
-        most_sessions: that there may be at once.
-
-    Raises:
-        ValueError: nothing can listen at this port of the address.
+    ValueError where nothing can listen at this port of the address.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -112,13 +106,7 @@ def host_of(address: str) -> str:
 
 
 class _Gate(Matcher):
-    """Matches the requests that are refused, before any other handler sees them.
-
-    Args:
-        allowed: `host:port` of each name that leads to the page.
-        contexts: of Bokeh, which know the sessions.
-        most: sessions that there may be before another one is refused.
-    """
+    """Matches the requests that are refused, before any other handler sees them."""
 
     def __init__(self, allowed: Collection[str], contexts: Collection[Any], most: int):
         self._allowed, self._contexts, self._most = list(allowed), contexts, most

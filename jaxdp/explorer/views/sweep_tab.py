@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import panel
-from bokeh.models import (
-    ColorBar,
-    ColumnDataSource,
-    FixedTicker,
-    LinearColorMapper,
-    LogColorMapper,
-)
+from bokeh.models import ColorBar, ColumnDataSource, FixedTicker, LinearColorMapper, LogColorMapper
 from bokeh.palettes import Viridis256
 
 from jaxdp.explorer.sweep_slices import (
@@ -133,13 +127,10 @@ class SweepTab:
 
 
 def map_figure(part: Slice, label: str, *, is_log: bool):
-    """A colour for each cell, the least value marked.
+    """A colour for each cell of a slice over two axes, the least value marked.
 
-    Args:
-        part: over two axes.
-        label: of the quantity.
-        is_log: whether colours are logarithmic, up to a hundred times the least value; only what is
-            positive has one then.
+    Logarithmic colours go up to a hundred times the least value; only what is positive has one
+    then.
     """
     assert part.along is not None
     scales = ("log" if axis.is_log else "linear" for axis in (part.across, part.along))

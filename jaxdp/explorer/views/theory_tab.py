@@ -11,18 +11,15 @@ from jaxdp.comparison.picture import Spread, spread_of
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.explorer.studies.base import AbstractStudy, Described, is_shown, note_on
 from jaxdp.explorer.studies.schedules import OPTIMAL
-from jaxdp.explorer.views.background import PROGRAMS, Latest, Poster, end_if_over, guarded
+from jaxdp.explorer.views.background import PROGRAMS, AbstractTab, Latest, Poster, guarded
 from jaxdp.explorer.views.curve_figure import CurveFigure
 from jaxdp.explorer.views.widgets import (
     CLIPBOARD,
     code_html,
-    control_of,
     cost_html,
     folding_card,
     grouped_cards,
-    message_pane,
     pane,
-    show_message,
     side_by_side,
     status_html,
 )
@@ -30,25 +27,18 @@ from jaxdp.explorer.views.widgets import (
 _RUNS = {"2 runs": 2, "10 runs": 10, "30 runs": 30, "100 runs": 100}
 
 
-class TheoryTab:
-    """One study with its widgets, in one session.
+class TheoryTab(AbstractTab):
+    """One study with its widgets, in one session."""
 
-    Attributes:
-        values: the settings that are shown, all of them valid.
-        view: the object of Panel.
-    """
+    _doing = "a simulation or a plan is running"
 
     def __init__(self, study: AbstractStudy, poster: Poster):
-        self.study, self._poster = study, poster
-        self.values: dict[str, Any] = study.start()
+        self._set_up(study, poster)
         self._described: Described | None = None
-        self._curves, self._actions = Latest(), Latest()
+        self._curves = Latest()
         self.figure = CurveFigure(study.time_label, study.risk_label)
-        self.controls = {
-            field.name: control_of(field, self._changed, self.refuse) for field in study.fields
-        }
-        self.status, self.readout = pane(status_html("starting ...")), pane(min_height=26)
-        self.message, self.cost = message_pane(), pane()
+        self.status.object = status_html("starting ...")
+        self.readout, self.cost = pane(min_height=26), pane()
         self.code = pane(sizing_mode="stretch_width")
         self.code_card = folding_card(
             "The Python that makes this picture", self.code, css_class="card-code", is_open=False
@@ -77,13 +67,11 @@ class TheoryTab:
     def predict(self) -> None:
         """Compute what the settings say: the curve, then its cost, then its band."""
         values = dict(self.values)
-        self._curves.ask(lambda number: self._guarded(lambda: self._predicted(values, number)))
+        self._curves.ask(
+            lambda number: guarded(lambda: self._predicted(values, number), self._failed)
+        )
 
-    def refuse(self, message: str) -> None:
-        """Say why something is not done; nothing else changes."""
-        show_message(self.message, message)
-
-    def _changed(self, name: str, value: Any) -> None:
+    def _changed(self, name, value):
         try:
             self._set({name: value})
         except ValueError as error:
@@ -207,26 +195,6 @@ class TheoryTab:
         if described is None or described.values != values:
             described = self.study.describe(dict(values))
         return described
-
-    def _act(self, job: Callable[[], None]) -> None:
-        if not self._actions.is_idle:
-            self.refuse("one thing at a time: a simulation or a plan is running")
-            return
-        self.message.visible = False
-        self._actions.ask(lambda _: self._guarded(job))
-
-    def _guarded(self, job: Callable[[], None]) -> None:
-        """Do it; whatever goes wrong is said on the page, which stays as it is."""
-        guarded(job, self._failed)
-
-    def _failed(self, message: str) -> None:
-        self._poster.post(lambda: self.refuse(message))
-        self._say("")
-
-    def _say(self, text: str) -> None:
-        """Say what is being done, between its parts."""
-        end_if_over()
-        self._poster.post(lambda: setattr(self.status, "object", status_html(text)))
 
     def _show_controls(self) -> None:
         for field in self.study.fields:

@@ -143,17 +143,11 @@ def folding_card(title: str, content: Any, *, css_class: str, is_open: bool) -> 
 
 
 class AbstractControl(abc.ABC):
-    """The widgets of a setting.
+    """The widgets of a setting."""
 
-    Attributes:
-        field: the setting.
-        value: what is shown, which is in the range.
-        view: the object of Panel.
-    """
-
-    field: Any
-    value: Any
-    view: Any
+    field: Any  # the setting
+    value: Any  # what is shown, which is in the range
+    view: Any  # the object of Panel
     _on_change: OnChange
     _on_refuse: OnRefuse
 

@@ -1,10 +1,8 @@
-r"""The predicted test loss as a function of learning rate and clip norm, with its gradient.
+"""The predicted test loss as a function of learning rate and clip norm, with its gradient.
 
-A plan is a minimum of what `GaussianClosure(rank=0)` predicts. Two numbers are searched for, so
-that the gradient is taken forward: it then costs little more than the value, keeps no state of a
-step, and the number of steps may be traced. One compiled function thus serves every cell of a plan,
-unless the optimiser's matrices differ from step to step. `stable_rates` says up to which learning
-rate the closure can be trusted.
+Two numbers are searched for, so that the gradient is taken forward: it then costs little more than
+the value, keeps no state of a step, and the number of steps may be traced. One compiled function
+thus serves every cell of a plan, unless the optimiser's matrices differ from step to step.
 """
 
 import abc
@@ -44,24 +42,19 @@ _MARGIN = 0.98
 
 
 class Draw(eqx.Module):
-    """Moments of the batches and of the noise of one cell, which change a mean gradient.
+    """Moments of the batches and of the noise of one cell, which change a mean gradient."""
 
-    Attributes:
-        own, joint: variance and covariance of the draw of a batch, as in `LinearRecursion`.
-        noise: standard deviation of the noise on the mean gradient, over the clip norm.
-    """
-
+    # own, joint: variance and covariance of the draw of a batch, as in `LinearRecursion`.
     own: Float[Array, ""]
     joint: Float[Array, ""]
+    # Standard deviation of the noise on the mean gradient, over the clip norm.
     noise: Float[Array, ""]
 
     @classmethod
     def of(cls, algorithm: PrivateOptimiser, share: float = 1.0) -> Self:
         """The draw of an algorithm's batches and noise, whatever its clip norm.
 
-        Args:
-            algorithm: on all rows.
-            share: of the rows that stand for all: the draw of each adds as much less to a mean.
+        Where a share of the rows stands for all, the draw of each adds as much less to a mean.
         """
         moments = algorithm.sampler.inclusion_moments
         joint = moments.covariance
@@ -71,14 +64,10 @@ class Draw(eqx.Module):
 
 
 class AbstractClosureRisk(eqx.Module):
-    """The predicted test loss, or share of errors, of one optimiser on one problem.
+    """The predicted test loss, or share of errors, of one optimiser on one problem."""
 
-    Attributes:
-        modes: the problem.
-        criterion: what is predicted of the test rows: "loss", or "accuracy" for 1 less it.
-    """
-
-    modes: eqx.AbstractVar[KernelModes]
+    modes: eqx.AbstractVar[KernelModes]  # the problem
+    # What is predicted of the test rows: "loss", or "accuracy" for 1 less it.
     criterion: eqx.AbstractVar[str]
 
     @property
@@ -120,12 +109,7 @@ class AbstractClosureRisk(eqx.Module):
     def value_and_gradient(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, "2"], Float[Array, ""]]:
-        """Risk, its gradient in the logarithms, and the share of the rows that were clipped.
-
-        Args:
-            point: logarithms of learning rate and clip norm.
-            draw, num_steps: of the cell.
-        """
+        """Risk, its gradient in the logarithms, and the share of the rows that were clipped."""
 
         def value(point):
             return self._value(point, draw, num_steps)
@@ -153,29 +137,21 @@ class AbstractClosureRisk(eqx.Module):
 
 
 class LinearRisk(AbstractClosureRisk):
-    """The predicted risk of an optimiser that is linear in gradient and state.
+    """The predicted risk of an optimiser that is linear in gradient and state."""
 
-    Attributes:
-        modes: the problem.
-        optimiser: a factory of transformations, given a learning rate.
-        average: what is released instead of the last iterate, or None.
-        num_read: of how many steps the optimiser's matrices are read: 1 where they are the same
-            for all, else T.
-        epoch_steps: batches of so many steps share out the rows; 1 where they do not.
-        criterion: "loss" or "accuracy".
-    """
-
-    modes: KernelModes
-    optimiser: Any = eqx.field(static=True)
-    average: AbstractAverage | None
+    modes: KernelModes  # the problem
+    optimiser: Any = eqx.field(static=True)  # a factory of transformations, given a learning rate
+    average: AbstractAverage | None  # what is released instead of the last iterate, or None
+    # Of how many steps the optimiser's matrices are read: 1 where they are the same for all, else
+    # T.
     num_read: int = eqx.field(static=True)
+    # Batches of so many steps share out the rows; 1 where they do not.
     epoch_steps: int = eqx.field(static=True)
-    criterion: str = eqx.field(static=True, default="loss")
+    criterion: str = eqx.field(static=True, default="loss")  # "loss" or "accuracy"
 
     def recursion(
         self, rate: Float[Array, ""], clip_norm: Float[Array, ""], draw: Draw
     ) -> LinearRecursion:
-        """The updates of all steps."""
         transformation = Transformation(self.optimiser, rate, self.num_read)
         state = linear_state(transformation, self.num_read)
         if self.average is not None:
@@ -197,17 +173,11 @@ class LinearRisk(AbstractClosureRisk):
 
 
 class AdamRisk(AbstractClosureRisk):
-    """The predicted risk of Adam, whose closure keeps all covariances.
+    """The predicted risk of Adam, whose closure keeps all covariances."""
 
-    Attributes:
-        modes: the problem in its own features.
-        optimiser: a factory of transformations that are Adam.
-        criterion: "loss" or "accuracy".
-    """
-
-    modes: KernelModes
-    optimiser: Any = eqx.field(static=True)
-    criterion: str = eqx.field(static=True, default="loss")
+    modes: KernelModes  # the problem in its own features
+    optimiser: Any = eqx.field(static=True)  # a factory of transformations that are Adam
+    criterion: str = eqx.field(static=True, default="loss")  # "loss" or "accuracy"
 
     def final(self, rate, clip_norm, draw, num_steps):
         found = adam_constants(Transformation(self.optimiser, rate, 1), 1)
@@ -232,14 +202,7 @@ def closure_risk(
     is_linear: bool,
     criterion: str = "loss",
 ) -> list[AbstractClosureRisk]:
-    """One predicted risk for each of several algorithms that differ in batches and steps alone.
-
-    Args:
-        modes: what is learnt, for Adam in its own features.
-        algorithms: covered by the closure.
-        is_linear: whether their optimiser is linear; else it is Adam.
-        criterion: "loss" or "accuracy".
-    """
+    """One predicted risk for each of several algorithms that differ in batches and steps alone."""
     modes = modes.with_shared_nodes()
     if not is_linear:
         found = AdamRisk(modes, algorithms[0].optimiser, criterion)
@@ -263,15 +226,10 @@ def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
 
 
 class StableRates(NamedTuple):
-    """The largest learning rates, and 0 where none is stable.
+    """The largest learning rates, and 0 where none is stable."""
 
-    Attributes:
-        clipped: where most rows are clipped, which holds the draw of the batches back.
-        unclipped: where they are not.
-    """
-
-    clipped: float
-    unclipped: float
+    clipped: float  # where most rows are clipped, which holds the draw of the batches back
+    unclipped: float  # where they are not
 
 
 def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:

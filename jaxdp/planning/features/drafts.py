@@ -68,12 +68,7 @@ def drafts(
 def is_covered_as_linear(
     problem: AbstractFeatureProblem | Linearised, draft: PrivateOptimiser
 ) -> bool:
-    """Whether the closure covers the optimiser as a linear one; else it is Adam.
-
-    Raises:
-        NotCoveredError: it is neither.
-        ValueError: a learning rate changes nothing.
-    """
+    """Whether the closure covers the optimiser as linear; else as Adam, or NotCoveredError."""
     theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
     try:
         *_, updates = theory.read(problem, draft)

@@ -1,9 +1,8 @@
-"""Plans of private training on features of fixed rows.
+"""Plans of private training on features of fixed rows: the search over the cells of `drafts`.
 
-A plan compares pairs of a number of steps and a sampling rate, called cells, and chooses the best
-one. The noise multiplier of a cell follows from the budget by the exact account, on the host and
-outside of every gradient. Learning rate and clip norm are free of cost, and are searched for by
-gradients through the closure.
+The noise multiplier of a cell follows from the budget by the exact account, on the host and outside
+of every gradient. Learning rate and clip norm are free of cost, and are searched for by gradients
+through the closure.
 """
 
 import math
@@ -138,7 +137,6 @@ def predicted_as_planned(
 def _chosen(
     table: tuple[Cell, ...], algorithms: dict[tuple[int, float], PrivateOptimiser]
 ) -> PrivateOptimiser:
-    """The algorithm of the best cell."""
     best = best_cell(table)
     if not math.isfinite(best.risk):
         raise RuntimeError(
@@ -155,13 +153,7 @@ def _table(
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm that are found.
-
-    Args:
-        risks: predicted, of each cell.
-        algorithms: of each cell.
-        advance: is told of the steps of each cell that was searched.
-    """
+    """Every cell with the best learning rate and clip norm that are found."""
     found: dict[tuple[int, float], _Found] = {}
     # Few steps cost little, and what is best for them is a start for a few times as many.
     for length, rate in sorted(risks):
@@ -204,11 +196,8 @@ def _searched(
 ) -> _Found:
     """The best learning rate and clip norm of a cell.
 
-    Args:
-        risk: predicts it.
-        algorithm: with the cell's noise, batches and number of steps.
-        earlier: what was found for fewer steps, to start from; of the cell itself where it
-            `is_last` to be searched.
+    The search starts from what was found `earlier`, for fewer steps; where it `is_last`, for this
+    cell.
     """
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)
@@ -247,7 +236,8 @@ def _searched(
         best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
     if best is None:
         return _Found(None, largest)
-    place = _rounded(best)
+    # At numbers of few digits, which a plan can be copied with.
+    place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and is_last:
         evaluate = _values(whole, drawn, length, limits)
     return _Found(evaluate([place])[0] if by_values else evaluate(*place).point, largest)
@@ -305,11 +295,6 @@ def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Poi
     is_stable = rate <= limits.unclipped * (1 + 1e-6)
     is_stable |= rate <= limits.clipped * (1 + 1e-6) and clipped > _LITTLE_CLIPPED
     return Point(log_rate, log_clip_norm, value, is_stable)
-
-
-def _rounded(best: Point) -> tuple[float, float]:
-    """The point at numbers of few digits, which a plan can be copied with."""
-    return math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
 
 
 def _shortened(logarithm: float) -> float:

@@ -22,18 +22,13 @@ _MOST_SQUARES = 3
 
 
 class Point(NamedTuple):
-    """A learning rate and a clip norm, and what is predicted of them.
+    """A learning rate and a clip norm, and what is predicted of them."""
 
-    Attributes:
-        log_rate, log_clip_norm: their natural logarithms.
-        risk: predicted.
-        is_stable: whether the prediction is within the limits of stability.
-    """
-
+    # log_rate, log_clip_norm: their natural logarithms.
     log_rate: float
     log_clip_norm: float
-    risk: float
-    is_stable: bool
+    risk: float  # predicted
+    is_stable: bool  # whether the prediction is within the limits of stability
 
 
 class Evaluation(NamedTuple):
@@ -44,12 +39,7 @@ class Evaluation(NamedTuple):
 
 
 def grid(*, rate: float, clip_norm: float) -> list[tuple[float, float]]:
-    """Logarithms of rates and clip norms to begin with.
-
-    Args:
-        rate: the largest that is worth a look.
-        clip_norm: of which few gradients are longer at the start.
-    """
+    """Logarithms of rates up to the largest, and of clip norms around one, to begin with."""
     rates = rate * np.asarray([0.005, 0.03, 0.12, 0.4, 0.95])
     clips = clip_norm * np.asarray([0.01, 0.05, 0.2, 0.6, 1.5])
     return list(itertools.product(np.log(rates), np.log(clips)))
@@ -68,13 +58,7 @@ def best_point(
     log_rates: tuple[float, float],
     log_clip_norms: tuple[float, float],
 ) -> Point | None:
-    """The stable point of the least risk that is found, or None where none is finite and stable.
-
-    Args:
-        evaluate: from the logarithms to the risk and its gradient.
-        starts: of which the best one is improved.
-        log_rates, log_clip_norms: bounds.
-    """
+    """The stable point of least risk that is found from the best start within bounds, or None."""
     seen: list[Point] = []
     bounds = log_rates, log_clip_norms
 
@@ -115,13 +99,8 @@ def best_of_values(
     """The stable point of the least risk that is found without gradients, or None.
 
     Where a risk costs much and its gradient several times that, squares of seven points and
-    the quadratic functions through them find a valley's floor with fewer operations.
-
-    Args:
-        values: from logarithms of rates and clip norms to their risks.
-        starts: of which the best one is improved.
-        widths: of the squares, falling: half their sides, in the logarithms.
-        log_rates, log_clip_norms: bounds.
+    the quadratic functions through them find a valley's floor with fewer operations. `widths` are
+    half the sides of the squares, falling, in the logarithms.
     """
     low, high = np.asarray([log_rates, log_clip_norms]).T
     seen: dict[tuple[float, float], Point] = {}

@@ -70,13 +70,8 @@ class Knots(eqx.Module):
 class Parametric(AbstractFamily):
     """A callable from positive parameters to a schedule, whose logarithms are free.
 
-    Args:
-        make: `jaxdp.Polynomial`, `functools.partial(jaxdp.Polynomial, power=0.5)`, ...: its
-            parameters without a value are free. The first is taken for a rate, the others for
-            numbers around 1.
-
-    Raises:
-        TypeError: it is not callable, or has no free parameter.
+    Parameters without a value are free. The first is taken for a rate, the others for numbers
+    around 1.
     """
 
     make: Callable[..., Any] = eqx.field(static=True)

@@ -35,15 +35,10 @@ Evaluate = Callable[[Float[np.ndarray, "batch size"]], tuple[np.ndarray, np.ndar
 
 
 class Fit(NamedTuple):
-    """The best member of a family.
+    """The best member of a family."""
 
-    Attributes:
-        point: ln c, then the family's numbers.
-        risk: of what is released; infinite where nothing sound was found.
-    """
-
-    point: Float[np.ndarray, " numbers"]
-    risk: float
+    point: Float[np.ndarray, " numbers"]  # ln c, then the family's numbers
+    risk: float  # of what is released; infinite where nothing sound was found
 
 
 def fit(
@@ -52,13 +47,9 @@ def fit(
     starts: Float[np.ndarray, "starts numbers"],
     least: float,
 ) -> Fit:
-    """The best clip scale and parameters, from starts of which the best few are improved.
+    """The best clip scale and numbers, from points (ln c first) of which the best few are improved.
 
-    Args:
-        family: of schedules.
-        setting: one.
-        starts: points, ln c first.
-        least: a risk below which nothing can be; what seems to be is an error of the integration.
+    What seems to be below `least`, where no risk can be, is an error of the integration.
     """
     kept, tolerance = setting.effort
     with on_host():
@@ -78,7 +69,6 @@ def fit(
 def risk_at(
     family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: AbstractSetting
 ) -> float:
-    """The risk of one member."""
     with on_host():
         return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
 
@@ -96,7 +86,6 @@ def cold_starts(
 
 
 def log_risk(family: AbstractFamily, point, setting: AbstractSetting):
-    """The logarithm of the risk at a point."""
     schedule = family.schedule(point[1:], setting)
     return schedule_log_risk(schedule, point[0], setting, family.clock(setting))
 
@@ -130,12 +119,8 @@ def descend(
 ) -> tuple[Float[np.ndarray, "batch size"], Float[np.ndarray, " batch"]]:
     """Local minima of functions of the logarithms of things: the points, and the values there.
 
-    Args:
-        evaluate: from the points to the values, and to the gradients, row by row; not finite where
-            a point is no good.
-        starts: one per function; where it is no good the value stays infinite.
-        most_steps: after so many the descent ends where it is.
-        tolerance: it also ends where a full step would promise no larger fall.
+    `evaluate` gives values and gradients row by row, not finite where a point is no good. A descent
+    also ends where a full step would promise no larger fall than `tolerance`.
     """
     points = np.array(starts, np.float64)
     values, gradients = _finite(*evaluate(points))

@@ -4,8 +4,8 @@ r"""The inverse question: how many samples, or how much privacy, a risk asks for
 
 The best risk falls strictly as samples are added, because a plan for n samples is one for more that
 stops early, and as $\rho$ grows, because every plan has less noise then. So there is one answer,
-which bisection brackets on a logarithmic scale. It reads the search's risks, which are not resolved
-below 1e-6 R(0) where there is next to no label noise (`jaxdp.planning.best_risks`).
+which bisection brackets on a logarithmic scale. Bisection reads the search's risks, which are not
+resolved below 1e-6 R(0) where there is next to no label noise (`jaxdp.planning.best_risks`).
 """
 
 import dataclasses
@@ -63,7 +63,6 @@ def required_samples(
 
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         RuntimeError: more than 1e15 samples per dimension would be needed.
 
     Example:
@@ -111,7 +110,6 @@ def required_epsilon(
 
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp
@@ -153,7 +151,6 @@ def best_risks(
     Raises:
         NotCoveredError: the eigenvalues are not equal, or it is not least squares on Gaussian
             inputs.
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jaxdp

@@ -132,7 +132,6 @@ class OnePassPlan(AbstractExplained, eqx.Module):
 
     @property
     def _rates(self) -> tuple[float, float]:
-        """The first learning rate and the last one."""
         rate = self.algorithm.learning_rate
         return float(rate(jnp.asarray(0.0))), float(rate(jnp.asarray(1.0)))
 

@@ -83,10 +83,7 @@ def plan_one_pass(
         predicted=predicted,
         floor=floor,
         sensitivities=sensitivities,
-        assumptions=(
-            *_assumptions(problem, setting),
-            *(() if regret is None else (_IN_THE_BOX,)),
-        ),
+        assumptions=(*_assumptions(problem, setting), *(() if regret is None else (_IN_THE_BOX,))),
         status=_status(predicted, found, setting),
         regret=regret,
         dim=problem.dim,
@@ -98,11 +95,7 @@ def plan_one_pass(
 def stream_setting_of(
     problem: LinearRegression | AbstractSignalProblem, num_samples: float, rho: float
 ) -> AbstractSetting:
-    """The setting of any problem on a stream, with concrete numbers.
-
-    Raises:
-        ValueError: there is nothing to learn.
-    """
+    """The setting of any problem on a stream, with concrete numbers."""
     if isinstance(problem, AbstractSignalProblem):
         wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem)
         return SignalSetting(np.float64(problem.dim / num_samples), np.float64(rho), wide)

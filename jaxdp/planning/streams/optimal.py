@@ -98,14 +98,8 @@ def greedy_run(
 ) -> tuple[Float[Array, ""], Float[Array, " knots"], Float[Array, " knots"]]:
     """Follow the feedback from t = 0 to 1, by Runge and Kutta's method on the log clock.
 
-    Args:
-        point: ln c, and the root of the logarithm of the cap over the first rate.
-        setting: with equal eigenvalues.
-        steps: of the method.
-
-    Returns:
-        Z(1), the risk of what is released; the times of the steps' ends, with 0; and the learning
-        rates there.
+    A point is ln c, and the root of the logarithm of the cap over the first rate. Returns the risk
+    of what is released, Z(1), the times of the steps' ends, with 0, and the learning rates there.
     """
     clip_scale = jnp.exp(point[0])
     highest = setting.cap * jnp.exp(-(point[1] ** 2))
@@ -139,7 +133,7 @@ def fall(state, rate, clip_scale, setting: Setting):
 def slope_in_rate(rate, state, clip_scale, setting: Setting):
     r"""$\tfrac12\partial F/\partial\tilde\eta$: where it is 0 the state falls fastest.
 
-    It is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
+    The slope is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
     $m' = \mu - R\,\sqrt{2/\pi}\,e^{-z^2/2} z/(2P)$ and
     $N' = \nu - z^2\,\mathrm{erfc}(z/\sqrt2)$ at $z = c/\sqrt{2P}$.
     Derived: test_the_condition_is_the_derivative_of_the_fall.

@@ -57,8 +57,8 @@ def optimal_strategy(
     float64 on the host, until neither changes. The noise of the last steps is negatively
     correlated: each takes back part of the noise before it.
 
-    It depends on the problem's initial risk, label noise and spectrum, which are to be public
-    knowledge: what is chosen by looking at the data is not covered by rho.
+    The strategy depends on the problem's initial risk, label noise and spectrum, which are to be
+    public knowledge: what is chosen by looking at the data is not covered by rho.
 
     Args:
         problem: a `LinearRegression`.
@@ -69,7 +69,6 @@ def optimal_strategy(
 
     Raises:
         NotCoveredError: the theory does not cover the problem.
-        TypeError, ValueError: an argument is traced, or not as `CorrelatedDPSGD` wants it.
 
     Example:
         >>> import jaxdp
@@ -108,11 +107,7 @@ def optimal_strategy(
 
 
 def least_trace_strategy(weights: Float[np.ndarray, "steps steps"]) -> Float[np.ndarray, "..."]:
-    r"""The lower triangular C with columns of norm 1 and the least $\mathrm{tr}(W(C^\top C)^{-1})$.
-
-    Args:
-        weights: W, symmetric and positive semidefinite.
-    """
+    r"""The lower triangular C, columns of norm 1, of the least $\mathrm{tr}(W(C^\top C)^{-1})$."""
     count = len(weights)
     trace = np.trace(weights)
     if not trace > 0:

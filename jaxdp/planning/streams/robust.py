@@ -38,9 +38,6 @@ class Box(AbstractDescription):
         initial_risk: (low, high) of R(0), with 0 < low <= high.
         label_noise: (low, high) of zeta, with 0 <= low <= high.
 
-    Raises:
-        ValueError: the box is empty, or reaches out of range.
-
     Example:
         >>> import jaxdp
         >>> box = jaxdp.Box(initial_risk=(0.05, 5.0), label_noise=(0.1, 1.0))
@@ -87,13 +84,7 @@ def _side(low: float, high: float) -> list[float]:
 
 
 def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tuple[Solution, float]:
-    """The member of a family with the least worst regret, and this regret.
-
-    Args:
-        family: None stands for all non-increasing schedules, as a free form of 24 knots.
-        setting: whose initial risk and label noise do not count.
-        box: of which corners, middles and centre are looked at.
-    """
+    """The member of a family with the least worst regret, and this regret."""
     places = [_at(setting.grouped(), *place) for place in box.places()]
     least = np.log([best_risk(None, place) for place in places])
     family = FreeForm(_KNOTS) if family is None else family
@@ -133,7 +124,6 @@ def _starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "star
 
 
 def log_regrets(family, point, settings, least) -> Float[jax.Array, " settings"]:
-    """The logarithm of the regret at every place."""
     risks = jax.vmap(lambda setting: log_risk(family, point, setting))(settings)
     return risks - least
 

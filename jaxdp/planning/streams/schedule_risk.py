@@ -27,15 +27,10 @@ _MOST_CAPS, _STEEPNESS = 1.5, 10.0
 
 
 class Clock(NamedTuple):
-    """Times at even readings of a clock from 0 to 1, and how fast they pass there.
+    """Times at even readings of a clock from 0 to 1, and how fast they pass there."""
 
-    Attributes:
-        time: t(s), from 0 to 1.
-        speed: dt/ds.
-    """
-
-    time: Float[Array, " readings"]
-    speed: Float[Array, " readings"]
+    time: Float[Array, " readings"]  # t(s), from 0 to 1
+    speed: Float[Array, " readings"]  # dt/ds
 
 
 def log_clock(gamma: Float[Array, ""], count: int) -> Clock:
@@ -85,17 +80,11 @@ def schedule_log_risk(
     setting: AbstractSetting,
     clock: Clock,
 ) -> Float[Array, ""]:
-    r"""The logarithm of the risk of what is released; infinite where the method fails.
+    """The logarithm of the risk of what is released; infinite where the method fails.
 
     Much noise that is still to come and a rate far beyond the cap let the steps fail so that the
     risk goes below 0, where a search that saw it cut off at 0 would find impossible risks. There
     the risk is infinite, and beyond 1.5 caps it is punished.
-
-    Args:
-        schedule: whose values at the clock's readings are asked for.
-        log_clip_scale: ln c.
-        setting: of any stream.
-        clock: an odd number of readings, two to a step.
     """
     rates = schedule(clock.time)
     clip_scale = jnp.exp(log_clip_scale)

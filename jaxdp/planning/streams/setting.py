@@ -36,14 +36,10 @@ class AbstractSetting(eqx.Module):
 
     Without the private noise the state y obeys $y' = v(y, \tilde\eta)$; noise of clip scale c that
     is still to come adds $K_c\,\tilde\eta^2$ to it, and the risk is a function of y.
-
-    Attributes:
-        gamma: $\gamma = d/n$.
-        rho: of the $\rho$-GDP guarantee; infinite without privacy.
     """
 
-    gamma: eqx.AbstractVar[Float[Any, ""]]
-    rho: eqx.AbstractVar[Float[Any, ""]]
+    gamma: eqx.AbstractVar[Float[Any, ""]]  # $\gamma = d/n$
+    rho: eqx.AbstractVar[Float[Any, ""]]  # of the $\rho$-GDP guarantee; infinite without privacy
 
     @property
     @abc.abstractmethod
@@ -98,20 +94,17 @@ class AbstractSetting(eqx.Module):
 
 
 class Setting(AbstractSetting):
-    r"""Linear regression, its number of samples and its privacy; the state has a $D_i$ per mode.
+    """Linear regression, its number of samples and its privacy; the state has a $D_i$ per mode.
 
     Settings of one number of modes may be stacked along a leading axis of all arrays.
-
-    Attributes:
-        gamma: $\gamma = d/n$.
-        rho: of the $\rho$-GDP guarantee; infinite without privacy.
-        modes: one per distinct eigenvalue, as `CoupledODE` follows them.
-        refinement: by how much more steps the largest eigenvalue asks for, in a search.
     """
 
+    # $\gamma = d/n$.
     gamma: Float[Any, "*#cells"]
+    # Of the $\rho$-GDP guarantee; infinite without privacy.
     rho: Float[Any, "*#cells"]
-    modes: Modes
+    modes: Modes  # one per distinct eigenvalue, as `CoupledODE` follows them
+    # By how much more steps the largest eigenvalue asks for, in a search.
     refinement: int = eqx.field(static=True, default=1)
 
     @property
@@ -249,16 +242,7 @@ def _followed(
 
 
 def require_least_squares(problem: Any, asked: str) -> None:
-    """Raise unless a problem is least squares on Gaussian inputs with numbers that are known.
-
-    Args:
-        problem: what was given.
-        asked: what is asked for.
-
-    Raises:
-        NotCoveredError: it is another problem on a stream.
-        TypeError: it is no problem on a stream, or traced.
-    """
+    """Raise unless a problem is least squares on Gaussian inputs with numbers that are known."""
     came = None
     if isinstance(problem, AbstractSignalProblem):
         came = type(problem).__name__

@@ -26,14 +26,11 @@ class SignalSetting(AbstractSetting):
     $$ p' = -e\,a, \qquad w' = -2eD\,w + e^2\gamma M, \qquad K_c = (0, 4c^2\gamma^2/\rho^2). $$
 
     Source: `jaxdp.theory.streams.signal`; test_the_search_sees_what_the_theory_predicts.
-
-    Attributes:
-        problem: with numbers in float64.
     """
 
     gamma: Float[Any, ""]
     rho: Float[Any, ""]
-    problem: AbstractSignalProblem
+    problem: AbstractSignalProblem  # with numbers in float64
 
     @property
     def cap(self):

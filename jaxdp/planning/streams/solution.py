@@ -19,13 +19,7 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_number
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.families import (
-    AbstractFamily,
-    FreeForm,
-    Knots,
-    Parametric,
-    numbers_of,
-)
+from jaxdp.planning.streams.families import AbstractFamily, FreeForm, Knots, Parametric, numbers_of
 from jaxdp.planning.streams.fit import Fit, cold_starts, fit
 from jaxdp.planning.streams.isotropic_search import (
     STEPS,
@@ -53,19 +47,12 @@ _FASTER = (1.0, 2.0, 4.0)
 
 
 class Solution(NamedTuple):
-    """A schedule with its arguments, a clip scale, and the risk that the search saw.
+    """A schedule with its arguments, a clip scale, and the risk that the search saw."""
 
-    Attributes:
-        make: from the arguments to a schedule.
-        arguments: the best ones; the first is a rate.
-        clip_scale: c; infinite without noise.
-        risk: of what is released.
-    """
-
-    make: Callable[..., Any]
-    arguments: dict[str, Any]
-    clip_scale: float
-    risk: float
+    make: Callable[..., Any]  # from the arguments to a schedule
+    arguments: dict[str, Any]  # the best ones; the first is a rate
+    clip_scale: float  # c; infinite without noise
+    risk: float  # of what is released
 
     def algorithm(self, rho: float, num_samples: int, **factors: float) -> OnePassDPSGD:
         """The algorithm, with some arguments (clip_scale among them) multiplied by factors."""
@@ -79,11 +66,7 @@ class Solution(NamedTuple):
 
 
 def family_of(schedule: Any) -> AbstractFamily | None:
-    """The family that a schedule argument names; None for the best of all schedules.
-
-    Raises:
-        TypeError: it names none.
-    """
+    """The family that a schedule argument names; None for the best of all schedules."""
     if is_optimal(schedule):
         return None
     return schedule if isinstance(schedule, AbstractFamily) else Parametric(schedule)
@@ -137,7 +120,6 @@ def _knots(setting: AbstractSetting, count: int) -> Float[np.ndarray, " knots"]:
 
 
 def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) -> Solution:
-    """A member of a family as a solution."""
     make, arguments = family.parts(found.point[1:], setting)
     return Solution(make, arguments, math.exp(found.point[0]), found.risk)
 
@@ -145,7 +127,7 @@ def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) ->
 def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray, "starts numbers"]:
     """A simpler plan as a free form, and faster ones.
 
-    Of least squares it is the best plan with equal eigenvalues; elsewhere the best hyperbola.
+    For least squares that is the best plan with equal eigenvalues; elsewhere the best hyperbola.
     """
     if is_least_squares(setting):
         one = solve(None, setting.isotropic())
@@ -175,12 +157,7 @@ def floor_of(setting: AbstractSetting) -> float:
 
 
 def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
-    r"""$\rho$ of a budget: the algorithm is exactly $\rho$-GDP.
-
-    Raises:
-        TypeError, ValueError: not exactly one of rho and (epsilon, delta) is given, or it is out
-            of range.
-    """
+    r"""$\rho$ of a budget: the algorithm is exactly $\rho$-GDP."""
     if (rho is None) == (epsilon is None):
         came = "both" if rho is not None else "neither"
         raise ValueError(f"expected either rho or epsilon and delta, got {came}")

@@ -1,7 +1,15 @@
 """What is asked of rows, labels and losses of features on fixed rows."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_finite, require_kind, require_shape
 from jaxdp.losses import AbstractLoss, Squared
 
@@ -9,17 +17,23 @@ from jaxdp.losses import AbstractLoss, Squared
 SQUARED = Squared()
 
 
+def wide_array(name: str) -> Callable[[Any], Array]:
+    """A converter of a field to an array, with the name that errors have for it."""
+    return functools.partial(as_wide_float, name=name)
+
+
+def are_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether all real numbers in a pytree are finite, traced ones too."""
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+
 def require_loss(loss: Any) -> None:
-    """Raise TypeError unless it is a loss of predictions."""
     require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
 
 
 def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
-    """Raise ValueError unless rows and labels belong together.
-
-    Args:
-        train, test: the name of the rows, for the error; the rows, (count, columns); their labels.
-    """
+    """Raise ValueError unless (name, rows, labels) of training and of test rows belong together."""
     columns = None
     for kind, (name, rows, labels) in (("train", train), ("test", test)):
         require_shape(name, rows, (None, columns))

@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -19,17 +18,13 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import (
-    concrete,
-    require_finite,
-    require_non_negative,
-    require_shape,
-)
+from jaxdp.core.checks import concrete, require_finite, require_non_negative, require_shape
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.feature_arguments import (
     SQUARED,
+    are_finite,
     reason_not_squared,
     require_labels,
     require_loss,
@@ -101,6 +96,10 @@ class AbstractFeatureProblem(AbstractProblem):
     def num_test(self) -> int:
         """m, the number of test rows."""
         return self.test_labels.shape[0]
+
+    @property
+    def is_valid(self):
+        return are_finite(self)
 
     def _derived(self):
         sizes = {"num_train": self.num_train, "num_test": self.num_test}
@@ -181,10 +180,6 @@ class ReducedFeatures(AbstractFeatureProblem):
         unseen_factor: N, (num_test, q); q may be 0.
         train_labels, test_labels: y.
         loss: of a row.
-
-    Raises:
-        TypeError: the loss is none of `jaxdp.losses`.
-        ValueError: shapes do not match, something is not finite, or a label is none of the loss.
 
     Example:
         >>> import numpy as np
@@ -282,11 +277,6 @@ class ReducedFeatures(AbstractFeatureProblem):
     @property
     def num_features(self):
         return self.train_factor.shape[1] + self.unseen_factor.shape[1]
-
-    @property
-    def is_valid(self):
-        leaves = jax.tree.leaves(self)
-        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
     def train_features(self):
         unseen = self.unseen_factor.shape[1]

@@ -1,6 +1,5 @@
 r"""A linear model on given features: a table, a kernel's map, or the frozen body of a network."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from jaxdp.problems.rows.feature_arguments import (
     require_arrays,
     require_labels,
     require_loss,
+    wide_array,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.reduction import reduced_features, seen_on_host
@@ -50,18 +50,10 @@ class FixedFeatures(AbstractFeatureProblem):
         (40, 10, 8)
     """
 
-    train_inputs: Float[Array, "train features"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="train_features")
-    )
-    train_labels: Float[Array, " train"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="train_labels")
-    )
-    test_inputs: Float[Array, "test features"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="test_features")
-    )
-    test_labels: Float[Array, " test"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="test_labels")
-    )
+    train_inputs: Float[Array, "train features"] = eqx.field(converter=wide_array("train_features"))
+    train_labels: Float[Array, " train"] = eqx.field(converter=wide_array("train_labels"))
+    test_inputs: Float[Array, "test features"] = eqx.field(converter=wide_array("test_features"))
+    test_labels: Float[Array, " test"] = eqx.field(converter=wide_array("test_labels"))
     loss: AbstractLoss = SQUARED
 
     def __check_init__(self):
@@ -89,11 +81,6 @@ class FixedFeatures(AbstractFeatureProblem):
             test_features, test_labels: shapes (m, p) and (m,).
             loss: of a row, one of `jaxdp.losses`; it says which labels there are: real numbers for
                 `Squared()`, -1 and +1 for `Logistic()`, 0, ..., k - 1 for `Softmax(k)`.
-
-        Raises:
-            TypeError: something is not made of real numbers, or the loss is of another kind.
-            ValueError: shapes do not match, something is not finite, or a label is none of the
-                loss.
         """
         return cls(
             train_inputs=train_features,
@@ -128,7 +115,6 @@ class FixedFeatures(AbstractFeatureProblem):
             batch_size: how many inputs the body sees at once, which bounds the memory.
 
         Raises:
-            TypeError: something is not made of real numbers, or the loss is of another kind.
             ValueError: the body takes more than an input (a key, a state, the rest of a batch) or
                 gives no vector, shapes do not match, a feature is not finite, or a label is none of
                 the loss.
@@ -160,11 +146,6 @@ class FixedFeatures(AbstractFeatureProblem):
         norms = np.linalg.norm(np.asarray(self.train_inputs, np.float64), axis=1)
         typical, largest = np.sqrt(np.mean(norms**2)), norms.max()
         return super()._derived() | {"feature_norm": f"{typical:.4g}, at most {largest:.4g}"}
-
-    @property
-    def is_valid(self):
-        leaves = jax.tree.leaves(self)
-        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
 
     def train_features(self):
         return self.train_inputs

@@ -40,24 +40,14 @@ _TILE = 2**15
 def infinite_width_kernel(
     activation: Callable[[Array], Array], inputs: Float[np.ndarray, "rows dim"]
 ) -> Float[np.ndarray, "rows rows"]:
-    r"""k(x, x') per feature, for all pairs of inputs, in float64 on the host.
+    """k(x, x') per feature, for all pairs of inputs of any norms, in float64 on the host.
+
+    Errors are below 1e-10 of the largest diagonal entry, and up to them it is positive
+    semi-definite. The activation may have kinks and jumps; `jax.nn.relu` itself takes the closed
+    form.
 
     Source: PF Section 4, the kernel K/p as p -> infinity; for ReLU the arc-cosine kernel of order
     one. Derived: tests/problems/rows/test_infinite_width.py compares with closed forms.
-
-    Args:
-        activation: phi, elementwise; kinks and jumps are allowed. `jax.nn.relu` itself takes the
-            closed form.
-        inputs: x, of any norms, zero included.
-
-    Returns:
-        A symmetric matrix; errors below 1e-10 of the largest diagonal entry. Positive
-        semi-definite up to such errors.
-
-    Raises:
-        ValueError: the inputs are not a finite matrix, or the activation is not elementwise, not
-            finite, grows too fast for inputs of this size or has too many kinks.
-        TypeError: the activation is not a real function.
     """
     function = host_function(activation)
     scales, directions = _norms_and_directions(inputs)

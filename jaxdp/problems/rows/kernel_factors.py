@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import is_on_accelerator
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.precision import product
 
 # Of the entries of a kernel of infinite width, relative to the largest.
 KERNEL_ACCURACY = 1e-11
@@ -28,11 +28,8 @@ def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
     """A lower-triangular R with R R^T = kernel, also where the kernel is singular.
 
     Directions in which the kernel is not above its own rounding (duplicate rows, zero rows) are
-    left out: their root would be 10^4 to 10^8 times that rounding.
-
-    Args:
-        kernel: symmetric, (rows, rows).
-        accuracy: of its entries, relative to the largest one.
+    left out: their root would be 10^4 to 10^8 times that rounding. `accuracy` is that of the
+    kernel's entries, relative to the largest one.
     """
     size = max(len(kernel), 1)
     floor = 4 * accuracy * math.sqrt(size) * kernel.diagonal().max(initial=0)
@@ -65,9 +62,6 @@ def largest_eigenvalue(features: Any) -> float:
     Features on an accelerator stay there, and what is found is up to 1 % too small
     (`lanczos_eigenvalue`); those of the CPU are taken in float64, and iterated until the residual
     is below 1e-5 of what is found.
-
-    Args:
-        features: concrete, (rows, columns).
     """
     if is_on_accelerator(features):
         return float(lanczos_eigenvalue(features))
@@ -78,14 +72,14 @@ def largest_eigenvalue(features: Any) -> float:
 def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, ""]:
     r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, where the features are.
 
-    It is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number that is
-    not above the largest eigenvalue. Let b be the component of the start, of norm 1, along that
-    eigenvalue's vector. Whatever the spectrum is, what is found is more than a share e too small
-    only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A start
-    drawn without a look at n rows has so small a component with probability at most
-    $\sqrt{2n/\pi} / \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = .01 and $n = 10^5$.
-    Spectra that crowd at their upper end come close to e = 1e-4 already at n = 1500; with a gap of
-    1 % below the largest eigenvalue all digits are right.
+    The result is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number
+    that is not above the largest eigenvalue. Let b be the component of the start, of norm 1, along
+    that eigenvalue's vector. Whatever the spectrum is, what is found is more than a share e too
+    small only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A
+    start drawn without a look at n rows has so small a component with probability at most
+    $\sqrt{2n/\pi} / \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = .01 and $n = 10^5$. Spectra
+    that crowd at their upper end come close to e = 1e-4 already at n = 1500; with a gap of 1 %
+    below the largest eigenvalue all digits are right.
 
     Every vector is made orthogonal to all before it, twice: in float32 the recursion alone loses
     that.
@@ -115,10 +109,10 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
     def step(index, state):
         basis, image, direction = state
         basis = basis.at[index].set(direction)
-        moved = _product(factor, _product(direction, factor))
+        moved = product(factor, product(direction, factor))
         image = image.at[index].set(moved)
         for _ in range(2):
-            moved = moved - _product(_product(basis, moved), basis)
+            moved = moved - product(product(basis, moved), basis)
         length = jnp.linalg.norm(moved)
         # Nothing is left once the space is exhausted; rounding is no direction.
         is_new = length > 4 * jnp.finfo(factor.dtype).eps * jnp.linalg.norm(image[index])
@@ -126,12 +120,8 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
 
     empty = jnp.zeros((steps, num_rows), factor.dtype)
     basis, image, _ = jax.lax.fori_loop(0, steps, step, (empty, empty, start))
-    projected = _product(basis, image.T)
+    projected = product(basis, image.T)
     return one_at_a_time(jnp.linalg.eigvalsh)((projected + projected.T) / 2)[-1] * size**2
-
-
-def _product(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)
 
 
 def _host_eigenvalue(features: np.ndarray) -> float:

@@ -59,11 +59,7 @@ def ridge_coefficients(
 ) -> np.ndarray:
     r"""$(\Phi^\top\Phi + \lambda I)^{-1}\Phi^\top Y$; at $\lambda = 0$ the limit $\Phi^+ Y$.
 
-    Args:
-        features: Phi, (num_train, num_features).
-        labels: Y, (num_train,).
-        ridge: lambda >= 0.
-        accuracy: of the features, relative to their norm; smaller singular values count as 0.
+    Singular values below the accuracy of the features, relative to their norm, count as 0.
     """
     left, values, right = np.linalg.svd(features, full_matrices=False)
     rounding = max(max(features.shape) * np.finfo(np.float64).eps, 4 * accuracy)
@@ -82,11 +78,6 @@ def kernel_eigenvalues(features: np.ndarray) -> np.ndarray:
 def spectral_gap(
     eigenvalues: np.ndarray, rank: int, num_train: int, curvature: float
 ) -> SpectralGap:
-    """The gap after eigenvalue number `rank`.
-
-    Raises:
-        ValueError: there are not that many eigenvalues.
-    """
     rank = require_count("rank", rank)
     if rank >= len(eigenvalues):
         raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")

@@ -20,7 +20,12 @@ from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_callable, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.rows.feature_arguments import require_filled, require_labels, require_loss
+from jaxdp.problems.rows.feature_arguments import (
+    are_finite,
+    require_filled,
+    require_labels,
+    require_loss,
+)
 
 # How many rows are differentiated together.
 BLOCK_ROWS = 256
@@ -147,8 +152,7 @@ class Linearised(AbstractProblem):
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
-        leaves = jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array))
-        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+        return are_finite(self)
 
     def _derived(self):
         return {name: getattr(self, name) for name in ("num_train", "num_test", "num_weights")}

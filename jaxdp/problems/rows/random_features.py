@@ -4,7 +4,6 @@ Source: PF (1.2). With weights V of p rows it is explicit; without weights it is
 infinite width, known through its kernel.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +35,7 @@ from jaxdp.problems.rows.feature_arguments import (
     require_filled,
     require_labels,
     require_loss,
+    wide_array,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
@@ -117,18 +117,10 @@ class RandomFeatures(AbstractFeatureProblem):
         (40, 200)
     """
 
-    train_inputs: Float[Array, "train dim"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="train_inputs")
-    )
-    train_labels: Float[Array, " train"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="train_labels")
-    )
-    test_inputs: Float[Array, "test dim"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="test_inputs")
-    )
-    test_labels: Float[Array, " test"] = eqx.field(
-        converter=functools.partial(as_wide_float, name="test_labels")
-    )
+    train_inputs: Float[Array, "train dim"] = eqx.field(converter=wide_array("train_inputs"))
+    train_labels: Float[Array, " train"] = eqx.field(converter=wide_array("train_labels"))
+    test_inputs: Float[Array, "test dim"] = eqx.field(converter=wide_array("test_inputs"))
+    test_labels: Float[Array, " test"] = eqx.field(converter=wide_array("test_labels"))
     weights: Float[Array, "features dim"] | None = eqx.field(
         converter=lambda value: None if value is None else as_wide_float(value, "weights")
     )
@@ -137,8 +129,7 @@ class RandomFeatures(AbstractFeatureProblem):
 
     def __check_init__(self):
         require_loss(self.loss)
-        if not callable(self.activation):
-            raise TypeError(f"expected activation to be a callable, got {self.activation!r}")
+        require_callable("activation", self.activation, "a callable")
         require_arrays(
             ("train_inputs", self.train_inputs, self.train_labels),
             ("test_inputs", self.test_inputs, self.test_labels),
@@ -168,10 +159,6 @@ class RandomFeatures(AbstractFeatureProblem):
             weights: V, (num_features, d), or None for infinite width.
             activation: phi, elementwise: any traceable callable.
             loss: of a row, one of `jaxdp.losses`.
-
-        Raises:
-            TypeError, ValueError: shapes do not match, something is not finite, or a label is none
-                of the loss.
         """
         return cls(
             train_inputs=train_inputs,
@@ -246,11 +233,6 @@ class RandomFeatures(AbstractFeatureProblem):
     def num_features(self):
         return None if self.weights is None else self.weights.shape[0]
 
-    @property
-    def is_valid(self):
-        leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_array(leaf)]
-        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
-
     def train_features(self):
         return self._features(self.train_inputs)
 
@@ -321,7 +303,6 @@ class RandomFeatures(AbstractFeatureProblem):
 
 @eqx.filter_jit
 def _gram(activation, inputs, weights):
-    """The Gram matrix of the rows' features, summed over blocks of them."""
     count, dim = weights.shape
     size = min(count, _BLOCK_FEATURES)
     num_blocks = -(-count // size)

@@ -30,10 +30,6 @@ def reduced_features(
     """A problem on features in at most n + m coordinates.
 
     By QR of the features where p <= 4(n + m), or where they are traced, else from the kernel.
-
-    Args:
-        problem: with features, or with their kernel alone.
-        joint_kernel: called for the kernel of all rows, training rows first, (n + m, n + m).
     """
     rows, width = problem.num_train + problem.num_test, problem.num_features
     is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(problem))

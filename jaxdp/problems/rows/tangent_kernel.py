@@ -29,17 +29,11 @@ _LOOKED_AT = 8
 
 
 class TangentKernel(NamedTuple):
-    """Inner products of tangent features, on the host.
+    """Inner products of tangent features, on the host."""
 
-    Attributes:
-        train: of two training rows.
-        cross: of a test row and a training row.
-        test_squares: of each test row with itself.
-    """
-
-    train: Float[np.ndarray, "train train"]
-    cross: Float[np.ndarray, "test train"]
-    test_squares: Float[np.ndarray, " test"]
+    train: Float[np.ndarray, "train train"]  # of two training rows
+    cross: Float[np.ndarray, "test train"]  # of a test row and a training row
+    test_squares: Float[np.ndarray, " test"]  # of each test row with itself
 
     def average(self, other: "TangentKernel") -> "TangentKernel":
         """The mean of two kernels of the same rows."""
@@ -55,17 +49,10 @@ class _Features(NamedTuple):
 
 
 def tangent_kernel(problem: Linearised, weights: PyTree[Array] | None = None) -> TangentKernel:
-    """The kernel of the model's tangent features at given weights.
+    """The kernel of the model's tangent features at given weights, by default the problem's own.
 
     Exact for any model, to the rounding of the weights' type. Work is n (n + m) times what is kept
-    of a row, an output at a time.
-
-    Args:
-        problem: of n training and m test rows.
-        weights: at which to differentiate; None for the problem's own.
-
-    Raises:
-        MemoryError: it would take more memory than the machine has; says how much, before any work.
+    of a row, an output at a time. MemoryError, before any work, where it takes more than there is.
     """
     weights = problem.weights if weights is None else weights
     outer = _outer_leaves(problem, weights)
@@ -167,7 +154,7 @@ def _features(
 
 
 def _sides(matrices: Float[Array, "rows out inner"]) -> tuple[Array, Array, Array]:
-    """u and v of matrices $u v^\top$, and the largest share of a square that this leaves out."""
+    r"""u and v of matrices $u v^\top$, and the largest share of a square that this leaves out."""
     lengths = jnp.sum(matrices**2, axis=2)
     right = jnp.take_along_axis(matrices, jnp.argmax(lengths, axis=1)[:, None, None], axis=1)[:, 0]
     size = jnp.sum(right**2, axis=1)
@@ -180,7 +167,6 @@ def _sides(matrices: Float[Array, "rows out inner"]) -> tuple[Array, Array, Arra
 
 
 def _products(left: _Features, right: _Features) -> np.ndarray:
-    """Inner products of two sets of rows."""
     total = _matrix(left.whole, right.whole)
     for (one, two), (other, another) in zip(left.sides, right.sides, strict=True):
         total += _matrix(one, other) * _matrix(two, another)

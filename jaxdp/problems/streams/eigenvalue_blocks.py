@@ -17,19 +17,13 @@ from jaxdp.core.arrays import as_float, in_jax
 
 
 class Blocks(eqx.Module):
-    """The distinct eigenvalues of a covariance, and how much of the target lies in each block.
+    """The distinct eigenvalues of a covariance, and how much of the target lies in each block."""
 
-    Attributes:
-        eigenvalues: the distinct values.
-        sizes: their multiplicities, which set shapes and so are known when a loop is compiled.
-        squared_target: squared norm of the target within each block.
-        is_valid: whether the values of a traced spectrum are equal within each block.
-    """
-
-    eigenvalues: Float[Array, " blocks"]
+    eigenvalues: Float[Array, " blocks"]  # the distinct values
+    # Their multiplicities, which set shapes and so are known when a loop is compiled.
     sizes: tuple[int, ...] = eqx.field(static=True)
-    squared_target: Float[Array, " blocks"]
-    is_valid: Bool[Array, ""]
+    squared_target: Float[Array, " blocks"]  # squared norm of the target within each block
+    is_valid: Bool[Array, ""]  # whether the values of a traced spectrum are equal within each block
 
 
 def multiplicities_of(spectrum: Float[Array, " dim"]) -> tuple[int, ...] | None:
@@ -45,11 +39,7 @@ def blocks_of(
     target: Float[Array, " dim"],
     multiplicities: tuple[int, ...] | None,
 ) -> Blocks:
-    """The blocks of a spectrum that has these multiplicities; of one coordinate each for None.
-
-    Raises:
-        ValueError: a concrete spectrum has others.
-    """
+    """The blocks of a spectrum that has these multiplicities; of one coordinate each for None."""
     if multiplicities is None:
         ones = (1,) * len(spectrum)
         return Blocks(spectrum, ones, target**2, in_jax(np.True_))
@@ -94,6 +84,5 @@ def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
 
 
 def _few(counts) -> str:
-    """The first of many numbers, in words."""
     shown = ", ".join(str(count) for count in counts[:6])
     return f"({shown}, ...)" if len(counts) > 6 else f"({shown})"

@@ -29,9 +29,6 @@ class InputScales(AbstractDescription):
         values: s > 0.
         weights: their probabilities, >= 0, of sum 1; the mean of s is 1.
 
-    Raises:
-        ValueError: shapes differ, a value or weight is out of range, a sum is not 1.
-
     Example:
         >>> import jaxdp
         >>> scales = jaxdp.InputScales([0.5, 2.0], [2 / 3, 1 / 3])
@@ -66,14 +63,11 @@ class InputScales(AbstractDescription):
 
 
 class NormalLevels(NamedTuple):
-    """The scales as intervals of a standard normal, so that one normal says which scale it is.
+    """The scales as intervals of a standard normal, so that one normal says which scale it is."""
 
-    Attributes:
-        values: s.
-        below, above: each value is taken in the interval (below, above].
-    """
-
+    # s.
     values: Float[Array, "levels *#shape"]
+    # below, above: each value is taken in the interval (below, above].
     below: Float[Array, "levels *#shape"]
     above: Float[Array, "levels *#shape"]
 

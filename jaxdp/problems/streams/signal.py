@@ -1,4 +1,4 @@
-r"""Problems whose labels follow one direction of isotropic Gaussian inputs.
+"""Problems whose labels follow one direction of isotropic Gaussian inputs.
 
 Everything that is rotation invariant sees of the parameters two numbers: how far they go along the
 target and how long they are across it. Risk and moments of the clipped gradient are functions of
@@ -6,12 +6,7 @@ these two, which simulators and theories read.
 
 **Logistic regression**, labels drawn from the model itself, is beyond AC, whose theory is that of
 linear regression. What is known of private logistic regression in the proportional regime is mostly
-about other algorithms. A logistic gradient is at most $\|x\|$ long, so that on inputs of bounded
-norm output perturbation, objective perturbation and noisy gradient descent are private without a
-clip. Dwork, Tankala and Zhang (2024), "Differentially private learning beyond the classical
-dimensionality regime" (arXiv 2411.13682), by its abstract estimates the error of these three, for
-robust linear and for logistic regression, to a factor of 1 + o(1) as d and n grow together, and
-finds that either perturbation can be the better one. Their estimates are not implemented here. Here
+about other algorithms (Dwork, Tankala and Zhang 2024, arXiv 2411.13682; docs/RELATED.md). Here
 gradients are clipped, at a scale c that may be as small as one likes, each row is used once, and
 the prediction is the whole path of the last iterate.
 """
@@ -106,9 +101,6 @@ class LogisticRegression(AbstractSignalProblem):
     Args:
         dim: number of inputs d, >= 2.
         signal: $\|\theta^*\|$, the standard deviation of the log-odds; > 0.
-
-    Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
 
     Example:
         >>> import jax, jaxdp

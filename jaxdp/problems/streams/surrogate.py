@@ -65,11 +65,7 @@ def covariance_basis(table: Table) -> CovarianceBasis:
 
 
 def estimated_scales(whitened: Float[np.ndarray, "rows rank"]) -> InputScales:
-    """The most likely law of the scale, on twelve values.
-
-    Args:
-        whitened: the centred rows in coordinates where their covariance is the identity.
-    """
+    """The most likely law of the scale, on twelve values, from centred rows of covariance one."""
     rows, rank = whitened.shape
     leverage = np.minimum(np.sum(whitened**2, axis=1) / rows, _LARGEST_LEVERAGE)
     # x' S^-1 x with S of the other rows, up to a constant factor.

@@ -9,11 +9,11 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
-from jax.lax import Precision
 from jaxtyping import Array, Float, Int, Shaped
 
 from jaxdp.core.arrays import as_float, as_wide_float
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.precision import product
 from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 from jaxdp.problems.streams.linear import LinearRegression
@@ -48,8 +48,9 @@ class TabularRegression(AbstractLinearModelProblem):
 
     The risk of a run is the held-out half's excess squared error over its own least squares,
     $(\theta-\hat\theta)^\top \hat\Sigma (\theta-\hat\theta)/2$, minus $\zeta^2 r/(2 n_h)$, what
-    the n_h held-out rows' fit of rank r is expected to gain by overfitting them. It estimates the
-    excess risk without bias when the linear model holds, and can be slightly negative.
+    the n_h held-out rows' fit of rank r is expected to gain by overfitting them. The
+    difference estimates the excess risk without bias when the linear model holds, and can be
+    slightly negative.
 
     Args:
         inputs: shape (rows, dim), rows >= 2 (dim + 2).
@@ -96,7 +97,7 @@ class TabularRegression(AbstractLinearModelProblem):
     @property
     def inputs(self) -> Float[Array, "rows dim"]:
         """The inputs as they were given, to rounding."""
-        return _matmul(self.rows, self.rotation.T) / self._scale + self._means[0][None]
+        return product(self.rows, self.rotation.T) / self._scale + self._means[0][None]
 
     @property
     def labels(self) -> Float[Array, " rows"]:
@@ -160,13 +161,13 @@ class TabularRegression(AbstractLinearModelProblem):
         whitened = self.rows[held_out] * self._whitening[None]
         labels = self.centred_labels[held_out]
         count = rows - self.num_steps
-        covariance = _matmul(whitened.T, whitened) / count
-        correlation = _matmul(whitened.T, labels) / count
+        covariance = product(whitened.T, whitened) / count
+        correlation = product(whitened.T, labels) / count
         values, vectors = one_at_a_time(jnp.linalg.eigh)(covariance)
         seen = values > _SEEN
         inverse = jnp.where(seen, 1 / jnp.where(seen, values, 1), 0)
-        optimum = _matmul(vectors, inverse * _matmul(vectors.T, correlation))
-        residuals = labels - _matmul(whitened, optimum)
+        optimum = product(vectors, inverse * product(vectors.T, correlation))
+        residuals = labels - product(whitened, optimum)
         rank = seen.sum()
         variance = jnp.sum(residuals**2) / (count - rank)
         return Split(
@@ -182,22 +183,18 @@ class TabularRegression(AbstractLinearModelProblem):
 
     @property
     def loss(self):
-        """That of the surrogate."""
+        """The loss of the surrogate."""
         return self.surrogate.loss
 
     def risk(self, prepared, parameters):
         offset = jnp.sqrt(self.surrogate.spectrum) * parameters - prepared.optimum
-        form = _matmul(prepared.covariance, offset)
+        form = product(prepared.covariance, offset)
         return jnp.sum(offset * form) / 2 - prepared.bias
 
     def in_input_coordinates(self, parameters):
-        return _matmul(self.rotation, parameters)
+        return product(self.rotation, parameters)
 
     @property
     def _whitening(self):
         spectrum = self.surrogate.spectrum
         return jnp.where(spectrum > 0, 1 / jnp.sqrt(jnp.where(spectrum > 0, spectrum, 1)), 0)
-
-
-def _matmul(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)

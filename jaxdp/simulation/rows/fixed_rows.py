@@ -32,7 +32,6 @@ Of several outputs, those of one feature follow one another.
 
 
 def independent_normals(key, step, count, dtype):
-    """What one step adds to one run."""
     return jr.normal(numbered_key(key, step), (count,), dtype)
 
 

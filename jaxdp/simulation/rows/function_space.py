@@ -27,8 +27,8 @@ from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 class FunctionSpace(AbstractSimulator):
     """Simulation of predictions alone, exact in law, at a cost that does not see how many features.
 
-    It covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient descent with
-    any schedule, momentum, averages), for any loss and infinite width.
+    The simulator covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient
+    descent with any schedule, momentum, averages), for any loss and infinite width.
 
     After one reduction of the features (`problem.reduced()`; pass its result as the problem to
     share it between calls), a step costs 4 n min(n, p) operations a run. The coordinates that only
@@ -41,13 +41,8 @@ class FunctionSpace(AbstractSimulator):
         >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, None, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(learning_rate=0.5, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> runs = jaxdp.simulate(
-        ...     problem,
-        ...     algorithm,
-        ...     num_runs=3,
-        ...     key=jax.random.key(1),
-        ...     simulator=jaxdp.FunctionSpace(),
-        ... )
+        >>> how = {"num_runs": 3, "simulator": jaxdp.FunctionSpace()}
+        >>> runs = jaxdp.simulate(problem, algorithm, key=jax.random.key(1), **how)
         >>> problem.num_features is None, runs.risk.shape
         (True, (3, 101))
     """

@@ -20,13 +20,12 @@ import jax.numpy as jnp
 import jax.random as jr
 import lineax
 from jax.core import Tracer
-from jax.lax import Precision
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
-from jaxdp.core.numerics.precision import full_products
+from jaxdp.core.numerics.precision import full_products, product
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
@@ -102,13 +101,10 @@ class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
         num_steps: as for `ClippedSDE`.
 
     Example:
-        >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
-        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
-        >>> simulator = jaxdp.OrnsteinUhlenbeckSDE()
-        >>> jaxdp.simulate(problem, algorithm, simulator=simulator, **run).risk.shape
-        (3, 3)
+        >>> import jaxdp
+        >>> process = jaxdp.OrnsteinUhlenbeckSDE()  # in the example of `ClippedSDE`: simulator=
+        >>> process.is_clipped
+        False
     """
 
     is_clipped: ClassVar[bool] = False
@@ -143,13 +139,13 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     seen, unseen = problem.train_factor.shape[1], problem.unseen_factor.shape[1]
 
     def slopes(state):
-        predictions = _product(problem.train_factor, state)
+        predictions = product(problem.train_factor, state)
         unclipped = problem.loss.slope(predictions, problem.train_labels)
         clipped, touched = algorithm.clipped_slopes(unclipped, norms)
         return jnp.where(is_clipped, clipped, unclipped), jnp.mean(touched, dtype=dtype)
 
     def drift(time, state, _):
-        return -_product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
+        return -product(problem.train_factor.T, slopes(state)[0]) / problem.num_train
 
     def noise(time, state, _):
         return lineax.DiagonalLinearOperator(jnp.full(seen, diffusion, dtype))
@@ -161,7 +157,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         )
 
         def save(time, state, _):
-            return _product(problem.test_factor, state), slopes(state)[1]
+            return product(problem.test_factor, state), slopes(state)[1]
 
         solution = diffrax.diffeqsolve(
             diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(noise, path)),
@@ -182,7 +178,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         brownian = jnp.cumsum(
             steps[:, None] * jr.normal(unseen_key, (len(times), unseen), dtype), axis=0
         )
-        predictions = predictions + _product(brownian, problem.unseen_factor.T)
+        predictions = predictions + product(brownian, problem.unseen_factor.T)
         risks = jnp.mean(problem.loss.value(predictions, problem.test_labels[None]), axis=1)
         return risks, touched, solution.result != diffrax.RESULTS.successful
 
@@ -200,7 +196,3 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
         is_stopped=stopped,
         label="SDE",
     )
-
-
-def _product(left, right):
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)

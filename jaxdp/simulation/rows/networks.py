@@ -1,11 +1,5 @@
-r"""Networks in private training: the true one, and the one that is linear in its weights.
+"""Networks in private training: the true one, and the one that is linear in its weights."""
 
-Both make the steps of `jaxdp.algorithms.train`: gradients of each record of a batch, clipped,
-summed and noised by the optimiser. With one key both see the same batches and the same noise, so
-that what linearisation changes is seen run by run.
-"""
-
-import abc
 import functools
 from typing import ClassVar
 
@@ -34,11 +28,7 @@ class AbstractNetworkSimulator(AbstractSimulator):
     """Private training of one of the two networks of a `Linearised` problem."""
 
     has_parameters: ClassVar[bool] = True
-
-    @property
-    @abc.abstractmethod
-    def is_linear(self) -> bool:
-        """Whether it is the network linearised at its start."""
+    is_linear: eqx.AbstractClassVar[bool]
 
     def reason_against(self, problem, algorithm):
         if not isinstance(problem, Linearised):
@@ -63,8 +53,9 @@ class AbstractNetworkSimulator(AbstractSimulator):
 class NetworkTraining(AbstractNetworkSimulator):
     r"""Private training of the true network, all of its chosen weights, step by step.
 
-    It covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is simulated, Adam
-    among them. The noise is that of training: .05 % above the formula's, for the rounding of sums.
+    The simulator covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is
+    simulated, Adam among them. The noise is that of training: .05 % above the formula's, for the
+    rounding of sums.
 
     Observables are "movement", $|w - w_0|/|w_0|$ of the weights that are released, "train_risk"
     and, for losses of classification, "accuracy" and "train_accuracy". Each record costs a forward
@@ -86,9 +77,7 @@ class NetworkTraining(AbstractNetworkSimulator):
         ((3, 3), ['accuracy', 'movement', 'train_accuracy', 'train_risk'])
     """
 
-    @property
-    def is_linear(self):
-        return False
+    is_linear: ClassVar[bool] = False
 
 
 class LinearisedNetwork(AbstractNetworkSimulator):
@@ -100,38 +89,22 @@ class LinearisedNetwork(AbstractNetworkSimulator):
     Observables are those of `NetworkTraining`.
 
     Example:
-        >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
-        >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
-        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
-        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
-        >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
-        >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(40, 20)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": sampler}
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> how = {"key": jax.random.key(2), "records": 2, "simulator": jaxdp.LinearisedNetwork()}
-        >>> jaxdp.simulate(problem, algorithm, **how).risk.shape
-        (1, 3)
+        >>> import jaxdp
+        >>> linear = jaxdp.LinearisedNetwork()  # in the example of `NetworkTraining`: simulator=
+        >>> linear.has_parameters
+        True
     """
 
-    @property
-    def is_linear(self):
-        return True
+    is_linear: ClassVar[bool] = True
 
 
 class RowLoss(eqx.Module):
-    """The loss of one row as a function of the weights that are trained.
+    """The loss of one row as a function of the weights that are trained."""
 
-    Attributes:
-        problem: the network with its rows.
-        is_linear: whether it is the network linearised at its start.
-    """
-
-    problem: Linearised
-    is_linear: bool = eqx.field(static=True)
+    problem: Linearised  # the network with its rows
+    is_linear: bool = eqx.field(static=True)  # whether it is the network linearised at its start
 
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
-        """The network's prediction of one row."""
         problem = self.problem
         of = problem.tangent_prediction if self.is_linear else problem.prediction
         return of(weights, row)
@@ -225,7 +198,6 @@ def _reading(read, *, is_first: bool = True) -> Reading:
 
 
 def _record(loss: RowLoss, weights: PyTree[Array]) -> dict[str, Float[Array, ""]]:
-    """What is measured of a run."""
     problem = loss.problem
     start, now = (ravel_pytree(each)[0] for each in (problem.weights, weights))
     found = {"movement": jnp.linalg.norm(now - start) / jnp.linalg.norm(start)}

@@ -44,9 +44,9 @@ class HomogenizedSDE(AbstractSimulator):
     r"""Paths of homogenized DP-SGD, AC equation (3): Euler-Maruyama with a fixed step, by diffrax.
 
     The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
-    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Of
-    `LogisticRegression` it is `jaxdp.simulation.streams.signal_sde`. Memory beside the result: 20
-    numbers a run for each distinct eigenvalue.
+    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. For
+    `LogisticRegression` the paths are those of `jaxdp.simulation.streams.signal_sde`. Memory beside
+    the result: 20 numbers a run for each distinct eigenvalue.
 
     Args:
         num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
@@ -99,17 +99,12 @@ class HomogenizedSDE(AbstractSimulator):
 
 
 class MeanGradient(NamedTuple):
-    r"""Mean and spread of a sample's part in a step.
+    """Mean and spread of a sample's part in a step."""
 
-    Attributes:
-        descent: factor of $\Sigma(\theta - \theta^*)$ in the mean.
-        spread: the root of the factor of $\Sigma$ in the second moment, over n samples.
-        clipped: the probability that the gradient's norm is clipped.
-    """
-
-    descent: Float[Array, ""]
+    descent: Float[Array, ""]  # factor of $\Sigma(\theta - \theta^*)$ in the mean
+    # The root of the factor of $\Sigma$ in the second moment, over n samples.
     spread: Float[Array, ""]
-    clipped: Float[Array, ""]
+    clipped: Float[Array, ""]  # the probability that the gradient's norm is clipped
 
 
 def mean_gradient(
@@ -231,10 +226,7 @@ def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) ->
             None,
             jnp.zeros(dim, dtype),
             saveat=diffrax.SaveAt(
-                subs=[
-                    diffrax.SubSaveAt(ts=times, fn=save),
-                    diffrax.SubSaveAt(t1=True),
-                ]
+                subs=[diffrax.SubSaveAt(ts=times, fn=save), diffrax.SubSaveAt(t1=True)]
             ),
             stepsize_controller=diffrax.StepTo(grid),
             max_steps=len(grid),

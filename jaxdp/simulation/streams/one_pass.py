@@ -90,7 +90,6 @@ def _begin(problem, algorithm, keys):
 
 
 def _recorded(problem: AbstractSampleProblem, run: _Run, state: _State):
-    """The parts of one run's `Reading`."""
     risk = problem.risk(run.prepared, state.parameters)
     counts = {"clipped": state.clipped, "capped": state.capped}
     return risk, counts, problem.observables(state.parameters)

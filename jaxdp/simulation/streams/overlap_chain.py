@@ -43,19 +43,14 @@ class _State(eqx.Module):
 
 
 class OverlapRuns(AbstractPassRuns):
-    """The chains of overlap and remainder of independent runs.
-
-    Attributes:
-        longest: how many steps a range has at most.
-        is_noisy: whether there may be noise before the last step's.
-    """
+    """The chains of overlap and remainder of independent runs."""
 
     problem: AbstractSignalProblem
     algorithm: OnePassDPSGD
     key: Key[Array, ""]
     num_runs: int = eqx.field(static=True)
-    longest: int = eqx.field(static=True)
-    is_noisy: bool = eqx.field(static=True)
+    longest: int = eqx.field(static=True)  # how many steps a range has at most
+    is_noisy: bool = eqx.field(static=True)  # whether there may be noise before the last step's
 
     @property
     def is_valid(self):
@@ -111,7 +106,6 @@ def _advance(problem, algorithm, words, state, bounds, *, longest: int, is_noisy
 
 
 def _recorded(problem: AbstractSignalProblem, state: _State):
-    """The parts of all runs' `Reading`s."""
     overlap, remainder = state.overlap, state.remainder
     risk = problem.risk_at(overlap, remainder).astype(overlap.dtype)
     counts = {"clipped": state.clipped, "capped": state.capped}
@@ -172,7 +166,6 @@ def _moved(state: _State, ahead, aside, square_across) -> _State:
 
 
 def _normals(words: Words, steps, place: int, dtype):
-    """Two standard normals for each step and run."""
     return normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)
 
 
@@ -189,7 +182,6 @@ def _noise(words: Words, steps, dim: int, dtype):
 
 @eqx.filter_jit
 def _final_risk(problem, algorithm, words, state: _State):
-    """The risk after the last update's noise."""
     last, dtype = jnp.asarray([algorithm.num_steps]), state.overlap.dtype
     ahead, aside, across = (part[0] for part in _noise(words[1], last, problem.dim, dtype))
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)

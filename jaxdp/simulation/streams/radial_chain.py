@@ -80,12 +80,10 @@ class _Steps(eqx.Module):
 def risk_of(
     eigenvalues: Float[Array, " blocks #runs"], radii: Float[Array, "blocks runs"]
 ) -> Float[Array, " runs"]:
-    """The excess risk."""
     return jnp.sum(eigenvalues * radii**2, axis=0) / 2
 
 
 def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
-    """The squared distance to the target."""
     return jnp.sum(radii**2, axis=0)
 
 
@@ -142,9 +140,8 @@ def advance(
 ) -> tuple[State, Record]:
     """Runs step ranges (start, end] one after the other; the last state, and the ends' records.
 
-    Args:
-        longest: how many steps a range has at most.
-        is_noisy: whether there may be noise before the last step's.
+    A range has at most `longest` steps. Where it is not noisy, there is no noise before the last
+    step's.
     """
     description, static = eqx.partition((problem, algorithm), eqx.is_array)
     blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None
@@ -240,8 +237,6 @@ def _apart(leaf, *, cells: int):
 
 
 def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
-    """The steps of a chunk."""
-
     def step(state: State, now: _Steps):
         state = _descend(constants, state, now)
         return state if now.noise is None else add_noise(state, now.noise, now.stds), None
@@ -250,7 +245,6 @@ def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
 
 
 def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
-    """One gradient step."""
     along = safe_sqrt(constants.eigenvalues) * now.samples.real
     across = constants.eigenvalues * now.samples.imag
     labels = now.labels

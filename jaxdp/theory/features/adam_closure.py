@@ -42,20 +42,15 @@ LARGEST = 500
 
 
 class AdamUpdates(eqx.Module):
-    """Adam's numbers.
+    """Adam's numbers."""
 
-    Attributes:
-        b1, b2, eps: its constants.
-        learning_rate: of each step, or one for all.
-        noise_std: of the noise on the mean gradient, per coordinate.
-        own, joint: of the draw of a batch, as in `LinearRecursion`.
-    """
-
+    # b1, b2, eps: its constants.
     b1: float = eqx.field(static=True)
     b2: float = eqx.field(static=True)
     eps: float = eqx.field(static=True)
-    learning_rate: Float[Array, " steps"]
-    noise_std: Float[Array, ""]
+    learning_rate: Float[Array, " steps"]  # of each step, or one for all
+    noise_std: Float[Array, ""]  # of the noise on the mean gradient, per coordinate
+    # own, joint: of the draw of a batch, as in `LinearRecursion`.
     own: Float[Array, ""]
     joint: Float[Array, ""]
 
@@ -70,11 +65,7 @@ class AdamMoments(eqx.Module):
 def adam_updates(
     problem: AbstractFeatureProblem, algorithm: PrivateOptimiser, found: AdamConstants
 ) -> AdamUpdates:
-    """The numbers of a private optimiser that is Adam on features.
-
-    Raises:
-        NotCoveredError: the closure of Adam leaves out this noise, average, loss, sampler or size.
-    """
+    """The numbers of a private optimiser that is Adam on features."""
     sampler, features, loss = algorithm.sampler, problem.num_features, problem.loss
     is_known = algorithm.noise is None or isinstance(algorithm.noise, SecretNoise)
     is_small = features is not None and features <= LARGEST
@@ -99,7 +90,6 @@ def adam_updates(
 
 
 def start_of_adam(closure: Closure, dtype) -> AdamMoments:
-    """At theta = 0."""
     return AdamMoments(closure.start(dtype, 2), jnp.zeros(closure.rank, dtype))
 
 

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype, plain_number
+from jaxdp.core.checks import require_count
 from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.coverage import require_dp_gd
 from jaxdp.theory.features.closed_moments import Closure
-from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, require_rank
+from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK
 from jaxdp.theory.features.modes import as_trajectory, kernel_modes, product, record_times
 from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
@@ -60,7 +61,7 @@ class ClippedDiffusion(AbstractTheory):
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
-        require_rank(self.rank)
+        require_count("rank", self.rank, least=0)
         require_adjoint(self.adjoint)
 
     def read(self, problem, algorithm):
@@ -123,11 +124,7 @@ def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
         jnp.zeros((), dtype),
     )
     flow, stopped = solve(
-        velocity,
-        start,
-        share.astype(dtype),
-        tolerances=_TOLERANCES,
-        adjoint=adjoint,
+        velocity, start, share.astype(dtype), tolerances=_TOLERANCES, adjoint=adjoint
     )
     test = scaled.test_factor
     test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]
@@ -138,7 +135,6 @@ def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
 
 
 def _velocity(closure: Closure, flow: Flow, diffusion) -> Flow:
-    """The moments' rate of change."""
     forces = closure.forces(flow.mean, flow.leading, flow.others)
     identity = jnp.eye(closure.rank, dtype=forces.leading.dtype)
     decay = product(forces.leading, flow.leading)

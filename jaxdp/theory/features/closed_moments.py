@@ -50,54 +50,34 @@ from jaxdp.theory.solver import prediction
 
 
 class Moments(eqx.Module):
-    """Means and covariances of all numbers of the coordinates, and the clipped share summed up.
+    """Means and covariances of all numbers of the coordinates, and the clipped share summed up."""
 
-    Attributes:
-        mean: of each number of each mode; of several outputs, with an axis for them.
-        leading: covariances of the leading modes.
-        others: covariances of the numbers of each other mode.
-        unseen: covariances of the numbers of each coordinate that training never sees.
-        clipped: the share of the rows that are clipped, summed over the steps.
-    """
-
+    # Of each number of each mode; of several outputs, with an axis for them.
     mean: Float[Array, "size modes *outputs"]
-    leading: Float[Array, "size size rank rank"]
-    others: Float[Array, "size size others"]
+    leading: Float[Array, "size size rank rank"]  # covariances of the leading modes
+    others: Float[Array, "size size others"]  # covariances of the numbers of each other mode
+    # Covariances of the numbers of each coordinate that training never sees.
     unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]
+    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
 
 
 class Forces(eqx.Module):
-    r"""What clipping does to the moments at one instant.
+    """What clipping does to the moments at one instant."""
 
-    Attributes:
-        pull: $W^\top E/n$.
-        leading: $W^\top\mathrm{diag}(D)W/n$ of the leading modes.
-        others: its diagonal for the others.
-        square: $M_i$.
-        bend: $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity.
-        clipped: expected share of the samples that are clipped.
-    """
-
-    pull: Float[Array, " modes *outputs"]
-    leading: Float[Array, "rank rank"]
-    others: Float[Array, " others"]
-    square: Float[Array, " train"]
-    bend: Float[Array, " train"]
-    clipped: Float[Array, ""]
+    pull: Float[Array, " modes *outputs"]  # $W^\top E/n$
+    leading: Float[Array, "rank rank"]  # $W^\top\mathrm{diag}(D)W/n$ of the leading modes
+    others: Float[Array, " others"]  # its diagonal for the others
+    square: Float[Array, " train"]  # $M_i$
+    bend: Float[Array, " train"]  # $M_i - E_i^2 - D_i^2v_i$, of the slopes' nonlinearity
+    clipped: Float[Array, ""]  # expected share of the samples that are clipped
 
 
 class Closure(eqx.Module):
-    """The parts of a problem that its moments' equations read.
+    """The parts of a problem that its moments' equations read."""
 
-    Attributes:
-        modes: the problem.
-        limits: slopes at which samples are clipped.
-        squares: squared entries of the factor's columns beyond the leading ones.
-    """
-
-    modes: KernelModes
-    limits: Float[Array, " train"]
+    modes: KernelModes  # the problem
+    limits: Float[Array, " train"]  # slopes at which samples are clipped
+    # Squared entries of the factor's columns beyond the leading ones.
     squares: Float[Array, "train others"]
 
     def __init__(self, modes: KernelModes, limits: Float[Array, " train"], rank: int):
@@ -113,7 +93,6 @@ class Closure(eqx.Module):
 
     @property
     def leading_factor(self) -> Float[Array, "train rank"]:
-        """The columns of the leading modes."""
         return self.modes.factor[:, : self.rank]
 
     def start(self, dtype, size: int = 1) -> Moments:
@@ -160,7 +139,6 @@ class Closure(eqx.Module):
         return product(factor.T * weights[None], factor)
 
     def step(self, moments: Moments, recursion: LinearRecursion, update: Update) -> Moments:
-        """The moments after one update."""
         return self.step_and_noise(moments, recursion, update)[0]
 
     def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
@@ -209,11 +187,7 @@ class Closure(eqx.Module):
         )
 
     def drawn(self, forces: Forces, leading, others, own, joint):
-        """Q of the leading modes and its diagonal for the others, from the weights' covariances.
-
-        Args:
-            own, joint: of the draw of a batch, as in `LinearRecursion`.
-        """
+        """Q of the leading modes and its diagonal for the others, from the weights' covariances."""
         rank = self.rank
         weights = ((own - joint) * forces.square + forces.bend) / self.modes.num_train**2
         pull = forces.pull.reshape(len(forces.pull), -1)
@@ -299,7 +273,6 @@ def _carried_over(update: Update, parts, derivative):
 
 
 def _transposed(part):
-    """The modes' matrix transposed, where there is one."""
     return jnp.swapaxes(part, -1, -2) if part.ndim in (2, 4) else part
 
 

@@ -38,16 +38,11 @@ class Relaxation(eqx.Module):
     r"""The unclipped process as one Ornstein-Uhlenbeck process per mode.
 
     The mean coordinates are $g_j(t) (W^\top y)_j$ with $g_j' = (2/n)\,\beta_j e^{-\kappa_j t}$.
-
-    Attributes:
-        rate: $\kappa_j$; may be negative.
-        pull_factor: $\beta_j$, 1 in continuous time.
-        noise: $\Sigma_j^2$ per unit of time.
     """
 
-    rate: Float[Array, " modes"]
-    pull_factor: Float[Array, " modes"]
-    noise: Float[Array, " modes"]
+    rate: Float[Array, " modes"]  # $\kappa_j$; may be negative
+    pull_factor: Float[Array, " modes"]  # $\beta_j$, 1 in continuous time
+    noise: Float[Array, " modes"]  # $\Sigma_j^2$ per unit of time
 
 
 def decay_area(rate, time):
@@ -64,14 +59,7 @@ def exit_probability(
     limits: Float[Array, " train"],
     time: Float[Array, " records"],
 ) -> Float[Array, " records"]:
-    r"""Probability that some residual has left $(-a_i, a_i)$ by each record.
-
-    Args:
-        modes: the problem.
-        process: how its coordinates move.
-        limits: $a_i$; may be infinite.
-        time: records, from 0, not falling.
-    """
+    """Probability that some residual has left $(-a_i, a_i)$ by each record."""
     starts_outside = jnp.any(jnp.abs(modes.train_labels) >= limits)
     per_record = max(_NODES_PER_RECORD, -(-_MIN_NODES // (time.shape[0] - 1)))
     nodes, weights = (part / 2 for part in np.polynomial.legendre.leggauss(per_record))
@@ -120,7 +108,6 @@ def _crossing_rate(gap, slope, variance, mixing):
 
 
 def _outside(gap, variance):
-    """Probability that a residual is beyond its limit."""
     is_random = variance > 0
     beyond = ndtr(-gap / jnp.sqrt(jnp.where(is_random, variance, 1)))
     return jnp.where(is_random, beyond, (gap <= 0).astype(beyond.dtype))

@@ -1,9 +1,4 @@
-"""DP-SGD with clipping, predicted before it is run: the theory that `predict` asks on features.
-
-The mean and the covariance of the weights are followed step by step as if they were normal
-(`closed_moments`, `adam_closure`), and the test error and its spread over runs are read off them
-(`readout`, `spread`).
-"""
+"""DP-SGD with clipping, predicted before it is run: the theory that `predict` asks on features."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -37,7 +32,7 @@ from jaxdp.theory.features.closed_moments import (
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import DrawnSpread, Readout, SquaredForm
-from jaxdp.theory.features.spread import all_moments, moments_at, spread_over_runs, spread_places
+from jaxdp.theory.features.spread import all_states, moments_at, spread_over_runs, spread_places
 from jaxdp.theory.features.stability import Growth, growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
@@ -68,12 +63,12 @@ class GaussianClosure(AbstractTheory):
     times the learning rate times the squared norm of the row's features, over the batch size. The
     mean was at most .4 % off where that share is small, 1 to 3 % off at a third and 5 % at two
     thirds (n = 200). Beyond the stability limits that a warning and the status name, the closure is
-    not to be trusted. It leaves out the noise that `SecretNoise` adds for the rounding of sums, up
-    to .8 %.
+    not to be trusted. The closure leaves out the noise that `SecretNoise` adds for the rounding of
+    sums, up to .8 %.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
     of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
-    interpolation. Of squared losses it asks for a known number of steps up to 2^14, else it is
+    interpolation. For squared losses `std` needs a known number of steps up to 2^14, else it is
     None; of Adam and of other losses of one number it is without feedback, and with classes the
     observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000
     runs a case, whose own error is 1.5 %) that of squares lay within 3 % of the simulated one for
@@ -111,7 +106,7 @@ class GaussianClosure(AbstractTheory):
     spread_rank: int | None = eqx.field(static=True, default=_SPREAD_RANK)
 
     def __check_init__(self):
-        require_rank(self.rank)
+        require_count("rank", self.rank, least=0)
         if self.spread_rank is not None:
             require_count("spread_rank", self.spread_rank, least=0)
 
@@ -194,11 +189,6 @@ class GaussianClosure(AbstractTheory):
         return 0 if steps * (recursion.size * rank) ** 2 > _SPREAD_NUMBERS else rank
 
 
-def require_rank(rank: int) -> None:
-    """Raise unless the number of modes with covariances is a Python int >= 0."""
-    require_count("rank", rank, least=0)
-
-
 @eqx.filter_jit
 def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread: bool):
     """Risk, observables and, if it `has_spread`, the risk's standard deviation at the records."""
@@ -256,7 +246,11 @@ def _predict_with_spread(
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, recursion.output)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-    states = all_moments(closure, recursion, closure.start(dtype, recursion.size), num_steps)
+
+    def step(moments, index):
+        return closure.step(moments, recursion, recursion.at(index))
+
+    states = all_states(step, closure.start(dtype, recursion.size), num_steps)
     read = _reader(readout, None)
     risk, observables, _ = lax.map(read, moments_at(states, at_record))
     observables = mean_clipped(observables, at_record)

@@ -60,18 +60,12 @@ class LinearRecursion(eqx.Module):
     $$ \frac{a}{n^2}\sum_i M_i \varphi_i\varphi_i^\top + c\,(\bar g\bar g^\top + BSB^\top), $$
 
     without the terms that are no Gaussian's.
-
-    Attributes:
-        updates: of each step, or one for all of them.
-        own: a, from the variance of a row's being in a batch.
-        joint: c, from the covariance of two rows' being in one.
-        output: which component is released.
     """
 
-    updates: Update
-    own: Float[Array, ""]
-    joint: Float[Array, ""]
-    output: int = eqx.field(static=True)
+    updates: Update  # of each step, or one for all of them
+    own: Float[Array, ""]  # a, from the variance of a row's being in a batch
+    joint: Float[Array, ""]  # c, from the covariance of two rows' being in one
+    output: int = eqx.field(static=True)  # which component is released
 
     @property
     def size(self) -> int:
@@ -85,11 +79,7 @@ class LinearRecursion(eqx.Module):
 
 
 def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
-    """The updates of an algorithm on so many rows.
-
-    Raises:
-        NotCoveredError: its optimiser is not linear, or its batches differ in size.
-    """
+    """The updates of an algorithm on so many rows."""
     if isinstance(algorithm, DPGD):
         return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
     state, drawn = linear_state_of(algorithm), algorithm.sampler.inclusion_moments

@@ -15,7 +15,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.lax import Precision
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
@@ -23,12 +22,10 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
 from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.precision import product
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import (
-    AbstractLoss,
-    slope_limits,
-)
+from jaxdp.losses import AbstractLoss, slope_limits
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 
@@ -39,41 +36,32 @@ _ROW_NODES, _MOST_NODES = 2**14, 50
 
 
 class KernelModes(eqx.Module):
-    r"""A problem in the eigenbasis of its training kernel, largest eigenvalue first.
+    """A problem in the eigenbasis of its training kernel, largest eigenvalue first.
 
     Predictions of coordinates c are $Wc$ on the training rows and $Mc$, plus unseen noise, on the
     test rows.
-
-    Attributes:
-        eigenvalues: $\lambda_j$ of the kernel.
-        factor: W, orthogonal columns of squared length $\lambda_j$.
-        pull: $W^\top y$, the force on each mode at c = 0.
-        test_factor: M.
-        feature_norms: $\|\varphi(x_i)\|$.
-        train_labels, test_labels: y.
-        unseen: mean over the test rows of $\|N_i\|^2$: noise of unit variance in the coordinates
-            that training never sees adds this to the risk.
-        is_valid: whether the problem's traced parameters are in their range.
-        loss: of a row.
-        unseen_factor: N, what the test rows have of coordinates that training never sees.
-        train_start, test_start: predictions before the first step; None where they are zero.
-        train_unseen: squared norm of what the modes leave out of each training row, which carries
-            noise and learns nothing; None where they leave nothing out.
     """
 
-    eigenvalues: Float[Array, " modes"]
-    factor: Float[Array, "train modes"]
-    pull: Float[Array, " modes"]
-    test_factor: Float[Array, "test modes"]
-    feature_norms: Float[Array, " train"]
+    eigenvalues: Float[Array, " modes"]  # $\lambda_j$ of the kernel
+    factor: Float[Array, "train modes"]  # W, orthogonal columns of squared length $\lambda_j$
+    pull: Float[Array, " modes"]  # $W^\top y$, the force on each mode at c = 0
+    test_factor: Float[Array, "test modes"]  # M
+    feature_norms: Float[Array, " train"]  # $\|\varphi(x_i)\|$
+    # train_labels, test_labels: y.
     train_labels: Float[Array, " train"]
     test_labels: Float[Array, " test"]
+    # Mean over the test rows of $\|N_i\|^2$: noise of unit variance in the coordinates that
+    # training never sees adds this to the risk.
     unseen: Float[Array, ""]
-    is_valid: Bool[Array, ""]
-    loss: AbstractLoss
+    is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in their range
+    loss: AbstractLoss  # of a row
+    # N, what the test rows have of coordinates that training never sees.
     unseen_factor: Float[Array, "test unseen"]
+    # train_start, test_start: predictions before the first step; None where they are zero.
     train_start: Float[Array, " train *outputs"] | None = None
     test_start: Float[Array, " test *outputs"] | None = None
+    # Squared norm of what the modes leave out of each training row, which carries noise and learns
+    # nothing; None where they leave nothing out.
     train_unseen: Float[Array, " train"] | None = None
 
     def with_shared_nodes(self) -> Self:
@@ -89,22 +77,15 @@ class KernelModes(eqx.Module):
         return dataclasses.replace(self, loss=loss)
 
     def train_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
-        """Predictions of the training rows at given coordinates."""
         moved = product(self.factor, mean)
         return moved if self.train_start is None else self.train_start + moved
 
     def test_predictions(self, mean: Float[Array, " modes *outputs"]) -> Array:
-        """Predictions of the test rows at given coordinates."""
         moved = product(self.test_factor, mean)
         return moved if self.test_start is None else self.test_start + moved
 
     def with_unseen(self, spread: Float[Array, " train *square"], unseen: Any) -> Array:
-        """Variances of training rows with the noise, of a variance, in what the modes leave out.
-
-        Args:
-            spread: without it, of one output or, as matrices, of several.
-            unseen: variance of a coordinate that is left out.
-        """
+        """Variances of training rows with the noise, of a variance, in what the modes leave out."""
         if self.train_unseen is None:
             return spread
         added = unseen * self.train_unseen
@@ -129,7 +110,6 @@ class KernelModes(eqx.Module):
 
     @property
     def num_train(self) -> int:
-        """n."""
         return self.train_labels.shape[0]
 
     def stability_limit(self) -> float:
@@ -246,18 +226,8 @@ def as_trajectory(
     )
 
 
-def product(left: Array, right: Array) -> Array:
-    """A matrix product at full precision: TF32 would lose the digits that noise leaves."""
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)
-
-
 def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:
-    r"""$W^\top w$ at full precision; a vector goes to the left, where a CPU reads W as it lies.
-
-    Args:
-        factor: W.
-        weights: w, of shape (rows,) or (rows, columns).
-    """
+    r"""$W^\top w$ at full precision; a vector goes to the left, where a CPU reads W as it lies."""
     return product(weights, factor) if weights.ndim == 1 else product(factor.T, weights)
 
 

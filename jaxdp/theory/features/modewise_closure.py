@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype, in_types_of
+from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.base import AbstractTheory
@@ -39,7 +39,7 @@ from jaxdp.theory.features.closed_moments import (
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product
 from jaxdp.theory.features.modewise_spread import fixed_draws, spread_over_runs
-from jaxdp.theory.features.spread import moments_at, spread_places
+from jaxdp.theory.features.spread import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # How many numbers of moments may be kept for the spread, and of how many steps.
@@ -49,7 +49,7 @@ _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
 class ModewiseClosure(AbstractTheory):
     """Expected test loss and accuracy of DP-SGD with the softmax loss, outputs correlated.
 
-    It covers what `GaussianClosure` covers of linear optimisers, for the loss
+    The theory covers what `GaussianClosure` covers of linear optimisers, for the loss
     `jaxdp.losses.Softmax`, and costs T steps of O(n r k^2), and at three
     classes memory of 8,000 numbers a row; the spread over runs needs the moments of every step and
     128 draws of all logits beside. Against 1,000 simulated runs each of
@@ -72,9 +72,6 @@ class ModewiseClosure(AbstractTheory):
         spread_draws: how many heads are drawn from the closure's law for what of the spread is not
             linear in the head; always the same ones, which are no source of noise between calls.
             None leaves the spread out, which a search or a gradient saves.
-
-    Raises:
-        TypeError, ValueError: `spread_draws` is no whole number of at least 2.
 
     Example:
         >>> import jax, jaxdp, optax
@@ -131,23 +128,17 @@ class ModewiseClosure(AbstractTheory):
 
 
 class ModeMoments(eqx.Module):
-    """Means and covariances of the numbers of each mode, of all outputs.
+    """Means and covariances of the numbers of each mode, of all outputs."""
 
-    Attributes:
-        mean: of each number, mode and output.
-        covariance: of two numbers' outputs, for each mode.
-        unseen: covariances of the numbers of an output of a coordinate that training never sees.
-        clipped: the share of the rows that are clipped, summed over the steps.
-    """
-
-    mean: Float[Array, "size modes outputs"]
+    mean: Float[Array, "size modes outputs"]  # of each number, mode and output
+    # Of two numbers' outputs, for each mode.
     covariance: Float[Array, "size size modes outputs outputs"]
+    # Covariances of the numbers of an output of a coordinate that training never sees.
     unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]
+    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
 
 
 def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:
-    """The moments at theta = 0."""
     size, count, outputs = recursion.size, len(modes.eigenvalues), modes.outputs[0]
     return ModeMoments(
         jnp.zeros((size, count, outputs), dtype),
@@ -171,15 +162,8 @@ def _predict_with_spread(
     """Risk, observables and the standard deviation of the risk at the records."""
     step, start, read = closure_of_outputs(modes, recursion, limits)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-
     # Checkpointed: in reverse the moments of each step are kept, and not what it has computed.
-    @jax.checkpoint
-    def forward(moments, index):
-        new = in_types_of(step(moments, index), moments)
-        return new, new
-
-    _, afters = lax.scan(forward, start, jnp.arange(num_steps))
-    states = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, afters)
+    states = all_states(jax.checkpoint(step), start, num_steps)
     risk, observables, _ = lax.map(jax.checkpoint(read), moments_at(states, at_record))
 
     def slopes_of(mean, covariance):
@@ -237,7 +221,6 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
 def modewise_step(
     modes: KernelModes, limits, recursion: LinearRecursion, update: Update, moments: ModeMoments
 ) -> ModeMoments:
-    """The moments after one update."""
     factor, count, outputs = modes.factor, modes.num_train, modes.outputs[0]
     covariance = moments.covariance[0, 0]
     spread = modes.with_unseen(of_rows(factor, covariance), moments.unseen[0, 0])
@@ -271,7 +254,6 @@ def modewise_step(
 
 
 def _slopes(modes: KernelModes, limits, mean, spread):
-    """Moments of the clipped slopes of the training rows."""
     loss: Any = modes.loss
     given = modes.train_predictions(mean), spread, modes.train_labels
     return loss.clipped_slope_correlated(*given, limits)

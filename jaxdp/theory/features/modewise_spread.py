@@ -52,15 +52,10 @@ def spread_over_runs(
     places: Int[Array, " places"],
     draws: Float[Array, "draws coordinates outputs"],
 ) -> Float[Array, "places 2"]:
-    """Standard deviations of the test loss and of the accuracy.
+    """Standard deviations of the test loss and of the accuracy after `places` steps.
 
-    Args:
-        modes, recursion: of the run.
-        slopes_of: the moments of the clipped slopes of the training rows, from mean and covariance
-            of the weights.
-        mean, covariance, unseen: the closure's moments before the first step and after each.
-        places: after how many steps.
-        draws: `fixed_draws`.
+    `slopes_of` finds the moments of the clipped slopes of the training rows from mean and
+    covariance of the weights; the closure's moments are those before the first step and after each.
     """
     output, count = recursion.output, modes.num_train
 

@@ -16,18 +16,12 @@ from jaxdp.theory.features.modes import product, sum_over_rows
 
 
 class Readout(eqx.Module):
-    """The errors of what is released, as functions of the moments.
+    """The errors of what is released, as functions of the moments."""
 
-    Attributes:
-        closure: with the problem.
-        output: which number of a coordinate is released.
-    """
-
-    closure: Closure
-    output: int = eqx.field(static=True)
+    closure: Closure  # with the problem
+    output: int = eqx.field(static=True)  # which number of a coordinate is released
 
     def test_predictions(self, moments: Moments):
-        """Means and variances of the test rows' predictions."""
         modes, rank = self.closure.modes, self.closure.rank
         factor = modes.test_factor
         mean, leading, others, unseen = self.released(moments)
@@ -37,7 +31,6 @@ class Readout(eqx.Module):
         return modes.test_predictions(mean), spread
 
     def train_predictions(self, moments: Moments):
-        """Means and variances of the training rows' predictions."""
         closure = self.closure
         mean, leading, others, unseen = self.released(moments)
         spread = _variances(closure.leading_factor, leading) + product(closure.squares, others)
@@ -45,7 +38,6 @@ class Readout(eqx.Module):
         return closure.modes.train_predictions(mean), spread
 
     def risk(self, moments: Moments) -> Float[Array, ""]:
-        """Mean test error."""
         modes = self.closure.modes
         found = self.test_predictions(moments)
         return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))
@@ -101,18 +93,12 @@ class SquaredForm(eqx.Module):
 
     $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that see the number of test
     rows m once, in three products of matrices.
-
-    Attributes:
-        readout: of the same moments.
-        form: $M^\top M/m$.
-        crossed: $M^\top NN^\top M/m^2$.
-        unseen: $|NN^\top|^2/m^2$.
     """
 
-    readout: Readout
-    form: Float[Array, "modes modes"]
-    crossed: Float[Array, "modes modes"]
-    unseen: Float[Array, ""]
+    readout: Readout  # of the same moments
+    form: Float[Array, "modes modes"]  # $M^\top M/m$
+    crossed: Float[Array, "modes modes"]  # $M^\top NN^\top M/m^2$
+    unseen: Float[Array, ""]  # $|NN^\top|^2/m^2$
 
     def __init__(self, readout: Readout):
         modes = readout.closure.modes
@@ -154,13 +140,10 @@ class DrawnSpread(eqx.Module):
     the mean has the variance $p^\top Sp$, with p the derivative of the expected measure in the mean
     weights. The rest, uncorrelated with it in Hermite's series, is taken over draws that are the
     same in every call: of n draws its variance is known to $\sqrt{2/n}$.
-
-    Attributes:
-        readout: of the same moments.
-        draws: of standard normal weights, those that training never sees last.
     """
 
-    readout: Readout
+    readout: Readout  # of the same moments
+    # Of standard normal weights, those that training never sees last.
     draws: Float[Array, "draws coordinates"]
 
     def __init__(self, readout: Readout, num_draws: int = 128):

@@ -19,13 +19,16 @@ Derived: here; test_everyday (against stored numbers) and test_everyday_agreemen
 simulated runs).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.lax import Precision
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
@@ -53,13 +56,13 @@ class Slope(eqx.Module):
     others: Float[Array, "*places size size others"]
 
 
-def all_moments(
-    closure: Closure, recursion: LinearRecursion, start: Moments, num_steps: int
-) -> Moments:
-    """The moments before the first step and after each of a known number of steps."""
+def all_states(
+    step: Callable[[Any, Int[Array, ""]], Any], start: PyTree[Array], num_steps: int
+) -> PyTree[Array]:
+    """The states before the first step and after each of a known number of steps."""
 
-    def forward(moments, index):
-        new = in_types_of(closure.step(moments, recursion, recursion.at(index)), moments)
+    def forward(state, index):
+        new = in_types_of(step(state, index), state)
         return new, new
 
     _, afters = lax.scan(forward, start, jnp.arange(num_steps))
@@ -77,15 +80,9 @@ def spread_over_runs(
     """The standard deviation of the test error over runs, with the feedback of clipping.
 
     The sum over the steps knows no correlations that the closure does not keep; so what is added
-    to the Gaussian's variance is its difference from the same sum without feedback. It is found at
-    a few places; between them the ratio to the Gaussian's variance is interpolated.
-
-    Args:
-        closure, recursion: of the run.
-        states: `all_moments` of it.
-        readout: of the test error, a mean of squares.
-        at_record: after how many steps it is wanted.
-        places: after how many steps the feedback is found; some of the records, rising, from 1.
+    to the Gaussian's variance is its difference from the same sum without feedback. The difference
+    is found at `places`, some of the records; between them the ratio to the Gaussian's variance is
+    interpolated.
     """
     variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
     added = _feedback(closure, recursion, readout, states, places)
@@ -99,7 +96,6 @@ def spread_over_runs(
 
 
 def moments_at(states: Moments, counts: Int[Array, "*shape"]) -> Moments:
-    """The moments after so many steps."""
     return jax.tree.map(lambda part: part[counts], states)
 
 
@@ -148,7 +144,7 @@ def _pulled(pull, slope: Slope) -> Slope:
 
 
 def _symmetric(slope: Slope) -> Slope:
-    """With halves of the derivatives in covariances and of their transposes."""
+    """The slopes with halves of the derivatives in covariances and of their transposes."""
     turned = jnp.swapaxes(jnp.swapaxes(slope.leading, -4, -3), -2, -1)
     return Slope(
         slope.mean,

@@ -9,8 +9,8 @@ by at most
 $$ L \otimes L + a\,\frac{c^2\lambda\max_i|\varphi_i|^2}{n^2}\, gg^\top \otimes e_0e_0^\top,
    \qquad a = (1 - q)/q. $$
 
-Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. Of
-gradient descent that is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
+Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. For
+gradient descent the limit is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
 Derived: here; test_everyday (against the exact second moment for one feature).
 """
 
@@ -37,15 +37,10 @@ _LITTLE_CLIPPED = 0.5
 
 
 class Growth(eqx.Module):
-    """By what factor a step may multiply the top mode, at most over the steps.
+    """By what factor a step may multiply the top mode, at most over the steps."""
 
-    Attributes:
-        mean: without noise.
-        square: the root of the second moment's, with the draw of batches.
-    """
-
-    mean: Float[Array, ""]
-    square: Float[Array, ""]
+    mean: Float[Array, ""]  # without noise
+    square: Float[Array, ""]  # the root of the second moment's, with the draw of batches
 
     def is_unstable(self, clipped: Float[Array, ""]) -> Array:
         """Whether a limit is passed, given the share of the rows that were clipped."""
@@ -55,7 +50,6 @@ class Growth(eqx.Module):
 
 @eqx.filter_jit
 def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
-    """The growth of a recursion on a problem."""
     updates, size = recursion.updates, recursion.size
     steep = modes.loss.curvature_bound / modes.num_train
     largest, norm = modes.eigenvalues[0], jnp.max(modes.feature_norms)
@@ -70,11 +64,7 @@ def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
 def warn_beyond_stability(
     modes: KernelModes, algorithm: DPGD | PrivateOptimiser, found: Growth, clipped: Float[Array, ""]
 ) -> None:
-    """Warn, with the number, where a limit is passed; of traced numbers the status alone says it.
-
-    Args:
-        clipped: the share of the rows that were clipped.
-    """
+    """Warn where a limit is passed, with the number; of traced numbers the status alone says it."""
     if isinstance(algorithm, DPGD):
         # The line that asks for the prediction, here and below.
         warn_if_unstable(algorithm, modes.stability_limit, stacklevel=6)

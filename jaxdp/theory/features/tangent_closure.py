@@ -61,11 +61,11 @@ _LAZY = 0.04
 class TangentClosure(AbstractTheory):
     r"""Expected test loss and accuracy of a network whose weights are all trained by DP-SGD.
 
-    It covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in gradient and
-    state, with the batches that `GaussianClosure` covers; with the softmax loss the outputs are
-    taken to move each by itself, with the mean of their kernels (the trace kernel). Against the
-    linear network (`jaxdp.LinearisedNetwork`, n = 300, 200 runs) the loss was within .2 % with one
-    output and .6 % with three.
+    The theory covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in
+    gradient and state, with the batches that `GaussianClosure` covers; with the softmax loss the
+    outputs are taken to move each by itself, with the mean of their kernels (the trace kernel).
+    Against the linear network (`jaxdp.LinearisedNetwork`, n = 300, 200 runs) the loss was within .2
+    % with one output and .6 % with three.
 
     Against the true network the *mean kernel* was within 6 % of the loss and .015 of the accuracy
     in the fine-tunings of a pre-trained convolutional body on which the limits were found (n =
@@ -98,9 +98,6 @@ class TangentClosure(AbstractTheory):
         num_modes: how many leading modes of the kernel learn; the others carry noise.
         rank: how many leading modes keep their covariances, as in `GaussianClosure`; for losses of
             one output.
-
-    Raises:
-        ValueError: kernel is neither, or a number is too small.
 
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
@@ -190,18 +187,13 @@ class TangentClosure(AbstractTheory):
 
 
 class _Closed(NamedTuple):
-    """What a closure says with one kernel.
+    """What a closure says with one kernel."""
 
-    Attributes:
-        modes: of the kernel.
-        risk, observables: at each record, with how far the weights have moved.
-        coefficients: of the mean end, for `Linearised.moved`.
-    """
-
-    modes: KernelModes
+    modes: KernelModes  # of the kernel
+    # risk, observables: at each record, with how far the weights have moved.
     risk: Float[Array, " records"]
     observables: dict[str, Float[Array, " records"]]
-    coefficients: Float[Array, " train *outputs"]
+    coefficients: Float[Array, " train *outputs"]  # of the mean end, for `Linearised.moved`
 
 
 class _Run:

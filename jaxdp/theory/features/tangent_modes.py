@@ -22,32 +22,18 @@ _LEAST = 1e-5
 
 
 class TangentModes(NamedTuple):
-    r"""A linearised network in the leading modes of a kernel.
+    """A linearised network in the leading modes of a kernel."""
 
-    Attributes:
-        modes: what the closures read.
-        basis: $Uw^{-1/2}$: coordinates c of the modes are the weights
-            $w_0 + \sum_i (Uw^{-1/2}c)_i\nabla f(w_0, x_i)$.
-    """
-
-    modes: KernelModes
+    modes: KernelModes  # what the closures read
+    # $Uw^{-1/2}$: coordinates c of the modes are the weights $w_0 + \sum_i (Uw^{-1/2}c)_i\nabla
+    # f(w_0, x_i)$.
     basis: Float[np.ndarray, "train modes"]
 
 
 def tangent_modes(
-    problem: Linearised,
-    kernel: TangentKernel,
-    start: tuple[Array, Array],
-    count: int,
+    problem: Linearised, kernel: TangentKernel, start: tuple[Array, Array], count: int
 ) -> TangentModes:
-    """The leading modes of a kernel of a problem's rows.
-
-    Args:
-        problem: with rows, labels and loss.
-        kernel: of them, at the problem's weights or at others.
-        start: predictions of the training and of the test rows before the first step.
-        count: how many modes are kept at most.
-    """
+    """At most `count` leading modes of a kernel of a problem's rows, and what they leave out."""
     from scipy.linalg import eigh
 
     size = problem.num_train

@@ -39,8 +39,6 @@ _LEAST_FACTOR = 1e-3
 
 
 class AbstractUnclipped(AbstractTheory):
-    """A theory of DP-GD that knows no clipping."""
-
     def read(self, problem, algorithm):
         require_dp_gd(problem, algorithm)
         return problem, algorithm
@@ -49,8 +47,9 @@ class AbstractUnclipped(AbstractTheory):
 class OrnsteinUhlenbeck(AbstractUnclipped):
     r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
 
-    It predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a path
-    leaves the no-clip set PF (6.2), as in (6.3). Where clipping is the rule, use `GaussianClosure`.
+    The process predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a
+    path leaves the no-clip set PF (6.2), as in (6.3). Where clipping is the rule, use
+    `GaussianClosure`.
 
     The path is gradient flow and noise of mean zero (6.4). `variance` is what the noise adds to the
     test error, (6.10); `interpolator_distance` is how far the flow still is from the interpolator,
@@ -195,10 +194,10 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
 
 
 def _distance(modes: KernelModes, left):
-    r"""Mean square over the test rows of what the mean's predictions lack of the interpolator's.
+    """Mean square over the test rows of what the mean's predictions lack of the interpolator's.
 
-    Args:
-        left: of each mode at each record, the share of the way to the interpolator that is left.
+    `left` is the share of the way to the interpolator that each mode still has to go at each
+    record.
     """
     values = modes.eigenvalues
     least = values[0] * values.shape[0] * jnp.finfo(values.dtype).eps

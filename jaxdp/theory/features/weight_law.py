@@ -39,18 +39,14 @@ class WeightLaw(NamedTuple):
 
     Blocks of one size are stacked. With one output the leading modes are a block and each other
     mode is one; with k outputs the k weights of each mode are.
-
-    Attributes:
-        means: a stack of means, (blocks, size), for each size.
-        covariances: a stack of covariances, (blocks, size, size), for each size.
-        unseen: variance of a coordinate that training never sees.
-        responses: how far each training row moves the mean, to first order, (train, modes,
-            outputs); None where it was not asked for.
     """
 
-    means: tuple[Float[Any, "blocks size"], ...]
+    means: tuple[Float[Any, "blocks size"], ...]  # a stack of means, (blocks, size), for each size
+    # a stack of covariances, (blocks, size, size), for each size.
     covariances: tuple[Float[Any, "blocks size size"], ...]
-    unseen: Float[Any, ""]
+    unseen: Float[Any, ""]  # variance of a coordinate that training never sees
+    # How far each training row moves the mean, to first order, (train, modes, outputs); None where
+    # it was not asked for.
     responses: Float[Any, "train modes outputs"] | None
 
     def in_blocks(self, weights: Float[Any, "many modes outputs"]) -> list[np.ndarray]:
@@ -81,29 +77,16 @@ class WeightLaw(NamedTuple):
 
 
 class WeightReading(eqx.Module):
-    """A problem and an algorithm as `weight_law` needs them.
+    """A problem and an algorithm as `weight_law` needs them."""
 
-    Attributes:
-        modes: the problem in the eigenbasis of its kernel.
-        updates: the optimiser's numbers.
-        limits: slopes at which rows are clipped.
-        num_steps: T.
-    """
-
-    modes: KernelModes
-    updates: LinearRecursion
-    limits: Float[Array, " train"]
-    num_steps: int = eqx.field(static=True)
+    modes: KernelModes  # the problem in the eigenbasis of its kernel
+    updates: LinearRecursion  # the optimiser's numbers
+    limits: Float[Array, " train"]  # slopes at which rows are clipped
+    num_steps: int = eqx.field(static=True)  # T
 
 
 def read_weights(problem: Any, algorithm: Any) -> WeightReading:
-    """What the law of the weights needs of a pair.
-
-    Raises:
-        NotCoveredError: neither `GaussianClosure` nor, for a loss of several outputs,
-            `ModewiseClosure` covers the pair.
-        TypeError: a number is traced.
-    """
+    """What the law of the weights needs of a pair."""
     require_rows(problem, algorithm)
     closure = GaussianClosure() if problem.loss.num_outputs is None else ModewiseClosure()
     _, _, updates = closure.read(problem, algorithm)

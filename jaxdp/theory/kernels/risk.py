@@ -19,8 +19,8 @@ of $\mu/(\mu + \kappa)$ and of its square:
    $B = \sum\kappa^2\theta^2/(\mu + \kappa)^2 + \kappa S(N - N_2)/(M - N_2)$ with
    $S = \sum\theta^2\mu/(\mu + \kappa)^2$.
 
-Derived: tests/theory/kernels/test_kernel_risk.py. It is exact as n, M and N grow and the
-projected rows look Gaussian; on the torus it is within the simulation's error from N = 8 on.
+Derived: tests/theory/kernels/test_kernel_risk.py. The prediction is exact as n, M and N grow and
+the projected rows look Gaussian; on the torus it is within the simulation's error from N = 8 on.
 
 To first order, with $S$ near the target's squared norm in the RKHS, the risk is
 $$ \sum_l\frac{\lambda^2\theta_l^2}{(\mu_l + \lambda)^2} + \frac{\lambda N S}{M} +
@@ -39,12 +39,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxdp.core.checks import (
-    require_host,
-    require_kind,
-    require_non_negative,
-    require_positive,
-)
+from jaxdp.core.checks import require_host, require_kind, require_non_negative, require_positive
 from jaxdp.theory.kernels.spectrum import Dimensions, KernelSpectrum
 
 # No ridge is looked for further than this below the largest, nor below this share of the least
@@ -153,7 +148,6 @@ class RidgeEquivalent(NamedTuple):
         return math.exp(_root(lambda log: self.ridge(math.exp(log)) - ridge, low, high))
 
     def risk(self, effective: float) -> ExcessRisk:
-        """Every part, from kappa."""
         if self._margin(math.log(effective)) <= 0:
             return ExcessRisk(*[math.inf] * 4)
         mu, target = self.spectrum.eigenvalues, self.spectrum.squared_target

@@ -83,12 +83,7 @@ class KernelSpectrum(eqx.Module):
 
     @classmethod
     def power_law(
-        cls,
-        capacity: float,
-        source: float,
-        *,
-        num_exact: int = 1000,
-        ranges_per_decade: int = 100,
+        cls, capacity: float, source: float, *, num_exact: int = 1000, ranges_per_decade: int = 100
     ) -> "KernelSpectrum":
         r"""$\mu_l = l^{-1/\gamma}$, $\theta_l^2 = \mu_l^{2r}/l$, at the border of the conditions.
 
@@ -103,9 +98,6 @@ class KernelSpectrum(eqx.Module):
             source: r > 0.
             num_exact: indices that are summed one by one.
             ranges_per_decade: of the others.
-
-        Raises:
-            ValueError: an exponent is out of its range.
         """
         require_count("ranges_per_decade", ranges_per_decade)
         if not 0 < host_number("capacity", capacity) <= 0.95:

@@ -27,9 +27,9 @@ then a seventh too small at p = 2dn, 1% at 10dn: some neurons are dead at all ro
 
 *Large errors.* The error ends at that of a guess, $\sqrt 2$, along the curve of
 `reconstruction_saturation`, which is derived for one unknown row. For several the same curve is
-taken at their t: right at first order, and up to a fifth too small at errors around one half. It is
-about the minimum of the loss near the truth; an attack that must find that from nothing also fails
-in whole rows.
+taken at their t: right at first order, and up to a fifth too small at errors around one half. The
+law is about the minimum of the loss near the truth; an attack that must find that from nothing also
+fails in whole rows.
 
 Derived: tests/theory/reconstruction/test_reconstruction_error.py compares with the matrix
 and with the linearised problem on random rows.
@@ -68,9 +68,7 @@ class ActivationMoments(NamedTuple):
 def activation_moments(activation: Activation) -> ActivationMoments:
     """Moments of an activation, by quadrature that is right at kinks and jumps.
 
-    Raises:
-        TypeError, ValueError: as `hermite_coefficients`.
-        NotCoveredError: phi' vanishes or phi jumps: what jumps tell is not in the law.
+    NotCoveredError where phi' vanishes or phi jumps: what jumps tell is not in the law.
     """
     one = np.ones(1)
     _, square = scaled_coefficients(host_function(activation), one, 1)
@@ -97,7 +95,7 @@ def reconstruction_constant(
 ) -> float:
     r"""The constant $\kappa$ of the law of reconstruction under privacy.
 
-    It is infinite where rows cannot be told apart, as for a linear activation.
+    The constant is infinite where rows cannot be told apart, as for a linear activation.
 
     Args:
         activation: phi, elementwise.
@@ -179,7 +177,6 @@ def one_step_reconstruction_error(
         An array of the shape of `mu`, at most $\sqrt 2$, that of independent rows.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has no slope, or almost none in the mean: the error then
             jumps instead of growing.
 
@@ -211,9 +208,6 @@ def mu_at_reconstruction_error(
 
     Returns:
         $\mu$, of the shape of `error`.
-
-    Raises:
-        ValueError: an error or another argument is out of range.
 
     Example:
         >>> import jax

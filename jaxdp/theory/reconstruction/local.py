@@ -70,9 +70,6 @@ def local_reconstruction_errors(
     Returns:
         Infinite where there are no more features than unknowns.
 
-    Raises:
-        ValueError: shapes do not match, or something is out of range.
-
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.theory import local_reconstruction_errors
@@ -151,7 +148,6 @@ def last_iterate_reconstruction_errors(
 
     Raises:
         NotCoveredError: the features are of infinite width.
-        ValueError: as `local_reconstruction_errors`.
 
     Example:
         >>> import jax, jaxdp
@@ -175,11 +171,7 @@ def last_iterate_reconstruction_errors(
 
 
 def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
-    """The features' weights; raises unless full-batch descent on explicit ones, all concrete.
-
-    Args:
-        others: what has to be concrete beside problem and algorithm.
-    """
+    """The features' weights; raises unless full-batch descent on explicit ones, all concrete."""
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
     expected = "a full-batch algorithm, such as DPGD"
     require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)

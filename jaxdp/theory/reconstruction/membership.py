@@ -30,11 +30,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import (
-    require_count,
-    require_finite,
-    require_shape,
-)
+from jaxdp.core.checks import require_count, require_finite, require_shape
 from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.reconstruction.local import weights_of_descent
 
@@ -62,7 +58,6 @@ def membership_mu(
         noise, unless the two records have one gradient.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, shape or range.
         NotCoveredError: the problem is infinitely wide.
 
     Example:

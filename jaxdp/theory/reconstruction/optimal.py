@@ -17,9 +17,9 @@ rotation, $\sum A^2 = -(d-1)I$ and $\sum(Ax)(Ax)^\top = I - xx^\top$, so
 $$ (d-1)\,E\cos\omega = E[\sigma\cdot\hat x] \le E[|\sigma|\sin\omega] \le
    \sqrt{E|\sigma|^2\,(1 - (E\cos\omega)^2)}, $$
 
-and $E|\sigma|^2 = (d-1)\,k'(1)\mu^2/4 = (d-1)^2/t^2$. It is van Trees' inequality without a price
-for the prior, because the uniform law has none. It is attained by linear features for large d, and
-to first order in t by all.
+and $E|\sigma|^2 = (d-1)\,k'(1)\mu^2/4 = (d-1)^2/t^2$. The bound is van Trees' inequality without a
+price for the prior, because the uniform law has none. The bound is attained by linear features for
+large d, and to first order in t by all.
 
 *The least error itself, for large d.* The posterior's samples overlap by q with each other and with
 the row, where the mutual information is stationary: $q/(1-q) = k'(q)\,\mu^2/4(d-1)$. The best guess
@@ -43,11 +43,7 @@ from jaxtyping import ArrayLike, Float
 
 from jaxdp.core.checks import require_count
 from jaxdp.theory.reconstruction.error import one_step_noise_ratio
-from jaxdp.theory.reconstruction.saturation import (
-    Activation,
-    angles_at,
-    kernel_slope,
-)
+from jaxdp.theory.reconstruction.saturation import Activation, angles_at, kernel_slope
 
 
 def row_error_lower_bound(
@@ -71,7 +67,6 @@ def row_error_lower_bound(
         A lower bound on $\sqrt{E|x - \hat x|^2/d}$ for guesses on the sphere, of the shape of `mu`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has no slope.
 
     Example:
@@ -101,7 +96,6 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
         $\rho$ of shape `mu`; from 0 to $\sqrt 2$.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind or out of range.
         NotCoveredError: the activation has almost no linear part: the error would jump.
 
     Example:

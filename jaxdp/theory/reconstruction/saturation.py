@@ -40,15 +40,7 @@ _LEAST_SLOPE = 1e-6
 
 
 def saturated_error(ratio: ArrayLike, activation: Activation) -> Float[np.ndarray, "..."]:
-    r"""$\rho = 2\sin(\omega/2)$ with $t = k'(\cos\omega)\tan\omega/k'(1)$.
-
-    Args:
-        ratio: t >= 0; infinite gives $\sqrt 2$.
-        activation: phi, which decides the kernel k.
-
-    Raises:
-        NotCoveredError: phi has almost no linear part: the error then jumps instead of growing.
-    """
+    r"""$\rho = 2\sin(\omega/2)$ with $t = k'(\cos\omega)\tan\omega/k'(1)$."""
     slope = kernel_slope(activation)
 
     def ratio_at(angles):
@@ -62,15 +54,10 @@ def angles_at(
     ratio_at: Callable[[Float[np.ndarray, " angles"]], Float[np.ndarray, " angles"]],
     flattest: float,
 ) -> Float[np.ndarray, "..."]:
-    r"""The angles in $[0, \pi/2]$ at which a curve that starts as $t = \omega$ has given ratios.
+    r"""The angles in $[0, \pi/2]$ at which a curve that starts as $t = \omega$ has given ratios t.
 
-    Args:
-        ratio: t >= 0; infinite gives $\pi/2$.
-        ratio_at: t of $\omega$, for angles within the open interval.
-        flattest: the limit of $t\,(\pi/2 - \omega)$ at the end.
-
-    Raises:
-        NotCoveredError: the curve does not rise to infinity: the angle would jump.
+    `flattest` is the limit of $t\,(\pi/2 - \omega)$ at the end. NotCoveredError where the curve
+    does not rise to infinity: the angle would jump.
     """
     ratio = np.asarray(ratio, np.float64)
     near = np.geomspace(_LEAST_ANGLE, np.pi / 4, _TABLE)

@@ -30,9 +30,10 @@ class UpperBound(AbstractModalTheory):
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> above = jaxdp.predict(problem, algorithm, theory=jaxdp.UpperBound())
-        >>> below = jaxdp.predict(problem, algorithm, theory=jaxdp.LowerBound())
-        >>> bool((below.risk <= above.risk).all())
+        >>> tight = jaxdp.TightLowerBound(), jaxdp.CoupledODE(), jaxdp.TightUpperBound()
+        >>> theories = jaxdp.LowerBound(), *tight, jaxdp.UpperBound()
+        >>> final = [jaxdp.predict(problem, algorithm, theory=each).final_risk for each in theories]
+        >>> sorted(final) == final
         True
     """
 
@@ -53,11 +54,8 @@ class LowerBound(AbstractModalTheory):
 
     Example:
         >>> import jaxdp
-        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
-        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> below = jaxdp.predict(problem, algorithm, theory=jaxdp.LowerBound())
-        >>> bool((below.risk <= jaxdp.predict(problem, algorithm).risk).all())
-        True
+        >>> jaxdp.LowerBound().label  # `UpperBound` shows all four
+        'lower bound'
     """
 
     label: ClassVar[str] = "lower bound"
@@ -77,12 +75,8 @@ class TightUpperBound(AbstractModalTheory):
 
     Example:
         >>> import jaxdp
-        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
-        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> loose = jaxdp.predict(problem, algorithm, theory=jaxdp.UpperBound())
-        >>> tight = jaxdp.predict(problem, algorithm, theory=jaxdp.TightUpperBound())
-        >>> bool(jaxdp.predict(problem, algorithm).risk[-1] < tight.risk[-1] < loose.risk[-1])
-        True
+        >>> jaxdp.TightUpperBound().label  # `UpperBound` shows all four
+        'tight upper bound'
     """
 
     label: ClassVar[str] = "tight upper bound"
@@ -101,12 +95,8 @@ class TightLowerBound(AbstractModalTheory):
 
     Example:
         >>> import jaxdp
-        >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
-        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> loose = jaxdp.predict(problem, algorithm, theory=jaxdp.LowerBound())
-        >>> tight = jaxdp.predict(problem, algorithm, theory=jaxdp.TightLowerBound())
-        >>> bool(loose.risk[-1] < tight.risk[-1] < jaxdp.predict(problem, algorithm).risk[-1])
-        True
+        >>> jaxdp.TightLowerBound().label  # `UpperBound` shows all four
+        'tight lower bound'
     """
 
     label: ClassVar[str] = "tight lower bound"

@@ -51,19 +51,9 @@ _TOLERANCES = energy_tolerances(_norm_of_the_modes)
 
 
 class AbstractModalTheory(AbstractTheory):
-    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which.
+    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which."""
 
-    Memory: 30 numbers for each mode and 3 more for each record.
-
-    Args:
-        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
-            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd` and compiles faster.
-
-    Attributes:
-        label: the theory's name in tables and legends.
-    """
-
-    label: eqx.AbstractClassVar[str]
+    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
 
     def __check_init__(self):
@@ -98,7 +88,7 @@ class CoupledODE(AbstractTheory):
     alike, by `jax.lax.map` with a `batch_size`, take half the time of one `vmap` over thousands.
     Memory of a cell: 30 numbers for each mode and 3 more for each record.
 
-    Of `LogisticRegression` it follows overlap and norm (`jaxdp.theory.streams.signal`).
+    For `LogisticRegression` the theory follows overlap and norm (`jaxdp.theory.streams.signal`).
 
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
@@ -110,7 +100,7 @@ class CoupledODE(AbstractTheory):
         adjoint: how diffrax differentiates the solution, as in every theory of modes.
         quadratics: further observables by name (AC Theorem 14): of weights m, shape (dim,), the
             sum $\sum_j m_j(\theta_j - \theta^*_j)^2$ in the eigenbasis. They take one mode per
-            direction. Of a quadratic form with other entries than the diagonal these add
+            direction. A quadratic form with other entries than the diagonal adds
             $\sum_{i \ne j} M_{ij}u_iu_je^{-(\lambda_i + \lambda_j)\int g\mu}$ with
             $u = \theta(0) - \theta^*$: neither noise correlates two directions, so that what they
             have in common at the start decays, and nothing is added to it.
@@ -156,7 +146,6 @@ class CoupledODE(AbstractTheory):
 
 
 def integrate(modes: Modes, algorithm, records: int, adjoint, *, label: str = "") -> Trajectory:
-    """The trajectory of a theory's modes."""
     is_valid = are_valid(modes, algorithm)
     adjoint = adjoint_for(adjoint, modes, algorithm)
     trajectory = _solve(modes, *recorded_pass(algorithm, records), is_valid, adjoint)

@@ -34,7 +34,7 @@ class DiscreteRecursion(AbstractTheory):
 
     Exact, as d grows, for batches proportional to d. Costs K steps, and memory of a thousand
     numbers and 5 more for each mode and record. With a traced `num_steps` it can be differentiated
-    forward only. Of `LogisticRegression` it follows overlap and norm
+    forward only. For `LogisticRegression` the theory follows overlap and norm
     (`jaxdp.theory.streams.signal`).
 
     Example:

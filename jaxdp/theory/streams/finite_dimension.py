@@ -159,7 +159,6 @@ def _plus_noise(change: _Moments, square, mean, dim: int) -> _Moments:
 
 
 def _gradient_step(problem, algorithm, inputs, state: _Moments, step_size) -> _Moments:
-    """How one gradient step changes the moments."""
     along, square, weights = inputs
     deviations, risk_weights = _risk_nodes(state)
     risks = jnp.maximum(state.mean + deviations, 0)[:, None]

@@ -64,36 +64,24 @@ class Modes(eqx.Module):
 
     What differs between problems is an array, so that those of one number of modes share a
     compilation.
-
-    Attributes:
-        descent: a_i, how fast each mode decays.
-        diffusion: b_i, how strongly the gradient's noise drives it.
-        initial: D_i(0).
-        weights: w_i, with which the modes make up the risk that sets the clipping.
-        readout: with which they make up the risk that is reported.
-        dim: d.
-        label_noise: zeta.
-        mean_square: tr(Sigma^2) / d.
-        loss: of which the moments are asked; None for least squares, whose are the clip's own.
-        scales: the law of the inputs' scale; None where it is 1.
-        quadratics: by name, the weights with which the modes make up an observable.
-        is_valid: whether the problem's traced parameters are in their range.
-        curvature_bound: of the loss, which sets the cap on a step.
     """
 
-    descent: Float[Array, " modes"]
-    diffusion: Float[Array, " modes"]
-    initial: Float[Array, " modes"]
+    descent: Float[Array, " modes"]  # a_i, how fast each mode decays
+    diffusion: Float[Array, " modes"]  # b_i, how strongly the gradient's noise drives it
+    initial: Float[Array, " modes"]  # D_i(0)
+    # w_i, with which the modes make up the risk that sets the clipping.
     weights: Float[Array, " modes"]
-    readout: Float[Array, " modes"]
-    dim: Float[Array, ""]
-    label_noise: Float[Array, ""]
-    mean_square: Float[Array, ""]
+    readout: Float[Array, " modes"]  # with which they make up the risk that is reported
+    dim: Float[Array, ""]  # d
+    label_noise: Float[Array, ""]  # zeta
+    mean_square: Float[Array, ""]  # tr(Sigma^2) / d
+    # Of which the moments are asked; None for least squares, whose are the clip's own.
     loss: AbstractResidualLoss | None
-    scales: InputScales | None
-    is_valid: Bool[Array, ""]
+    scales: InputScales | None  # the law of the inputs' scale; None where it is 1
+    is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in their range
+    # By name, the weights with which the modes make up an observable.
     quadratics: dict[str, Float[Array, " modes"]]
-    curvature_bound: Any
+    curvature_bound: Any  # of the loss, which sets the cap on a step
 
     def second_moment(self, risk: Float[Array, "*levels"]) -> Float[Array, "*levels"]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
@@ -188,17 +176,11 @@ def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
 
 
 class GradientMoments(NamedTuple):
-    """What one step's gradients do on average.
+    """What one step's gradients do on average."""
 
-    Attributes:
-        descent: A, of the capped rate times the scale times the descent factor.
-        diffusion: N, times what the step shares of the noise.
-        clipped: the probability that a gradient's norm is clipped.
-    """
-
-    descent: Float[Array, ""]
-    diffusion: Float[Array, ""]
-    clipped: Float[Array, ""]
+    descent: Float[Array, ""]  # A, of the capped rate times the scale times the descent factor
+    diffusion: Float[Array, ""]  # N, times what the step shares of the noise
+    clipped: Float[Array, ""]  # the probability that a gradient's norm is clipped
 
 
 def gradient_moments(
@@ -210,10 +192,8 @@ def gradient_moments(
 ) -> GradientMoments:
     """The two moments of a sample's clipped and capped gradient, averaged over the inputs' scale.
 
-    Args:
-        risk: R.
-        rates: as capped, one for each scale of the inputs.
-        share: of the gradient's noise in the step's, gamma in continuous time.
+    There is a capped rate for each scale. `share` is that of the gradient's noise in the step's,
+    gamma in continuous time.
     """
     values, weights = modes.levels(risk.dtype)
     second_moment = modes.second_moment(values * risk)
@@ -248,13 +228,7 @@ def as_trajectory(
     quadratics: dict[str, Float[Array, " records"]],
     **predicted: Any,
 ) -> Trajectory:
-    """A prediction as a Trajectory, with the shares of samples clipped and capped so far.
-
-    Args:
-        is_valid: of modes and algorithm.
-        quadratics: the modes' observables at the records.
-        predicted: risk, label and what else `jaxdp.theory.solver.prediction` takes.
-    """
+    """A prediction as a Trajectory, with the shares of samples clipped and capped so far."""
     shares = {
         "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
         "capped_fraction": _capped_fraction(modes, algorithm, time),

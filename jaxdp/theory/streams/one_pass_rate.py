@@ -46,22 +46,14 @@ def recorded_pass(
 
 
 class OnePassRate(NamedTuple):
-    r"""The learning rate of a pass, as it is capped and as it sets the noise.
+    """The learning rate of a pass, as it is capped and as it sets the noise."""
 
-    Attributes:
-        schedule: $\tilde\eta$.
-        gamma: d over the number of samples.
-        cap: the largest rate of a gradient, for inputs of each scale.
-        starts_above: whether the schedule is above the cap at time 0.
-        last_square: $\tilde\eta^2(1)$.
-        kinks: the times at which the rate is not smooth, those of leaving the cap last.
-    """
-
-    schedule: AbstractSchedule
-    gamma: Float[Array, ""]
-    cap: Float[Array, "*levels"]
-    starts_above: Bool[Array, "*levels"]
-    last_square: Float[Array, ""]
+    schedule: AbstractSchedule  # $\tilde\eta$
+    gamma: Float[Array, ""]  # d over the number of samples
+    cap: Float[Array, "*levels"]  # the largest rate of a gradient, for inputs of each scale
+    starts_above: Bool[Array, "*levels"]  # whether the schedule is above the cap at time 0
+    last_square: Float[Array, ""]  # $\tilde\eta^2(1)$
+    # The times at which the rate is not smooth, those of leaving the cap last.
     kinks: Float[Array, " kinks"]
 
     @classmethod
@@ -74,7 +66,7 @@ class OnePassRate(NamedTuple):
         curvature_bound: float,
         scales: Any = 1.0,
     ) -> "OnePassRate":
-        r"""That of an algorithm on inputs $x = \sqrt s\,\Sigma^{1/2} g$ of scales s."""
+        r"""The rate of an algorithm on inputs $x = \sqrt s\,\Sigma^{1/2} g$ of scales s."""
         schedule = algorithm.learning_rate
         gamma = algorithm.aspect_ratio(dim).astype(dtype)
         cap = 2 / (curvature_bound * gamma * algorithm.batch_size) / scales
@@ -126,11 +118,6 @@ def capped_share(
     and Hilferty): its variance is $2/(9d)$ for isotropic inputs, $2\,\mathrm{tr}(\Sigma^2)/(9d^2)$
     for others of mean eigenvalue 1, and its mean is 1 less that variance. With isotropic inputs
     the share is within .002 for d >= 10, within .01 for d = 2. Derived: test_signal_ode.
-
-    Args:
-        threshold: from times to the cap over the learning rate, of inputs with $\|x\|^2 = d$.
-        mean, deviation: of the cube root.
-        scales: values and probabilities of the inputs' random scale; None where it is 1.
     """
     width = jnp.diff(time)
     nodes = time[:-1, None] + width[:, None] * (_NODES + 1).astype(time.dtype)[None] / 2

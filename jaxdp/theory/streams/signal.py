@@ -154,7 +154,6 @@ def _trajectory(
     label: str,
     stopped: Bool[Array, ""] | bool = False,
 ) -> Trajectory:
-    """A prediction of overlap and remainder as a Trajectory."""
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
     schedule, variance = algorithm.learning_rate, 2 / (9 * problem.dim)

@@ -13,9 +13,9 @@ where $M_k$ is row k of the matrix that makes the noise (the strategy's inverse)
 $\mu_k, \nu_k, P_k = R_{k-1} + \zeta^2/2$ are those of the risk before the step. $|h_{i,k}|^2$ is a
 double sum over all earlier steps: a Volterra system in R.
 
-It is exact as d and B grow in proportion. The squared mean gradient that the B samples of a step
-share, $-(\lambda_i g_k)^2 D_i/B$, is left out: it is one of several terms of the relative order
-1/d, and simulation is no nearer to the recursion with it
+The system is exact as d and B grow in proportion. The squared mean gradient that the B samples of a
+step share, $-(\lambda_i g_k)^2 D_i/B$, is left out: it is one of several terms of the relative
+order 1/d, and simulation is no nearer to the recursion with it
 (test_the_shared_gradients_square_does_not_improve_the_recursion).
 
 Derived: the second moments of one step, linear in $\theta - \theta^*$ given the path of the risk;
@@ -48,13 +48,9 @@ class DiscreteVolterra(AbstractTheory):
     Example:
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
-        >>> algorithm = jaxdp.CorrelatedDPSGD(
-        ...     [3.0, 1.2, 0.7, 0.4],
-        ...     clip_scale=0.45,
-        ...     rho=1.0,
-        ...     batch_size=2500,
-        ...     strategy=jaxdp.privacy.independent_strategy(4),
-        ... )
+        >>> noise = {"rho": 1.0, "strategy": jaxdp.privacy.independent_strategy(4)}
+        >>> steps = {"rates": [3.0, 1.2, 0.7, 0.4], "clip_scale": 0.45, "batch_size": 2500}
+        >>> algorithm = jaxdp.CorrelatedDPSGD(**steps, **noise)
         >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.DiscreteVolterra())
         >>> print(f"{predicted.label}: {predicted.final_risk:.5f}")
         Volterra: 0.00107
@@ -70,17 +66,13 @@ class DiscreteVolterra(AbstractTheory):
 
 
 class Path(NamedTuple):
-    r"""What the system says of each step.
+    """What the system says of each step."""
 
-    Attributes:
-        risk: R_k after step k, k from 0 to K.
-        clipped: $1 - \mu_k$, the share of the samples of step k that are clipped.
-        responses: $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of
-            step j has moved the parameters after step k, in mode i.
-    """
-
-    risk: Float[Array, " records"]
+    risk: Float[Array, " records"]  # R_k after step k, k from 0 to K
+    # $1 - \mu_k$, the share of the samples of step k that are clipped.
     clipped: Float[Array, " steps"]
+    # $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of step j has
+    # moved the parameters after step k, in mode i.
     responses: Float[Array, "steps modes steps"]
 
 

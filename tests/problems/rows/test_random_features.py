@@ -108,7 +108,7 @@ GOOD = {
         ({"weights": np.ones((0, 3))}, ValueError, "non-empty weights"),
         ({"train_inputs": np.full((4, 3), np.inf)}, ValueError, "finite train_inputs, got 12"),
         ({"train_inputs": "table"}, TypeError, "expected train_inputs to be a real number"),
-        ({"activation": "tanh"}, TypeError, "activation to be a callable, got 'tanh'"),
+        ({"activation": "tanh"}, TypeError, "activation to be a callable, got str: 'tanh'"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(change, error, message):

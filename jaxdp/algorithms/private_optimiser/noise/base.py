@@ -20,46 +20,30 @@ Batch = tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]
 
 
 class Claim(NamedTuple):
-    """What is proved of noisy sums, and what that needs.
+    """What is proved of noisy sums, and what that needs."""
 
-    Attributes:
-        mechanism: of all sums together.
-        lines: the assumptions that come from the noise.
-        is_certified: whether it is proved in the arithmetic of the machine.
-    """
-
-    mechanism: AbstractMechanism
-    lines: tuple[str, ...]
-    is_certified: bool
+    mechanism: AbstractMechanism  # of all sums together
+    lines: tuple[str, ...]  # the assumptions that come from the noise
+    is_certified: bool  # whether it is proved in the arithmetic of the machine
 
 
 class Scale(NamedTuple):
-    """The size of one step's noise, from public numbers.
+    """The size of one step's noise, from public numbers."""
 
-    Attributes:
-        std: of the noise on each coordinate of the sum, its rounding included.
-        multiplier: z; `std` is z C (1 + b), times the correlation's sensitivity where noise is
-            correlated. To replace a record moves the sum by twice C (1 + b), which the sampler's
-            mechanism pays for.
-        bound: no coordinate of a true sum is larger.
-        num_weights: how many coordinates the sum has.
-    """
-
-    std: Any
+    std: Any  # of the noise on each coordinate of the sum, its rounding included
+    # z: `std` is z C (1 + b), times the correlation's sensitivity where noise is correlated. To
+    # replace a record moves the sum by twice C (1 + b), which the sampler's mechanism pays for.
     multiplier: Any
-    bound: Any
-    num_weights: int
+    bound: Any  # no coordinate of a true sum is larger
+    num_weights: int  # how many coordinates the sum has
 
 
 class AbstractNoise(eqx.Module):
-    """Noise for the sums of all steps of a run.
+    """Noise for the sums of all steps of a run."""
 
-    Attributes:
-        has_one_scale: whether the proof has one scale for all steps, however each makes its sum.
-        is_on_host: whether noise is added on the host, between compiled parts of a step.
-    """
-
+    # Whether the proof has one scale for all steps, however each makes its sum.
     has_one_scale: ClassVar[bool] = False
+    # Whether noise is added on the host, between compiled parts of a step.
     is_on_host: ClassVar[bool] = False
 
     @property
@@ -145,12 +129,4 @@ class AbstractNoise(eqx.Module):
         *,
         key: Key[Array, ""] | None,
     ) -> Claim:
-        """What is proved of the sums of a run, where exact normal noise proves `mechanism`.
-
-        Args:
-            mechanism: what exact normal noise proves.
-            noise_multiplier: of that noise, not zero.
-            sampler: of the batches.
-            num_steps: how many sums are released.
-            key: of the run, if it is known.
-        """
+        """What is proved of the sums of a run, where exact normal noise proves `mechanism`."""

@@ -80,18 +80,9 @@ def with_secret_noise(
     r"""The sum plus secret noise, as whole multiples of one unit, in float64 on the host.
 
     Each coordinate is rounded to the unit before it gets its noise. That moves neighbours apart by
-    at most $\sqrt d$ units, which `std` has to cover (`widened_for_grid`).
-
-    Args:
-        total: the exact sum is high plus low.
-        std: of the noise on every coordinate; public.
-        bound: no coordinate of a true sum is larger; what lies beyond, or is not a number, would
-            end in an error that tells of the data, and is brought within it.
-        noise: its source.
-
-    Raises:
-        ValueError: the noise is so little that 64-bit integers do not hold the sum in its unit, or
-            sums are not proved on the device that made this one.
+    at most $\sqrt d$ units, which `std` has to cover (`widened_for_grid`). No coordinate of a true
+    sum is beyond `bound`; what lies beyond, or is not a number, would end in an error that tells of
+    the data, and is brought within it.
     """
     unproved = why_sums_are_unproved(total)
     if unproved is not None:
