@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 import experiments
 from experiments import made_up, registry, report, smoke
+from experiments.data_reconstruction.natural_images import Images
 from experiments.harness import fingerprint, read
-from experiments.staleness import as_saved, changed_numbers, fingerprint_in, problems
+from experiments.staleness import as_saved, changed_numbers, fingerprint_in, problems, sizes
 
 _FOLDER = pathlib.Path(experiments.__file__).parent
 _LAST_LINE = "\nharness.main(__name__)\n"
@@ -65,6 +66,27 @@ def test_a_module_has_its_config_run_claims_and_plot(entry):
     _, *folders = inspect.signature(figure.run).parameters
     assert all(figure.FOLDERS[folder] for folder in folders)
     assert ("data" in folders) == (entry.name in _READ)
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "expected"),
+    [
+        ("fig01_synthetic", lambda c: (c.dims, c.repetitions), ((10, 20, 30), 100)),
+        ("fig01_synthetic", lambda c: max(c.num_projections), 1000),
+        ("fig03_year_prediction", lambda c: (c.num_songs, c.repetitions), (2000, 100)),
+        ("fig03_year_prediction", lambda c: max(c.num_projections), 1000),
+        ("fig01_cifar_thresholds", lambda c: (c.images, c.control_width), (Images(100, 32), 10)),
+        ("fig04_signs", lambda c: c.images, Images(100, 32)),
+        ("fig03_sphere_thresholds", lambda c: c.num_seeds, 10),
+        ("fig05_networks", lambda c: (c.two_layer.num_samples, c.two_layer.dim), (10, 3072)),
+        ("fig05_networks", lambda c: (c.residual.num_samples, c.residual.dim), (10, 3072)),
+        ("fig05_networks", lambda c: c.num_seeds, 10),
+        ("fig06_multiclass_images", lambda c: (c.images.num_samples, c.width), (100, 4)),
+        ("fig06_multiclass_images", lambda c: c.images.dim, 3072),
+    ],
+)
+def test_the_papers_size_is_run_or_offered(name, of, expected):
+    assert of(sizes(registry.entry(name).load())[-1]) == expected
 
 
 @_EVERY
