@@ -99,8 +99,3 @@ DATA = {
     "stand_ins": digits,
     "published_digits": digits,
 }
-# A figure that draws another one's runs: its option, and whose they are.
-RUNS = {
-    "fig02_projection_dimension": ("synthetic", "fig01_synthetic"),
-    "fig08_year_projection_dimension": ("year", "fig03_year_prediction"),
-}

@@ -94,17 +94,17 @@ _PF = (
 def _synthetic(number: int, dims: str) -> PaperFigure:
     return PaperFigure(
         number,
-        "fig02_projection_dimension",
+        "fig01_synthetic",
         f"n = {{num_train}}, {dims}, {{repetitions}} repetitions",
         f"n = 1000, {dims}, 100 repetitions",
         "the peaks are found again and explained; random projection is not ahead",
     )
 
 
-def _songs(number: int, module: str, which: str, verdict: str) -> PaperFigure:
+def _songs(number: int, which: str, verdict: str) -> PaperFigure:
     return PaperFigure(
         number,
-        module,
+        "fig03_year_prediction",
         f"{which}; at most {{num_songs}} songs of the 1176 at hand, M up to "
         "{num_projections.last}, {repetitions} repetitions",
         f"{which}; 2000 songs, M up to 1000, 100 repetitions",
@@ -120,7 +120,6 @@ _OPEN = (
     "not decided: 500 songs to train on, of the set's 515,345 among the first in the order of "
     "albums; on these random features are ahead, nearly tied at equal noise"
 )
-_YEAR, _YEAR_M = "fig03_year_prediction", "fig08_year_projection_dimension"
 _PK = (
     PaperFigure(
         1,
@@ -130,12 +129,12 @@ _PK = (
         f"{_OPPOSITE} (ERRATA K18)",
     ),
     _synthetic(2, "d = 20"),
-    _songs(3, _YEAR, "one bandwidth", _OPEN),
+    _songs(3, "one bandwidth", _OPEN),
     _synthetic(4, "d = 10"),
     _synthetic(5, "d = 20"),
     _synthetic(6, "d = 30"),
-    _songs(7, _YEAR, "five bandwidths", _OPEN),
-    *(_songs(8 + row, _YEAR_M, f"bandwidth 2^{4 + row / 2:g}", _PEAKS) for row in range(5)),
+    _songs(7, "five bandwidths", _OPEN),
+    *(_songs(8 + row, f"bandwidth 2^{4 + row / 2:g}", _PEAKS) for row in range(5)),
 )
 _PIXELS = "n = {images[num_samples]}, {images[side]} x {images[side]} pixels, {num_seeds} seeds"
 _CURVES = (

@@ -20,18 +20,13 @@ def run(entry: registry.Entry, folder: pathlib.Path) -> int:
 
     Args:
         entry: of the registry.
-        folder: where its files go, and those of another figure whose runs it draws.
+        folder: where its files go.
     """
     words: list[str] = []
     with tempfile.TemporaryDirectory() as made:
         if entry.name in made_up.DATA:
             made_up.DATA[entry.name](pathlib.Path(made))
             words = ["--data", made]
-        elif entry.name in made_up.RUNS:
-            option, other = made_up.RUNS[entry.name]
-            if not (folder / f"{other}.nc").exists():
-                run(registry.entry(other), folder)
-            words = [f"--{option}", str(folder)]
         return command(entry.load(), ["--smoke", "--out", str(folder), *words])
 
 

@@ -33,8 +33,7 @@ USES = (
     ("Train a network privately", "how_to/train_a_network.md", "published_digits"),
     (
         *("Release a function", "how_to/release_a_function.md"),
-        "fig01_synthetic fig02_projection_dimension fig03_year_prediction "
-        "fig08_year_projection_dimension basis_selection private_kernel_ridge",
+        "fig01_synthetic fig03_year_prediction basis_selection private_kernel_ridge",
     ),
     (
         *("Find what leaks", "how_to/attack.md"),

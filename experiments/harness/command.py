@@ -23,7 +23,7 @@ import xarray
 
 from experiments.harness.fingerprints import fingerprint_of
 from experiments.harness.results import RESULTS, read, save
-from experiments.harness.sources import refusal, sources
+from experiments.harness.sources import sources
 
 Item = TypeVar("Item")
 
@@ -67,8 +67,12 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
         return _shown(figure, read(path), path)
     # Asked now: what is edited while the figure runs is not what runs.
     found = sources()
-    if options.size != "smoke" and (reason := refusal(found.modified)):
-        parser.error(reason)
+    if options.size != "smoke" and found.modified:
+        parser.error(
+            "expected a tree as committed, because a saved result names the code that made it; "
+            f"got {len(found.modified)} modified files ({', '.join(found.modified[:5])}): commit "
+            "them (what git ignores does not count), or run the small version with --smoke"
+        )
     missing = [folder for folder, needed in folders.items() if needed and not vars(options)[folder]]
     if missing:
         parser.error(f"expected --{missing[0]}: {figure.FOLDERS[missing[0]]}")

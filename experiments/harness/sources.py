@@ -42,18 +42,6 @@ def sources(folder: pathlib.Path = pathlib.Path(__file__).parent) -> Sources:
     return Sources(f"{commit}-dirty" if modified else commit, modified)
 
 
-def refusal(modified: tuple[str, ...]) -> str | None:
-    """Why nothing is saved from a tree with these modified files; None where there are none."""
-    if not modified:
-        return None
-    shown, more = ", ".join(modified[:5]), len(modified) - 5
-    return (
-        "expected a tree as committed, because a saved result names the code that made it; got "
-        f"{shown}{f' and {more} more' if more > 0 else ''} modified: commit them (what git "
-        "ignores does not count), or run the small version with --smoke"
-    )
-
-
 def _git(folder: pathlib.Path, *words: str) -> str | None:
     """What git says; None where there is no git, no repository or no commit."""
     try:

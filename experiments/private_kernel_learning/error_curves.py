@@ -1,11 +1,6 @@
-"""What PK's figures share: errors averaged over repetitions, in tables, and drawn.
+"""What PK's figures share: errors averaged over repetitions, in tables, and drawn."""
 
-Figures 2 and 4 to 6 draw the runs of Figure 1 against M, and Figures 8 to 12 those of Figure 3.
-"""
-
-import json
-import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from experiments.harness import Check, listed, over_runs, read, spread, table
+from experiments.harness import over_runs, spread, table
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, band, tidy
 from experiments.private_kernel_learning.ridge_grid import DRAWN
-from experiments.staleness import as_saved
 
 RP_PUBLISHED, RFF_PUBLISHED = PUBLISHED = ["RP, published", "RFF, published"]
 RP_CERTIFIED, RFF_CERTIFIED = CERTIFIED = ["RP, certified", "RFF, certified"]
@@ -26,8 +20,6 @@ INTERCEPT = "RP, certified with intercept"
 _COLORS = {"RP": ORANGE, "RFF": BLUE}
 _NAMES = {"RP": "random projection", "RFF": "random Fourier features"}
 _FEW, _PLAIN = 50, StrMethodFormatter("{x:g}")
-# What is drawn against M.
-_AGAINST_M = ["error", "fixed_error", "noiseless", "constant"]
 
 
 class Estimate(NamedTuple):
@@ -87,18 +79,15 @@ def over_the_mean_label(dataset: xarray.Dataset) -> xarray.DataArray:
     return free.mean("repetition") / dataset.constant.mean("repetition")
 
 
-def best_noiseless(dataset: xarray.Dataset) -> tuple[str, float]:
-    """The least error without privacy, and what it is in words."""
-    # In results of earlier code no learner without privacy has an intercept.
-    has_intercept = any("intercept" in str(name) for name in dataset.features.values)
-    words = "no privacy" if has_intercept else "no privacy, no intercept"
-    return words, float(dataset.noiseless.min("num_projections").mean("repetition").min())
+def best_noiseless(dataset: xarray.Dataset) -> float:
+    """The least error without privacy."""
+    return float(dataset.noiseless.min("num_projections").mean("repetition").min())
 
 
 def section(title: str, dataset: xarray.Dataset) -> str:
     """A table of all errors at one setting, by epsilon, under a line of what needs no budget."""
-    words, best = best_noiseless(dataset)
-    line = f"mean label {float(dataset.constant.mean()):.4g}; at best, with {words}, {best:.4g}."
+    best = best_noiseless(dataset)
+    line = f"mean label {float(dataset.constant.mean()):.4g}; at best, with no privacy, {best:.4g}."
     errors, free = oracle(dataset), dataset.data_free
     found = {name: errors.sel(learner=name) for name in dataset.learner.values}
     found |= {f"data-free: {name}": free.sel(procedure=name) for name in free.procedure.values}
@@ -108,60 +97,6 @@ def section(title: str, dataset: xarray.Dataset) -> str:
         rows.append([name, *(f"{mean:.3g} ± {float(f'{error:.2g}'):g}" for mean, error in pairs)])
     head = ["", *(f"ε = {epsilon:.3g}" for epsilon in dataset.epsilon.values)]
     return f"{title}: {line}\n\n{table(head, rows)}"
-
-
-def best_projections(dataset: xarray.Dataset) -> xarray.DataArray:
-    """The M of least mean error."""
-    return shown(dataset).mean("repetition").idxmin("num_projections")
-
-
-def loss_at_most(dataset: xarray.Dataset, learner: str) -> xarray.DataArray:
-    """Mean error at the largest M over that at the best one."""
-    means = shown(dataset).sel(learner=learner).mean("repetition")
-    return means.isel(num_projections=-1) / means.min("num_projections")
-
-
-def resonances(dataset: xarray.Dataset, least: float, claim: str) -> Check:
-    """At one lambda, n^-.4, which is as good as most where the matrix is positive."""
-    medians = dataset.fixed_error.sel(learner=RP_PUBLISHED).median("repetition")
-    peaks = medians.sel(form="as printed") / medians.sel(form="repaired", drop=True)
-    most = peaks.max(("epsilon", "num_projections"))
-    return Check(
-        "the peaks are resonances of an indefinite matrix: at lambda = n^-.4 its positive part "
-        f"has a median error {claim}",
-        listed(most, "{:.0f} times"),
-        bool((most > least).all()),
-    )
-
-
-def table_of_best(dataset: xarray.Dataset, axis: str, head: str) -> str:
-    """The best M at every value of an axis, for each learner and epsilon."""
-    best = best_projections(dataset)
-    rows = [
-        [f"{at:.4g}", learner, *map(int, best.sel({axis: at, "learner": learner}).values)]
-        for at in best[axis].values
-        for learner in best.learner.values
-    ]
-    epsilons = (f"ε = {value:.3g}" for value in dataset.epsilon.values)
-    return table([head, "best M", *epsilons], rows)
-
-
-def runs_of(figure: Any, folder: pathlib.Path | None, config: Any, *data: Any) -> xarray.Dataset:
-    """What is drawn against M of another figure's runs, which are read if they are at hand.
-
-    `runs_seconds` says what they took, `runs_commit` what made them.
-
-    Raises:
-        ValueError: the result was made with another configuration.
-    """
-    if folder is None:
-        return figure.run(config, *data)[_AGAINST_M]
-    path = folder / f"{figure.__name__.rsplit('.', 1)[1]}.nc"
-    saved = read(path)
-    if json.loads(saved.attrs["config"]) != as_saved(config):
-        raise ValueError(f"{path}: made with another configuration: {saved.attrs['config']}")
-    facts = {name: saved.attrs[name] for name in ("seconds", "commit") if name in saved.attrs}
-    return saved.assign_attrs({f"runs_{name}": value for name, value in facts.items()})[_AGAINST_M]
 
 
 def against_epsilon(axes: Axes, dataset: xarray.Dataset, title: str) -> None:
@@ -181,31 +116,6 @@ def against_projections(axes: Axes, dataset: xarray.Dataset, title: str) -> None
         _curve(axes, shown(dataset).sel(learner=name), "num_projections", **_style(name))
     _levels(axes, dataset)
     _logarithmic(axes, title)
-
-
-def grid_of_projections(
-    dataset: xarray.Dataset,
-    axis: str,
-    titles: Mapping[Any, str],
-    *,
-    height: float,
-    sharey: Any,
-    width: float = 2.3,
-) -> Figure:
-    """Errors against M: a row for each value of an axis, a column for each epsilon."""
-    columns = dataset.sizes["epsilon"]
-    size = width * columns + 0.8, height * len(titles) + 1.0
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(len(titles), columns, sharex=True, sharey=sharey, squeeze=False)
-    for row, (value, title) in zip(panels, titles.items(), strict=True):
-        for axes, epsilon in zip(row, dataset.epsilon.values, strict=True):
-            at = dataset.sel({axis: value, "epsilon": epsilon})
-            against_projections(axes, at, rf"{title}, $\varepsilon$ = {epsilon:.3g}")
-        row[0].set_ylabel("test error")
-    for axes in panels[-1]:
-        axes.set_xlabel("$M$")
-    legend(figure, panels[0, 0])
-    return figure
 
 
 def legend(figure: Figure, axes: Axes) -> None:
@@ -246,7 +156,7 @@ def _style(name: str) -> dict:
 def _levels(axes: Axes, dataset: xarray.Dataset) -> None:
     """The mean label, and the best without privacy."""
     constant = float(dataset.constant.mean())
-    words, noiseless = best_noiseless(dataset)
     line = {"linewidth": 1.0, "zorder": 0}
     axes.axhline(constant, color=GREY, linestyle=":", label="mean label, no privacy", **line)
-    axes.axhline(noiseless, color=BLACK, linestyle="-.", label=words, **line)
+    noiseless = best_noiseless(dataset)
+    axes.axhline(noiseless, color=BLACK, linestyle="-.", label="no privacy", **line)

@@ -1,15 +1,17 @@
-r"""PK Figure 1: test error against epsilon on synthetic data, d = 10, 20 and 30.
+r"""PK Figures 1, 2 and 4 to 6: test error against epsilon and M on synthetic data, d = 10, 20, 30.
 
 Random projections and random Fourier features, with the published noise and with the certified.
 Curves are the least test errors over M and lambda, as in the paper: an oracle's choice, with the
 bound T = max|y| that the paper leaves open. The certified learner with public bounds and rules that
-look at no data stands beside them. `fig02_projection_dimension.py` draws the same runs against M.
+look at no data stands beside them. Below, the same runs against M for every epsilon: the paper's
+Figures 4, 5 and 6 are d = 10, 20 and 30, and its Figure 2 is a part of Figure 5.
 
-Source: PK Figure 1.
+Source: PK Figures 1, 2 and 4 to 6.
 """
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax.random as jr
 import numpy as np
@@ -18,6 +20,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check, listed, span
+from experiments.private_kernel_learning import projection_dimension
 from experiments.private_kernel_learning.error_curves import (
     CERTIFIED,
     INTERCEPT,
@@ -94,22 +97,25 @@ def _repetition(config: Config, cell: tuple[int, int]) -> xarray.Dataset:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """A panel for each dimension."""
-    figure = Figure(figsize=(10.5, 4.6), layout="constrained")
-    panels = figure.subplots(1, dataset.sizes["dim"], squeeze=False)[0]
-    for axes, dim in zip(panels, dataset.dim.values, strict=True):
-        against_epsilon(axes, dataset.sel(dim=dim), f"$d$ = {dim}")
+    """A panel for each dimension; below it a row for each, a column for each epsilon."""
+    titles = {dim: f"$d$ = {dim}" for dim in dataset.dim.values}
+    figure = Figure(figsize=(12.3, 4.2 + 2.2 * len(titles)), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=(3.4, 2.2 * len(titles)))
+    panels = parts[0].subplots(1, len(titles), squeeze=False)[0]
+    for axes, (dim, title) in zip(panels, titles.items(), strict=True):
+        against_epsilon(axes, dataset.sel(dim=dim), title)
     panels[0].set_ylabel("mean squared test error")
+    projection_dimension.draw(parts[1], dataset, "dim", titles, "row")
     legend(figure, panels[0])
     return figure
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The order of the methods, the reference's numbers, and what a curator can reach."""
+    """The order of the methods, the reference's numbers, what a curator can reach, and the M."""
     found = [*_order(dataset), *_less_noise(dataset), *_rules(dataset), _noiseless(dataset)]
     if dataset.attrs["num_train"] == NUM_TRAIN:
         found += [*_beside_the_study(dataset), *_losses(dataset)]
-    return found
+    return found + projection_dimension.checks_of_synthetic(dataset)
 
 
 def _typical(ratio: xarray.DataArray) -> float:
@@ -253,10 +259,10 @@ def _losses(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """The table of means, and how to read it."""
+    """The tables of means and of the best M, and how to read them."""
     parts = [_SETTING.format(**dataset.attrs, repetitions=dataset.sizes["repetition"])]
     parts += [section(f"d = {dim}", dataset.sel(dim=dim)) for dim in dataset.dim.values]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, projection_dimension.synthetic_summary(dataset)])
 
 
 _SETTING = """\

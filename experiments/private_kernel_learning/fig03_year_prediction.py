@@ -1,16 +1,18 @@
-r"""PK Figures 3 and 7: test error against epsilon on the year-prediction data, five bandwidths.
+r"""PK Figures 3 and 7 to 12: test error on the year-prediction data, five bandwidths.
 
-Figure 3 is the bandwidth $2^4$ and one curve against M; Figure 7 has all five. The published
-algorithms stand in the paper's units, those of the training rows, which no proof covers; the
-certified ones in public units. Curves are an oracle's, as in `fig01_synthetic.py`, with data-free
-releases beside them. `fig08_year_projection_dimension.py` draws the same runs against M.
+Figure 3 is the bandwidth $2^4$ and one curve against M; Figure 7 has all five, and Figures 8 to 12
+the curves against M, a row for each bandwidth; of these the picture has the least, the middle and
+the largest epsilon, the result all. The published algorithms stand in the paper's units, those of
+the training rows, which no proof covers; the certified ones in public units. Curves are an
+oracle's, as in `fig01_synthetic.py`, with data-free releases beside them.
 
-Source: PK Figures 3 and 7.
+Source: PK Figures 3 and 7 to 12.
 """
 
 import dataclasses
 import functools
 import pathlib
+from typing import Any
 
 import jax.random as jr
 import numpy as np
@@ -19,6 +21,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check, listed, span
+from experiments.private_kernel_learning import projection_dimension
 from experiments.private_kernel_learning.error_curves import (
     CERTIFIED,
     INTERCEPT,
@@ -67,6 +70,11 @@ _PREFIX = """\
 A file of so few is no random sample of that set but its beginning, album after album, and all
 repetitions split the same rows: standard errors are over splits, features and noise, and say
 nothing of other songs. What is not reproduced here may hold there. """
+_AGAINST_M = """\
+Against M, the least error over λ; bands are two standard errors. The noise does not depend on the
+bandwidth, but the wider the kernel, the fewer directions there are to learn.
+
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,30 +140,36 @@ def _repetition(config: Config, songs: Songs, cell: tuple[float, int]) -> xarray
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Figure 7's panels, one for each bandwidth, and Figure 3 (b)."""
-    count = dataset.sizes["bandwidth"] + 1
-    columns = min(3, count)
-    figure = Figure(figsize=(3.4 * columns, 3.0 * -(-count // columns) + 0.8), layout="constrained")
-    panels = figure.subplots(-(-count // columns), columns, squeeze=False).ravel()
-    for axes, bandwidth in zip(panels, dataset.bandwidth.values, strict=False):
-        title = rf"$\sigma = 2^{{{np.log2(bandwidth):g}}}$"
+    """Figure 7's panels, one for each bandwidth, and Figure 3 (b); below them Figures 8 to 12."""
+    titles = {width: rf"$\sigma = 2^{{{np.log2(width):g}}}$" for width in dataset.bandwidth.values}
+    count, columns = len(titles) + 1, 3
+    rows = -(-count // columns)
+    heights = 3.0 * rows, 2.3 * len(titles)
+    figure = Figure(figsize=(11.6, sum(heights) + 0.8), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=heights)
+    panels = parts[0].subplots(rows, columns, squeeze=False).ravel()
+    for axes, (bandwidth, title) in zip(panels, titles.items(), strict=False):
         against_epsilon(axes, dataset.sel(bandwidth=bandwidth), title)
     last = panels[count - 1]
     at = dataset.isel(bandwidth=0).sel(epsilon=_PANEL_EPSILON, method="nearest")
-    power, epsilon = np.log2(at.bandwidth.item()), at.epsilon.item()
-    against_projections(last, at, rf"$\sigma = 2^{{{power:g}}}$, $\varepsilon$ = {epsilon:.3g}")
+    title = titles[at.bandwidth.item()]
+    against_projections(last, at, rf"{title}, $\varepsilon$ = {at.epsilon.item():.3g}")
     last.set_xlabel("$M$")
     for axes in panels[::columns]:
         axes.set_ylabel("mean squared test error (years²)")
     for axes in panels[count:]:
         axes.set_axis_off()
+    middle = (dataset.sizes["epsilon"] - 1) // 2
+    chosen = dataset.isel(epsilon=[0, middle, -1])
+    projection_dimension.draw(parts[1], chosen, "bandwidth", titles, sharey=False)
     legend(figure, panels[0])
     return figure
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The order of the methods, the mean label, and the units."""
-    return [*_order(dataset), *_noise(dataset), *_beside_the_mean_label(dataset), _units(dataset)]
+    """The order of the methods, the mean label, the units, and what a large M costs."""
+    found = [*_order(dataset), *_noise(dataset), *_beside_the_mean_label(dataset), _units(dataset)]
+    return found + projection_dimension.checks_of_songs(dataset)
 
 
 def _order(dataset: xarray.Dataset) -> list[Check]:
@@ -249,7 +263,7 @@ def _units(dataset: xarray.Dataset) -> Check:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """The table of means for each bandwidth, and how to read it."""
+    """The tables of means and of the best M for each bandwidth, and how to read them."""
     count, together = (int(dataset.attrs[name]) for name in ("num_songs", "together"))
     parts = [
         _SETTING.format(
@@ -263,6 +277,7 @@ def summary(dataset: xarray.Dataset) -> str:
     for bandwidth in dataset.bandwidth.values:
         title = f"σ = 2^{np.log2(bandwidth):g} (errors in years²)"
         parts.append(section(title, dataset.sel(bandwidth=bandwidth)))
+    parts.append(_AGAINST_M + projection_dimension.table_of_best(dataset, "bandwidth", "σ"))
     return "\n\n".join(parts)
 
 

@@ -19,10 +19,7 @@ from experiments.data_reconstruction.natural_images import (
 FIGURES = [fig01_cifar_thresholds, fig04_signs]
 
 
-def test_the_papers_size_is_offered_and_is_the_papers():
-    for figure in FIGURES:
-        assert figure.Config.paper().images == Images(num_samples=100, side=32)
-    assert fig01_cifar_thresholds.Config.paper().control_width == 10.0
+def test_a_block_at_the_papers_size_is_about_the_equations():
     # About d n / 2 features together: a step's block, 1.8 GB of V's 37.7.
     for figure in FIGURES:
         assert figure.Config.paper().block_size == pytest.approx(3072 * 100 / 2, rel=0.03)

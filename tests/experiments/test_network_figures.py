@@ -1,8 +1,7 @@
-"""DR Figures 5 and 6: their photographs, and the paper's size."""
+"""DR Figures 5 and 6: their photographs."""
 
 import numpy as np
 
-from experiments.data_reconstruction import fig05_networks, fig06_multiclass_images
 from experiments.data_reconstruction.trained_networks import Task, photographs
 
 
@@ -17,12 +16,3 @@ def test_photographs_are_rows_on_the_sphere_with_their_labels():
     assert pictures.rows.inputs.shape == (wanted.num_samples, wanted.dim) == (20, 48)
     np.testing.assert_array_equal(pictures.labels.argmax(axis=1), np.arange(20) // 2)
     np.testing.assert_array_equal(pictures.labels.sum(axis=1), 1)
-
-
-def test_the_papers_size_is_offered_and_is_the_papers():
-    config = fig05_networks.Config.paper()
-    assert (config.two_layer.num_samples, config.residual.num_samples) == (10, 10)
-    assert config.two_layer.dim == config.residual.dim == 3072
-    assert config.num_seeds == 10
-    config = fig06_multiclass_images.Config.paper()
-    assert (config.images.num_samples, config.images.dim, config.width) == (100, 3072, 4.0)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from experiments.data_reconstruction import fig03_sphere_thresholds
 from experiments.data_reconstruction.sphere_rows import least_width
 
 
@@ -56,7 +55,3 @@ def test_silent_neurons_matter_for_few_unknown_rows_only():
     assert least_width(100, 20, 19, has_dead_half=True) == pytest.approx(200)
     assert least_width(100, 20, 19, has_dead_half=False) == 119
     assert least_width(20, 100, 99, has_dead_half=True) == 119
-
-
-def test_the_papers_seeds_are_offered():
-    assert fig03_sphere_thresholds.Config.paper().num_seeds == 10

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from experiments import harness, registry
-from experiments.private_kernel_learning import rates, rates_runs
+from experiments.private_kernel_learning import rates_runs
 from experiments.private_kernel_learning.torus import (
     Torus,
     clipped,
@@ -119,8 +118,3 @@ def test_fourier_features_have_the_risk_of_their_own_spectrum(torus):
 def test_clipping_leaves_short_rows_alone():
     rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
     np.testing.assert_allclose(clipped(rows, 1.0), [[0.6, 0.8], [0.3, 0.4], [0, 0]])
-
-
-def test_the_summary_names_every_learner():
-    text = rates.summary(harness.read(harness.RESULTS / registry.entry("rates").file))
-    assert all(name in text for name in (*rates.SQUARED, *rates.LOGISTIC))
