@@ -38,6 +38,15 @@ def _ridge(**given: Any):
     return PrivateKernelRidge(**{"kernel": GAUSSIAN, "label_bound": 1.0} | given)
 
 
+def _classifier(**given: Any):
+    return kernels.PrivateKernelClassifier(**{"kernel": GAUSSIAN} | given)
+
+
+def _regressor(**given: Any):
+    given = {"kernel": GAUSSIAN, "loss": losses.Huber(0.5), "label_bound": 1.0} | given
+    return kernels.PrivateKernelRegressor(**given)
+
+
 SQUARES = kernels.CallableKernel(lambda x, y: jnp.sum((x - y) ** 2) + 1)
 NEGATIVE = kernels.CallableKernel(lambda x, y: -x @ y)
 VECTORS = kernels.CallableKernel(lambda x, y: x * y)
@@ -110,6 +119,19 @@ VALUES = [
     (lambda: _ridge(kernel=kernels.Polynomial(20, 1.0), input_bound=1e3), "overflows"),
     (lambda: _ridge().features(-1, 1), "dim >= 1"),
     (lambda: _ridge().features(2, -1), "0 <= public_seed"),
+    *(
+        (lambda name=name, value=value: _classifier(**{name: value}), f"expected .*{name} >")
+        for name, values in {
+            **dict.fromkeys(("ridge", "tolerance", "input_bound"), (0.0, math.nan)),
+            **dict.fromkeys(("max_steps", "num_projections", "num_features"), (0,)),
+        }.items()
+        for value in values
+    ),
+    (lambda: _classifier(kernel=PRODUCT), "expected a finite input_bound"),
+    *(
+        (lambda bound=bound: _regressor(label_bound=bound), "label_bound")
+        for bound in (0.0, math.nan, math.inf)
+    ),
     (lambda: published.Algorithm1(PRODUCT, 8, 0.1, 1.0), "input_bound"),
     (lambda: published.Algorithm2(GAUSSIAN, 0, 0.1, LOGISTIC), "num_projections >= 1"),
     (lambda: published.Algorithm3(GAUSSIAN, 8, 0.1, 0.0), "label_bound > 0"),
@@ -124,7 +146,7 @@ def test_an_argument_out_of_its_range_is_named(make, message):
 
 
 LOSSES = {
-    "PrivateKernelClassifier": lambda x: kernels.PrivateKernelClassifier(GAUSSIAN, loss=x),
+    "PrivateKernelClassifier": lambda x: _classifier(loss=x),
     "Algorithm2": lambda x: published.Algorithm2(GAUSSIAN, 4, 0.1, x),
     "Algorithm4": lambda x: published.Algorithm4(GAUSSIAN, 4, 0.1, x),
     "Algorithm5": lambda x: published.Algorithm5(GAUSSIAN, 0.1, x),
@@ -145,6 +167,9 @@ KINDS = [
     (lambda: _ridge(ridge="auto"), "expected ridge to be None, a number or a rule"),
     (lambda: _ridge(label_bound=None), "expected label_bound to be a real number, got None"),
     (lambda: _ridge(kernel=None), "expected a kernel or a feature_map"),
+    (lambda: _classifier(kernel=None), "expected a kernel or a feature_map"),
+    (lambda: _classifier(loss=losses.Huber(1.0)), "expected loss to be a margin loss"),
+    (lambda: _regressor(loss=losses.SmoothedAbsolute), "expected loss to be a loss of residuals"),
     (lambda: _ridge(feature_map=np.sin), "expected feature_map to be a feature map, such as"),
     (lambda: kernels.Columns("ab"), "inputs to be a tuple of names"),
     (lambda: kernels.Columns(("a", 1), "y"), "expected names of columns and classes as texts"),

@@ -187,7 +187,7 @@ each_extreme_loss = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("max_steps", [1, 2, None])
+@pytest.mark.parametrize("max_steps", [1, None])
 @each_extreme_loss
 def test_no_table_keeps_the_tolerance_from_being_met(loss, max_steps):
     for rows in _TABLES.values():

@@ -27,6 +27,9 @@ RIDGE = kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, **PATHS)
 LEARNERS = {
     "ridge": RIDGE,
     "classifier": kernels.PrivateKernelClassifier(KERNEL, **PATHS),
+    "regressor": kernels.PrivateKernelRegressor(
+        KERNEL, loss=losses.Huber(0.5), label_bound=1.0, **PATHS
+    ),
     "Algorithm1": published.Algorithm1(KERNEL, 4, 0.1, 1.0, num_features=8),
     "Algorithm2": published.Algorithm2(KERNEL, 4, 0.1, LOSS, num_features=8),
     "Algorithm3": published.Algorithm3(KERNEL, 4, 0.1, 1.0),
@@ -115,10 +118,16 @@ def test_requests_that_differ_in_anything_have_independent_noise():
 
 
 @pytest.mark.usefixtures("callers_line")
-def test_labels_are_clipped_with_a_warning_at_the_line_of_the_call_or_without_one():
-    with pytest.warns(UserWarning, match="labels are beyond label_bound = 1 and are") as seen:
-        LEARNERS["ridge"].fit(TABLE, 2 * LABELS, **BUDGET)
+@pytest.mark.parametrize("name", ["ridge", "regressor"])
+def test_labels_are_clipped_with_a_warning_and_the_release_does_not_say_so(name):
+    labels = np.where(np.arange(60) < 3, 2 * LABELS, LABELS)
+    with pytest.warns(UserWarning, match="3 of 60 labels are beyond label_bound = 1 and") as seen:
+        release = LEARNERS[name].fit(TABLE, labels, **BUDGET)
+    # It points at the line of the call.
     assert [warning.filename for warning in seen] == [__file__]
+    clipped = LEARNERS[name].fit(TABLE, LABELS, **BUDGET)
+    np.testing.assert_array_equal(release.coefficients, clipped.coefficients)
+    assert (str(release), release.cost) == (str(clipped), clipped.cost)
     request = _request(labels=2 * LABELS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

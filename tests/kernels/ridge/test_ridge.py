@@ -160,10 +160,10 @@ def test_the_noise_that_a_fit_draws_has_the_stated_standard_deviation(monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("balance", [1.0, 2.0])
-def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(balance, monkeypatch):
+def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(monkeypatch):
     """An audit from outside: fits on two tables, their released statistics, the best score."""
-    cosine, trials = min(balance / 2, 1), 1000
+    # Of another balance, 1, `test_planted_kernel_bugs` computes what the best score shows.
+    balance, cosine, trials = 2.0, 1.0, 1000
     waves = FourierFeatures(jnp.ones((1, 1)), jnp.ones(()))
     learner = PrivateKernelRidge(
         None, label_bound=1.0, input_bound=math.inf, feature_map=waves, balance=balance
@@ -184,17 +184,6 @@ def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(balance,
     claim, error = gaussian_mu(4.0, 1e-5), math.sqrt(2 / trials)
     assert abs(found - claim) < 5 * error * math.sqrt(1 + claim**2 / 8)
     assert abs(found * 2 - claim) > 5 * error * math.sqrt(1 + claim**2 / 8)
-
-
-def test_labels_beyond_the_bound_are_clipped_and_the_release_does_not_say_so():
-    labels = LABELS.copy()
-    labels[:3] = (5.0, -7.0, 1.6)
-    with pytest.warns(UserWarning, match="3 of 60 labels are beyond label_bound = 1.5"):
-        release = _fit(_learner(), labels=labels)
-    clipped = _fit(_learner(), labels=np.clip(labels, -1.5, 1.5))
-    assert np.array_equal(release.coefficients, clipped.coefficients)
-    assert str(release) == str(clipped)
-    assert release.cost == clipped.cost
 
 
 def test_predictions_are_within_the_label_bound():

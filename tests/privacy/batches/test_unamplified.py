@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 import pytest
+from privacy.worst_case import optimiser
 
 import jaxdp
 from jaxdp.privacy import (
@@ -48,9 +48,7 @@ def test_the_account_is_of_the_most_batches_that_a_record_is_in(num_records, bat
 
 def test_a_sampler_of_ones_own_is_simulated_accounted_for_and_shown():
     problem = jaxdp.RandomFeatures.sample(20, 10, 5, 8, activation=jnp.tanh, key=jr.key(0))
-    algorithm = jaxdp.PrivateOptimiser(
-        optax.sgd(0.1), clip_norm=1.0, noise_multiplier=2.0, num_steps=10, sampler=Cyclic(20, 6)
-    )
+    algorithm = optimiser(Cyclic(20, 6), 2.0, num_steps=10)
     runs = jaxdp.simulate(problem, algorithm, num_runs=4, key=jr.key(1))
     assert np.isfinite(runs.final_risk).all()
     cost = jaxdp.account(algorithm, delta=1e-5)
@@ -160,9 +158,7 @@ def test_a_calibrated_multiplier_keeps_the_budget_and_no_less_does():
 @pytest.mark.parametrize(("batch_size", "least", "most"), [(4, 0.9, 1.0), (2, 0.0, 0.8)])
 def test_full_batches_reach_the_claim_and_half_of_the_records_stay_below(batch_size, least, most):
     steps, sampler = 3, FixedSizeBatches(4, batch_size)
-    optimiser = jaxdp.PrivateOptimiser(
-        optax.sgd(1.0), clip_norm=1.0, noise_multiplier=2.0, num_steps=steps, sampler=sampler
-    )
+    algorithm = optimiser(sampler, 2.0, steps)
 
     def mechanism(first, key):
         """The sum of all released sums: the record pushes one way, the others do nothing."""
@@ -170,10 +166,10 @@ def test_full_batches_reach_the_claim_and_half_of_the_records_stay_below(batch_s
         for step in range(steps):
             drawn, _ = sampler.sample(step, key=key)
             clipped = jnp.where(jnp.any(drawn == 0), first, 0.0)
-            total += optimiser.noisy_sum(clipped, jnp.asarray(step), key=key)
+            total += algorithm.noisy_sum(clipped, jnp.asarray(step), key=key)
         return total
 
-    claim = jaxdp.account(optimiser, delta=1e-5).mu
+    claim = jaxdp.account(algorithm, delta=1e-5).mu
     assert claim == pytest.approx(math.sqrt(3), rel=1e-12)
     found = audit_mu(mechanism, jnp.ones(()), -jnp.ones(()), num_trials=20_000, key=jr.key(5))
     assert least * claim <= found <= most * claim
