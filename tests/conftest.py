@@ -133,10 +133,12 @@ _PRIVATE = (_TESTS / "clipping", _TESTS / "privacy", _TESTS / "kernels" / "relea
 def pytest_collection_modifyitems(items):
     """Leave out, where programs are compiled cheaply, what asks for those of users.
 
-    Of what is private the slow tests ask for them; the quick ones run on both.
+    Of what is private the slow tests ask for them; the quick ones run on both, but for those that
+    run no program.
     """
     for item in items:
-        if any(map(item.path.is_relative_to, _PRIVATE)):
+        is_private = any(map(item.path.is_relative_to, _PRIVATE))
+        if is_private and not item.get_closest_marker("host"):
             item.add_marker("optimised" if item.get_closest_marker("slow") else "private")
     if not jax.config.read("jax_disable_most_optimizations"):
         return
@@ -226,5 +228,9 @@ def pytest_fixture_setup(fixturedef, request):
 def pytest_runtest_call(item):
     """A test's bits are its own, or the operating system's where it is marked so."""
     name = None if item.get_closest_marker("entropy") else item.nodeid
+    compiled = len(_compiled)
     with item.config.stash[_ENTROPY].stream(name):
-        return (yield)
+        result = yield
+    if item.get_closest_marker("host"):
+        assert len(_compiled) == compiled, "a test that is marked host compiles a program"
+    return result

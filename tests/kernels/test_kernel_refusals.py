@@ -24,6 +24,7 @@ LOGISTIC = losses.Logistic()
 KEY = jr.key(0)
 RELEASE = Release("sums", "replace-one", GaussianMechanism(1.0))
 OPS = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 1.0, "num_samples": 3}
+SOFTMAX = {"input_bound": 1.0, "num_classes": 3, "num_samples": 10}
 ZERO, ONE = np.zeros(DIM), np.ones(DIM)
 
 
@@ -47,6 +48,22 @@ def _regressor(**given: Any):
     return kernels.PrivateKernelRegressor(**given)
 
 
+def _std(epsilon=1.0, delta=1e-5, **given: Any):
+    return kernels.objective_perturbation_std(epsilon, delta, **{**OPS, **given})
+
+
+def _softmax_std(epsilon=1.0, delta=1e-5, **given: Any):
+    return kernels.softmax_perturbation_std(epsilon, delta, **{**SOFTMAX, **given})
+
+
+# What both calibrations refuse, by each argument's name.
+CALIBRATED = {
+    "finite epsilon > 0": (("epsilon", 0.0), ("epsilon", math.inf), ("epsilon", math.nan)),
+    "0 < delta < 1": (("delta", 0.0), ("delta", 1.0), ("delta", math.nan)),
+    "finite input_bound > 0": (("input_bound", 0.0), ("input_bound", math.nan)),
+    "finite ridge >= 0": (("ridge", -1.0),),
+    "num_samples >= 1": (("num_samples", 0),),
+}
 SQUARES = kernels.CallableKernel(lambda x, y: jnp.sum((x - y) ** 2) + 1)
 NEGATIVE = kernels.CallableKernel(lambda x, y: -x @ y)
 VECTORS = kernels.CallableKernel(lambda x, y: x * y)
@@ -129,6 +146,18 @@ VALUES = [
     ),
     (lambda: _classifier(kernel=PRODUCT), "expected a finite input_bound"),
     *(
+        (lambda std=std, given=given: std(**dict([given])), f"expected {message}")
+        for message, all_given in CALIBRATED.items()
+        for given in all_given
+        for std in (_std, _softmax_std)
+    ),
+    *(
+        (lambda name=name, wrong=wrong: _std(**{name: wrong}), f"expected finite {name} > 0")
+        for name in ("lipschitz", "smoothness")
+        for wrong in (0.0, -1.0, math.inf, math.nan)
+    ),
+    (lambda: _softmax_std(num_classes=1), "num_classes"),
+    *(
         (lambda bound=bound: _regressor(label_bound=bound), "label_bound")
         for bound in (0.0, math.nan, math.inf)
     ),
@@ -154,13 +183,11 @@ LOSSES = {
 KINDS = [
     *((lambda make=make: make("logistic"), "margin loss") for make in LOSSES.values()),
     (lambda: kernels.Polynomial(2.0, 1.0), "degree to be a Python int"),
-    (lambda: KERNELS["polynomial"].features(3, 3, key=0), r"jax\.random\.key"),
-    (lambda: kernels.CosineFeatures.sample(GAUSSIAN, 3, 3, key=jr.PRNGKey(0)), "random.key"),
     (lambda: kernels.OrthogonalFeatures.sample(GAUSSIAN, 3, 2.0, key=KEY), "dim to be a Python"),
     (lambda: kernels.CallableKernel("1", 1.0), "function to be callable"),
     (lambda: published.CanonicalEstimator("1", 3, 1.0, 1.0), "eigenfunctions to be callable"),
     (lambda: kernels.ReleasedFunction(WAVES, jnp.ones(32), "1", 1e-5, 1), "statement"),
-    (lambda: kernels.objective_perturbation_std("1", 1e-5, **OPS), "epsilon"),
+    (lambda: _std("1"), "epsilon"),
     (lambda: _ridge().noise_std("1", 1.0, 1e-5), "num_samples"),
     (lambda: _ridge().features("1", 1), "dim"),
     (lambda: _ridge().features(2, "1"), "public_seed"),

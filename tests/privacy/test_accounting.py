@@ -78,11 +78,6 @@ def test_assumptions_are_stated_in_words():
         assert word in text
 
 
-def test_no_noise_has_no_privacy():
-    cost = jaxdp.account(_algorithm(jaxdp.Constant(3.0), rho=jnp.inf), delta=1e-5)
-    assert cost.epsilon == float("inf")
-
-
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_traced_description_costs_what_the_concrete_one_does(name):
     # Everything that may be traced is: the schedule's parameters, rho and the number of steps.

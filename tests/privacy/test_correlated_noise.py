@@ -197,13 +197,14 @@ def test_simulated_runs_have_the_law_of_dense_noise(simulator):
 def test_the_closure_predicts_its_mean_and_spread():
     with jax.enable_x64():
         found = jaxdp.predict(_problem(), _algorithm(), records=1)
-        independent = jaxdp.predict(_problem(), _algorithm(noise=None), records=1)
-    risks = _numpy_risks(4000, _inverse(), seed=6)
-    error = risks.std(ddof=1) / np.sqrt(len(risks))
-    gap = abs(float(found.final_risk) - risks.mean())
-    assert gap < 0.02 * risks.mean() + 3 * error
-    assert abs(float(found.std[-1]) / risks.std(ddof=1) - 1) < 0.1
-    assert abs(float(independent.final_risk) - risks.mean()) > 2 * (0.02 * risks.mean() + 3 * error)
+    # Without the correlation it is another law.
+    for inverse, is_right in ((_inverse(), True), (np.eye(STEPS), False)):
+        risks = _numpy_risks(4000, inverse, seed=6)
+        spread = risks.std(ddof=1)
+        gap = abs(float(found.final_risk) - risks.mean())
+        room = 0.02 * risks.mean() + 3 * spread / np.sqrt(len(risks))
+        assert gap < room if is_right else gap > 2 * room
+        assert (abs(float(found.std[-1]) / spread - 1) < 0.1) == is_right
 
 
 def test_all_steps_have_one_scale_however_their_sums_are_made():
@@ -226,8 +227,9 @@ def test_the_state_is_said_to_be_secret_and_the_noise_to_be_correlated():
     assert "state and its checkpoints hold past noise and are not released" in text
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
-def test_weights_of_few_digits_are_trained(dtype):
+def test_weights_of_few_digits_are_trained():
+    dtype = jnp.bfloat16
+
     def loss(weights, row, label):
         return jnp.sum((row @ weights - label) ** 2)
 

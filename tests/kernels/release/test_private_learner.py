@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
+from helpers import Unreadable
 
 from jaxdp import kernels, losses
 from jaxdp.core.files.sealed_arrays import sealed, unsealed
@@ -44,13 +45,6 @@ LEARNERS = {
 def _request(**changes):
     given = {**BUDGET, "inputs": TABLE, "labels": LABELS, "warning": None, **changes}
     return FitRequest.checked(**given)
-
-
-class Unreadable:
-    """Fails as soon as anybody looks at it."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise RuntimeError("the data were looked at")
 
 
 @pytest.mark.parametrize("name", LEARNERS)

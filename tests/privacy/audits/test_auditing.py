@@ -9,7 +9,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from helpers import FALSE_ALARM
-from privacy.worst_case import OneRecord, assert_rare, optimiser
+from privacy.worst_case import assert_rare, optimiser
 from scipy.stats import norm
 
 import jaxdp
@@ -42,15 +42,11 @@ def _sure(function, mechanism, first, second, num_trials, seed=0, **delta):
     return function(mechanism, first, second, **settings, **delta)
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments"),
-    [(audit, {"delta": 0.01}), pytest.param(audit_mu, {}, marks=pytest.mark.slow)],
-)
-def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(function, arguments):
-    found = _many_audits(function, 0.0, 0.0, 200, num_trials=400, **arguments)
-    assert_rare(found > 0, 0.05)
+def test_nothing_is_found_in_a_mechanism_that_ignores_its_data():
+    settings = {"num_trials": 400, "delta": 0.01}
+    assert_rare(_many_audits(audit, 0.0, 0.0, 200, **settings) > 0, 0.05)
     # The check has force: bounds of little confidence break it.
-    found = _many_audits(function, 0.0, 0.0, 200, num_trials=400, confidence=0.05, **arguments)
+    found = _many_audits(audit, 0.0, 0.0, 200, confidence=0.05, **settings)
     with pytest.raises(AssertionError, match="rate"):
         assert_rare(found > 0, 0.05)
 
@@ -153,21 +149,6 @@ def test_the_mechanism_is_traced_once_and_run_in_batches():
     assert found(64, 0) == whole
 
 
-@pytest.mark.slow
-def test_audited_one_pass_dp_sgd_reaches_its_claim_and_not_more():
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.5, 10)
-    claim = jaxdp.account(algorithm, delta=0.1)
-
-    def released(sign, key):
-        runs = jaxdp.simulate(OneRecord(sign), algorithm, key=key, keep_parameters=True, records=1)
-        return runs.parameters[0, 0]
-
-    found = _sure(audit_mu, released, 1.0, -1.0, 40_000)
-    assert 0.9 * claim.mu <= found <= claim.mu
-    found = _sure(audit, released, 1.0, -1.0, 150_000, delta=0.1)
-    assert 0.85 * claim.epsilon <= found <= claim.epsilon
-
-
 # Mechanisms that are not traced.
 
 
@@ -201,11 +182,12 @@ UNTRACEABLE = {
 @pytest.mark.parametrize("name", UNTRACEABLE)
 def test_a_mechanism_that_is_not_a_traceable_function_of_its_key_runs_once_a_key(name):
     mechanism, kinds = _calls(functools.partial(UNTRACEABLE[name], np.random.default_rng(0)))
-    settings = {"num_trials": 800, "confidence": 1 - 1e-3}
-    found = audit_mu(mechanism, 0.0, 2.0, **settings, key=jr.key(0))
+    sure = 1 - 1e-3
+    found = audit_mu(mechanism, 0.0, 2.0, num_trials=800, confidence=sure, key=jr.key(0))
     assert 1.4 < found <= 2
     assert kinds.count(False) == 2 * 800
-    assert audit_mu(mechanism, 1.0, 1.0, **settings, key=jr.key(1)) == 0
+    # Noise that is one number for all runs would tell two equal inputs apart in a few of them.
+    assert audit_mu(mechanism, 1.0, 1.0, num_trials=200, confidence=sure, key=jr.key(1)) == 0
 
 
 def test_a_coin_of_numpy_is_thrown_in_every_run():

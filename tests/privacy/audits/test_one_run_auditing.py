@@ -73,6 +73,7 @@ def _largest_probability(v, epsilon, delta, num_canaries, num_guesses):
     return -found.fun
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(("num_canaries", "num_guesses"), [(1, 1), (2, 2), (3, 3), (3, 2)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.05), (1.0, 0.02), (2.2, 0.01), (0.5, 0.3)])
 def test_the_tail_is_the_largest_over_all_mechanisms(num_canaries, num_guesses, epsilon, delta):
@@ -84,6 +85,7 @@ def test_the_tail_is_the_largest_over_all_mechanisms(num_canaries, num_guesses, 
         assert found == pytest.approx(best, abs=1e-7)
 
 
+@pytest.mark.host
 def test_without_delta_the_tail_is_binomial():
     for v in range(41):
         for epsilon in (0.0, 0.3, 4.0):
@@ -111,6 +113,7 @@ def test_bounds_are_a_little_above_the_published_ones(
     assert published < found < 1.06 * published
 
 
+@pytest.mark.host
 @settings(max_examples=200)
 @given(
     num_guesses=st.integers(1, 500),
@@ -146,6 +149,7 @@ def test_the_published_tail_is_too_small_far_below_the_mean():
     assert _published_tail(1, math.log(9), **sizes) < 1 - share[0] - 5e-4
 
 
+@pytest.mark.host
 @settings(max_examples=100)
 @given(
     num_guesses=st.integers(1, 300),
@@ -217,10 +221,9 @@ class _Gaussian(eqx.Module):
         return self.mu * included + jr.normal(key, included.shape)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_third_of_the_claimed_noise_refutes_the_claim(seed):
+def test_a_third_of_the_claimed_noise_refutes_the_claim():
     delta, claim = 1e-4, gaussian_epsilon(1.0, 1e-4)
-    arguments = dict(num_guesses=1000, delta=delta, key=jr.key(seed))
+    arguments = dict(num_guesses=1000, delta=delta, key=jr.key(0))
     assert 1 < audit_one_run(_Gaussian(1.0), 10_000, **arguments) < claim
     assert audit_one_run(_Gaussian(3.0), 10_000, **arguments) > claim
 
@@ -231,14 +234,6 @@ def test_more_noise_shows_less():
     assert found == sorted(found)
     # All guesses correct: no more can be shown by so many.
     assert found[-1] == one_run_epsilon(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
-
-
-def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
-    found = [
-        audit_one_run(_Gaussian(0.0), 100, num_guesses=50, delta=1e-5, key=jr.key(i))
-        for i in range(300)
-    ]
-    assert np.sum(np.asarray(found) > 0) <= binom.isf(1e-6, 300, 0.05)
 
 
 def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing():
