@@ -157,11 +157,11 @@ def test_the_best_attack_on_a_whole_fit_is_as_good_as_mu_allows(share):
     table, labels = np.zeros((4, DIM)), np.zeros(4)
     record = np.array([1.0, 0, 0])
     tables = [(np.vstack([[record], table]), np.append(label, labels)) for label in (1.0, -1.0)]
-    wins = []
+    method, wins = PlannedDPSGD(), []
     for own, other in ((0, 1), (1, 0)):
         for _ in range(200):
-            run = _run(FullBatch(), "squared", *tables[own], share=share)
-            again = _run(FullBatch(), "squared", *tables[other], run.outputs, share)
+            run = _run(method, "squared", *tables[own], share=share)
+            again = _run(method, "squared", *tables[other], run.outputs, share)
             ratio = 0.0
             for (values, std), (moved, _), noisy in zip(
                 run.asked, again.asked, run.outputs, strict=True
