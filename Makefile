@@ -54,7 +54,7 @@ test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp'
 # Most of their time would be compilation. What is marked "optimised", and what is private
 # (tests/conftest.py), runs on users' programs.
 test-all: $(STAMP)       ## the quick tests and the slow ones
-	$(SOONER) $(PYTEST) -m "not optimised"
+	$(SOONER) $(PYTEST) -m "not optimised and not private"
 	$(AS_USERS) $(PYTEST) -m "optimised or private"
 
 # A file of each room. Warnings are of old packages about each other.

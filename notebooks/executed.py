@@ -152,7 +152,7 @@ def _is_progress(output: dict) -> bool:
     text = "".join(output.get("text", ""))
     # Of our own bar the client leaves what it said last.
     return is_error_stream and (
-        "\r" in text or bool(re.search(r"\d % \|#* *\||: compiling$", text))
+        "\r" in text or bool(re.search(r"\d % \|#* *\||: (compiling|running)[\d:, ]*$|^\s*$", text))
     )
 
 

@@ -124,27 +124,19 @@ def callers_line(request):
         pytest.skip("--check-shapes puts frames of its own between a call and its warning")
 
 
-# What is private has to be so in the arithmetic of the programs that users run. A file that holds a
-# released function is none.
+# What is private has to be so in the arithmetic of the programs that users run.
 _TESTS = pathlib.Path(__file__).parent
-_RELEASES = (f"test_{name}.py" for name in ("joint_release", "private_learner"))
-_PRIVATE = (
-    _TESTS / "clipping",
-    _TESTS / "privacy",
-    *(_TESTS / "kernels" / "release" / name for name in _RELEASES),
-)
+_PRIVATE = (_TESTS / "clipping", _TESTS / "privacy", _TESTS / "kernels" / "release")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Leave out, where programs are compiled cheaply, what asks for those of users.
 
-    Of what is private the slow tests ask for them; the quick ones run on both, but for those that
-    run no program.
+    Of what is private the slow tests ask for them; the quick ones run on both.
     """
     for item in items:
-        is_private = any(map(item.path.is_relative_to, _PRIVATE))
-        if is_private and not item.get_closest_marker("host"):
+        if any(map(item.path.is_relative_to, _PRIVATE)):
             item.add_marker("optimised" if item.get_closest_marker("slow") else "private")
     if not jax.config.read("jax_disable_most_optimizations"):
         return
@@ -234,9 +226,5 @@ def pytest_fixture_setup(fixturedef, request):
 def pytest_runtest_call(item):
     """A test's bits are its own, or the operating system's where it is marked so."""
     name = None if item.get_closest_marker("entropy") else item.nodeid
-    compiled = len(_compiled)
     with item.config.stash[_ENTROPY].stream(name):
-        result = yield
-    if item.get_closest_marker("host"):
-        assert len(_compiled) == compiled, "a test that is marked host compiles a program"
-    return result
+        return (yield)

@@ -17,7 +17,6 @@ import pytest
 import jaxdp
 from jaxdp import algorithms, clipping, data, planning, privacy, theory
 from jaxdp.comparison import average
-from jaxdp.core.progress import listener_of
 
 KEY = jr.key(0)
 LINEAR = jaxdp.LinearRegression(np.ones(2), np.ones(2), 0.1)
@@ -245,13 +244,3 @@ def test_a_frame_of_several_types_is_made_of_numbers():
     table[::2, 0], table[::3, 2] = False, 7
     problem = jaxdp.LinearRegression.from_data(table, np.arange(12.0))
     assert problem.dim == 3
-
-
-def test_progress_is_a_function_a_bar_or_nothing(capsys):
-    assert listener_of(None, "run") is None
-    assert listener_of(False, "run") is None
-    assert listener_of(print, "run") is print
-    listen = listener_of(True, "run")
-    listen(0.5)
-    listen(1.0)
-    assert capsys.readouterr().err == "run: compiling\nrun: 100 %, 0:00\n"

@@ -119,14 +119,15 @@ class LeakReport(AbstractExplained, eqx.Module):
         loss: of the rows that were found, or None where it is not known.
         chance: the mean error of rows drawn without looking at the parameters, or None without
             the true rows.
+        num_found: how many true rows were found, or None without them.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.attacks import LeakReport, Verdict
-        >>> errors = np.array([1e-5, 1.2])
-        >>> report = LeakReport(Verdict.FOUND, errors, true_loss=1e-12, equations=98, unknowns=8)
-        >>> str(report.verdict), report.equations >= report.unknowns
-        ('training rows were found', True)
+        >>> errors, counts = np.array([1e-5, 1.2]), {"equations": 98, "unknowns": 8}
+        >>> report = LeakReport(Verdict.FOUND, errors, true_loss=1e-12, num_found=1, **counts)
+        >>> str(report.verdict), str(report)
+        ('training rows were found', '1 of 2 training rows were found')
     """
 
     verdict: Verdict = eqx.field(static=True)
@@ -136,9 +137,12 @@ class LeakReport(AbstractExplained, eqx.Module):
     unknowns: int = eqx.field(static=True)
     loss: float | None = None
     chance: float | None = None
+    num_found: int | None = None
 
     def __str__(self) -> str:
         words = str(self.verdict)
+        if self.verdict is Verdict.FOUND and self.errors is not None and self.num_found is not None:
+            return f"{self.num_found} of {len(self.errors)} {words}"
         if self.verdict is Verdict.EXPLAINED and self.loss is not None:
             return words.replace("nearly all", f"all but {self.loss:.2g}")
         return words
@@ -209,7 +213,7 @@ def leak_report(
     equations = rank * (target.num_features - num_samples)
     unknowns = num_samples * (dim - 1)
     has_enough = equations >= unknowns
-    errors = true_loss = chance = None
+    errors = true_loss = chance = num_found = None
     is_explained = is_near = False
     if true_inputs is None:
         is_found = found.converged and has_enough
@@ -226,7 +230,8 @@ def leak_report(
         draws = _errors_of_chance(rows, allow_sign_flips)
         chance, is_near = float(draws.mean()), bool(errors.mean() < draws.min())
         true_loss = checked_loss(target, rows)
-        is_found = bool((errors < found_below).any())
+        num_found = int((errors < found_below).sum())
+        is_found = num_found > 0
         is_in_span = true_loss is not None and true_loss <= tolerance
     if is_found:
         verdict = Verdict.FOUND
@@ -240,7 +245,8 @@ def leak_report(
         verdict = Verdict.UNDETERMINED
     else:
         verdict = Verdict.UNKNOWN if is_in_span is None else Verdict.NOT_FOUND
-    return LeakReport(verdict, errors, true_loss, equations, unknowns, found.loss, chance)
+    counts = equations, unknowns
+    return LeakReport(verdict, errors, true_loss, *counts, found.loss, chance, num_found)
 
 
 def _errors_of_chance(rows: Array, allow_sign_flips: bool) -> np.ndarray:

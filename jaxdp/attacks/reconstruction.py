@@ -3,6 +3,8 @@
 Source: DR (11) and Section 5.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -28,6 +30,7 @@ from jaxdp.core.checks import (
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import in_words
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
+from jaxdp.core.progress import is_seen, listening
 
 
 class Reconstruction(AbstractExplained, eqx.Module):
@@ -85,7 +88,7 @@ def reconstruct(
     num_starts: int = 1,
     known_inputs: Any = None,
     tolerance: float = 1e-7,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Reconstruction:
     r"""Look for n inputs whose features span the trained parameters.
 
@@ -108,7 +111,8 @@ def reconstruct(
         num_starts: independent starts, side by side; the best is returned.
         known_inputs: m < n inputs that the attacker knows, (m, d); held fixed.
         tolerance: of the relative loss.
-        progress: called on the host with the passes so far and the best loss.
+        progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
+            function, called on the host with the passes so far and the best loss.
 
     Returns:
         The rows of the best start, their loss, and how the search ended.
@@ -137,8 +141,6 @@ def reconstruct(
             "expected an optimiser such as jaxdp.attacks.LevenbergMarquardt(), got "
             f"{getattr(optimiser, '__name__', type(optimiser).__name__)}"
         )
-    if progress is not None and not callable(progress):
-        raise TypeError(f"expected progress(passes, loss) or None, got {progress!r}")
     require_key(key)
     num_samples = require_count("num_samples", num_samples)
     num_starts = require_count("num_starts", num_starts)
@@ -153,15 +155,16 @@ def reconstruct(
     known = _known_rows(known_inputs, num_samples, target)
     # A network may have been drawn from the same key: its weights would be the starts.
     key = stream_key(key, "reconstruct")
-    attempt = optimiser.minimise(
-        target,
-        _starts(known, num_samples, target.dim, run_keys(purpose_key(key, "init"), num_starts)),
-        key=purpose_key(key, "sampling"),
-        max_passes=max_passes,
-        tolerance=tolerance,
-        num_known=len(known),
-        progress=progress,
-    )
+    with _listening(progress, max_passes * num_starts) as told:
+        attempt = optimiser.minimise(
+            target,
+            _starts(known, num_samples, target.dim, run_keys(purpose_key(key, "init"), num_starts)),
+            key=purpose_key(key, "sampling"),
+            max_passes=max_passes,
+            tolerance=tolerance,
+            num_known=len(known),
+            progress=told,
+        )
     losses = np.asarray(attempt.loss, np.float64)
     best = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
     inputs = attempt.inputs[best]
@@ -174,6 +177,17 @@ def reconstruct(
         status=_status(Ending(int(attempt.status[best])), loss, tolerance),
         losses=attempt.loss,
     )
+
+
+@contextlib.contextmanager
+def _listening(progress: Any, most_passes: float) -> Iterator[Progress | None]:
+    """The function that is told of passes and the loss; a bar shows the share of all passes."""
+    if callable(progress):
+        yield progress
+        return
+    with listening(is_seen() if progress is None else progress, "reconstruct") as told:
+        tell = told
+        yield None if tell is None else lambda passes, loss: tell(min(passes / most_passes, 1.0))
 
 
 def _status(ending: Ending, loss: float, tolerance: float) -> Ending:

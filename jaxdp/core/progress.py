@@ -2,53 +2,76 @@
 
 The first block of a run is compiled before it runs, which may take most of the time. A bar says so
 until that block is back, and measures the speed from there on: an estimate from the first block
-would be many times too long.
+would be many times too long. Its clock runs while nothing is told, so that no wait looks like a
+hang.
 """
 
+import contextlib
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from jaxdp.core.checks import require_callable
+from jaxdp.core.checks import require_callable, require_kind
 
 _BAR = 20
 # Seconds between two lines in a file or a pipe, where no line can be overwritten.
 _SECONDS_BETWEEN_LINES = 30.0
+# Seconds between two looks at the clock.
+_TICK = 1.0
 
 
-def listener_of(
+@contextlib.contextmanager
+def listening(
     progress: Any, name: str, note: Callable[[float], str] | None = None
-) -> Callable[[float], None] | None:
-    """The function that is told of progress, or None.
+) -> Iterator[Callable[[float], None] | None]:
+    """The function that is told of progress while a call lasts, or None.
 
-    None and False stand for none, True for a bar with the remaining time on standard error, which
-    ends at a share of 1, and with what `note` says at that share; a function is returned as it is.
+    None and False stand for none, True for a bar with the remaining time on standard error, and
+    with what `note` says at a share; a function is handed on as it is.
     """
     if progress is None or progress is False:
-        return None
-    if progress is not True:
+        yield None
+    elif progress is not True:
         require_callable("progress", progress, "True for a bar, None or a function")
-        return progress
-    bar = Bar(name)
-
-    def advance(share: float) -> None:
-        bar.advance(share, note(share) if note is not None else "")
-        if share >= 1:
-            bar.close()
-
-    return advance
+        yield progress
+    else:
+        with contextlib.closing(Bar(name)) as bar:
+            yield lambda share: bar.advance(share, "" if note is None else note(share))
 
 
-def listener_where_seen(progress: Any, name: str) -> Callable[[float], None]:
+@contextlib.contextmanager
+def listening_where_seen(progress: Any, name: str) -> Iterator[Callable[[float], None]]:
     """The function that is told of progress where None stands for a bar if a person looks.
 
-    That is in a terminal or a notebook; all else is as in `listener_of`.
+    That is in a terminal or a notebook, and while no other bar is shown; all else is as in
+    `listening`.
     """
-    if progress is None:
-        progress = sys.stderr.isatty() or _is_notebook()
-    return listener_of(progress, name) or (lambda share: None)
+    with listening(is_seen() if progress is None else progress, name) as told:
+        yield told or (lambda share: None)
+
+
+@contextlib.contextmanager
+def waiting(progress: Any, name: str) -> Iterator[None]:
+    """A line with a running clock while a call lasts of which no share is known.
+
+    It appears after a second and is taken back at the end. `progress` is True, False or None,
+    which stands for True where a person looks.
+    """
+    if progress is not None:
+        require_kind("progress", progress, bool, "True, False or None")
+    if not (is_seen() if progress is None else progress):
+        yield
+        return
+    with contextlib.closing(Bar(name, keep=False, is_late=True)):
+        yield
+
+
+def is_seen() -> bool:
+    """Whether a person would see a bar, and no other one is shown on that line."""
+    return (sys.stderr.isatty() or _is_notebook()) and not Bar.shown
 
 
 class Bar:
@@ -59,8 +82,12 @@ class Bar:
         begun: the share that was done before; nothing is known of how long that took.
         stream: where it is written; standard error when None.
         keep: whether the full bar stays on the screen at the end.
+        is_late: whether nothing is written in the first second, nor that it compiles.
         clock: seconds.
     """
+
+    # How many bars are open.
+    shown = 0
 
     def __init__(
         self,
@@ -69,6 +96,7 @@ class Bar:
         begun: float = 0.0,
         stream: TextIO | None = None,
         keep: bool = True,
+        is_late: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._name, self._begun, self._keep, self._clock = name, begun, keep, clock
@@ -77,35 +105,57 @@ class Bar:
         self._start = self._last = clock()
         # When the first block was back, and the share that was done then.
         self._first: tuple[float, float] | None = None
-        self._length, self._is_closed = 0, False
-        if begun < 1:
+        self._length, self._told = 0, (begun, "")
+        self._is_closed, self._lock = threading.Event(), threading.Lock()
+        self._word = "running" if is_late else "compiling"
+        Bar.shown += 1
+        if begun < 1 and not is_late:
             self._write(f"{name}: {f'{int(100 * begun)} %, ' if begun else ''}compiling")
+        threading.Thread(target=self._tick, daemon=True).start()
 
     def advance(self, share: float, note: str = "") -> None:
         """Show that this share is done, and a few words at the end of the line."""
-        if self._is_closed:
-            return
-        now, share = self._clock(), min(share, 1.0)
-        if self._first is None and share > self._begun:
-            self._first = now, share
-        if self._is_overwritten or share == 1 or now - self._last >= _SECONDS_BETWEEN_LINES:
-            self._last = now
-            full = int(share * _BAR)
-            bar = f" |{'#' * full}{' ' * (_BAR - full)}|" if self._is_overwritten else ","
-            left = f", {self._left(now, share)}" if share < 1 else ""
-            ends = f"{_clocked(now - self._start)}{left}{note and f', {note}'}"
-            self._write(f"{self._name}: {int(100 * share):3d} %{bar} {ends}")
+        with self._lock:
+            now, share = self._clock(), min(share, 1.0)
+            if self._first is None and share > self._begun:
+                self._first = now, share
+            self._told = share, note
+            self._show(now, is_last=share == 1)
 
     def close(self) -> None:
         """End the line, or take it back."""
-        if not self._is_closed and self._is_overwritten:
-            self._print("\n" if self._keep else f"\r{' ' * self._length}\r")
-        self._is_closed = True
+        with self._lock:
+            if self._is_closed.is_set():
+                return
+            if self._is_overwritten and self._length:
+                self._print("\n" if self._keep else f"\r{' ' * self._length}\r")
+            self._is_closed.set()
+            Bar.shown -= 1
+
+    def _tick(self) -> None:
+        while not self._is_closed.wait(_TICK):
+            with self._lock:
+                self._show(self._clock())
+
+    def _show(self, now: float, *, is_last: bool = False) -> None:
+        """Write the line anew; in files and pipes now and then, and at the end."""
+        is_due = self._is_overwritten or is_last or now - self._last >= _SECONDS_BETWEEN_LINES
+        if self._is_closed.is_set() or not is_due:
+            return
+        self._last, (share, note) = now, self._told
+        if self._first is None:
+            begun = f"{int(100 * share)} %, " if share else ""
+            self._write(f"{self._name}: {begun}{self._word}, {_clocked(now - self._start)}")
+            return
+        full = int(share * _BAR)
+        bar = f" |{'#' * full}{' ' * (_BAR - full)}|" if self._is_overwritten else ","
+        left = f", {self._left(now, share)}" if share < 1 else ""
+        ends = f"{_clocked(now - self._start)}{left}{note and f', {note}'}"
+        self._write(f"{self._name}: {int(100 * share):3d} %{bar} {ends}")
 
     def _left(self, now: float, share: float) -> str:
         """How long it takes, by the blocks that were not compiled."""
-        if self._first is None:
-            return "compiling"
+        assert self._first is not None
         since, first = self._first
         if share <= first:
             return "compiled"
@@ -126,7 +176,7 @@ class Bar:
             self._stream.flush()
         except (OSError, ValueError):
             # Nobody reads it any more, or it is closed: that ends no run.
-            self._is_closed = True
+            self._length = 0
 
 
 def _is_notebook() -> bool:

@@ -228,7 +228,10 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if isinstance(scaling, WithConstant):
             intercept = intercept + scaling.constant * coefficients[-1]
             coefficients, scaling = coefficients[:-1], scaling.base
+        self.coef_names_ = scaling.names if isinstance(scaling, ColumnFeatures) else None
         if isinstance(scaling, RangeScaling):
+            dim = scaling.base.dim
+            self.coef_names_ = names.inputs if names else tuple(map(str, range(dim)))
             # In the units of the columns, of values within their ranges.
             low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
             intercept = intercept - coefficients.T @ ((low + high) / (high - low))
@@ -363,6 +366,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     Attributes:
         coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
             features.
+        coef_names_: what each of them is a coefficient of, in words; None for "kernel".
         features_: the kind of the features, which "automatic" chose.
         ledger_: what the fit paid for, in the order in which the budget was set aside; all
             gradients of the descent are one entry. `print` shows it.
@@ -465,7 +469,8 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
 
     Attributes:
         classes_: the labels in ascending order.
-        coef_, intercept_: as of `DPLinearRegression`; of k > 2 classes a row for each.
+        coef_, intercept_, coef_names_: as of `DPLinearRegression`; of k > 2 classes `coef_` has a
+            row for each.
         features_, ledger_, noise_std_, release_, cost_: as of `DPLinearRegression`.
 
     Example:

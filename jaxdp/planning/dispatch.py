@@ -8,6 +8,7 @@ import optax
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan
@@ -178,7 +179,7 @@ def plan(
         risk 0.142, without privacy 0.0076
     """
     require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
-    budget = {"epsilon": epsilon, "delta": delta, "progress": progress}
+    budget = {"epsilon": epsilon, "delta": delta}
     of_streams = {
         "num_samples": num_samples,
         "schedule": schedule,
@@ -195,10 +196,16 @@ def plan(
     }
     if isinstance(problem, AbstractFeatureProblem | Linearised):
         _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
-        return plan_training(problem, **budget, **of_features)
+        with listening_where_seen(progress, "plan") as told:
+            found = plan_training(problem, **budget, **of_features, told=told)
+            told(1.0)
+        return found
     if isinstance(problem, LinearRegression | AbstractSignalProblem):
         _refuse(problem, of_features, _OF_FEATURES, _OF_STREAMS)
-        return plan_one_pass(problem, **budget, **of_streams)
+        with listening_where_seen(progress, "plan") as told:
+            found = plan_one_pass(problem, **budget, **of_streams)
+            told(1.0)
+        return found
     raise NotCoveredError(
         "a plan is for regression on a stream (LinearRegression; of a table, its .surrogate; "
         "LogisticRegression) or for features on fixed rows (FixedFeatures, RandomFeatures), got "

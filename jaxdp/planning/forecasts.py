@@ -21,7 +21,7 @@ from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.progress import listener_where_seen
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
 from jaxdp.planning.features.training_plan import TrainingPlan
@@ -300,7 +300,6 @@ def forecast(
                 f"problem, got {_shapes(other)}"
             )
     rows = _of_size(problem, num_samples)
-    told = listener_where_seen(progress, "forecast")
 
     def planned(epsilon, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
         return plan_training(
@@ -313,30 +312,33 @@ def forecast(
             average=average,
             sampler=PoissonSampler,
             criterion=criterion,
-            progress=lambda done: told(begun + share * done),
+            told=lambda done: told(begun + share * done),
         )
 
-    plan = planned(epsilon, num_steps, sampling_rate)
-    cell = plan.chosen.num_steps, plan.chosen.sampling_rate
-    share = _OF_CURVE / len(_BUDGETS)
-    plans = [
-        plan if one == 1 else planned(one * plan.epsilon, *cell, _OF_PLAN + place * share, share)
-        for place, one in enumerate(_BUDGETS)
-    ]
-    curve = _curve(plans, num_samples)
-    loss = accuracy = None
-    if stand_in == "alike":
-        loss, accuracy = _levels(problem, plan, num_samples, disturbed)
-        told(0.95)
-    # The room of attacks is opened by those who ask for it.
-    from jaxdp.attacks import predicted_membership
+    with listening_where_seen(progress, "forecast") as told:
+        plan = planned(epsilon, num_steps, sampling_rate)
+        cell = plan.chosen.num_steps, plan.chosen.sampling_rate
+        share = _OF_CURVE / len(_BUDGETS)
+        plans = [
+            plan
+            if one == 1
+            else planned(one * plan.epsilon, *cell, _OF_PLAN + place * share, share)
+            for place, one in enumerate(_BUDGETS)
+        ]
+        curve = _curve(plans, num_samples)
+        loss = accuracy = None
+        if stand_in == "alike":
+            loss, accuracy = _levels(problem, plan, num_samples, disturbed)
+            told(0.95)
+        # The room of attacks is opened by those who ask for it.
+        from jaxdp.attacks import predicted_membership
 
-    features: Any = rows
-    try:
-        leak = predicted_membership(features, plan.algorithm, "worst")
-    except NotCoveredError:
-        leak = None
-    told(1.0)
+        features: Any = rows
+        try:
+            leak = predicted_membership(features, plan.algorithm, "worst")
+        except NotCoveredError:
+            leak = None
+        told(1.0)
     return Forecast(plan, num_samples, stand_in, loss, accuracy, curve, leak)
 
 

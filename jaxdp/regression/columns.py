@@ -5,6 +5,7 @@ from the form that was filled in. A row's features depend on that row alone.
 """
 
 import datetime
+import itertools
 import math
 import numbers
 import reprlib
@@ -209,6 +210,8 @@ class ColumnFeatures(AbstractFeatureMap):
         >>> columns = Columns({"age": (0, 10)}, bins=2)
         >>> ColumnFeatures(columns, is_additive=True)(columns.codes([[7.0]])).tolist()
         [[0.0, 1.0, 0.0]]
+        >>> ColumnFeatures(columns, is_additive=True).names
+        ('age from 0 to 5', 'age from 5 to 10', 'age is missing')
     """
 
     columns: Columns
@@ -255,6 +258,26 @@ class ColumnFeatures(AbstractFeatureMap):
             return sum(2 if number else size for size, number in numbers)
         pairs = self.columns.interactions
         return sum(sizes.values()) + sum(sizes[first] * sizes[second] for first, second in pairs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each feature is, in words, in the order of the features."""
+        columns, parts = self.columns, {}
+        for name, spec, is_number in zip(
+            columns.names, columns.specs, columns.is_number, strict=True
+        ):
+            if is_number and self.is_additive:
+                edges = [f"{edge:.4g}" for edge in np.linspace(*spec, columns.bins + 1)]
+                own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]
+            elif is_number:
+                own = [f"{name}, -1 at {spec[0]:.4g} and 1 at {spec[1]:.4g}"]
+            else:
+                keys = [f"{key:g}" if isinstance(key, float) else key for key in spec]
+                own = [f"{name} is {key}" for key in (*keys, "not listed")]
+            parts[name] = [*own, f"{name} is missing"]
+        pairs = columns.interactions if self.is_additive else ()
+        both = ([f"{a}, {b}" for a in parts[one] for b in parts[two]] for one, two in pairs)
+        return tuple(itertools.chain(*parts.values(), *both))
 
     @property
     def norm_bound(self):

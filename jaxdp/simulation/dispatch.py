@@ -6,7 +6,7 @@ from jaxdp.algorithms.base import AbstractAlgorithm
 from jaxdp.algorithms.pair import require_pair
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.progress import listener_of
+from jaxdp.core.progress import listening
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.simulation.base import AbstractSimulator, Progress
@@ -88,14 +88,15 @@ def simulate(
             )
         reason = candidate.reason_against(problem, algorithm)
         if reason is None:
-            return candidate.simulate(
-                problem,
-                algorithm,
-                key=key,
-                num_runs=num_runs,
-                records=records,
-                keep_parameters=keep_parameters,
-                progress=listener_of(progress, "simulate"),
-            )
+            with listening(progress, "simulate") as told:
+                return candidate.simulate(
+                    problem,
+                    algorithm,
+                    key=key,
+                    num_runs=num_runs,
+                    records=records,
+                    keep_parameters=keep_parameters,
+                    progress=told,
+                )
         reasons.append(f"{name}: {reason}")
     raise NotCoveredError("; ".join(reasons))

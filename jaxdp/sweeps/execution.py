@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 import jax
@@ -25,6 +26,11 @@ from jaxdp.sweeps.results import Place, Shard
 
 _PROGRAMS_KEPT = 64
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.01, 0.5
+_BROKEN = (
+    "A process of the executor ended before it answered. Where this is a script: new processes "
+    'import it, so that what it runs has to stand under `if __name__ == "__main__":`. Else it was '
+    "killed, for want of memory perhaps."
+)
 
 # Programs by sweep and combination, the latest last; those of other sweeps are let go in time.
 _programs: dict[tuple[str, int], Program] = {}
@@ -114,8 +120,12 @@ def sizes_by(executor: Any, work: Work, combinations: Sequence[int], size: int |
     """The sizes of each combination's shards, on the devices of the executor's processes."""
     if size is not None:
         return [size] * len(combinations)
-    futures = [executor.submit(_elsewhere, fitting_size, work, each) for each in combinations]
-    return [future.result() for future in futures]
+    try:
+        futures = [executor.submit(_elsewhere, fitting_size, work, each) for each in combinations]
+        return [future.result() for future in futures]
+    except BrokenExecutor as error:
+        error.add_note(_BROKEN)
+        raise
 
 
 def computed_by(
@@ -170,6 +180,8 @@ def computed_by(
             f"while cells {place.start} to {place.stop} of combination {place.combination} were "
             f"computed by {type(executor).__name__}"
         )
+        if isinstance(error, BrokenExecutor):
+            error.add_note(_BROKEN)
         raise error
 
 

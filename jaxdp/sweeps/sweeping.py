@@ -4,11 +4,13 @@ import contextlib
 import dataclasses
 import importlib
 import os
+import pickle
 import random
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import jax.random as jr
@@ -249,4 +251,13 @@ def _require_options(function: Any, store: Any, executor: Any, version: Any, qui
                 raise ValueError(f"expected {name} to be {expected}, got an empty one")
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
         raise TypeError(f"expected executor to have submit(function, *arguments), got {executor}")
+    if isinstance(executor, ProcessPoolExecutor):
+        try:
+            pickle.dumps(function)
+        except Exception as error:
+            # What pickling may raise has no common name.
+            raise TypeError(
+                "expected a function that can be sent to other processes, as one at the top of a "
+                f"module can, got {name_of(function)}: {error}"
+            ) from None
     require_kind("quiet", quiet, (bool, np.bool_), "True or False")

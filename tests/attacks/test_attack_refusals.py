@@ -221,7 +221,7 @@ KINDS = [
     (lambda: RegeneratedWeights(jr.key(0), 10, 2.0), "dim to be a Python int"),
     (lambda: RegeneratedWeights(jr.PRNGKey(0), 10, 2), r"a jax\.random\.key"),
     (lambda: _reconstruct(optimiser=MomentumDescent), "expected an optimiser such as"),
-    (lambda: _reconstruct(progress=True), "expected progress"),
+    (lambda: _reconstruct(progress="loud"), "expected progress"),
     (_inside_a_transformation, "outside jit and vmap"),
     (lambda: attacks.leak_report(ROWS, None), "expected a target"),
     (lambda: _scores(loss=jaxdp.losses.Softmax(3)), "loss that training used"),

@@ -36,7 +36,7 @@ def test_synthetic_rows_are_found_and_the_files_say_so(capsys, tmp_path):
     assert (status, err) == (0, "")
     assert "3 rows of 8 numbers from 240 relu features" in out
     assert "3 of 3 within .1" in out
-    assert "verdict: training rows were found\n" in out
+    assert "verdict: 3 of 3 training rows were found\n" in out
     numbers = json.loads((tmp_path / "new" / "reconstruct.json").read_text())
     assert numbers["converged"]
     assert numbers["error"] < 1e-3

@@ -133,7 +133,7 @@ sweep --rho 1e150 | --rho: expected values of axis rho that float32 can hold
 sweep --peak 1e150 | expected finite peak > 0, got inf
 fit table.csv --label-bound 1 --delta 1e-5 | required: --epsilon
 fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < epsilon < infinity
-fit table.csv BUDGET | expected --label-bound
+fit table.csv BUDGET | target, or --classify; and --input-range
 fit table.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
 fit table.csv BUDGET --classify --classes 0,1 | or --input-bound inf where public numbers
 fit table.csv BUDGET RANGE --label-bound -1 | label_bound > 0

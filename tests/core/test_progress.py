@@ -1,10 +1,11 @@
 """A bar says that a program is compiled, estimates from what ran, and fits where it is written."""
 
 import io
+import time
 
 import pytest
 
-from jaxdp.core.progress import Bar, listener_of, listener_where_seen
+from jaxdp.core.progress import Bar, listening, listening_where_seen, waiting
 
 
 class _Terminal(io.StringIO):
@@ -18,6 +19,11 @@ class _Clock:
 
     def __call__(self):
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def no_other_bar(monkeypatch):
+    monkeypatch.setattr(Bar, "shown", 0)
 
 
 @pytest.fixture
@@ -116,10 +122,13 @@ def test_a_stream_that_nobody_reads_ends_no_run():
 
 
 def test_true_is_a_bar_on_standard_error(capsys):
-    listen = listener_of(True, "train")
-    listen(0.5)
-    listen(1.0)
+    with listening(True, "train") as told:
+        told(0.5)
+        told(1.0)
     assert capsys.readouterr() == ("", "train: compiling\ntrain: 100 %, 0:00\n")
+    for progress, expected in ((None, None), (False, None), (print, print)):
+        with listening(progress, "train") as told:
+            assert told is expected
 
 
 def test_where_a_person_looks_a_bar_needs_no_asking(monkeypatch):
@@ -130,5 +139,52 @@ def test_where_a_person_looks_a_bar_needs_no_asking(monkeypatch):
         (io.StringIO(), True, True),
     ):
         monkeypatch.setattr("sys.stderr", stream)
-        listener_where_seen(progress, "plan")(1.0)
+        with listening_where_seen(progress, "plan") as told:
+            told(1.0)
         assert ("plan: compiling" in stream.getvalue()) == is_shown
+
+
+def test_the_clock_runs_while_nothing_is_told(monkeypatch):
+    monkeypatch.setattr("jaxdp.core.progress._TICK", 0.01)
+    stream, clock = _Terminal(), _Clock()
+    bar = Bar("forecast", stream=stream, clock=clock)
+    clock.now = 1.0
+    bar.advance(0.5)
+    clock.now = 21.0
+    _until(lambda: "50 %" in stream.getvalue() and "0:21" in stream.getvalue())
+    bar.close()
+    written = stream.getvalue()
+    clock.now = 22.0
+    time.sleep(0.05)
+    assert stream.getvalue() == written
+
+
+def _until(holds):
+    for _ in range(1000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("expected it within ten seconds")
+
+
+def test_a_short_wait_shows_nothing_and_a_long_one_is_taken_back(monkeypatch):
+    stream = _Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    with waiting(None, "predict"):
+        pass
+    assert stream.getvalue() == ""
+    monkeypatch.setattr("jaxdp.core.progress._TICK", 0.01)
+    with waiting(True, "predict"):
+        _until(lambda: "predict: running, 0:00" in stream.getvalue())
+    assert stream.getvalue().endswith("\r")
+
+
+def test_one_line_shows_one_bar(monkeypatch):
+    stream = _Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr("jaxdp.core.progress._TICK", 0.01)
+    with listening_where_seen(None, "plan"):
+        with waiting(None, "predict"):
+            time.sleep(0.05)
+        _until(lambda: "plan: compiling, 0:00" in stream.getvalue())
+    assert "predict" not in stream.getvalue()

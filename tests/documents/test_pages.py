@@ -322,7 +322,7 @@ print(attacks.reconstruction_error(inputs, others), "=====")
     without = "print(attacks.leak_report(target, found), '=====')\n"
     out = run(network + between + without + features + after, tmp_path)
     first, told, out = out.split("=====\n")
-    assert first.startswith("training rows were found [")
+    assert first.startswith("5 of 5 training rows were found [")
     rest = re.match(r"rows that explain all but (\S+) of the parameters were found", told)
     assert rest is not None
     assert "rows that explain all but 1.5e-05 of the parameters were found" in text_of(page)

@@ -40,6 +40,7 @@ def test_coefficients_are_in_the_units_of_the_columns():
     options = {"input_range": RANGES, "label_range": (-10, 40)}
     found = DPLinearRegression(**BUDGET, **options).fit(frame, labels)
     np.testing.assert_allclose(found.coef_, [3, -2], atol=0.3)
+    assert found.coef_names_ == ("a", "b")
     assert found.intercept_ == pytest.approx(1, abs=0.5)
     expected = frame.to_numpy() @ found.coef_ + found.intercept_
     np.testing.assert_allclose(found.predict(frame), expected, rtol=1e-4, atol=1e-4)

@@ -96,9 +96,10 @@ def test_sliders_are_replaced_by_the_picture_within_them():
     }
     progress = {"output_type": "stream", "name": "stderr", "text": ["\r50%", "\r90%"]}
     bar = {**progress, "text": ["train:  60 % |##  | 0:03, 0:02 left, epsilon 2.28 after step 60"]}
+    waits = [{**progress, "text": [text]} for text in ("plan: compiling, 0:09", "        ")]
     warning = {"output_type": "stream", "name": "stderr", "text": ["UserWarning: beware"]}
     notebook = {
-        "cells": [_code_cell(progress, bar, view, warning)],
+        "cells": [_code_cell(progress, bar, *waits, view, warning)],
         "metadata": {"widgets": {TOOL._STATE: {"state": models}}, "language_info": {"version": 3}},
     }
     source = {"metadata": {"kernelspec": {}}}

@@ -32,7 +32,6 @@ budgets = given(
 )
 
 
-@pytest.mark.host
 @settings(max_examples=60)
 @budgets
 def test_gaussian_noise_keeps_the_budget_and_wastes_nothing(
@@ -47,7 +46,6 @@ def test_gaussian_noise_keeps_the_budget_and_wastes_nothing(
     assert spent(std) <= epsilon < spent(std * (1 - 1e-6))
 
 
-@pytest.mark.host
 @settings(max_examples=40)
 @budgets
 def test_zcdp_noise_keeps_the_budget_and_wastes_nothing(epsilon, delta, sensitivity, num_releases):
@@ -91,7 +89,6 @@ def test_limits():
 _SAMPLER = PoissonSampler(10_000, 0.01)
 
 
-@pytest.mark.host
 @pytest.mark.parametrize(
     ("epsilon", "delta", "num_steps"),
     [
@@ -145,7 +142,6 @@ def test_every_budget_that_is_calibrated_is_stated_of_either_noise(
     assert (certified.epsilon, certified.is_certified) == (cost.epsilon, True)
 
 
-@pytest.mark.host
 def test_large_budgets_have_the_noise_that_they_need():
     """Noise .2943 has an epsilon of 99.9, by an account of its own (test_subsampling.py)."""
     sampler = PoissonSampler(2000, 0.05)
@@ -155,7 +151,6 @@ def test_large_budgets_have_the_noise_that_they_need():
     assert calibrated_noise_multiplier(1e3, 1e-8, sampler=sampler, num_steps=30) < 0.06
 
 
-@pytest.mark.host
 def test_tiny_budgets_of_many_steps_are_amplified():
     """sqrt(T) q / s is about mu, a Gaussian's."""
     sampler, num_steps = PoissonSampler(2000, 0.01), 10_000

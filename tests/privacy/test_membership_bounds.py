@@ -16,7 +16,6 @@ from jaxdp.privacy import (
     largest_true_positive_rate,
 )
 
-pytestmark = pytest.mark.host
 RATES = np.array([0.0, 0.001, 0.01, 0.3, 1.0])
 
 

@@ -11,7 +11,6 @@ from scipy.special import ndtr
 
 from jaxdp.privacy import ObjectivePerturbation, SoftmaxPerturbation, gaussian_delta
 
-pytestmark = pytest.mark.host
 # The step's square over the integrand's own scale, one.
 _QUADRATURE = 1e-3
 _NODES = np.linspace(-9, 9, 361)

@@ -16,7 +16,6 @@ from jaxdp.privacy import (
     sphere_log_baseline,
 )
 
-pytestmark = pytest.mark.host
 NUM_TRIALS = 200_000
 
 

@@ -172,12 +172,20 @@ def test_bins_categories_and_pairs_have_features_of_their_own():
     # Two bins and none; f, m, another and none; then the pairs.
     age, sex = np.array([0, 1, 2, 1]), np.array([0, 1, 3, 2])
     assert places == [[a, 3 + s, 7 + 4 * a + s] for a, s in zip(age, sex, strict=True)]
+    names = ColumnFeatures(columns, True).names
+    assert len(names) == ColumnFeatures(columns, True).num_outputs == len(set(names))
+    bins = ["age from 0 to 5", "age from 5 to 10", "age is missing"]
+    kinds = ["sex is f", "sex is m", "sex is not listed", "sex is missing"]
+    for row, a, s in zip(places, age, sex, strict=True):
+        assert [names[place] for place in row] == [bins[a], kinds[s], f"{bins[a]}, {kinds[s]}"]
 
 
 def test_numbers_are_themselves_in_a_linear_function():
     columns = Columns({"age": (0, 10)})
     found = ColumnFeatures(columns, False)(columns.codes([[0.0], [7.5], [math.nan], [99.0]]))
     np.testing.assert_allclose(found, [[-1, 0], [0.5, 0], [0, 1], [1, 0]])
+    names = ColumnFeatures(columns, False).names
+    assert names == ("age, -1 at 0 and 1 at 10", "age is missing")
 
 
 WRONG = {

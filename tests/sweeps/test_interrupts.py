@@ -139,7 +139,7 @@ def test_processes_that_end_by_ctrl_c_are_not_called_broken(tmp_path, size, inte
     expected, words = BrokenProcessPool, "a process ended"
     if interrupted:
         expected, words = KeyboardInterrupt, "0 of 40 cells are done .* call the sweep again"
-    with pytest.raises(expected, match=words):
+    with pytest.raises(expected, match=words) as caught:
         workload.run(
             workload.noisy,
             tmp_path,
@@ -147,6 +147,7 @@ def test_processes_that_end_by_ctrl_c_are_not_called_broken(tmp_path, size, inte
             shard_size=size,
             executor=_Broken(interrupted),
         )
+    assert interrupted or 'if __name__ == "__main__":' in caught.value.__notes__[-1]
 
 
 @pytest.mark.parametrize("where", ["in another thread", "under another handler"])

@@ -1,7 +1,7 @@
 """The verb `sweep` in one process: its cells are those of a plain loop."""
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -181,6 +181,8 @@ REFUSED = [
     ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
     ({"executor": 3}, TypeError, "executor to have submit"),
     ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
+    # No process is started before something is submitted.
+    ({"executor": ProcessPoolExecutor(1)}, TypeError, "sent to other processes.*<lambda>"),
     ({"version": 3}, TypeError, "version to be a string"),
     ({"version": ""}, ValueError, "version to be a string, or None, got an empty one"),
     ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),

@@ -53,7 +53,7 @@ from jaxdp.core.checks import (
     require_real,
 )
 from jaxdp.core.meshes import on_auto_axes
-from jaxdp.core.progress import listener_of
+from jaxdp.core.progress import listening
 from jaxdp.privacy.accounting import account
 
 _PROGRESS_BLOCKS = 20
@@ -237,7 +237,6 @@ def train(
     # What cannot be accounted for is refused before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     note = None if delta is None else _cost_so_far(optimiser, delta)
-    listener = listener_of(progress, "train", note)
     carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), [], 0
     kept = None
     if checkpoint is not None:
@@ -249,21 +248,22 @@ def train(
     if mesh is not None:
         everywhere = NamedSharding(mesh, PartitionSpec())
         carried, rows, key = eqx.filter_shard((carried, rows, key), everywhere)
-    is_watched = listener is not None or (kept is not None and every is None)
     advance = _advancing(optimiser, loss, rows, key, microbatch_size, mesh)
     measured = [] if evaluate is None else _multiples(spacing, num_steps, first=every is not None)
-    for stop in _stops(num_steps, spacing, is_watched):
-        if stop > done:
-            carried = advance(carried, stop - done)
-            done = stop
-            if kept is not None:
-                kept.keep(done, carried, records)
-            if listener is not None:
-                jax.block_until_ready(carried)
-                listener(done / num_steps)
-        # After the run was kept: what has been seen of it is what goes on.
-        if evaluate is not None and measured[len(records) :][:1] == [stop]:
-            records.append(_checked(evaluate(carried[0]), records))
+    with listening(progress, "train", note) as told:
+        is_watched = told is not None or (kept is not None and every is None)
+        for stop in _stops(num_steps, spacing, is_watched):
+            if stop > done:
+                carried = advance(carried, stop - done)
+                done = stop
+                if kept is not None:
+                    kept.keep(done, carried, records)
+                if told is not None:
+                    jax.block_until_ready(carried)
+                    told(done / num_steps)
+            # After the run was kept: what has been seen of it is what goes on.
+            if evaluate is not None and measured[len(records) :][:1] == [stop]:
+                records.append(_checked(evaluate(carried[0]), records))
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
     model, state, dropped = carried
     _warn_of_dropped(dropped)

@@ -38,6 +38,7 @@ _FAULTS = (
     ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
     ("0.10.2", "0.11.2", "sums of products with a constant matrix can be wrong"),
 )
+_FAULTS_PAGE = "programs that show them, and what helps: docs/known_faults.md in the repository"
 # Products of this many numbers show the precision of the device's multiplication.
 _LENGTH = 256
 
@@ -87,7 +88,9 @@ def doctor(options: argparse.Namespace) -> int:
         Explanation("Precision", _rows(found["precision"])),
         Explanation("Compilation cache", _rows(found["compilation_cache"])),
         Explanation("Optional packages", tuple(map(_optional_row, optional)), _advice(optional)),
-        Explanation("Known faults of jaxlib on CPUs", _rows(found["known_faults"])),
+        Explanation(
+            "Known faults of jaxlib on CPUs", _rows(found["known_faults"]), (_FAULTS_PAGE,)
+        ),
         Explanation(f"Self-test, {seconds:.1f} s", tuple(map(_answer_row, answers))),
     ]
     print(*(as_text(table) for table in tables if table.rows), sep="\n")

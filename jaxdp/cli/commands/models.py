@@ -84,32 +84,38 @@ def _check_fit(options: argparse.Namespace) -> None:
     for name in ("linear", "logistic", "additive"):
         if getattr(options, name):
             raise ValueError(f"--{name} needs --columns, a file of what is known of the columns")
-    if "delta" not in options:
-        raise ValueError(
-            "expected --delta, of the budget, in (0, 1); or --columns FILE (see `jaxdp columns`), "
-            "which has one of its own and learns from text and missing values"
+    if options.classify:
+        output.settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
+    else:
+        output.settle(options, {}, {"classes": "needs --classify"})
+    # All that is missing at once.
+    missing = []
+    if "delta" in options:
+        check_budget(options.epsilon, options.delta)
+    else:
+        missing.append("--delta, of the budget, in (0, 1)")
+    if options.classify and "classes" not in options:
+        missing.append("--classes A,B with --classify: they are public, not read")
+    if not options.classify and "label_bound" not in options:
+        missing.append("--label-bound, a public bound of the target, or --classify")
+    # The learner would warn, after a budget was spent on columns of any size.
+    if "input_range" not in options and "input_bound" not in options:
+        missing.append(
+            "--input-range, public ranges of the columns (LOW:HIGH or a file), or --input-bound "
+            "inf where public numbers have scaled them already"
         )
-    check_budget(options.epsilon, options.delta)
+    if missing:
+        raise ValueError(
+            f"expected {'; and '.join(missing)}. Or --columns FILE in place of all of these (see "
+            "`jaxdp columns`), which learns from text and missing values too"
+        )
     seed = getattr(options, "public_seed", 0)
     if not 0 <= seed < 2**63:
         raise ValueError(f"expected 0 <= --public-seed < 2^63, got {seed}")
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
-        output.settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
-        if "classes" not in options:
-            raise ValueError("expected --classes A,B with --classify: they are public, not read")
         two_classes(options.classes)
-    else:
-        output.settle(options, {}, {"classes": "needs --classify"})
-        if "label_bound" not in options:
-            raise ValueError("expected --label-bound, a public bound of the target, or --classify")
-    # The learner would warn, after a budget was spent on columns of any size.
-    if "input_range" not in options and "input_bound" not in options:
-        raise ValueError(
-            "expected --input-range, public ranges of the columns (LOW:HIGH or a file), or "
-            "--input-bound inf where public numbers have scaled them already"
-        )
 
 
 def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction]:

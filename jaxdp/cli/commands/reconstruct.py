@@ -25,6 +25,7 @@ from jaxdp.cli.values import check_sizes, check_steps, flag
 from jaxdp.core.checks import require_count, require_non_negative
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
+from jaxdp.core.progress import waiting
 from jaxdp.plots import plot_reconstruction
 from jaxdp.problems import sphere_inputs
 from jaxdp.theory import one_step_reconstruction_error
@@ -48,19 +49,18 @@ def reconstruct(options: argparse.Namespace) -> None:
     if options.model is not None:
         victim = read_victim(options)
     else:
-        victim = train_victim(options, victim_key)
+        with waiting(False if options.quiet else None, "train"):
+            victim = train_victim(options, victim_key)
     target, true = victim.target, victim.true_inputs
     started = time.perf_counter()
-    most_passes = options.max_passes * options.num_starts
-    with output.progress_bar("reconstruct", quiet=options.quiet) as advance:
-        found = attacks.reconstruct(
-            target,
-            victim.num_samples,
-            key=attack_key,
-            max_passes=options.max_passes,
-            num_starts=options.num_starts,
-            progress=lambda passes, loss: advance(min(passes / most_passes, 1)),
-        )
+    found = attacks.reconstruct(
+        target,
+        victim.num_samples,
+        key=attack_key,
+        max_passes=options.max_passes,
+        num_starts=options.num_starts,
+        progress=False if options.quiet else None,
+    )
     seconds = time.perf_counter() - started
     flips = _is_odd_or_even(options.activation)
     report = attacks.leak_report(

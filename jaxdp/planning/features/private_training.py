@@ -16,7 +16,6 @@ import numpy as np
 from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import host_number
-from jaxdp.core.progress import listener_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
     AbstractClosureRisk,
@@ -79,9 +78,12 @@ def plan_training(
     average: AbstractAverage | None,
     sampler: Any,
     criterion: Any,
-    progress: Any = None,
+    told: Callable[[float], None],
 ) -> TrainingPlan:
-    """The plan for features on fixed rows, with the arguments of `jaxdp.plan`."""
+    """The plan for features on fixed rows, with the arguments of `jaxdp.plan`.
+
+    `told` is called with the share done.
+    """
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     require_criterion(problem, criterion)
@@ -94,7 +96,7 @@ def plan_training(
         sampler=sampler,
     )
     is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
-    told, lengths = listener_where_seen(progress, "plan"), [length for length, _ in cells]
+    lengths = [length for length, _ in cells]
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
     searches = 2 if isinstance(problem, Linearised) else 1
     # Steps that were searched over, and in all; the best cells and the last prediction cost more.
@@ -118,7 +120,6 @@ def plan_training(
     else:
         table, algorithm = planned((kernel_modes if is_linear else explicit_modes)(problem))
     predicted = predicted_as_planned(problem, algorithm)
-    told(1.0)
     return TrainingPlan(algorithm, predicted, table, epsilon, delta)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.checks import host_number, require_count, require_host, require_kind
-from jaxdp.core.progress import listener_where_seen
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
 from jaxdp.planning.streams.robust import Box, solve_box
@@ -58,7 +57,6 @@ def plan_one_pass(
     delta: Any = None,
     schedule: Any,
     uncertainty: Any = None,
-    progress: Any = None,
 ) -> OnePassPlan:
     """The plan of `jaxdp.plan` for a stream."""
     require_host("problem", problem)
@@ -69,7 +67,6 @@ def plan_one_pass(
     if uncertainty is not None:
         require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
         require_least_squares(problem, "uncertainty")
-    told = listener_where_seen(progress, "plan")
     if uncertainty is None:
         found = solve(family, setting)
     else:
@@ -81,7 +78,6 @@ def plan_one_pass(
     predicted = CoupledODE().predict(problem, algorithm, records=100)
     floor = floor_of(setting)
     sensitivities = _sensitivities(problem, found, algorithm, float(predicted.final_risk))
-    told(1.0)
     return OnePassPlan(
         algorithm=algorithm,
         predicted=predicted,

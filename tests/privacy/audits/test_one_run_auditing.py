@@ -73,7 +73,6 @@ def _largest_probability(v, epsilon, delta, num_canaries, num_guesses):
     return -found.fun
 
 
-@pytest.mark.host
 @pytest.mark.parametrize(("num_canaries", "num_guesses"), [(1, 1), (2, 2), (3, 3), (3, 2)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.05), (1.0, 0.02), (2.2, 0.01), (0.5, 0.3)])
 def test_the_tail_is_the_largest_over_all_mechanisms(num_canaries, num_guesses, epsilon, delta):
@@ -85,7 +84,6 @@ def test_the_tail_is_the_largest_over_all_mechanisms(num_canaries, num_guesses, 
         assert found == pytest.approx(best, abs=1e-7)
 
 
-@pytest.mark.host
 def test_without_delta_the_tail_is_binomial():
     for v in range(41):
         for epsilon in (0.0, 0.3, 4.0):
@@ -113,7 +111,6 @@ def test_bounds_are_a_little_above_the_published_ones(
     assert published < found < 1.06 * published
 
 
-@pytest.mark.host
 @settings(max_examples=200)
 @given(
     num_guesses=st.integers(1, 500),
@@ -149,7 +146,6 @@ def test_the_published_tail_is_too_small_far_below_the_mean():
     assert _published_tail(1, math.log(9), **sizes) < 1 - share[0] - 5e-4
 
 
-@pytest.mark.host
 @settings(max_examples=100)
 @given(
     num_guesses=st.integers(1, 300),

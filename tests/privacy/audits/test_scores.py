@@ -34,7 +34,6 @@ CASES = [("normal", sizes) for sizes in SIZES]
 CASES += [("with ties", "more of the first"), ("with no numbers", "more of the second")]
 
 
-@pytest.mark.host
 @pytest.mark.parametrize(("law", "sizes"), CASES)
 def test_bounds_exceed_the_truth_no_more_often_than_stated(law, sizes):
     found = []
@@ -52,7 +51,6 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated(law, sizes):
         assert_rare(mus > 0.6, 0.05)
 
 
-@pytest.mark.host
 def test_nothing_is_found_where_nothing_is_and_the_order_is_not_looked_at():
     rng, found = np.random.default_rng(0), []
     for _ in range(200):
@@ -68,7 +66,6 @@ def test_nothing_is_found_where_nothing_is_and_the_order_is_not_looked_at():
     assert bound_of(Mu(), first, second, 0.95) > 2
 
 
-@pytest.mark.host
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("sizes", [(200_000, 200_000), (400_000, 110_000)])
 def test_the_bound_reaches_nine_tenths_of_the_truth(mu, sizes):

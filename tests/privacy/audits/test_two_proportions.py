@@ -7,8 +7,6 @@ from scipy.stats import binom
 
 from jaxdp.privacy.audits.events import lower_bound
 
-pytestmark = pytest.mark.host
-
 
 def _ratio(p, q):
     with np.errstate(divide="ignore"):

@@ -14,7 +14,6 @@ from scipy.special import ndtr
 
 from jaxdp.privacy import gaussian_delta
 
-pytestmark = pytest.mark.host
 RHO, CLIP_NORM = 1.3, 0.5
 EPSILONS = np.linspace(0, 6, 25)
 # A threshold is placed to (1/20)^2 / 8 of a standard deviation, and enters squared: below 1e-6.

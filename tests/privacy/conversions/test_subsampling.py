@@ -23,7 +23,6 @@ from jaxdp.privacy.conversions.subsampling import (
     renyi_epsilon,
 )
 
-pytestmark = pytest.mark.host
 _BOTH = ["add-or-remove-one", "zero-out-one"]
 _ADDED = "add-or-remove-one"
 

@@ -11,8 +11,6 @@ from scipy.special import ndtri
 from jaxdp.privacy.secret import rounded_normals
 from jaxdp.privacy.secret.rounded_normals import erfc_bounds, rounded_sums
 
-pytestmark = pytest.mark.host
-
 
 def _no_more(index, place):
     raise AssertionError(f"more digits of {index}, round {place}")
