@@ -43,6 +43,13 @@ class MadeWhenAsked(Mapping):
         return len(self._makers)
 
 
+class Unreadable:
+    """A table that fails as soon as anybody looks at it."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("the data were looked at")
+
+
 def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
     """Means over the leading axis lie within `sigmas` standard errors plus `bias`.
 

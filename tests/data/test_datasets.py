@@ -17,39 +17,25 @@ def _write(tmp_path, text, name="table.csv"):
     return path
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a,b,c\n" + ROWS,
-        ROWS,
-        "a, b, c\n" + ROWS.replace(",", ", "),
-        "a;b;c\n" + ROWS.replace(",", ";"),
-        "  " + ROWS.replace(",", " \t ").replace("\n", " \n  "),
-        "a b c\n" + ROWS.replace(",", " ") + "\n\n",
-        "0,1,2\n" + ROWS,
-        "a b\tb\tc c\n" + ROWS.replace(",", "\t"),
-        '"a;1";b;c\n' + ROWS.replace(",", ";"),
-        "# a b c\n" + ROWS.replace(",", " "),
-        '"a, long",b,"c c"\n' + ROWS,
-        "\ufeffa,b,c\r\n" + ROWS.replace("\n", "\r\n"),
-    ],
-    ids=[
-        "header",
-        "bare",
-        "spaces",
-        "semicolons",
-        "white space",
-        "header and blanks",
-        "counted",
-        "tabs",
-        "quoted semicolons",
-        "numpy header",
-        "quoted",
-        "windows",
-    ],
-)
-def test_reads_every_form(tmp_path, text):
-    table = read_table(_write(tmp_path, text))
+FORMS = {
+    "header": "a,b,c\n" + ROWS,
+    "bare": ROWS,
+    "spaces": "a, b, c\n" + ROWS.replace(",", ", "),
+    "semicolons": "a;b;c\n" + ROWS.replace(",", ";"),
+    "white space": "  " + ROWS.replace(",", " \t ").replace("\n", " \n  "),
+    "header and blanks": "a b c\n" + ROWS.replace(",", " ") + "\n\n",
+    "counted": "0,1,2\n" + ROWS,
+    "tabs": "a b\tb\tc c\n" + ROWS.replace(",", "\t"),
+    "quoted semicolons": '"a;1";b;c\n' + ROWS.replace(",", ";"),
+    "numpy header": "# a b c\n" + ROWS.replace(",", " "),
+    "quoted": '"a, long",b,"c c"\n' + ROWS,
+    "windows": "\ufeffa,b,c\r\n" + ROWS.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_reads_every_form(tmp_path, form):
+    table = read_table(_write(tmp_path, FORMS[form]))
     np.testing.assert_array_equal(table.inputs, VALUES[:, :2])
     np.testing.assert_array_equal(table.labels, VALUES[:, 2])
 

@@ -3,6 +3,7 @@
 Nothing of jaxdp is imported. A record is (weight, features, label): weight counts its copies.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -23,7 +24,7 @@ def huber_hinge(width):
     return derivatives
 
 
-def gradient(derivatives, records, coefficients, pull):
+def gradient(derivatives, records, pull, coefficients):
     """The gradient of the summed objective but for b, and its Jacobian, for many coefficients.
 
     `pull` is n lambda.
@@ -40,15 +41,15 @@ def gradient(derivatives, records, coefficients, pull):
     return slopes, jacobian
 
 
-def minimisers(derivatives, records, noise, pull, *, num_steps=200):
+def minimisers(gradient, noise, pull, *, num_steps=200):
     """Where the gradient is -noise: damped Newton steps on a batch, until all gradients vanish."""
     coefficients = np.zeros_like(noise)
-    slopes, jacobian = gradient(derivatives, records, coefficients, pull)
+    slopes, jacobian = gradient(coefficients)
     size = np.ones(noise.shape[:-1])
     for _ in range(num_steps):
         step = np.linalg.solve(jacobian, (slopes + noise)[..., None])[..., 0]
         trial = coefficients - size[..., None] * step
-        new_slopes, new_jacobian = gradient(derivatives, records, trial, pull)
+        new_slopes, new_jacobian = gradient(trial)
         before, after = (np.linalg.norm(found + noise, axis=-1) for found in (slopes, new_slopes))
         is_better = after <= (1 - size / 10) * before + 1e-11
         size = np.where(is_better, np.minimum(1, 2 * size), size / 2)
@@ -63,12 +64,11 @@ def minimisers(derivatives, records, noise, pull, *, num_steps=200):
     raise AssertionError("the reference did not converge")
 
 
-def privacy_losses(derivatives, first, second, noise, pull, std):
-    """ln p_first/p_second at the minimisers that the noise gives under the first."""
-    found = minimisers(derivatives, first, noise, pull)
-    total = 0.0
-    for records, sign in ((first, 1), (second, -1)):
-        slopes, jacobian = gradient(derivatives, records, found, pull)
+def privacy_losses(first, second, noise, pull, std):
+    """ln p_first/p_second where the noise leads under the first of two gradients."""
+    found, total = minimisers(first, noise, pull), 0.0
+    for gradient, sign in ((first, 1), (second, -1)):
+        slopes, jacobian = gradient(found)
         log_density = -np.sum(slopes**2, axis=-1) / (2 * std**2)
         total = total + sign * (log_density + np.linalg.slogdet(jacobian)[1])
     return total
@@ -90,5 +90,6 @@ def divergence(derivatives, first, second, *, pull, std, epsilon, num=4001, acro
         grid = np.meshgrid(nodes, others, indexing="ij")
         noise = np.stack([part.ravel() for part in grid], axis=-1)
         weights = np.outer(weights, other_weights / math.sqrt(2 * math.pi)).ravel()
-    losses = privacy_losses(derivatives, first, second, std * noise, pull, std)
+    pair = (functools.partial(gradient, derivatives, part, pull) for part in (first, second))
+    losses = privacy_losses(*pair, std * noise, pull, std)
     return float(weights @ np.maximum(-np.expm1(epsilon - losses), 0))

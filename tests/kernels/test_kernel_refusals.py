@@ -24,6 +24,7 @@ LOGISTIC = losses.Logistic()
 KEY = jr.key(0)
 RELEASE = Release("sums", "replace-one", GaussianMechanism(1.0))
 OPS = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 1.0, "num_samples": 3}
+SOFTMAX = {"input_bound": 1.0, "num_classes": 3, "num_samples": 10}
 ZERO, ONE = np.zeros(DIM), np.ones(DIM)
 
 
@@ -38,6 +39,31 @@ def _ridge(**given: Any):
     return PrivateKernelRidge(**{"kernel": GAUSSIAN, "label_bound": 1.0} | given)
 
 
+def _classifier(**given: Any):
+    return kernels.PrivateKernelClassifier(**{"kernel": GAUSSIAN} | given)
+
+
+def _regressor(**given: Any):
+    given = {"kernel": GAUSSIAN, "loss": losses.Huber(0.5), "label_bound": 1.0} | given
+    return kernels.PrivateKernelRegressor(**given)
+
+
+def _std(epsilon=1.0, delta=1e-5, **given: Any):
+    return kernels.objective_perturbation_std(epsilon, delta, **{**OPS, **given})
+
+
+def _softmax_std(epsilon=1.0, delta=1e-5, **given: Any):
+    return kernels.softmax_perturbation_std(epsilon, delta, **{**SOFTMAX, **given})
+
+
+# What both calibrations refuse, by each argument's name.
+CALIBRATED = {
+    "finite epsilon > 0": (("epsilon", 0.0), ("epsilon", math.inf), ("epsilon", math.nan)),
+    "0 < delta < 1": (("delta", 0.0), ("delta", 1.0), ("delta", math.nan)),
+    "finite input_bound > 0": (("input_bound", 0.0), ("input_bound", math.nan)),
+    "finite ridge >= 0": (("ridge", -1.0),),
+    "num_samples >= 1": (("num_samples", 0),),
+}
 SQUARES = kernels.CallableKernel(lambda x, y: jnp.sum((x - y) ** 2) + 1)
 NEGATIVE = kernels.CallableKernel(lambda x, y: -x @ y)
 VECTORS = kernels.CallableKernel(lambda x, y: x * y)
@@ -110,6 +136,31 @@ VALUES = [
     (lambda: _ridge(kernel=kernels.Polynomial(20, 1.0), input_bound=1e3), "overflows"),
     (lambda: _ridge().features(-1, 1), "dim >= 1"),
     (lambda: _ridge().features(2, -1), "0 <= public_seed"),
+    *(
+        (lambda name=name, value=value: _classifier(**{name: value}), f"expected .*{name} >")
+        for name, values in {
+            **dict.fromkeys(("ridge", "tolerance", "input_bound"), (0.0, math.nan)),
+            **dict.fromkeys(("max_steps", "num_projections", "num_features"), (0,)),
+        }.items()
+        for value in values
+    ),
+    (lambda: _classifier(kernel=PRODUCT), "expected a finite input_bound"),
+    *(
+        (lambda std=std, given=given: std(**dict([given])), f"expected {message}")
+        for message, all_given in CALIBRATED.items()
+        for given in all_given
+        for std in (_std, _softmax_std)
+    ),
+    *(
+        (lambda name=name, wrong=wrong: _std(**{name: wrong}), f"expected finite {name} > 0")
+        for name in ("lipschitz", "smoothness")
+        for wrong in (0.0, -1.0, math.inf, math.nan)
+    ),
+    (lambda: _softmax_std(num_classes=1), "num_classes"),
+    *(
+        (lambda bound=bound: _regressor(label_bound=bound), "label_bound")
+        for bound in (0.0, math.nan, math.inf)
+    ),
     (lambda: published.Algorithm1(PRODUCT, 8, 0.1, 1.0), "input_bound"),
     (lambda: published.Algorithm2(GAUSSIAN, 0, 0.1, LOGISTIC), "num_projections >= 1"),
     (lambda: published.Algorithm3(GAUSSIAN, 8, 0.1, 0.0), "label_bound > 0"),
@@ -124,7 +175,7 @@ def test_an_argument_out_of_its_range_is_named(make, message):
 
 
 LOSSES = {
-    "PrivateKernelClassifier": lambda x: kernels.PrivateKernelClassifier(GAUSSIAN, loss=x),
+    "PrivateKernelClassifier": lambda x: _classifier(loss=x),
     "Algorithm2": lambda x: published.Algorithm2(GAUSSIAN, 4, 0.1, x),
     "Algorithm4": lambda x: published.Algorithm4(GAUSSIAN, 4, 0.1, x),
     "Algorithm5": lambda x: published.Algorithm5(GAUSSIAN, 0.1, x),
@@ -132,19 +183,20 @@ LOSSES = {
 KINDS = [
     *((lambda make=make: make("logistic"), "margin loss") for make in LOSSES.values()),
     (lambda: kernels.Polynomial(2.0, 1.0), "degree to be a Python int"),
-    (lambda: KERNELS["polynomial"].features(3, 3, key=0), r"jax\.random\.key"),
-    (lambda: kernels.CosineFeatures.sample(GAUSSIAN, 3, 3, key=jr.PRNGKey(0)), "random.key"),
     (lambda: kernels.OrthogonalFeatures.sample(GAUSSIAN, 3, 2.0, key=KEY), "dim to be a Python"),
     (lambda: kernels.CallableKernel("1", 1.0), "function to be callable"),
     (lambda: published.CanonicalEstimator("1", 3, 1.0, 1.0), "eigenfunctions to be callable"),
     (lambda: kernels.ReleasedFunction(WAVES, jnp.ones(32), "1", 1e-5, 1), "statement"),
-    (lambda: kernels.objective_perturbation_std("1", 1e-5, **OPS), "epsilon"),
+    (lambda: _std("1"), "epsilon"),
     (lambda: _ridge().noise_std("1", 1.0, 1e-5), "num_samples"),
     (lambda: _ridge().features("1", 1), "dim"),
     (lambda: _ridge().features(2, "1"), "public_seed"),
     (lambda: _ridge(ridge="auto"), "expected ridge to be None, a number or a rule"),
     (lambda: _ridge(label_bound=None), "expected label_bound to be a real number, got None"),
     (lambda: _ridge(kernel=None), "expected a kernel or a feature_map"),
+    (lambda: _classifier(kernel=None), "expected a kernel or a feature_map"),
+    (lambda: _classifier(loss=losses.Huber(1.0)), "expected loss to be a margin loss"),
+    (lambda: _regressor(loss=losses.SmoothedAbsolute), "expected loss to be a loss of residuals"),
     (lambda: _ridge(feature_map=np.sin), "expected feature_map to be a feature map, such as"),
     (lambda: kernels.Columns("ab"), "inputs to be a tuple of names"),
     (lambda: kernels.Columns(("a", 1), "y"), "expected names of columns and classes as texts"),

@@ -107,21 +107,6 @@ def test_slopes_on_the_host_are_right_to_rounding(width):
         assert max(abs(Fraction(a) - b) for a, b in zip(rough, exact, strict=True)) > room
 
 
-def test_smoothed_losses_are_the_losses_themselves_but_for_their_corner():
-    far = GRID[np.abs(GRID) >= 0.5]
-    for loss, exact in (
-        (losses.SmoothedAbsolute(0.5), np.abs(far)),
-        # r = f - y: a prediction that is too low costs the level.
-        (losses.SmoothedQuantile(0.875, 0.5), np.where(far < 0, -0.875 * far, 0.125 * far)),
-    ):
-        np.testing.assert_allclose(loss.on_host().value(far, 0.0, xp=np), exact, rtol=1e-12)
-        wrong = losses.SmoothedQuantile(0.75, 0.5).on_host().value(far, 0.0, xp=np)
-        assert not np.allclose(wrong, exact)
-    hinge = np.maximum(0, 1 - GRID)
-    gap = np.abs(losses.HuberHinge(0.01).value(GRID, 1.0) - hinge).max()
-    assert gap < 0.0026
-
-
 def test_a_small_logistic_loss_keeps_its_digits():
     with jax.enable_x64(False):
         np.testing.assert_allclose(losses.Logistic().value(jnp.float32(20), 1), np.exp(-20.0), 1e-6)

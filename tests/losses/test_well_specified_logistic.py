@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit, log_expit
 
 from jaxdp.losses import well_specified_risk, well_specified_slope
-from jaxdp.losses.gaussian.well_specified_logistic import _mixture, sigmoid_moments
+from jaxdp.losses.gaussian.well_specified_logistic import sigmoid_moments
 
 NAMES = ("along", "derivative", "square", "clipped")
 # Overlap, remainder, signal and limit: strong and weak clips, near the target, against it, far.
@@ -160,14 +160,6 @@ def test_a_mixture_without_variance_is_the_sigmoid_and_its_derivative():
         found = sigmoid_moments(jnp.asarray(logits), jnp.zeros(1))
     np.testing.assert_allclose(found[0], expit(logits), atol=3e-11, rtol=0)
     np.testing.assert_allclose(found[1], expit(logits) * expit(-logits), atol=3e-11, rtol=0)
-
-
-def test_the_law_of_the_deviations_is_that_of_a_logistic_variable():
-    # 2K times a normal has variance pi^2/3 and fourth moment 7 pi^4/15.
-    deviations, weights = _mixture(16)
-    np.testing.assert_allclose(weights.sum(), 1, rtol=1e-14)
-    np.testing.assert_allclose(weights @ deviations**2, np.pi**2 / 3, rtol=1e-10)
-    np.testing.assert_allclose(3 * weights @ deviations**4, 7 * np.pi**4 / 15, rtol=1e-8)
 
 
 def test_means_over_a_gaussian_are_those_of_a_quadrature():

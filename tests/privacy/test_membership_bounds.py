@@ -3,11 +3,10 @@
 import math
 
 import numpy as np
-import optax
 import pytest
+from privacy.worst_case import optimiser
 from scipy.stats import norm
 
-import jaxdp
 from jaxdp.privacy import (
     GaussianMechanism,
     PoissonSampler,
@@ -24,16 +23,6 @@ def _release(mechanism):
     return Release("sums", "zero-out-one", mechanism)
 
 
-def _algorithm(share, noise, num_steps):
-    return jaxdp.PrivateOptimiser(
-        optax.sgd(0.1),
-        clip_norm=1.0,
-        noise_multiplier=noise,
-        num_steps=num_steps,
-        sampler=PoissonSampler(200, share),
-    )
-
-
 def test_bound_of_a_gaussian_mechanism_is_its_tradeoff_curve():
     release = _release(GaussianMechanism(1.3))
     found = largest_true_positive_rate(release, RATES)
@@ -44,7 +33,7 @@ def test_bound_of_a_gaussian_mechanism_is_its_tradeoff_curve():
 def test_bound_of_one_sampled_step_lies_just_above_its_exact_curve():
     # N(0, s^2) against (1 - q) N(0, s^2) + q N(1, s^2), whose best test is a threshold.
     share, noise = 0.25, 0.7
-    algorithm = _algorithm(share, noise, 1)
+    algorithm = optimiser(PoissonSampler(200, share), noise)
     rates = np.array([0.001, 0.01, 0.1])
     places = norm.isf(rates)
     exact = (1 - share) * rates + share * norm.sf(places - 1 / noise)
@@ -55,7 +44,7 @@ def test_bound_of_one_sampled_step_lies_just_above_its_exact_curve():
     # Both directions are bounded at once, adding the record and removing it.
     assert 0 <= largest_membership_auc(algorithm) - area < 0.04
     # Without amplification the bound would be far above.
-    assert largest_membership_auc(_algorithm(1.0, noise, 1)) > area + 0.1
+    assert largest_membership_auc(optimiser(PoissonSampler(200, 1.0), noise)) > area + 0.1
 
 
 def test_nothing_proved_bounds_nothing():

@@ -1,4 +1,8 @@
-"""What the privacy room refuses, with one clear error that names the argument."""
+"""What the privacy room refuses, with one clear error that names the argument.
+
+Keys, counts and things of another kind: tests/test_keys_of_public_functions.py, test_numbers.py and
+test_wrong_calls.py.
+"""
 
 import math
 
@@ -72,6 +76,18 @@ def _secret(std):
     return SecretNoise(1).noisy_integers(np.zeros(2, np.int64), std, "sums")
 
 
+def _strategy(matrix):
+    return check_strategy(np.asarray(matrix), 2)
+
+
+def _scored(first=SCORES, second=SCORES, **given):
+    return audit_scores_mu(first, second, **given)
+
+
+def _sampled(sampler=SAMPLER, noise=1.0, num_steps=9):
+    return PoissonSubsampledGaussian(sampler, noise, num_steps)
+
+
 # A call, what it may not be given one by one, and what each error says.
 VALUES = [
     (lambda mu: privacy.composed_mu(1.0, mu), [-1.0], "mu >= 0"),
@@ -94,13 +110,9 @@ VALUES = [
     (ObjectivePerturbation(1.0, 0.1).delta, [-1.0, NAN], "expected epsilon >= 0"),
     (lambda k: SoftmaxPerturbation(0.5, 0.1, num_classes=k), [1], "num_classes"),
     (lambda mu: SoftmaxPerturbation(mu, 0.1, num_classes=3), [-1.0, NAN], "shift"),
-    (lambda noise: PoissonSubsampledGaussian(SAMPLER, noise, 9), [-1.0], "noise_multiplier >= 0"),
-    (lambda steps: PoissonSubsampledGaussian(SAMPLER, 1.0, steps), [0], "num_steps >= 1"),
-    (
-        lambda sampler: PoissonSubsampledGaussian(sampler, 1.0, 100),
-        ["shuffled"],
-        r"got shuffled: amplification .* use ShuffledEpochs",
-    ),
+    (lambda noise: _sampled(noise=noise), [-1.0], "noise_multiplier >= 0"),
+    (lambda steps: _sampled(num_steps=steps), [0], "num_steps >= 1"),
+    (_sampled, ["shuffled"], r"got shuffled: amplification .* use ShuffledEpochs"),
     (lambda rate: PoissonSampler(10, rate), [0.0, -0.1, 1.5, NAN, 1e-11], "sampling_rate"),
     (lambda count: PoissonSampler(count, 0.5), [2**31], "num_records < 2\\^31"),
     (lambda capacity: PoissonSampler(10, 0.5, capacity), [0], "capacity >= 1"),
@@ -120,28 +132,15 @@ VALUES = [
         [PoissonSampler(10_000, 0.01, capacity=100)],
         r"capacity of 100, got 1e-05; capacity=10001 holds all",
     ),
-    (SecretNoise, [-1], "expected seed >= 0, got -1"),
     (_secret, [0.0, -1.0, 2.0**59, INF, NAN, [1.0, 0.0]], r"in \(0, 2\^58\]"),
     (lambda nu: privacy.square_root_strategy(3, nu), [-0.1, 1.1], "expected 0 <= nu <= 1"),
     (privacy.independent_strategy, [0], "num_steps >= 1"),
-    (lambda matrix: check_strategy(matrix, 2), [np.eye(3)], r"of shape \(2, 2\), .* got \(3, 3\)"),
-    (lambda matrix: check_strategy(matrix, 2), [np.ones(2)], r"a strategy of shape \(2, 2\)"),
-    (
-        lambda matrix: check_strategy(matrix, 2),
-        [np.array([[0.5, 0.1], [0.0, 0.5]])],
-        "lower triangular .* size 0.1 above",
-    ),
-    (
-        lambda matrix: check_strategy(matrix, 2),
-        [np.array([[0.0, 0.0], [1.0, 1.0]]), -np.eye(2)],
-        "positive diagonal, got an entry",
-    ),
-    (
-        lambda matrix: check_strategy(matrix, 2),
-        [np.array([[1.0, 0.0], [0.1, 1.0]])],
-        r"of norm at most 1, .* norm 1\.00499",
-    ),
-    (lambda matrix: check_strategy(matrix, 2), [np.diag([1.0, NAN])], "finite entries"),
+    (_strategy, [np.eye(3)], r"of shape \(2, 2\), .* got \(3, 3\)"),
+    (_strategy, [np.ones(2)], r"a strategy of shape \(2, 2\)"),
+    (_strategy, [[[0.5, 0.1], [0.0, 0.5]]], "lower triangular .* size 0.1 above"),
+    (_strategy, [[[0.0, 0.0], [1.0, 1.0]], -np.eye(2)], "positive diagonal, got an entry"),
+    (_strategy, [[[1.0, 0.0], [0.1, 1.0]]], r"of norm at most 1, .* norm 1\.00499"),
+    (_strategy, [np.diag([1.0, NAN])], "finite entries"),
     (BufferedToeplitzNoise, [([0.1], [0.5, 0.6]), (0.1, 0.5)], "vectors of one length"),
     (BufferedToeplitzNoise, [([0.1], [1.0]), ([0.1], [-0.1])], r"decays in \[0, 1\)"),
     (BufferedToeplitzNoise, [([-0.3], [0.8]), ([-0.1, 2.5], [0.5, 0])], "grows without bound"),
@@ -156,21 +155,9 @@ VALUES = [
     (_audit, [lambda shift, key: _noisy(shift, key)[None]], r"scalar score, got shape \(1,\)"),
     (lambda rows: _audit(first=rows, second=rows[:3]), [np.ones(200)], "got 200 and 3 rows"),
     (lambda value: audit_scores(SCORES, SCORES, delta=value), [1.0], "expected 0 <= delta < 1"),
-    (
-        lambda value: audit_scores_mu(SCORES, SCORES, confidence=value),
-        [0.0, 95, NAN],
-        "expected 0 < confidence < 1",
-    ),
-    (
-        lambda scores: audit_scores_mu(SCORES, scores),
-        [np.ones((50, 2)), 1.0, []],
-        "expected second_scores to hold one score a run",
-    ),
-    (
-        lambda scores: audit_scores_mu(scores, SCORES),
-        [SCORES[:1]],
-        r"enough trials .* got 1 on one input and 100",
-    ),
+    (lambda value: _scored(confidence=value), [0.0, 95, NAN], "expected 0 < confidence < 1"),
+    (lambda found: _scored(second=found), [np.ones((50, 2)), 1.0, []], "to hold one score a run"),
+    (_scored, [SCORES[:1]], r"enough trials .* got 1 on one input and 100"),
     (lambda value: _one_run(num_guesses=value), [11], "num_guesses <= num_canaries, got 11"),
     (lambda value: _one_run(num_guesses=value), [0], "expected num_guesses >= 1, got 0"),
     (lambda value: _one_run(confidence=value), [1.0], "expected 0 < confidence < 1, got 1"),
@@ -184,26 +171,12 @@ VALUES = [
     (lambda d: privacy.approximate_reconstruction_bound(1.0, d, 0.5), [0.0], "delta"),
 ]
 KINDS = [
-    (privacy.Composition, [(1.0,)], r"expected mechanisms\[0\] to be a mechanism.* got float"),
-    (lambda thing: account(thing, delta=1e-5), ["algorithm"], "states what it releases"),
-    (lambda other: privacy.compose(ALGORITHM, other), ["another"], "states what it releases"),
-    (lambda sampler: PoissonSubsampledGaussian(sampler, 1.0, 9), [0.01], "sampler to be a Poisson"),
-    (lambda count: PoissonSampler(count, 0.5), [10.0], "num_records"),
-    (lambda size: ShuffledEpochs(5, size), [2.0], "batch_size"),
-    (lambda size: FixedSizeBatches(5, size), [2.0], "batch_size"),
-    (lambda key: SAMPLER.sample(0, key=key), [0], "expected key to be"),
-    (lambda key: ShuffledEpochs(5, 2).sample(0, key=key), [0], "expected key to be"),
-    (lambda key: FixedSizeBatches(5, 2).sample(0, key=key), [0], "expected key to be"),
+    (_sampled, [0.01], "sampler to be a Poisson"),
     (SecretNoise, [1.0, "1", True, np.zeros(2)], "expected seed to be None or an int"),
     (privacy.key_entropy_bits, [5], r"jax\.random\.key"),
     (lambda value: _audit(num_trials=value), [100.0], "expected num_trials to be a Python int"),
-    (lambda key: _audit(key=key), [0], r"expected key to be a jax\.random\.key"),
     (_audit, [lambda s, key: (s, s), lambda s, key: s + 1j], r"expected .* real scalar score"),
-    (
-        lambda scores: audit_scores_mu(scores, SCORES),
-        ["scores", ["a", "b"], SCORES + 1j, None],
-        "expected first_scores to be a real number",
-    ),
+    (_scored, ["scores", ["a", "b"], SCORES + 1j, None], "first_scores to be a real number"),
     (jax.jit(lambda x: audit_scores_mu(x, x)), [SCORES], "traced"),
     (lambda value: _one_run(num_canaries=value), [10.0], "num_canaries to be a Python int"),
     (lambda key: _one_run(key=key), [0], r"expected key to be a jax\.random\.key"),
@@ -213,9 +186,7 @@ KINDS = [
         "expected concrete arguments",
     ),
     (
-        jax.jit(
-            lambda noise: PoissonSubsampledGaussian(SAMPLER, noise, 9).epsilon(1e-5, "zero-out-one")
-        ),
+        jax.jit(lambda noise: _sampled(noise=noise).epsilon(1e-5, "zero-out-one")),
         [1.0],
         "expected concrete arguments",
     ),

@@ -82,12 +82,6 @@ def test_composing_with_more_never_costs_less(mechanism):
     assert alone.epsilon(1e-5, adjacency) == mechanism.epsilon(1e-5, adjacency)
 
 
-def test_a_gaussian_is_zcdp_as_well():
-    cost = account(Release("a sum", REPLACE_ONE, GaussianMechanism(1.5)), delta=1e-5)
-    assert (cost.mu, cost.zcdp) == (1.5, 1.125)
-    assert cost.epsilon == gaussian_epsilon(1.5, 1e-5) < zcdp_epsilon(1.125, 1e-5)
-
-
 @settings(max_examples=50)
 @given(mus=st.lists(st.floats(1e-3, 5), min_size=1, max_size=5), z=st.floats(1e-4, 3))
 def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):

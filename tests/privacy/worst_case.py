@@ -1,10 +1,25 @@
-"""The pair of neighbours at which one-pass DP-SGD is least private."""
+"""The worst neighbours of one-pass DP-SGD, steps of any sampler, and how often audits may err."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
+from helpers import FALSE_ALARM
+from scipy.stats import binom
 
 import jaxdp
 from jaxdp.problems import Samples
+
+
+def optimiser(sampler, noise_multiplier=1.0, num_steps=1, **settings):
+    """Steps of length one and of clip norm one."""
+    given = {"clip_norm": 1.0, "noise_multiplier": noise_multiplier, "num_steps": num_steps}
+    return jaxdp.PrivateOptimiser(optax.sgd(1.0), sampler=sampler, **given | settings)
+
+
+def assert_rare(events, rate):
+    """No more events than `rate` allows, but by chance."""
+    assert np.sum(events) <= binom.isf(FALSE_ALARM, len(events), rate), f"rate {np.mean(events)}"
 
 
 class OneRecord(jaxdp.problems.AbstractSampleProblem):

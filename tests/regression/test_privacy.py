@@ -34,9 +34,7 @@ from jaxdp.regression.ledger import Ledger
 
 MU, DIM = 1.5, 3
 METHODS = (Automatic(), Whitened(), FullBatch(), PlannedDPSGD(), NoisyStatistics())
-
-
-_exact_noise = SecretNoise.noisy_integers
+_exact_noise, _SECRET = SecretNoise.noisy_integers, SecretNoise()
 
 
 class _Recorded:
@@ -50,8 +48,9 @@ class _Recorded:
 
     def noisy_integers(self, values, std, purpose):
         values, std = np.asarray(values), np.asarray(std) * self._share
-        noisy = _exact_noise(SecretNoise(), values, std, purpose)
-        if self._given is not None:
+        if self._given is None:
+            noisy = _exact_noise(_SECRET, values, std, purpose)
+        else:
             noisy = self._given[len(self.outputs)]
         self.asked.append((values, std))
         self.outputs.append(noisy)
@@ -158,11 +157,11 @@ def test_the_best_attack_on_a_whole_fit_is_as_good_as_mu_allows(share):
     table, labels = np.zeros((4, DIM)), np.zeros(4)
     record = np.array([1.0, 0, 0])
     tables = [(np.vstack([[record], table]), np.append(label, labels)) for label in (1.0, -1.0)]
-    wins = []
+    method, wins = PlannedDPSGD(), []
     for own, other in ((0, 1), (1, 0)):
         for _ in range(200):
-            run = _run(FullBatch(), "squared", *tables[own], share=share)
-            again = _run(FullBatch(), "squared", *tables[other], run.outputs, share)
+            run = _run(method, "squared", *tables[own], share=share)
+            again = _run(method, "squared", *tables[other], run.outputs, share)
             ratio = 0.0
             for (values, std), (moved, _), noisy in zip(
                 run.asked, again.asked, run.outputs, strict=True
@@ -396,3 +395,23 @@ def test_scales_that_fall_on_one_step_are_released_once(num_rows, monkeypatch):
     run = _run(PlannedDPSGD(), "squared", table, labels)
     # The moments, a gradient of every row, and a scale at each of the steps 0, T / 4 and T / 2.
     assert len(run.asked) == 1 + num_rows + len({num_rows * place // 4 for place in range(3)})
+
+
+def test_shares_compose_to_the_budget_and_not_beyond():
+    ledger = Ledger(0.7)
+    mus = [ledger.spend(f"part {place}", 0.1) for place in range(9)]
+    mus.append(ledger.spend_rest("the rest"))
+    assert math.hypot(*mus) <= 0.7
+    assert math.hypot(*mus) == pytest.approx(0.7, rel=1e-11)
+    assert ledger.left == 0
+    assert [entry.mu for entry in ledger.entries] == mus
+    assert str(ledger).startswith("0.7-GDP in all\n 10.00%")
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 0.6000000001, 1.0])
+def test_what_is_not_left_is_not_spent(share):
+    ledger = Ledger(1.0)
+    ledger.spend("first", 0.4)
+    with pytest.raises(ValueError, match=r"expected a share in \(0, 0\.6\]"):
+        ledger.spend("second", share)
+    assert ledger.left == 0.6

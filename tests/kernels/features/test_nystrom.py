@@ -93,8 +93,6 @@ def test_a_kernel_of_low_rank_has_as_many_features():
     assert feature_map.norm_bound == np.inf
     found = np.asarray(feature_map(INPUTS))
     np.testing.assert_allclose(found @ found.T, INPUTS @ INPUTS.T, atol=1e-5)
-    with pytest.raises(ValueError, match="num_outputs <= 3, the eigenvalues above rounding"):
-        kernels.NystromFeatures(KERNELS["inner product"], LANDMARKS, 4)
 
 
 def test_corrected_paths_have_the_stated_covariance_which_is_exact_at_landmarks():

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from helpers import Unreadable
 
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
@@ -28,13 +29,6 @@ LEARNERS = {
     "ridge": lambda **given: PrivateKernelRidge(**{"label_bound": 1.0, **SIZES, **given}),
     "classifier": lambda **given: PrivateKernelClassifier(**SIZES, **given),
 }
-
-
-class Unreadable:
-    """Fails as soon as anybody looks at it."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise RuntimeError("the data were looked at")
 
 
 @pytest.mark.usefixtures("callers_line")

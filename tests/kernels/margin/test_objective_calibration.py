@@ -1,5 +1,6 @@
 """The calibration of objective perturbation: every step of its proof, and the whole, by numbers."""
 
+import functools
 import math
 
 import jax.numpy as jnp
@@ -84,7 +85,9 @@ def test_the_loss_is_at_most_its_largest_at_a_vertex():
             labels = rng.choice([-1, 1], 2)
             first, second = [*shared, (1, z, labels[0])], [*shared, (1, other, labels[1])]
             noise = std * rng.normal(size=(300, 2))
-            losses = privacy_losses(derivatives, first, second, noise, pull, std)
+            slopes = functools.partial(gradient, derivatives)
+            pair = (functools.partial(slopes, part, pull) for part in (first, second))
+            losses = privacy_losses(*pair, noise, pull, std)
             a, b = -labels[0] * z, labels[1] * other
             vertices = np.stack([0 * a, a, b, a + b])
             shifted = (2 * noise @ vertices.T + np.sum(vertices**2, axis=1)) / (2 * std**2)
@@ -144,7 +147,7 @@ def test_the_logistic_loss_comes_near_its_bound_in_the_plane():
 
 def _law_with_noise(records, centre_shift, pull, std, coefficient_std, grid):
     """Density of minimiser + shift + noise on a grid, for the narrow hinge on a line."""
-    slopes, jacobian = gradient(huber_hinge(0.02), records, grid[:, None], pull)
+    slopes, jacobian = gradient(huber_hinge(0.02), records, pull, grid[:, None])
     density = np.exp(-(slopes[:, 0] ** 2) / (2 * std**2)) * jacobian[:, 0, 0]
     density /= density.sum()
     kernel = np.exp(-((grid - centre_shift) ** 2) / (2 * coefficient_std**2))
@@ -201,24 +204,6 @@ def test_the_tolerance_costs_a_negligible_share():
     assert exact.coefficient_std(1e-9) == math.inf
     expected = 2e-9 / (covered.ridge * 0.01 * 2 / covered.noise_std)
     assert covered.coefficient_std(1e-9) == pytest.approx(expected)
-
-
-def test_wrong_arguments_are_refused():
-    good = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 1.0, "num_samples": 10}
-    for name in ("input_bound", "lipschitz", "smoothness"):
-        for wrong in (0.0, -1.0, math.inf, math.nan):
-            with pytest.raises(ValueError, match=f"expected finite {name} > 0"):
-                objective_perturbation_std(1.0, 1e-5, **{**good, name: wrong})
-    for wrong in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="expected finite epsilon > 0"):
-            objective_perturbation_std(wrong, 1e-5, **good)
-    for wrong in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="expected 0 < delta < 1"):
-            objective_perturbation_std(1.0, wrong, **good)
-    with pytest.raises(ValueError, match="expected finite ridge >= 0"):
-        objective_perturbation_std(1.0, 1e-5, **good, ridge=-1.0)
-    with pytest.raises(ValueError, match="expected num_samples >= 1"):
-        objective_perturbation_std(1.0, 1e-5, **{**good, "num_samples": 0})
 
 
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-300, 1e-150, 1e150, 1e300, 1.7e308])

@@ -57,19 +57,13 @@ def _wide_gradient(objective, coefficients):
 
 
 @each_loss
-@pytest.mark.parametrize("ridge", [1e-1, 1e-3])
-def test_the_gradient_vanishes_at_the_answer(loss, ridge):
-    objective = _objective(loss, ridge=ridge)
-    found = minimise(objective, tolerance=1e-8)
-    true = float(np.linalg.norm(_wide_gradient(objective, found.coefficients)))
-    assert true <= found.gradient_norm <= 1e-8
-
-
-@each_loss
 def test_the_minimum_is_certified_and_the_one_that_another_solver_finds(loss, monkeypatch):
-    objective = _objective(loss, ridge=0.05)
-    found = minimise(objective, tolerance=1e-9)
-    assert np.linalg.norm(_wide_gradient(objective, found.coefficients).astype(float)) <= 1e-9
+    # Of a small ridge, where the solver goes farther, the certificate alone.
+    for ridge in (1e-3, 0.05):
+        objective = _objective(loss, ridge=ridge)
+        found = minimise(objective, tolerance=1e-9)
+        true = float(np.linalg.norm(_wide_gradient(objective, found.coefficients)))
+        assert true <= found.gradient_norm <= 1e-9
     assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound
     other = minimize(
         lambda point: objective.at(point).value,
@@ -187,7 +181,7 @@ each_extreme_loss = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("max_steps", [1, 2, None])
+@pytest.mark.parametrize("max_steps", [1, None])
 @each_extreme_loss
 def test_no_table_keeps_the_tolerance_from_being_met(loss, max_steps):
     for rows in _TABLES.values():

@@ -167,26 +167,24 @@ def _algorithm3(epsilon, delta):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "factor"), [(1.0, DELTA, 1.8), (1.0, 1e-5, 18.0), (10.0, 1e-5, 1282.0)]
+    ("name", "epsilon", "delta", "factor", "rel"),
+    [
+        ("u", 1.0, DELTA, 1.8, 0.02),
+        ("u", 1.0, 1e-5, 18.0, 0.02),
+        ("u", 10.0, 1e-5, 1282.0, 0.02),
+        ("C", 10.0, DELTA, 2.3, 0.03),
+        ("C", 10.0, 1e-5, 7.1, 0.03),
+    ],
 )
-def test_algorithm_3s_claim_of_u_is_false(epsilon, delta, factor):
-    step = np.linalg.norm(1.0 * _OPPOSITE[0] - -1.0 * _OPPOSITE[0])
+def test_algorithm_3s_claims_of_u_and_of_c_are_false(name, epsilon, delta, factor, rel):
+    first, second = _OPPOSITE
+    moved = {"u": first - -first, "C": np.outer(first, first) - np.outer(second, second)}
+    step = np.linalg.norm(moved[name])
     assert step == pytest.approx(2 * math.sqrt(2))
-    found = _divergence(step / _algorithm3(epsilon, delta)["u"], epsilon / 2) / (delta / 2)
-    assert found == pytest.approx(factor, rel=0.02)
+    found = _divergence(step / _algorithm3(epsilon, delta)[name], epsilon / 2) / (delta / 2)
+    assert found == pytest.approx(factor, rel=rel)
     corrected = gaussian_noise_std(epsilon / 2, delta / 2, sensitivity=2 * math.sqrt(2))
     assert _divergence(step / corrected, epsilon / 2) <= delta / 2
-
-
-@pytest.mark.parametrize(("delta", "factor"), [(DELTA, 2.3), (1e-5, 7.1)])
-def test_algorithm_3s_claim_of_c_is_false(delta, factor):
-    first, second = _OPPOSITE
-    step = np.linalg.norm(np.outer(first, first) - np.outer(second, second))
-    assert step == pytest.approx(2 * math.sqrt(2))
-    found = _divergence(step / _algorithm3(10.0, delta)["C"], 5.0) / (delta / 2)
-    assert found == pytest.approx(factor, rel=0.03)
-    corrected = gaussian_noise_std(5.0, delta / 2, sensitivity=2 * math.sqrt(2))
-    assert _divergence(step / corrected, 5.0) <= delta / 2
 
 
 # Source: PK Theorem 16.

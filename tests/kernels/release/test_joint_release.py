@@ -151,14 +151,7 @@ def test_noise_has_the_stated_standard_deviations_and_is_symmetric():
 
 
 def test_calibrated_noise_is_the_sensitivity_over_mu():
-    # epsilon = .5 and 2 at delta = 1e-5 and 1e-6: from an independent computation.
-    for mu, expected in (
-        (0.14221055866926102, 14.916756979298533),
-        (0.4483347403951922, 4.7315547),
-    ):
-        noise = JointNoise.calibrated(mu, 1.0)
-        assert noise.covariance == pytest.approx(expected, rel=1e-7)
-        assert noise.correlation == noise.covariance
+    # `test_ridge` has numbers of an independent computation at a = 1.
     both = JointNoise.calibrated(1.0, 2.0)
     # At a = 2, u alone would have 2 and C alone sqrt 2.
     assert both == pytest.approx((2 * math.sqrt(2), 2.0), rel=1e-9)
@@ -286,15 +279,11 @@ def _right_guesses(release, epsilon, size, trials, *, is_coarse):
         (0.01, 30, 40),
         pytest.param(0.01, 100, 60, marks=pytest.mark.slow),
         pytest.param(0.1, 200, 100, marks=pytest.mark.slow),
-        pytest.param(1.0, 200, 60, marks=pytest.mark.slow),
     ],
 )
 def test_the_words_of_the_generator_do_not_betray_a_record(epsilon, size, trials):
     found, allowed = _right_guesses(noisy_sums, epsilon, size, trials, is_coarse=True)
     assert found <= allowed
-    if epsilon == 1.0:
-        # The finest grid gave away .6 to .76 of the guesses here: too few trials to tell.
-        return
     once, _ = _right_guesses(_released_in_full, epsilon, size, trials, is_coarse=False)
     assert once > allowed
 

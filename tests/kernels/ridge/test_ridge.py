@@ -160,41 +160,27 @@ def test_the_noise_that_a_fit_draws_has_the_stated_standard_deviation(monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("balance", [1.0, 2.0])
-def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(balance, monkeypatch):
+def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(monkeypatch):
     """An audit from outside: fits on two tables, their released statistics, the best score."""
-    cosine, trials = min(balance / 2, 1), 1000
-    waves = FourierFeatures(jnp.ones((1, 1)), jnp.ones(()))
-    learner = PrivateKernelRidge(
-        None, label_bound=1.0, input_bound=math.inf, feature_map=waves, balance=balance
-    )
+    # Of other balances than 1 `test_joint_release` audits the release alone.
+    waves, trials = FourierFeatures(jnp.ones((1, 1)), jnp.ones(())), 500
+    learner = PrivateKernelRidge(None, label_bound=1.0, input_bound=math.inf, feature_map=waves)
     seen = _captured(monkeypatch)
     others = [0.3], [0.9]
-    tables = ([[0.0], *others], [1.0, 0.5, -0.5]), ([[math.acos(cosine)], *others], [-1, 0.5, -0.5])
+    tables = ([[0.0], *others], [1.0, 0.5, -0.5]), ([[math.pi / 3], *others], [-1.0, 0.5, -0.5])
     for inputs, labels in tables:
         for _ in range(trials):
             learner.fit(inputs, labels, epsilon=4.0, delta=1e-5, public_seed=1)
     first, second = seen[0][:2], seen[trials][:2]
     change = [left - right for left, right in zip(first, second, strict=True)]
     scores = np.asarray(
-        [(noisy * change[0]).sum() + balance * vector @ change[1] for *_, noisy, vector in seen]
+        [(noisy * change[0]).sum() + vector @ change[1] for *_, noisy, vector in seen]
     ).reshape(2, trials)
     spread = scores.std(axis=1, ddof=1).mean()
     found = (scores[0].mean() - scores[1].mean()) / spread
     claim, error = gaussian_mu(4.0, 1e-5), math.sqrt(2 / trials)
     assert abs(found - claim) < 5 * error * math.sqrt(1 + claim**2 / 8)
     assert abs(found * 2 - claim) > 5 * error * math.sqrt(1 + claim**2 / 8)
-
-
-def test_labels_beyond_the_bound_are_clipped_and_the_release_does_not_say_so():
-    labels = LABELS.copy()
-    labels[:3] = (5.0, -7.0, 1.6)
-    with pytest.warns(UserWarning, match="3 of 60 labels are beyond label_bound = 1.5"):
-        release = _fit(_learner(), labels=labels)
-    clipped = _fit(_learner(), labels=np.clip(labels, -1.5, 1.5))
-    assert np.array_equal(release.coefficients, clipped.coefficients)
-    assert str(release) == str(clipped)
-    assert release.cost == clipped.cost
 
 
 def test_predictions_are_within_the_label_bound():
@@ -414,7 +400,6 @@ def test_an_intercept_keeps_strong_privacy_from_losing_to_the_constant_predictor
         ({"epsilon": math.inf}, ValueError, "0 < epsilon < infinity"),
         ({"epsilon": math.nan}, ValueError, "0 < epsilon < infinity"),
         ({"epsilon": 1e300}, ValueError, "noise is calibrated"),
-        ({"epsilon": "1"}, TypeError, "expected epsilon to be a real number"),
         ({"delta": 0.0}, ValueError, "0 < delta < 1"),
         ({"delta": 1.0}, ValueError, "0 < delta < 1"),
         ({"delta": math.nan}, ValueError, "0 < delta < 1"),
@@ -430,9 +415,6 @@ def test_an_intercept_keeps_strong_privacy_from_losing_to_the_constant_predictor
         ({"labels": LABELS + 1j}, TypeError, "expected labels of real numbers"),
         ({"public_seed": 1.0}, TypeError, "expected public_seed to be an int, got float"),
         ({"public_seed": -1}, ValueError, "0 <= public_seed"),
-        ({"noise_seed": "a"}, TypeError, "expected noise_seed to be None or an int"),
-        ({"noise_seed": -1}, ValueError, "noise_seed >= 0"),
-        ({"noise_seed": 1}, ValueError, "expected noise_seed to differ from public_seed"),
     ],
 )
 def test_wrong_arguments_of_fit_are_refused(wrong, kind, message):

@@ -217,10 +217,9 @@ class _Gaussian(eqx.Module):
         return self.mu * included + jr.normal(key, included.shape)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_third_of_the_claimed_noise_refutes_the_claim(seed):
+def test_a_third_of_the_claimed_noise_refutes_the_claim():
     delta, claim = 1e-4, gaussian_epsilon(1.0, 1e-4)
-    arguments = dict(num_guesses=1000, delta=delta, key=jr.key(seed))
+    arguments = dict(num_guesses=1000, delta=delta, key=jr.key(0))
     assert 1 < audit_one_run(_Gaussian(1.0), 10_000, **arguments) < claim
     assert audit_one_run(_Gaussian(3.0), 10_000, **arguments) > claim
 
@@ -231,14 +230,6 @@ def test_more_noise_shows_less():
     assert found == sorted(found)
     # All guesses correct: no more can be shown by so many.
     assert found[-1] == one_run_epsilon(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
-
-
-def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
-    found = [
-        audit_one_run(_Gaussian(0.0), 100, num_guesses=50, delta=1e-5, key=jr.key(i))
-        for i in range(300)
-    ]
-    assert np.sum(np.asarray(found) > 0) <= binom.isf(1e-6, 300, 0.05)
 
 
 def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing():
