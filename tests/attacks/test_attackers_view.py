@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from attack_problems import sphere_rows
 from helpers import FALSE_ALARM
 from jaxtyping import Array, Float
 
@@ -26,8 +27,7 @@ def _mixed(values):
 def _problem(seed=4):
     """Rows, weights, and an interpolator of theirs."""
     rng = np.random.default_rng(seed)
-    inputs = rng.standard_normal((NUM_SAMPLES, DIM))
-    inputs *= np.sqrt(DIM) / np.linalg.norm(inputs, axis=1, keepdims=True)
+    inputs = sphere_rows(rng, NUM_SAMPLES, DIM)
     weights = rng.standard_normal((WIDTH, DIM)) / np.sqrt(DIM)
     arguments = inputs @ weights.T
     features = np.maximum(arguments, 0) + np.tanh(arguments)

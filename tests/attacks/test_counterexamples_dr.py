@@ -3,22 +3,17 @@
 Losses and spans are computed by least squares in NumPy, apart from the attack.
 """
 
+import attack_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from attack_problems import sphere_rows
-from helpers import assert_mean_close
 
 import jaxdp
 from jaxdp import attacks
 
-ACTIVATIONS = {
-    "relu": lambda x: np.maximum(x, 0),
-    "tanh": np.tanh,
-    "relu+tanh": lambda x: np.maximum(x, 0) + np.tanh(x),
-    "linear": lambda x: x,
-}
+ACTIVATIONS = attack_problems.ACTIVATIONS | {"linear": lambda x: x}
 
 
 def _weights(rng, num_features, dim):
@@ -75,54 +70,6 @@ def test_the_printed_counterexample_needs_an_even_number_of_rows():
         assert np.linalg.matrix_rank(_neighbour_sums(rows, -1)) == rank
 
 
-def _tangent_share(rng, dim, num_features, name):
-    """How much of phi(x_2) no pair of infinitely close rows at x_1 spans."""
-    (first, second), weights = sphere_rows(rng, 2, dim), _weights(rng, num_features, dim)
-    second = second - first * (first @ second) / dim
-    second *= np.sqrt(dim) / np.linalg.norm(second)
-    activation, slope = ACTIVATIONS[name], 1e-6
-    here = weights @ first
-    slopes = (activation(here + slope) - activation(here - slope)) / (2 * slope)
-    # Two rows x_1 + e_1, x_1 + e_2 span phi(x_1) and, in the limit, a direction phi' V u.
-    spanned = np.vstack([activation(here), (slopes[:, None] * weights).T])
-    return _outside(spanned, activation(weights @ second))
-
-
-# Source: DR Theorem 2.
-def test_duplicates_cannot_stand_for_two_rows_unless_features_are_linear():
-    r"""DR Theorem 2. A limit of duplicates at $x_1$ leaves $3/4 - 1/\pi^2$ of $\phi(x_2)$ out.
-
-    Derived for the ReLU and orthogonal rows: with $a = v\cdot x_1$, $b = v\cdot x_2$ the best
-    direction has $E\,1_{a>0}\,\phi(b)\,b = 1/4$ along $x_2$ and $E\,1_{a>0}\,a\,\phi(b) = 1/(2\pi)$
-    along $x_1$, with $E\,1_{a>0}\,vv^\top = I/(2d)$ and $E\,\phi^2 = 1/2$.
-    """
-    rng = np.random.default_rng(5)
-    shares = [_tangent_share(rng, 15, 6000, "relu") for _ in range(16)]
-    # Of d + 1 fitted numbers among p, and of the sampling of V.
-    expected = (3 / 4 - 1 / np.pi**2) * (1 - 16 / 6000)
-    assert_mean_close(shares, expected)
-    with pytest.raises(AssertionError):
-        assert_mean_close(shares, 1.1 * expected)
-    assert _tangent_share(rng, 15, 6000, "linear") < 1e-9
-
-
-@pytest.mark.parametrize("distance", [0.03, 0.3])
-def test_near_duplicates_do_not_reach_zero_loss_for_relu(distance):
-    rng = np.random.default_rng(2)
-    rows, weights, _ = _problem(2, 2, 15, 3000, "relu")
-    relu = ACTIVATIONS["relu"]
-    # With labels of one size: where one is next to nothing, duplicates of the other row do.
-    parameters = np.linalg.lstsq(relu(rows @ weights.T), np.array([1.0, -1.0]), rcond=None)[0]
-    for row in rows:
-        losses = []
-        for _ in range(20):
-            pair = row + distance * sphere_rows(rng, 2, 15)
-            pair *= np.sqrt(15) / np.linalg.norm(pair, axis=1, keepdims=True)
-            losses.append(_outside(relu(pair @ weights.T), parameters))
-        assert min(losses) > 0.02
-    assert _outside(relu(rows @ weights.T), parameters) < 1e-24
-
-
 def _flipped_losses(name):
     """Losses of the truth with each row negated in turn, and with all: ten problems."""
     single, whole = [], []
@@ -144,7 +91,7 @@ def test_negated_rows_have_loss_zero_for_tanh_alone():
     single, whole = _flipped_losses("relu")
     assert 0.02 < single < 0.2
     assert 0.5 < whole < 1
-    single, whole = _flipped_losses("relu+tanh")
+    single, whole = _flipped_losses("relu_tanh")
     assert 0.01 < single < 0.1
     assert 0.15 < whole < 0.6
 
