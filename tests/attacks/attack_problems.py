@@ -14,6 +14,7 @@ ACTIVATIONS = {
     "relu": lambda z: np.maximum(z, 0),
     "tanh": np.tanh,
     "relu_tanh": lambda z: np.maximum(z, 0) + np.tanh(z),
+    "linear": lambda z: z,
 }
 JAX_ACTIVATIONS = {
     "relu": jax.nn.relu,

@@ -3,36 +3,14 @@
 Losses and spans are computed by least squares in NumPy, apart from the attack.
 """
 
-import attack_problems
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attack_problems import sphere_rows
+from attack_problems import ACTIVATIONS, projector_loss, random_victim, sphere_rows
 
 import jaxdp
 from jaxdp import attacks
-
-ACTIVATIONS = attack_problems.ACTIVATIONS | {"linear": lambda x: x}
-
-
-def _weights(rng, num_features, dim):
-    return rng.standard_normal((num_features, dim)) / np.sqrt(dim)
-
-
-def _outside(features, vector):
-    """The share of a vector's square that rows of features do not span."""
-    coefficients, *_ = np.linalg.lstsq(features.T, vector, rcond=None)
-    return np.sum((vector - features.T @ coefficients) ** 2) / np.sum(vector**2)
-
-
-def _problem(seed, num_samples, dim, num_features, name):
-    """Rows, weights, and the interpolator of noisy linear labels."""
-    rng = np.random.default_rng(seed)
-    rows, weights = sphere_rows(rng, num_samples, dim), _weights(rng, num_features, dim)
-    labels = rows @ rng.standard_normal(dim) / np.sqrt(dim) + rng.standard_normal(num_samples) / 2
-    features = ACTIVATIONS[name](rows @ weights.T)
-    return rows, weights, np.linalg.lstsq(features, labels, rcond=None)[0]
 
 
 # Source: DR Assumption 2.
@@ -54,14 +32,14 @@ def _neighbour_sums(rows, last_sign):
 
 @pytest.mark.parametrize("count", [4, 5])
 def test_linear_features_have_other_rows_of_the_same_span(count):
-    rows, weights, _ = _problem(3, count, 12, 300, "linear")
+    rows, weights, _ = random_victim(3, 12, count, 300, activation="linear")
     # As printed, x_n - x_1, for an even number; for an odd one that is in the others' span.
     others = _neighbour_sums(rows, -1 if count % 2 == 0 else 1)
     for row in rows:
-        assert _outside(others @ weights.T, weights @ row) < 1e-24
+        assert projector_loss(others @ weights.T, weights @ row) < 1e-24
     assert attacks.reconstruction_error(rows, others, allow_sign_flips=True) > 0.4
     relu = ACTIVATIONS["relu"]
-    assert _outside(relu(others @ weights.T), relu(weights @ rows[0])) > 1e-3
+    assert projector_loss(relu(others @ weights.T), relu(weights @ rows[0])) > 1e-3
 
 
 def test_the_printed_counterexample_needs_an_even_number_of_rows():
@@ -74,12 +52,12 @@ def _flipped_losses(name):
     """Losses of the truth with each row negated in turn, and with all: ten problems."""
     single, whole = [], []
     for seed in range(10):
-        rows, weights, parameters = _problem(seed, 10, 30, 3000, name)
+        rows, weights, parameters = random_victim(seed, 30, 10, 3000, activation=name)
         for flipped in range(10):
             signs = np.where(np.arange(10) == flipped, -1, 1)
             features = ACTIVATIONS[name](signs[:, None] * rows @ weights.T)
-            single.append(_outside(features, parameters))
-        whole.append(_outside(ACTIVATIONS[name](-rows @ weights.T), parameters))
+            single.append(projector_loss(features, parameters))
+        whole.append(projector_loss(ACTIVATIONS[name](-rows @ weights.T), parameters))
     return np.median(single), np.mean(whole)
 
 
@@ -98,11 +76,11 @@ def test_negated_rows_have_loss_zero_for_tanh_alone():
 
 def test_negated_relu_rows_have_loss_zero_only_when_their_weighted_sum_vanishes():
     r"""Derived: $\phi(-x) = \phi(x) - Vx$, so rows may be negated iff $\sum a_ix_i = 0$."""
-    weights = _weights(np.random.default_rng(0), 500, 6)
+    weights = np.random.default_rng(0).standard_normal((500, 6)) / np.sqrt(6)
     angles = 2 * np.pi * np.arange(3) / 3
     rows = np.zeros((3, 6))
     rows[:, 0], rows[:, 1] = np.sqrt(6) * np.cos(angles), np.sqrt(6) * np.sin(angles)
     relu = ACTIVATIONS["relu"]
     features, negated = relu(rows @ weights.T), relu(-rows @ weights.T)
-    assert _outside(negated, features.sum(axis=0)) < 1e-24
-    assert _outside(negated, np.array([1.0, 1.0, 0.9]) @ features) > 1e-4
+    assert projector_loss(negated, features.sum(axis=0)) < 1e-24
+    assert projector_loss(negated, np.array([1.0, 1.0, 0.9]) @ features) > 1e-4
