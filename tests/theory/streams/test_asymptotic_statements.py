@@ -74,8 +74,7 @@ def test_upper_rates_hold_whatever_the_spectrum_and_rho(power, constant):
 
 def _best(power, rho, gamma, clips, smallest=0.999):
     """The least risk over peaks up to 2/gamma, for each clip scale."""
-    # With five clip scales they fit a batch.
-    peaks = np.geomspace(0.3, min(300.0, 2 / gamma), 12)[None, :]
+    peaks = np.geomspace(0.3, min(300.0, 2 / gamma), 24)[None, :]
     risks = _risks(smallest, power, peaks, np.asarray(clips)[:, None], rho, gamma)
     return np.nanmin(risks, axis=1)
 

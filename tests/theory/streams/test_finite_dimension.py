@@ -68,7 +68,7 @@ def test_known_values():
 def test_the_gap_of_the_mean_is_below_a_thousandth(setting):
     """At d = 10, where the coupled equations are .0109 (power 1/2) and .0070 (constant) beside."""
     pair = _pair(**setting)
-    runs = jaxdp.simulate(*pair, key=jr.key(1), num_runs=50_000)
+    runs = jaxdp.simulate(*pair, key=jr.key(1), num_runs=200_000)
     predicted = _predict(*pair)
     compared = jaxdp.compare(runs, predicted)
     assert compared.max_gap < 0.001
