@@ -136,25 +136,6 @@ def sums_in_parts():
     return {"found": found, "sum": float(values.sum(dtype=np.float64))}
 
 
-def optimiser():
-    """One private step on sharded data, against the same step on one device."""
-    weight, inputs = jnp.ones(3), jr.normal(jr.key(0), (BATCH, 3))
-    labels = jnp.zeros(BATCH)
-    private = _private(optax.sgd(1.0), ShuffledEpochs(BATCH, 16))
-
-    def loss(weight, x, y):
-        return (weight @ x - y) ** 2
-
-    @jax.jit
-    def step(weight, inputs, labels):
-        state = private.init(weight)
-        return private.step(loss, weight, state, inputs, labels, key=jr.key(5))[0]
-
-    alone = step(weight, inputs, labels)
-    spread = _on_all(_mesh(), inputs, labels)
-    return {"gap": _largest_gap(step(weight, *spread), alone), "moved": _largest_gap(alone, weight)}
-
-
 def explicit_axes():
     """What is given on a mesh of Explicit axes, with and without that mesh as the context's."""
     inputs, labels = jr.normal(jr.key(0), (BATCH, 5)), jr.normal(jr.key(1), (BATCH,))
@@ -275,5 +256,5 @@ def sweeps():
 
 if __name__ == "__main__":
     assert jax.device_count() == 8
-    parts = clipping, sums_in_parts, optimiser, explicit_axes, sweeps, shared_batches
+    parts = clipping, sums_in_parts, explicit_axes, sweeps, shared_batches
     json.dump({part.__name__: part() for part in parts}, sys.stdout)

@@ -87,15 +87,8 @@ def resealed(content):
     return content[:-64] + hashlib.sha256(content[:-64]).hexdigest().encode()
 
 
-def wrong_files(wholes, described, rng, count):
-    """Wrong files, each with a name for its kind.
-
-    Args:
-        wholes: contents of files as they were written.
-        described: the name of the array with JSON, and its dtype: bytes or text.
-        rng: decides all.
-        count: how many.
-    """
+def wrong_files(wholes, rng, count):
+    """So many wrong files made of whole ones, each with a name for its kind."""
     kinds = [_flipped, _cut, _inserted, _spliced]
     for _ in range(count):
         whole, other = (wholes[i] for i in rng.integers(len(wholes), size=2))
@@ -107,7 +100,7 @@ def wrong_files(wholes, described, rng, count):
         elif rng.random() < 0.2:
             yield "_compressed", _archive_forged(whole, rng)
         else:
-            yield "_forged", _forged(unsealed(whole), described, rng)
+            yield "_forged", _forged(unsealed(whole), rng)
 
 
 def outcomes(files, path, outcome):
@@ -204,11 +197,9 @@ def _archive_forged(whole, rng):
     return resealed(buffer.getvalue())
 
 
-def _forged(arrays, described, rng):
+def _forged(arrays, rng):
     """Arrays and their description changed, and written as they should be."""
-    name, is_text = described
-    about = arrays.pop(name)
-    tree = json.loads(str(about) if is_text else about.tobytes())
+    tree = json.loads(arrays.pop("header").tobytes())
     for _ in range(int(rng.integers(1, 3))):
         if arrays and rng.random() < 0.3:
             _change_array(arrays, rng)
@@ -219,9 +210,7 @@ def _forged(arrays, described, rng):
         text = text.replace("{", '{"place": 1, "place": 2, ', 1)
     if rng.random() < 0.02:
         text = "[" * 10**5
-    # As UTF-32, which text is written as, a half of a pair has no form.
-    written = np.asarray(text) if is_text else np.frombuffer(text.encode(), np.uint8)
-    return sealed({name: written, **arrays})
+    return sealed({"header": np.frombuffer(text.encode(), np.uint8), **arrays})
 
 
 def _changed_tree(tree, rng):
@@ -276,13 +265,7 @@ def _change_array(arrays, rng):
 
 
 def found_with_little_memory(fuzz, folder, num_cases):
-    """What `fuzz(folder, num_cases)` finds in a process that may take little memory.
-
-    Args:
-        fuzz: of a module that can be imported; returns a Counter.
-        folder: to write in.
-        num_cases: how many.
-    """
+    """The Counter that `fuzz(folder, num_cases)` gives in a process that may take little memory."""
     ours, theirs = multiprocessing.Pipe()
     target = multiprocessing.get_context("spawn").Process(
         target=_report, args=(fuzz, folder, num_cases, theirs)

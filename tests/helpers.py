@@ -7,16 +7,25 @@ from collections.abc import Mapping
 import jax
 import jax.monitoring
 import numpy as np
+import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import erfc, gammainc
 from scipy.stats import chi2, norm, t
 
+import jaxdp
 from jaxdp import cli
 from jaxdp.privacy import SecretNoise
 
 # The level of tests of laws and of audits: one fails by chance under one seed in a million. What is
 # wrong is rejected at this level too, by samples so many that it is as certain.
 FALSE_ALARM = 1e-6
+
+# Free rates and clip of sixteen correlated steps of least predicted risk, at gamma = .01, rho = 1
+# and label noise .3.
+_RATES = [2.43853623, 1.39810812, 0.89467364, 0.61117665, 0.4460066, 0.34492783, 0.27863031]
+_RATES += [0.23244279, 0.1986727, 0.17301166, 0.15289282, 0.13670062, 0.12336395, 0.11212577]
+_RATES += [0.10237566, 0.0933619]
+BEST_OF_SIXTEEN = {"rates": _RATES, "clip_scale": 0.40216705, "rho": 1.0, "batch_size": 625}
 
 
 class MadeWhenAsked(Mapping):
@@ -50,12 +59,27 @@ class Unreadable:
         raise RuntimeError("the data were looked at")
 
 
-def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
+def quick_and_slow(names, *quick):
+    """Parameters of a test: all names, of which those that are not `quick` are marked slow."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
     """Means over the leading axis lie within `sigmas` standard errors plus `bias`.
 
     So many of one normal mean whose spread is known: the level that this has is shared among all
     means, and is that of Student's t, because few samples know their own spread badly.
+
+    Args:
+        samples: with the samples along the leading axis.
+        expected: their means.
+        sigmas: number of standard errors.
+        bias: what a mean may be off beside them.
+        rejects: wrong means, each of which the same check has to refuse.
     """
+    for wrong in rejects:
+        with pytest.raises(AssertionError, match="standard error"):
+            assert_mean_close(samples, wrong, sigmas=sigmas, bias=bias)
     samples = np.asarray(samples, np.float64)
     error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     gap = np.abs(samples.mean(axis=0) - np.asarray(expected, np.float64))
@@ -67,12 +91,16 @@ def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0):
     )
 
 
-def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0):
+def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
     """Standard deviations over the leading axis: within `sigmas` standard errors plus `bias`.
 
     Both are relative to `expected`. The standard error follows from the fourth central moment; the
-    level of that many standard errors of one normal number is shared among all deviations.
+    level of that many standard errors of one normal number is shared among all deviations. Wrong
+    deviations in `rejects` have to be refused by the same check.
     """
+    for wrong in rejects:
+        with pytest.raises(AssertionError, match="standard error"):
+            assert_std_close(samples, wrong, sigmas=sigmas, bias=bias)
     samples = np.asarray(samples, np.float64)
     centred = samples - samples.mean(axis=0)
     variance = np.mean(centred**2, axis=0)
@@ -85,6 +113,26 @@ def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0):
         f"relative gap {gap.flat[worst]:.3f} at {worst}, standard error "
         f"{np.ravel(error)[worst]:.3f}, bias {bias:.3f}"
     )
+
+
+def assert_runs_close(runs, predicted, *, bias=0.0, observables=None, rejects=()):
+    """Simulated runs have the predicted mean risk after the start and where they are released.
+
+    Args:
+        runs: a simulated trajectory.
+        predicted: a trajectory at the same times.
+        bias: of the risks.
+        observables: names and biases of observables that are compared too.
+        rejects: wrong predictions, each of which the same check has to refuse.
+    """
+    for wrong in rejects:
+        with pytest.raises(AssertionError, match="standard error"):
+            assert_runs_close(runs, wrong, bias=bias, observables=observables)
+    assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=bias)
+    assert_mean_close(runs.final_risk, predicted.final_risk, bias=bias)
+    for name, allowed in (observables or {}).items():
+        found, expected = (trajectory.observables[name] for trajectory in (runs, predicted))
+        assert_mean_close(found[:, 1:], expected[1:], bias=allowed)
 
 
 def assert_variance(samples, expected):
@@ -161,6 +209,12 @@ def reference_risk(
     )
     assert solution.success
     return weights @ solution.y
+
+
+def released_parameters(problem, algorithm, key, num_runs=1):
+    """The last parameters of simulated runs, (num_runs, ...)."""
+    how = {"simulator": jaxdp.Iterates(), "keep_parameters": True, "records": 1}
+    return jaxdp.simulate(problem, algorithm, key=key, num_runs=num_runs, **how).parameters
 
 
 def programs_compiled(function, *arguments):

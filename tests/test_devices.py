@@ -54,10 +54,6 @@ def test_a_checked_shard_map_is_refused(found):
     assert "check_vma=False" in found["clipping"]["checked"]
 
 
-def test_a_private_step_does_not_see_the_devices(found):
-    assert found["optimiser"]["gap"] < 1e-6 < 0.01 < found["optimiser"]["moved"]
-
-
 @pytest.mark.parametrize(
     "name", ["simulated", "adaptive clip", "microbatches", "secret noise", "a memory map"]
 )
@@ -67,18 +63,9 @@ def test_devices_that_share_batches_have_one_sum_and_one_noise(found, name):
     assert gap < 1e-5 < 0.01 < moved
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("sum", "compiled sum", "convolution", "norms", "step", "train"),
-        *("train with secret noise", "train without noise", "train with dropout", "simulate"),
-        *("predict", "table", "kernel", "fit"),
-    ],
-)
-def test_explicit_axes_change_nothing(found, name):
-    alone, in_a_context = found["explicit_axes"][name]
-    assert alone < 1e-5
-    assert in_a_context < 1e-5
+def test_explicit_axes_change_nothing(found):
+    gaps = {name: max(pair) for name, pair in found["explicit_axes"].items()}
+    assert max(gaps.values()) < 1e-5, gaps
 
 
 @pytest.mark.parametrize(

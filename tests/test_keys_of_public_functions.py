@@ -13,7 +13,6 @@ from jaxdp.attacks.random_features_target import RegeneratedWeights
 from jaxdp.problems.rows import random_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
-MATERN = kernels.Matern(1.0, 1.5)
 POINTS = np.random.default_rng(0).uniform(size=(4, 2))
 SHUFFLED, POISSON = privacy.ShuffledEpochs(4, 2), privacy.PoissonSampler(4, 0.5)
 OPTIMISER = jaxdp.PrivateOptimiser(

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from helpers import quick_and_slow
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.lax import Precision
 
@@ -96,15 +97,6 @@ def test_a_rounded_product_is_found_wherever_it_stands(around):
     _assert_full(around(full), *arguments)
 
 
-def test_a_rounded_convolution_is_found():
-    def convolved(image, kernel):
-        return jax.lax.conv(image, kernel, (1, 1), "SAME")
-
-    arguments = jnp.ones((1, 1, 4, 4)), jnp.ones((1, 1, 3, 3))
-    with pytest.raises(AssertionError, match="are rounded"):
-        _assert_full(convolved, *arguments)
-
-
 ONE_PASS = (
     jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.ones(4), 0.1),
     jaxdp.OnePassDPSGD(jaxdp.Polynomial(2.0, 0.5), 1.0, 1.0, 4),
@@ -166,13 +158,10 @@ SIMULATORS = {
 
 
 # Tracing a solver of diffrax takes a second or two.
-SLOW = ("HomogenizedSDE", "ClippedSDE", "OrnsteinUhlenbeckSDE")
+SLOW = {"HomogenizedSDE", "ClippedSDE", "OrnsteinUhlenbeckSDE"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in SIMULATORS],
-)
+@pytest.mark.parametrize("name", quick_and_slow(SIMULATORS, *SIMULATORS.keys() - SLOW))
 def test_simulated_runs_keep_the_digits_of_their_sums(name):
     pair, simulator, least = SIMULATORS[name]
 
@@ -251,12 +240,8 @@ def test_networks_of_the_experiments_keep_their_digits(name):
     )
 
 
-def _users_network():
-    return classifiers.relu_network(3, 4, 1, key=jr.key(0))
-
-
 def test_a_users_network_keeps_its_digits_where_its_loss_has_a_tolerance():
-    network = _users_network()
+    network = classifiers.relu_network(3, 4, 1, key=jr.key(0))
     with pytest.raises(AssertionError, match="are rounded"):
         _assert_full(lambda network, rows: jax.vmap(network)(rows), network, ROWS)
     labels = jnp.ones((5, 1))
@@ -267,7 +252,7 @@ def test_a_users_network_keeps_its_digits_where_its_loss_has_a_tolerance():
 
 
 def test_the_loss_of_an_attack_keeps_its_digits():
-    network = _users_network()
+    network = classifiers.relu_network(3, 4, 1, key=jr.key(0))
     of_network = attacks.NetworkTarget(eqx.nn.Sequential([network.layers[0]]), np.ones(4), 3)
     of_features = attacks.RandomFeaturesTarget(np.ones((6, 3)), jnp.tanh, np.ones(6))
     for target in (of_network, of_features):
@@ -275,7 +260,7 @@ def test_the_loss_of_an_attack_keeps_its_digits():
 
 
 def test_a_clipped_sum_adds_no_rounded_product_to_the_models_own():
-    network = _users_network()
+    network = classifiers.relu_network(3, 4, 1, key=jr.key(0))
 
     def loss(model, input, target):
         with full_products():

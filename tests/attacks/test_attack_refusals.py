@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from attack_problems import OwnModel
 
 import jaxdp
 from jaxdp import attacks
@@ -34,7 +35,6 @@ def _reconstruct(**more):
 CALLS = {
     "activation": [
         lambda value: RandomFeaturesTarget(WEIGHTS, value, THETA),
-        lambda value: attacks.minimum_norm_parameters(ROWS, LABELS, WEIGHTS, value),
         lambda value: attacks.gradient_descent_parameters(ROWS, LABELS, WEIGHTS, value, **RATE),
         lambda value: _informed(activation=value),
     ],
@@ -57,11 +57,9 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("value", [None, "text", 2.5, {"a": 1}, jaxdp.DPGD, np.ones(3)], ids=str)
+@pytest.mark.parametrize("value", [None, "text", 2.5, jaxdp.DPGD, [1.0, 2.0]], ids=str)
 def test_wrong_kinds_end_with_an_error_that_names_the_argument(name, value):
     for call in CALLS[name]:
-        if isinstance(value, np.ndarray) and name in ("optimiser", "last"):
-            value = list(value)
         with pytest.raises(TypeError, match=rf"^expected (an? |the )?{name}\b"):
             call(value)
 
@@ -116,17 +114,7 @@ def _network(after=MLP, before=ONES, **more):
     return attacks.network_target(after, before, **more)
 
 
-class Own(eqx.Module):
-    """A user's model: what stands last is not what is declared last."""
-
-    head: eqx.nn.Linear
-    body: eqx.nn.Linear
-
-    def __call__(self, input):
-        return self.head(jnp.tanh(self.body(input)))
-
-
-OWN = Own(eqx.nn.Linear(5, 2, key=jr.key(0)), eqx.nn.Linear(4, 5, key=jr.key(1)))
+OWN = OwnModel(eqx.nn.Linear(5, 2, key=jr.key(0)), eqx.nn.Linear(4, 5, key=jr.key(1)))
 NORMED = eqx.nn.Sequential([eqx.nn.Linear(4, 4, key=jr.key(0)), eqx.nn.LayerNorm(4)])
 DEEP = eqx.nn.MLP(4, 2, 5, 3, key=jr.key(0))
 SPOILT = eqx.tree_at(lambda mlp: mlp.layers[0].bias, MLP, jnp.full(5, jnp.nan))
@@ -134,16 +122,11 @@ EQUAL = ROWS[[0, 1, 1]]
 VALUES = [
     # Targets.
     (lambda: RandomFeaturesTarget(WEIGHTS, jnp.tanh, THETA[1:]), "each of the 20 features"),
-    (
-        lambda: RandomFeaturesTarget(RegeneratedWeights(jr.key(0), 20, 4), jnp.tanh, THETA[1:]),
-        "one row of parameters for each of the 20 features",
-    ),
     (lambda: RandomFeaturesTarget(np.nan * WEIGHTS, jnp.tanh, THETA), "finite weights"),
     (lambda: RandomFeaturesTarget(WEIGHTS, jnp.tanh, np.inf * THETA), "finite parameters"),
     (lambda: RandomFeaturesTarget(WEIGHTS, jnp.tanh, 0 * THETA), "zeros only"),
     (lambda: RandomFeaturesTarget(WEIGHTS, jnp.tanh, THETA[None, None]), r"\(p,\) or \(p, k\)"),
     (lambda: RandomFeaturesTarget(WEIGHTS[0], jnp.tanh, THETA), "expected weights of shape"),
-    (lambda: RandomFeaturesTarget(WEIGHTS, lambda z: z.sum(), THETA), "on each number alone"),
     (lambda: RandomFeaturesTarget(WEIGHTS, jax.nn.softmax, THETA), "on each number alone"),
     (lambda: RandomFeaturesTarget(WEIGHTS, jnp.tanh, THETA, block_size=0), "block_size >= 1"),
     (lambda: RegeneratedWeights(jr.key(0), 0, 3), "num_features >= 1"),
@@ -157,7 +140,7 @@ VALUES = [
         r"transpose the parameters to \(p, k\)",
     ),
     (lambda: _network(NORMED, np.ones((4, 4))), r"last layer is an eqx\.nn\.Linear, got LayerNorm"),
-    (lambda: _network(OWN), r"expected last, .* for Own"),
+    (lambda: _network(OWN), r"expected last, .* for OwnModel"),
     (lambda: _network(OWN, last=lambda model: model.head), "expected dim, the length d"),
     (lambda: _network(MLP, np.ones((5, 2))), r"last_start of shape \(2, 5\)"),
     (lambda: attacks.two_layer_target(DEEP, np.ones((2, 5))), "depth=1, got depth=3"),
@@ -188,7 +171,6 @@ VALUES = [
     (lambda: _scores(np.zeros((2, 3, 4))), "at most 2 iterates of 1 steps"),
     (lambda: _scores(rows=np.nan * PAIR), "finite inputs"),
     (lambda: _tradeoff([0.0]), "false-positive"),
-    (lambda: _tradeoff(0.1), "false-positive"),
     (lambda: _tradeoff([[0.1]]), "false-positive"),
     (lambda: _tradeoff([0.1], np.ones(0)), "other_scores"),
     (lambda: attacks.row_errors(ROWS, ROWS[:2]), "as many found rows"),

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from attack_problems import JAX_ACTIVATIONS, random_victim
 from helpers import FALSE_ALARM
 from jaxtyping import Array, Float
 
@@ -19,20 +20,12 @@ from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation
 NUM_SAMPLES, DIM, WIDTH = 5, 6, 240
 
 
-def _mixed(values):
-    return jax.nn.relu(values) + jnp.tanh(values)
+_mixed = JAX_ACTIVATIONS["relu_tanh"]
 
 
 def _problem(seed=4):
     """Rows, weights, and an interpolator of theirs."""
-    rng = np.random.default_rng(seed)
-    inputs = rng.standard_normal((NUM_SAMPLES, DIM))
-    inputs *= np.sqrt(DIM) / np.linalg.norm(inputs, axis=1, keepdims=True)
-    weights = rng.standard_normal((WIDTH, DIM)) / np.sqrt(DIM)
-    arguments = inputs @ weights.T
-    features = np.maximum(arguments, 0) + np.tanh(arguments)
-    parameters = np.linalg.lstsq(features, rng.standard_normal(NUM_SAMPLES))[0]
-    return inputs, weights, parameters
+    return random_victim(seed, DIM, NUM_SAMPLES, WIDTH, activation="relu_tanh")
 
 
 class _Layer(eqx.Module):

@@ -48,10 +48,13 @@ def test_regenerated_weights_give_what_the_same_dense_ones_give():
 
 
 def test_float32_arguments_give_float32_parameters_that_interpolate():
-    inputs, labels, weights = (np.float32(value) for value in (INPUTS, LABELS, WEIGHTS))
-    found = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
+    found = minimum_norm_parameters(*map(np.float32, (INPUTS, LABELS, WEIGHTS)), jax.nn.relu)
     assert found.dtype == jnp.float32
     np.testing.assert_allclose(FEATURES @ np.float64(found), LABELS, atol=2e-6)
+
+
+def _descended(labels=LABELS, **how):
+    return gradient_descent_parameters(INPUTS, labels, WEIGHTS, jax.nn.relu, **how)
 
 
 @pytest.mark.parametrize("clip_norm", [None, 5.0, 0.1])
@@ -65,34 +68,20 @@ def test_descent_in_the_span_is_descent_in_all_parameters(labels, clip_norm):
             gradient = 2 * np.outer(row, row @ parameters - label)
             change = change + gradient * min(1, (clip_norm or np.inf) / np.linalg.norm(gradient))
         parameters = parameters - 0.04 / 5 * change
-    found = gradient_descent_parameters(
-        INPUTS,
-        labels,
-        WEIGHTS,
-        jax.nn.relu,
-        learning_rate=0.04,
-        num_steps=7,
-        clip_norm=clip_norm,
-    )
+    found = _descended(labels, learning_rate=0.04, num_steps=7, clip_norm=clip_norm)
     np.testing.assert_allclose(found, parameters.reshape(found.shape), rtol=1e-9, atol=1e-14)
 
 
 # Source: DR (2).
 def test_long_descent_ends_at_the_minimum_norm_solution():
-    found = gradient_descent_parameters(
-        INPUTS, LABELS, WEIGHTS, jax.nn.relu, learning_rate=0.05, num_steps=5000
-    )
+    found = _descended(learning_rate=0.05, num_steps=5000)
     expected = minimum_norm_parameters(INPUTS, LABELS, WEIGHTS, jax.nn.relu)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
 
 
 def test_steps_that_diverge_are_refused_with_a_rate_that_does_not():
-    def descend(rate):
-        return gradient_descent_parameters(
-            INPUTS, LABELS, WEIGHTS, jax.nn.relu, learning_rate=rate, num_steps=20_000
-        )
-
     limit = 5 / np.linalg.eigvalsh(FEATURES @ FEATURES.T)[-1]
     with pytest.raises(ValueError, match=f"learning_rate < n / lambda_max = {limit:.3g}"):
-        descend(1.05 * limit)
-    assert np.isfinite(descend(0.95 * limit)).all()
+        _descended(learning_rate=1.05 * limit, num_steps=20_000)
+    found = _descended(learning_rate=0.95 * limit, num_steps=20_000)
+    assert np.isfinite(found).all()

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attack_problems import random_victim, single_target, sphere_rows
+from attack_problems import kaufman_jacobian, random_victim, single_target, sphere_rows
 
 from jaxdp.attacks import (
     Ending,
@@ -28,62 +28,39 @@ def _target(num_features, *, noise=0.0, outputs=None):
 
 
 def _found(inputs, loss):
-    return Reconstruction(
-        inputs=jnp.asarray(inputs, jnp.float32),
-        loss=loss,
-        converged=loss <= 1e-7,
-        num_passes=3.0,
-        status=Ending.CONVERGED if loss <= 1e-7 else Ending.STALLED,
-        losses=jnp.asarray([loss]),
-    )
+    inputs, status = jnp.asarray(inputs, jnp.float32), [Ending.STALLED, Ending.CONVERGED]
+    converged = loss <= 1e-7
+    return Reconstruction(inputs, loss, converged, 3.0, status[converged], jnp.asarray([loss]))
 
 
-def test_rows_that_are_there_are_found():
-    truth, target = _target(120)
-    report = leak_report(target, _found(truth[::-1], 1e-12), 3 * truth)
-    assert report.verdict is Verdict.FOUND
-    assert report.verdict.applies
-    assert report.errors.max() < 1e-5
-    assert report.true_loss < 1e-10
-    assert (report.equations, report.unknowns) == (120 - COUNT, COUNT * (DIM - 1))
+# Features and noise of the parameters, what was found of the truth and its loss; the verdict.
+VERDICTS = {
+    "rows that are there": (120, 0.0, lambda truth: truth[::-1], 1e-12, Verdict.FOUND),
+    "nothing though the attack applies": (120, 0.0, lambda truth: STRAY, 0.3, Verdict.NOT_FOUND),
+    "nothing, outside the span": (120, 0.1, lambda truth: STRAY, 0.3, Verdict.NOT_IN_SPAN),
+    # What was found all the same was found, and rows near the truth are not called nothing.
+    "rows outside the span": (120, 0.1, lambda truth: truth, 0.3, Verdict.FOUND),
+    "rows nearby": (120, 0.1, lambda truth: truth + 0.4 * STRAY, 0.3, Verdict.NEAR),
+    "other rows, which do as well": (12, 0.0, lambda truth: STRAY, 1e-12, Verdict.UNDETERMINED),
+}
+APPLIES = {Verdict.FOUND: True, Verdict.NOT_FOUND: True, Verdict.NEAR: None}
 
 
-def test_nothing_found_though_the_attack_applies():
-    truth, target = _target(120)
-    report = leak_report(target, _found(STRAY, 0.3), truth)
-    assert report.verdict is Verdict.NOT_FOUND
-    assert report.verdict.applies
-    assert "though the attack applies" in str(report)
-
-
-def test_nothing_found_because_the_parameters_are_not_in_the_span():
-    truth, target = _target(120, noise=0.1)
-    report = leak_report(target, _found(STRAY, 0.3), truth)
-    assert report.verdict is Verdict.NOT_IN_SPAN
-    assert report.verdict.applies is False
-    assert report.true_loss > 1e-3
-    # What was found all the same was found.
-    assert leak_report(target, _found(truth, 0.3), truth).verdict is Verdict.FOUND
-
-
-def test_rows_near_the_truth_after_noise_are_not_called_nothing():
-    truth, target = _target(120, noise=0.1)
-    near = truth + 0.4 * STRAY
-    report = leak_report(target, _found(near, 0.3), truth)
-    assert report.errors.min() > 0.1
-    assert report.verdict is Verdict.NEAR
-    assert report.verdict.applies is None
+@pytest.mark.parametrize("name", VERDICTS)
+def test_beside_the_true_rows_it_is_said_why_nothing_was_found(name):
+    num_features, noise, rows, loss, verdict = VERDICTS[name]
+    truth, target = _target(num_features, noise=noise)
+    report = leak_report(target, _found(rows(truth), loss), 3 * truth)
+    assert report.verdict is verdict
+    assert report.verdict.applies is APPLIES.get(verdict, False)
+    assert report.true_loss > 1e-3 if noise else report.true_loss < 1e-10
+    assert (report.errors.max() < 1e-5) == (verdict is Verdict.FOUND)
+    unknowns = COUNT * (DIM - 1)
+    assert (report.equations, report.unknowns) == (num_features - COUNT, unknowns)
     # The mean error of independent rows is below sqrt 2 by what the assignment gains.
     assert 1 < report.chance < np.sqrt(2)
-    assert report.chance > 2 * report.errors.mean()
-
-
-def test_nothing_found_because_other_rows_do_as_well():
-    truth, target = _target(12)
-    report = leak_report(target, _found(STRAY, 1e-12), truth)
-    assert report.verdict is Verdict.UNDETERMINED
-    assert report.verdict.applies is False
-    assert report.true_loss < 1e-10
+    assert (report.chance > 2 * report.errors.mean()) == (verdict in (Verdict.FOUND, Verdict.NEAR))
+    assert ("though the attack applies" in str(report)) == (verdict is Verdict.NOT_FOUND)
 
 
 def test_without_the_true_rows_it_is_said_what_can_be_told():
@@ -144,14 +121,8 @@ def test_rows_fitted_to_noise_are_not_said_to_explain_it(num_features):
         weights = draw.standard_normal((num_features, DIM)).astype(np.float32) / DIM**0.5
         noise = draw.standard_normal(num_features).astype(np.float32)
         target = RandomFeaturesTarget(weights, jax.nn.relu, noise)
-        found = reconstruct(
-            target,
-            COUNT,
-            key=jax.random.key(0),
-            optimiser=LevenbergMarquardt(),
-            max_passes=600,
-            num_starts=8,
-        )
+        how = {"optimiser": LevenbergMarquardt(), "max_passes": 600, "num_starts": 8}
+        found = reconstruct(target, COUNT, key=jax.random.key(0), **how)
         assert found.loss > 0.2 * (1 - COUNT * DIM / num_features)
         assert leak_report(target, found).verdict is Verdict.UNKNOWN
 
@@ -163,14 +134,6 @@ def test_equations_and_unknowns_are_counted_as_the_jacobian_does(num_features, o
     """At the truth the residual moves in as many directions as there are independent equations."""
     dim, count = 4, 3
     victim = random_victim(3, dim, count, num_features, activation="tanh", outputs=outputs)
-    features = np.tanh(victim.inputs @ victim.weights.T)
-    pseudoinverse = np.linalg.pinv(features)
-    alpha = pseudoinverse.T @ victim.parameters
-    columns = np.zeros((num_features, outputs, count, dim))
-    for row, of_row in enumerate(victim.inputs):
-        tangent = np.eye(dim) - np.outer(of_row, of_row) / dim
-        jacobian = (1 - features[row] ** 2)[:, None] * victim.weights @ tangent
-        kept = jacobian - pseudoinverse @ (features @ jacobian)
-        columns[:, :, row] = kept[:, None] * alpha[row][:, None]
+    columns = kaufman_jacobian(victim.weights, victim.parameters, victim.inputs)
     found = np.linalg.matrix_rank(columns.reshape(-1, count * dim), tol=1e-9)
     assert found == rank == min(outputs * (num_features - count), count * (dim - 1))

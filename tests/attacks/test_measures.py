@@ -88,10 +88,8 @@ def test_independent_rows_are_at_the_chance_level():
     pairs = sphere_rows(generator, 4, 2, 100, 3072)
     raw = np.ravel([row_errors(*pair) for pair in pairs])
     flipped = np.ravel([row_errors(*pair, allow_sign_flips=True) for pair in pairs])
-    assert_mean_close(raw, 1.384, bias=5e-4)
+    assert_mean_close(raw, 1.384, bias=5e-4, rejects=[1.38])
     assert_mean_close(flipped, 1.381, bias=5e-4)
-    with pytest.raises(AssertionError):
-        assert_mean_close(raw, 1.38, bias=5e-4)
 
 
 @pytest.fixture(scope="module")
@@ -135,5 +133,3 @@ def test_the_span_holds_its_own_rows_and_all_where_features_are_few(target):
     assert span_residual(TRUE, TRUE[[2, 0, 3, 1]], target) < 1e-14
     few = RandomFeaturesTarget(jnp.asarray(CASE["weights"])[:4], jnp.tanh, jnp.ones(4))
     assert span_residual(TRUE, FOUND, few) < 1e-12
-    with pytest.raises(ValueError, match="rows of length 6"):
-        span_residual(TRUE[:, :5], FOUND[:, :5], target)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from attack_problems import sphere_rows
+from dp_gd_numpy import logistic_slope, twice_the_residual
 from helpers import assert_mean_close, assert_std_close
 
 import jaxdp
@@ -18,15 +19,7 @@ COUNT, DIM, FEATURES, RUNS = 3, 4, 40, 4000
 RATES = np.array([0.02, 0.1, 0.4])
 
 
-def _squared(predictions, labels):
-    return 2 * (predictions - labels)
-
-
-def _logistic(predictions, labels):
-    return -labels / (1 + np.exp(labels * predictions))
-
-
-def _runs(generator, rows, labels, weights, algorithm, slope=_squared):
+def _runs(generator, rows, labels, weights, algorithm, slope=twice_the_residual):
     """All iterates of many runs of PF's Algorithm 1, in NumPy; (runs, T + 1, p)."""
     rate, clip = float(algorithm.learning_rate), float(algorithm.clip_norm)
     std = math.sqrt(rate) * 2 * clip * float(algorithm.noise_scale) / len(rows)
@@ -40,7 +33,7 @@ def _runs(generator, rows, labels, weights, algorithm, slope=_squared):
     return np.stack(iterates, axis=1)
 
 
-def _case(*, mu, num_steps=1, clip=1.0, rate=1e-3, loss=None, slope=_squared, label=-0.5):
+def _case(*, mu, num_steps=1, clip=1.0, rate=1e-3, loss=None, slope=twice_the_residual, label=-0.5):
     """Scores of runs with the last record and of runs with another; the mu predicted, the claim."""
     generator = np.random.default_rng(5)
     rows, other = sphere_rows(generator, COUNT, DIM), sphere_rows(generator, 1, DIM)
@@ -51,18 +44,11 @@ def _case(*, mu, num_steps=1, clip=1.0, rate=1e-3, loss=None, slope=_squared, la
     problem = jaxdp.RandomFeatures.from_arrays(rows, labels, rows, labels, weights, RELU, **known)
     predicted = membership_mu(problem, algorithm, other[0], label)
     swapped = np.vstack([rows[:-1], other]), np.append(labels[:-1], label)
+    candidates = np.vstack([rows[-1:], other]), np.array([1.0, label])
+    given = weights, RELU, algorithm, rows[:-1], labels[:-1], *candidates
     scores = [
         membership_scores(
-            _runs(generator, *data, weights, algorithm, slope),
-            weights,
-            RELU,
-            algorithm,
-            rows[:-1],
-            labels[:-1],
-            np.vstack([rows[-1:], other]),
-            np.array([1.0, label]),
-            num_samples=COUNT,
-            loss=loss,
+            _runs(generator, *data, weights, algorithm, slope), *given, num_samples=COUNT, loss=loss
         )
         for data in ((rows, labels), swapped)
     ]
@@ -109,7 +95,7 @@ def test_prediction_of_unclipped_steps_is_right_where_noise_moves_them_little():
 
 
 def test_the_test_is_of_the_loss_that_training_used():
-    given = {"mu": 40.0, "clip": 60.0, "slope": _logistic, "label": -1.0}
+    given = {"mu": 40.0, "clip": 60.0, "slope": logistic_slope, "label": -1.0}
     scores, mu, _ = _case(loss=jaxdp.losses.Logistic(), **given)
     _assert_scores(scores, mu)
     others, squared, _ = _case(**given)

@@ -7,7 +7,8 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from attack_problems import sphere_rows
+from attack_problems import OwnModel, sphere_rows
+from helpers import quick_and_slow
 
 from jaxdp.attacks import (
     NetworkTarget,
@@ -24,34 +25,18 @@ ROWS = sphere_rows(np.random.default_rng(0), COUNT, DIM).astype(np.float32)
 LABELS = np.random.default_rng(1).normal(size=(COUNT, 2)).astype(np.float32)
 
 
-class Own(eqx.Module):
-    """A user's model: what stands last is not what is declared last."""
-
-    head: eqx.nn.Linear
-    body: eqx.nn.Linear
-
-    def __call__(self, input):
-        return jax.nn.sigmoid(self.head(jnp.tanh(self.body(input))))
+def _mlp(*, outputs=2, depth=1, **more):
+    return eqx.nn.MLP(DIM, outputs, WIDTH, depth, key=jr.key(0), **more)
 
 
-def _mlp(*, outputs=2, depth=1, key=0, **more):
-    return eqx.nn.MLP(DIM, outputs, WIDTH, depth, key=jr.key(key), **more)
-
-
-def _sequential(*, bias=True):
+def _two_layers(**options):
     first, last = jr.split(jr.key(0))
-    return eqx.nn.Sequential(
-        [
-            eqx.nn.Linear(DIM, WIDTH, key=first),
-            eqx.nn.Lambda(jnp.tanh),
-            eqx.nn.Linear(WIDTH, 2, use_bias=bias, key=last),
-        ]
-    )
+    return eqx.nn.Linear(DIM, WIDTH, key=first), eqx.nn.Linear(WIDTH, 2, key=last, **options)
 
 
-def _own():
-    first, last = jr.split(jr.key(0))
-    return Own(eqx.nn.Linear(WIDTH, 2, key=last), eqx.nn.Linear(DIM, WIDTH, key=first))
+def _sequential(**options):
+    body, head = _two_layers(**options)
+    return eqx.nn.Sequential([body, eqx.nn.Lambda(jnp.tanh), head])
 
 
 def _layers_last(model):
@@ -92,27 +77,22 @@ def _trained(model, last, *, whole=False, optimiser=None, steps=20):
     return eqx.combine(run(arrays), fixed)
 
 
+BARE = {"use_bias": False, "use_final_bias": False}
 MODELS = {
     "mlp": (_mlp(), _layers_last, {}),
-    "mlp without biases": (
-        _mlp(use_bias=False, use_final_bias=False), _layers_last, {},
-    ),
+    "mlp without biases": (_mlp(**BARE), _layers_last, {}),
     "deep": (_mlp(depth=3), _layers_last, {}),
     "scalar": (_mlp(outputs="scalar"), _layers_last, {}),
     "final activation": (_mlp(final_activation=jax.nn.sigmoid), _layers_last, {}),
     "learnt activation": (_mlp(activation=eqx.nn.PReLU()), _layers_last, {}),
     "sequential": (_sequential(), _layers_last, {}),
-    "sequential without bias": (_sequential(bias=False), _layers_last, {}),
-    "own": (_own(), _head, {"last": _head, "dim": DIM}),
-}  # fmt: skip
+    "sequential without bias": (_sequential(use_bias=False), _layers_last, {}),
+    "own": (OwnModel(*_two_layers()[::-1]), _head, {"last": _head, "dim": DIM}),
+}
+SLOW = {"deep", "mlp without biases", "final activation", "sequential without bias"}
 
 
-SLOW = ("deep", "mlp without biases", "final activation", "sequential without bias")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODELS]
-)
+@pytest.mark.parametrize("name", quick_and_slow(MODELS, *MODELS.keys() - SLOW))
 def test_the_change_of_the_last_layer_lies_in_the_span_of_the_features(name):
     start, last, more = MODELS[name]
     trained = _trained(start, last)
@@ -165,7 +145,7 @@ def test_a_two_layer_mlp_is_random_features_and_with_biases_a_network():
 @pytest.mark.slow
 @pytest.mark.parametrize(("whole", "worst"), [(False, 0.01), (True, 0.1)])
 def test_rows_are_read_off_an_mlp_that_optax_trained(whole, worst):
-    start = eqx.nn.MLP(DIM, 2, 400, 1, use_bias=False, use_final_bias=False, key=jr.key(0))
+    start = eqx.nn.MLP(DIM, 2, 400, 1, **BARE, key=jr.key(0))
     trained = _trained(start, _layers_last, whole=whole, optimiser=optax.sgd(1e-3))
     for make in (two_layer_target, network_target):
         found = reconstruct(make(trained, start.layers[-1]), COUNT, key=jr.key(1), max_passes=800)

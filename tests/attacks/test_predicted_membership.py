@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from helpers import quick_and_slow, released_parameters
 from scipy.stats import norm, rankdata
 
 import jaxdp
@@ -63,16 +64,8 @@ def _without(problem, record):
 
 
 def _weights(problem, algorithm, seed):
-    runs = jaxdp.simulate(
-        problem,
-        algorithm,
-        simulator=jaxdp.Iterates(),
-        keep_parameters=True,
-        num_runs=RUNS,
-        records=1,
-        key=jr.key(seed),
-    )
-    return np.asarray(runs.parameters, np.float64).reshape(RUNS, -1)
+    parameters = released_parameters(problem, algorithm, jr.key(seed), RUNS)
+    return np.asarray(parameters, np.float64).reshape(RUNS, -1)
 
 
 def _area(members, others):
@@ -93,13 +86,8 @@ def _attacked(problem, algorithm, record):
     return np.mean(found, axis=0)
 
 
-SLOW = [
-    name if name == "logistic" else pytest.param(name, marks=pytest.mark.slow) for name in CASES
-]
-
-
 @pytest.mark.long_runs
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", quick_and_slow(CASES, "logistic"))
 def test_predicted_area_is_that_of_a_test_of_simulated_weights(name):
     problem, algorithm = _case(name)
     found = predicted_membership(problem, algorithm, "worst")
@@ -184,14 +172,8 @@ def test_predicted_loss_threshold_area_is_that_of_simulated_runs_on_the_same_set
     for one in run_keys(purpose_key(key, "sampling"), num_sets):
         order = np.asarray(jr.permutation(one, 2 * num))
         rows = [values[part] for part in np.split(order, 2) for values in (features, labels)]
-        weights = jaxdp.simulate(
-            jaxdp.FixedFeatures.from_arrays(*rows, loss=Logistic()),
-            algorithm,
-            simulator=jaxdp.Iterates(),
-            keep_parameters=True,
-            num_runs=20,
-            key=one,
-        ).parameters
+        trained = jaxdp.FixedFeatures.from_arrays(*rows, loss=Logistic())
+        weights = released_parameters(trained, algorithm, one, 20)
         losses = [-(inputs @ weights.T).T * signs for inputs, signs in (rows[:2], rows[2:])]
         simulated.append(np.mean([_area(-a, -b) for a, b in zip(*losses, strict=True)]))
     gap = found - np.asarray(simulated)

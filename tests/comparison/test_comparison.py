@@ -10,29 +10,19 @@ import pytest
 import jaxdp
 from jaxdp.comparison import average
 
+TIME = jnp.asarray([0.0, 0.5, 1.0])
+
 
 def _runs(risk, final, status=None):
-    risk = jnp.asarray(risk)
+    risk, final = jnp.asarray(risk), jnp.asarray(final)
     status = jnp.zeros(len(risk), int) if status is None else jnp.asarray(status)
-    return jaxdp.Trajectory(
-        time=jnp.asarray([0.0, 0.5, 1.0]),
-        risk=risk,
-        final_risk=jnp.asarray(final),
-        status=status,
-        observables={"clipped_fraction": risk},
-        label="simulated",
-    )
+    observables = {"clipped_fraction": risk}
+    return jaxdp.Trajectory(TIME, risk, final, status, observables, label="simulated")
 
 
 def _prediction(risk, final, label="ODE"):
-    return jaxdp.Trajectory(
-        time=jnp.asarray([0.0, 0.5, 1.0]),
-        risk=jnp.asarray(risk),
-        final_risk=jnp.asarray(final),
-        status=jnp.asarray(0),
-        observables={},
-        label=label,
-    )
+    status = jnp.asarray(0)
+    return jaxdp.Trajectory(TIME, jnp.asarray(risk), jnp.asarray(final), status, {}, label=label)
 
 
 RUNS = _runs([[1.0, 0.4, 0.2], [1.0, 0.6, 0.4]], [0.3, 0.5])
@@ -98,26 +88,10 @@ def test_failed_runs_are_left_out_and_counted():
 
 def test_the_table_shows_every_prediction():
     text = str(jaxdp.compare(RUNS, PREDICTION, _prediction([1.2, 1.0, 0.5], 0.6, "upper bound")))
-    lines = text.splitlines()
-    assert lines[0].split() == [
-        "time",
-        "simulated",
-        "s.e.",
-        "ODE",
-        "upper",
-        "bound",
-        "gap",
-        "sigmas",
-    ]
-    assert next(line for line in lines if line.startswith("final")).split() == [
-        "final",
-        "0.40000",
-        "0.10000",
-        "0.35000",
-        "0.60000",
-        "0.05000",
-        "0.5",
-    ]
+    head, *lines = text.splitlines()
+    assert " ".join(head.split()) == "time simulated s.e. ODE upper bound gap sigmas"
+    (final,) = (" ".join(line.split()) for line in lines if line.startswith("final"))
+    assert final == "final 0.40000 0.10000 0.35000 0.60000 0.05000 0.5"
     assert text.endswith("\n")
 
 
@@ -165,11 +139,8 @@ def test_times_are_shown_on_their_own_scale():
         return dataclasses.replace(trajectory, time=trajectory.time * 1e-3)
 
     table = str(jaxdp.compare(shorter(RUNS), shorter(PREDICTION)))
-    assert [line.split()[0] for line in table.splitlines()[2:5]] == [
-        "0.00000",
-        "0.00050",
-        "0.00100",
-    ]
+    times = [line.split()[0] for line in table.splitlines()[2:5]]
+    assert times == ["0.00000", "0.00050", "0.00100"]
 
 
 def test_the_spread_stands_beside_the_predicted_one():
@@ -183,10 +154,8 @@ def test_the_spread_stands_beside_the_predicted_one():
     text = str(comparison)
     head, *rows = text.splitlines()
     assert head.split()[-3:] == ["s.d.", "ODE", "s.d."]
-    assert next(row for row in rows if row.startswith("final")).split()[-2:] == [
-        "0.14142",
-        "0.05000",
-    ]
+    (final,) = (row.split() for row in rows if row.startswith("final"))
+    assert final[-2:] == ["0.14142", "0.05000"]
     # .1414 over .2 and over .1; at the end over .05; sampling error 1/sqrt(2 (2 - 1)).
     assert "simulated over ODE: 0.707 to 1.414, final 2.828 (each +- 0.707" in _joined(comparison)
     assert "s.d." not in str(jaxdp.compare(RUNS, PREDICTION))

@@ -1,6 +1,7 @@
 """A study that needs no JAX: a risk that falls by a rate, for tests of the page around it."""
 
 import dataclasses
+import time
 
 import numpy as np
 
@@ -13,6 +14,15 @@ TIME = np.linspace(0, 1, 5)
 def _falling(values):
     risk = np.exp(-values["rate"] * TIME)
     return jaxdp.Trajectory(TIME, risk, risk[-1] + 0.1, np.asarray(0), {}, label="theory")
+
+
+def rest(*workers):
+    """Wait until what works in the background is idle."""
+    for _ in range(1000):
+        if all(worker.is_idle for worker in workers):
+            return
+        time.sleep(0.005)
+    raise AssertionError("the page did not come to rest")
 
 
 class Falling(AbstractStudy):

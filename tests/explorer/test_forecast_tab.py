@@ -1,11 +1,11 @@
 """The tab of a features file without a browser: what it asks, draws, keeps and refuses."""
 
-import time
 import types
 
 import jax
 import jax.numpy as jnp
 import pytest
+from falling import rest
 
 import jaxdp
 from jaxdp.explorer.views.background import Poster
@@ -53,11 +53,7 @@ def tab():
 
 def _press(tab):
     tab.button.clicks += 1
-    for _ in range(1000):
-        if tab._actions.is_idle:
-            return
-        time.sleep(0.005)
-    raise AssertionError("the page did not come to rest")
+    rest(tab._actions)
 
 
 def _labels(drawn):

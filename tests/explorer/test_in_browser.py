@@ -105,18 +105,6 @@ def test_a_slider_moves_the_curve(browser):
     assert not np.allclose(browser.curve(), before)
 
 
-def test_what_compiles_says_so(browser):
-    alone = browser.curve()
-    browser.type("batch_size", "3")
-    browser.wait(lambda: "compiling" in browser.text(), 30)
-    browser.wait(lambda: browser.curve() != alone)
-    browser.rest()
-    # What has been compiled once is there at once.
-    browser.type("batch_size", "1")
-    browser.wait(lambda: browser.curve() == alone, 30)
-    browser.rest()
-
-
 def test_bad_values_are_refused_with_one_message(browser):
     before = browser.curve()
     browser.type("epsilon", "-1")
@@ -139,14 +127,6 @@ def test_runs_are_simulated_and_drawn(browser):
     browser.wait(lambda: "simulated, released" in browser.text())
     browser.rest()
     assert "30 runs" in browser.text()
-    assert browser.errors() == []
-
-
-def test_the_python_is_shown_when_it_is_unfolded(browser):
-    assert "import jaxdp.explorer" not in browser.text()
-    browser.part("card-code", "button").click()
-    browser.wait(lambda: "import jaxdp.explorer" in browser.text(), 20)
-    browser.part("card-code", "button").click()
     assert browser.errors() == []
 
 

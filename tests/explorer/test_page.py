@@ -4,13 +4,12 @@ import dataclasses
 import subprocess
 import sys
 import threading
-import time
 from html.parser import HTMLParser
 
 import numpy as np
 import panel
 import pytest
-from falling import TIME, Falling
+from falling import TIME, Falling, rest
 
 from jaxdp.explorer.studies.base import Number
 from jaxdp.explorer.views.background import Latest, Poster, Programs
@@ -30,11 +29,7 @@ def tab():
 
 
 def _wait(tab):
-    for _ in range(1000):
-        if tab._curves.is_idle and tab._actions.is_idle:
-            return
-        time.sleep(0.005)
-    raise AssertionError("the page did not come to rest")
+    rest(tab._curves, tab._actions)
 
 
 def _risk(tab):
@@ -173,18 +168,13 @@ def test_the_python_is_there_to_be_copied_and_is_shown_once_it_is_unfolded(tab):
     assert tab.code.object == code_html(tab.text.value)
 
 
-def test_a_plan_sets_the_sliders(tab):
+def test_a_plan_sets_the_sliders_and_shows_what_it_gained(tab):
+    before = _risk(tab)
     tab.plan.clicks += 1
     _wait(tab)
     assert tab.values["rate"] == 3
     assert tab.controls["rate"].box.value == "3"
     np.testing.assert_allclose(_risk(tab), np.exp(-3 * TIME))
-
-
-def test_a_plan_says_and_shows_what_it_gained(tab):
-    before = _risk(tab)
-    tab.plan.clicks += 1
-    _wait(tab)
     # Released before: 1/e + .1, and after: exp(-3) + .1.
     assert "before the plan 0.4679, 3.12 times less" in tab.readout.object
     assert tab.keep.value
@@ -236,10 +226,7 @@ def test_of_what_waits_only_the_latest_is_done():
     for _ in range(5):
         latest.ask(done.append)
     release.set()
-    for _ in range(1000):
-        if latest.is_idle:
-            break
-        time.sleep(0.005)
+    rest(latest)
     assert done == [1, 6]
 
 
@@ -251,10 +238,7 @@ def test_what_breaks_does_not_keep_the_next_from_being_done(capsys):
 
     for job in (broken, lambda number: done.set()):
         latest.ask(job)
-        for _ in range(1000):
-            if latest.is_idle:
-                break
-            time.sleep(0.005)
+        rest(latest)
     assert done.wait(5)
     assert "a defect" in capsys.readouterr().err
 

@@ -1,8 +1,8 @@
 """Both studies: the curve is the theory's, the copied Python makes the same, a plan is set."""
 
-import jax
 import numpy as np
 import pytest
+from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.comparison.picture import spread_of
@@ -213,16 +213,12 @@ def test_the_band_of_grouped_eigenvalues_is_that_of_all_of_them(kappa):
 
 @pytest.mark.slow
 def test_a_slider_compiles_nothing():
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, _, **__: compiled.append(event) if "backend_compile" in event else None
-    )
-    STREAM.curve(STREAM.describe(STREAM.changed(START, epsilon=3.0)))
-    STREAM.curve(STREAM.describe(STREAM.changed(START, epsilon=2.0, num_samples=700)))
-    compiled.clear()
+    def curve(**changes):
+        return STREAM.curve(STREAM.describe(STREAM.changed(START, **changes))).risk
+
+    curve(epsilon=3.0)
+    curve(epsilon=2.0, num_samples=700)
     changes = {"epsilon": 1.5, "num_samples": 900, "clip_scale": 0.3, "peak": 5.0, "power": 0.7}
-    STREAM.curve(STREAM.describe(STREAM.changed(START, **changes)))
-    assert compiled == []
-    # The listener hears what does compile, here for a number of eigenvalues that no other test has.
-    STREAM.curve(STREAM.describe(STREAM.changed(START, dim=23, condition_number=2.0)))
-    assert compiled
+    assert programs_compiled(lambda: curve(**changes)) == 0
+    # A number of eigenvalues that no other test has is compiled.
+    assert programs_compiled(lambda: curve(dim=23, condition_number=2.0)) > 0

@@ -70,6 +70,7 @@ OF_ROWS = [
     ({"num_steps": ()}, ValueError, "expected at least one num_steps, got none"),
     ({"num_steps": (5, 0)}, ValueError, "expected num_steps >= 1, got 0"),
     ({"num_steps": 2.5}, TypeError, "expected num_steps to be a Python int"),
+    ({"num_steps": None}, TypeError, "expected num_steps"),
     ({"num_steps": "5"}, TypeError, "expected num_steps to be a number or a tuple"),
     ({"num_steps": 2**31}, ValueError, "expected num_steps <= 2147483647, got 2147483648"),
     ({"sampling_rate": ()}, ValueError, "expected at least one sampling_rate"),
@@ -97,8 +98,11 @@ OF_SAMPLES = [
     ({"problem": None}, TypeError, "expected problem to be a LinearReg"),
     ({"problem": LOGISTIC}, NOT_COVERED, "the inverse question is for least squares on Gauss"),
     ({"schedule": 3}, TypeError, "expected schedule"),
+    ({"schedule": "optimal"}, TypeError, "expected schedule"),
 ]
 OF_EPSILON = [
+    ({"problem": ROWS}, TypeError, "expected problem"),
+    ({"delta": "0.1"}, TypeError, "expected delta"),
     ({"target_risk": 0.7}, ValueError, "below the initi"),
     ({"num_samples": 0}, ValueError, "num_samples >= 1"),
     ({"delta": 2.0}, ValueError, "0 < delta < 1"),
@@ -126,7 +130,9 @@ OF_STRATEGIES = [
     ({"rates": [1.0, -1.0]}, ValueError, "finite rates >= 0"),
     ({"problem": TABLE}, NOT_COVERED, "known covariance"),
 ]
-OF_FAMILIES = [({"num_knots": knots}, (TypeError, ValueError), "num_knots") for knots in (1, 2.5)]
+OF_FAMILIES = [
+    ({"num_knots": knots}, (TypeError, ValueError), "num_knots") for knots in (1, 2.5, "3")
+]
 BUDGET = {"epsilon": 8.0, "delta": 1e-3}
 STRATEGY = {"rates": [2.0, 1.0], "clip_scale": 0.4, "rho": 1.0, "batch_size": 9}
 CALLS = [

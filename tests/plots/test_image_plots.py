@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from jaxdp.plots import plot_images, plot_reconstruction
 
@@ -54,8 +55,6 @@ def test_captions_labels_and_the_title_are_written(tmp_path):
 
 
 def test_part_of_a_figure_can_be_drawn_into():
-    from matplotlib.figure import Figure
-
     part, other = Figure().subfigures(1, 2)
     assert plot_images(TRUTH, figure=part) is part
     assert len(part.axes) == 1
@@ -81,8 +80,6 @@ def test_what_cannot_be_drawn_ends_with_one_line(stacks, options, message):
 
 
 def test_axes_can_be_drawn_into():
-    from matplotlib.figure import Figure
-
     figure = Figure()
     axes, other = figure.subplots(2)
     assert plot_images(TRUTH, ax=axes) is figure

@@ -6,6 +6,7 @@ import pickle
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import jaxdp
 from jaxdp.plots import plot_comparison, plot_grid
@@ -15,7 +16,7 @@ TIME = jnp.linspace(0, 1, 5)
 
 def _trajectory(risk, label, status=0):
     risk = jnp.asarray(risk)
-    status = jnp.full(risk.shape[:-1], status)
+    status = jnp.broadcast_to(jnp.asarray(status), risk.shape[:-1])
     return jaxdp.Trajectory(TIME, risk, risk[..., -1] + 0.1, status, {}, label=label)
 
 
@@ -58,10 +59,7 @@ def test_a_predicted_spread_is_drawn_and_named():
 
 
 def test_failed_runs_are_not_drawn():
-    spoiled = _trajectory([[1, 0.8, 0.5, 0.3, 0.2], [np.nan] * 5], "simulated")
-    spoiled = jaxdp.Trajectory(
-        TIME, spoiled.risk, spoiled.final_risk, jnp.asarray([0, 1]), {}, label="simulated"
-    )
+    spoiled = _trajectory([[1, 0.8, 0.5, 0.3, 0.2], [np.nan] * 5], "simulated", [0, 1])
     labels = [line.get_label() for line in plot_comparison(spoiled, ODE).axes[0].lines]
     assert "simulated, mean of 1 run" in labels
     with pytest.raises(ValueError, match="a run that ended well"):
@@ -126,8 +124,6 @@ def _drawn_into(axes):
 
 
 def test_axes_that_are_given_are_drawn_into():
-    from matplotlib.figure import Figure
-
     figure = Figure()
     above, below, other = figure.subplots(3)
     assert plot_comparison(RUNS, ODE, ax=(above, below)) is figure
@@ -140,8 +136,6 @@ def test_axes_that_are_given_are_drawn_into():
 
 
 def test_axes_that_are_none_or_too_few_are_refused():
-    from matplotlib.figure import Figure
-
     values = _grid(by=["a", "b"], peak=np.arange(4.0))
     with pytest.raises(ValueError, match=r"ax to be 2 Axes \(panels\), got 1"):
         plot_grid(values, ax=Figure().subplots())

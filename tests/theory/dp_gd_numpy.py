@@ -41,6 +41,38 @@ def rows(seed, *, num_train, num_test, dim, num_features, activation=np.tanh, sp
     )
 
 
+def twice_the_residual(predictions, labels):
+    """Slopes of the squared loss."""
+    return 2 * (predictions - labels)
+
+
+def logistic_slope(predictions, labels):
+    """Slopes of ln(1 + exp(-y f)), for labels -1 and +1."""
+    return -labels / (1 + np.exp(labels * predictions))
+
+
+def clipped_gradients(features, labels, theta, clip, slope=twice_the_residual):
+    """The gradient of each row, (rows, features), scaled to norms of at most C."""
+    gradients = slope(features @ theta, labels)[:, None] * features
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return gradients * np.minimum(1, clip / norms)
+
+
+def clipped_descent(
+    features, labels, *, rate, clip, num_steps, slope=twice_the_residual, draw_noise=None
+):
+    """All iterates of one run of PF Algorithm 1 from zero, (T + 1, p).
+
+    `draw_noise` gives what is added to a step, of the number of weights; without it there is none.
+    """
+    iterates = [np.zeros(features.shape[1])]
+    for _ in range(num_steps):
+        total = clipped_gradients(features, labels, iterates[-1], clip, slope).sum(0)
+        noise = 0.0 if draw_noise is None else draw_noise(features.shape[1])
+        iterates.append(iterates[-1] - rate / len(features) * total + noise)
+    return np.array(iterates)
+
+
 def algorithm_1(features, labels, test_features, test_labels, *, num_runs, seed, **settings):
     """Test error and clipped share of independent runs of PF Algorithm 1, (num_runs,) each.
 

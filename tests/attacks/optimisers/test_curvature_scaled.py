@@ -41,13 +41,9 @@ def test_seeds_are_solved(activation):
 
 
 @pytest.mark.slow
-def test_the_hard_widths_are_solved_where_the_published_optimiser_rarely_is():
+def test_hard_widths_and_one_hot_outputs_are_solved():
     errors, _ = _errors(range(6), 30, 10, 2)
     assert (errors <= 0.01).sum() >= 5
-
-
-@pytest.mark.slow
-def test_one_hot_outputs_are_solved():
     errors, _ = _errors(range(3), 20, 5, 10, outputs=3)
     assert errors.max() <= 0.01
 

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from attack_problems import sphere_rows
 
 from jaxdp.attacks import Ending, MomentumDescent, RandomFeaturesTarget
 
@@ -10,13 +11,8 @@ GENERATOR = np.random.default_rng(1)
 DIM, COUNT, FEATURES = 5, 3, 120
 
 
-def _sphere(count):
-    rows = GENERATOR.standard_normal((count, DIM))
-    return rows * np.sqrt(DIM) / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 WEIGHTS = GENERATOR.standard_normal((FEATURES, DIM)) / np.sqrt(DIM)
-TRUTH, START = _sphere(COUNT), _sphere(COUNT)
+TRUTH, START = sphere_rows(GENERATOR, 2, COUNT, DIM)
 THETA = np.array([1.0, -0.8, 0.5]) @ np.maximum(TRUTH @ WEIGHTS.T, 0)
 
 

@@ -89,16 +89,15 @@ def test_of_two_rows_alike_one_is_left_out_and_known_rows_never():
 
 
 def test_spares_are_negatives_and_random_rows():
-    wide = with_spares(jnp.asarray(TRUTH)[None], jnp.array([False]), 4, num_known=1, key=jr.key(0))[
-        0
-    ]
+    how = {"num_known": 1, "key": jr.key(0)}
+    wide, fresh = (
+        with_spares(jnp.asarray(TRUTH)[None], jnp.array([is_fresh]), 4, **how)[0]
+        for is_fresh in (False, True)
+    )
     np.testing.assert_array_equal(wide[:COUNT], TRUTH)
     negatives = {tuple(row) for row in np.asarray(-wide[COUNT : COUNT + 2])}
     assert negatives <= {tuple(row) for row in TRUTH[1:]}
     np.testing.assert_allclose(np.linalg.norm(wide, axis=1), np.sqrt(DIM), rtol=1e-5)
-    fresh = with_spares(jnp.asarray(TRUTH)[None], jnp.array([True]), 4, num_known=1, key=jr.key(0))[
-        0
-    ]
     np.testing.assert_array_equal(fresh[0], TRUTH[0])
     assert np.abs(fresh[1:COUNT] - TRUTH[1:]).max(axis=1).min() > 0.1
 

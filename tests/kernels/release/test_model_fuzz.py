@@ -85,7 +85,7 @@ def _fuzz(folder, count, seed=0):
         make(folder / kind)
         with fuzzing.named(kind), fuzzing.bounded():
             assert _outcome(folder / kind) == "refused"
-    files = fuzzing.wrong_files(wholes, ("header", False), rng, count)
+    files = fuzzing.wrong_files(wholes, rng, count)
     return fuzzing.outcomes(files, path, lambda: _outcome(path))
 
 

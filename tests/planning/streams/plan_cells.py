@@ -1,9 +1,12 @@
-"""The best risks of one private pass over isotropic data, computed apart from JAX in float64."""
+"""Best risks of a private pass over isotropic data, found apart from JAX, and plans made once."""
 
 from typing import NamedTuple
 
+import pytest
+
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
+from jaxdp.planning.streams import one_pass_planning
 from jaxdp.planning.streams.setting import Setting, setting_of
 
 
@@ -52,4 +55,29 @@ _TABLE = """\
 0.01 0.3 0.1 0.5 0.000689965175
 0.001 3 1 0.05 0.000510163083
 """
+_PLANS, _FLOORS = {}, {}
+
+
+def plan_once(problem, num_samples, **options) -> jaxdp.planning.OnePassPlan:
+    """A plan, made once; the problem is kept with it, so that no other one has its id.
+
+    The floor of a problem and its samples is found once too: neither a budget nor a schedule
+    changes it.
+    """
+    of_floor = id(problem), num_samples
+    name = (*of_floor, *options.items())
+    search = one_pass_planning.floor_of
+
+    def floor_of(setting):
+        if of_floor not in _FLOORS:
+            _FLOORS[of_floor] = search(setting)
+        return _FLOORS[of_floor]
+
+    if name not in _PLANS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(one_pass_planning, "floor_of", floor_of)
+            _PLANS[name] = problem, jaxdp.plan(problem, num_samples=num_samples, **options)
+    return _PLANS[name][1]
+
+
 CELLS = [Cell(*map(float, line.split())) for line in _TABLE.splitlines()]

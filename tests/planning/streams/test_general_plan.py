@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from typing import Any
 
 import helpers
 import jax
@@ -10,11 +9,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from plan_cells import CELLS
+from plan_cells import CELLS, plan_once
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams import one_pass_planning, solution
+from jaxdp.planning.streams import solution
 from jaxdp.planning.streams.families import FreeForm, Parametric
 from jaxdp.planning.streams.one_pass_planning import stream_setting_of
 from jaxdp.planning.streams.schedule_risk import schedule_log_risk
@@ -22,15 +21,12 @@ from jaxdp.planning.streams.setting import Setting
 
 DIM, COUNT = 300, 3000
 SCALES = jaxdp.InputScales(np.array([0.2, 1.0, 3.0]) / 1.08, [0.4, 0.4, 0.2])
+PLAIN = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
 PROBLEMS = {
     "logistic": jaxdp.LogisticRegression(DIM, signal=2.0),
-    "scales": jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3, input_scales=SCALES),
-    "huber": jaxdp.LinearRegression.isotropic(
-        DIM, label_noise=0.3, loss=jaxdp.losses.Huber(width=0.4)
-    ),
-    "quantile": jaxdp.LinearRegression.isotropic(
-        DIM, label_noise=0.3, input_scales=SCALES, loss=jaxdp.losses.SmoothedQuantile(0.875, 0.5)
-    ),
+    "scales": PLAIN.replace(input_scales=SCALES),
+    "huber": PLAIN.replace(loss=jaxdp.losses.Huber(width=0.4)),
+    "quantile": PLAIN.replace(input_scales=SCALES, loss=jaxdp.losses.SmoothedQuantile(0.875, 0.5)),
 }
 # Of a hyperbola: peak, knee, and a clip scale; the last begins beyond some caps.
 PLACES = {
@@ -41,24 +37,10 @@ PLACES = {
 }
 # Those that are searched for: the quantile loss has Huber's equations.
 PLANNED = ("logistic", "scales", "huber")
-PLANS, FLOORS = {}, {}
 
 
-def _plan(name, schedule: Any = jaxdp.Optimal):
-    """A plan, made once; the floor of a problem, which no schedule changes, is found once too."""
-
-    def floor_of(setting):
-        if name not in FLOORS:
-            FLOORS[name] = solution.floor_of(setting)
-        return FLOORS[name]
-
-    if (name, schedule) not in PLANS:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(one_pass_planning, "floor_of", floor_of)
-            PLANS[name, schedule] = jaxdp.plan(
-                PROBLEMS[name], num_samples=COUNT, rho=1.0, schedule=schedule
-            )
-    return PLANS[name, schedule]
+def _plan(name, schedule=jaxdp.Optimal):
+    return plan_once(PROBLEMS[name], COUNT, rho=1.0, schedule=schedule)
 
 
 @jax.jit
@@ -68,14 +50,7 @@ def _log_risk(peak, knee, clip_scale, setting):
     return schedule_log_risk(schedule, jnp.log(clip_scale), setting, clock)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "logistic",
-        "scales",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("huber", "quantile")),
-    ],
-)
+@pytest.mark.parametrize("name", helpers.quick_and_slow(PROBLEMS, "logistic", "scales"))
 def test_the_search_sees_what_the_theory_predicts(name):
     problem = PROBLEMS[name]
     setting = stream_setting_of(problem, COUNT, 1.0)
@@ -144,16 +119,11 @@ def test_the_best_constant_rate_is_the_best_of_a_grid(name):
     assert plan.final_risk >= _plan(name).final_risk * (1 - 1e-4)
     best_clip, best_rate = float(plan.algorithm.clip_scale), float(plan.algorithm.learning_rate(0))
     factors = np.geomspace(1 / 4, 4, 9)
-    risks = [
-        float(
-            jaxdp.predict(
-                PROBLEMS[name],
-                jaxdp.OnePassDPSGD(jaxdp.Constant(best_rate * rate), best_clip * clip, 1.0, COUNT),
-                records=1,
-            ).final_risk
-        )
-        for clip, rate in itertools.product(factors, repeat=2)
-    ]
+    risks = []
+    for clip, rate in itertools.product(factors, repeat=2):
+        schedule = jaxdp.Constant(best_rate * rate)
+        algorithm = jaxdp.OnePassDPSGD(schedule, best_clip * clip, 1.0, COUNT)
+        risks.append(float(jaxdp.predict(PROBLEMS[name], algorithm, records=1).final_risk))
     assert np.nanmin(risks) > plan.final_risk * (1 - 1e-4)
 
 
@@ -163,10 +133,8 @@ def test_simulated_logistic_runs_reach_what_is_planned_and_not_with_noise_a_tent
     runs = jaxdp.simulate(
         problem, plan.algorithm, num_runs=400, key=jr.key(0), simulator=jaxdp.Reduced()
     )
-    # The mean over runs differs by O(1/d).
-    bias = 3 / DIM * plan.final_risk
-    helpers.assert_mean_close(runs.final_risk, plan.final_risk, sigmas=3, bias=bias)
     noisier = plan.algorithm.replace(rho=plan.algorithm.rho / 1.1)
     wrong = float(jaxdp.predict(problem, noisier).final_risk)
-    with pytest.raises(AssertionError):
-        helpers.assert_mean_close(runs.final_risk, wrong, sigmas=3, bias=bias)
+    # The mean over runs differs by O(1/d).
+    tolerance = {"sigmas": 3, "bias": 3 / DIM * plan.final_risk}
+    helpers.assert_mean_close(runs.final_risk, plan.final_risk, **tolerance, rejects=[wrong])

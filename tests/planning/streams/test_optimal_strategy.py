@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from helpers import BEST_OF_SIXTEEN
 
 import jaxdp
 from jaxdp.planning import optimal_strategy
@@ -63,13 +64,9 @@ def test_reaches_the_known_risks(problem, best):
 
 @pytest.mark.slow
 def test_sixteen_steps_reach_the_known_risk(problem):
-    rates = [2.43853623, 1.39810812, 0.89467364, 0.61117665, 0.4460066, 0.34492783, 0.27863031]
-    rates += [0.23244279, 0.1986727, 0.17301166, 0.15289282, 0.13670062, 0.12336395, 0.11212577]
-    rates += [0.10237566, 0.0933619]
-    given = {"rates": rates, "clip_scale": 0.40216705, "rho": 1.0, "batch_size": 625}
-    strategy = optimal_strategy(problem, **given)
+    strategy = optimal_strategy(problem, **BEST_OF_SIXTEEN)
     np.testing.assert_allclose(np.linalg.norm(strategy, axis=0), 1, rtol=1e-12)
-    algorithm = jaxdp.CorrelatedDPSGD(**given, strategy=strategy)
+    algorithm = jaxdp.CorrelatedDPSGD(**BEST_OF_SIXTEEN, strategy=strategy)
     assert float(jaxdp.predict(problem, algorithm).final_risk) == pytest.approx(7.09e-4, rel=2e-3)
 
 

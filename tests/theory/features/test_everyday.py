@@ -6,10 +6,10 @@ import json
 import pathlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from helpers import quick_and_slow
 
 import jaxdp
 from jaxdp import losses
@@ -21,7 +21,9 @@ from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
 from jaxdp.theory.features.stability import growth
 
-REFERENCE = json.loads(pathlib.Path(__file__).with_name("everyday.json").read_text())["configs"]
+_STORED = json.loads(pathlib.Path(__file__).with_name("everyday.json").read_text())["configs"]
+REFERENCE = {stored["config"]["name"]: stored for stored in _STORED}
+SLOW = pytest.mark.slow
 NUM, STEPS, RATE, BETA = 4, 3, 0.3, 0.6
 RNG = np.random.default_rng(0)
 FEATURES, TEST = RNG.standard_normal((NUM, 3)), RNG.standard_normal((5, 3))
@@ -91,11 +93,6 @@ def _enumerated(sequences, transition, gradient, shares):
     return total
 
 
-def _problem(loss=None):
-    unseen = np.zeros((len(TEST), 0))
-    return ReducedFeatures(FEATURES, TEST, unseen, LABELS, TEST_LABELS)
-
-
 @pytest.mark.parametrize(
     ("optimiser", "sampler", "average"),
     [
@@ -103,8 +100,8 @@ def _problem(loss=None):
         ("heavy ball", "poisson", jaxdp.PolyakAverage()),
         ("heavy ball", "fixed size", jaxdp.PolyakAverage()),
         *(
-            pytest.param(*names, None, marks=pytest.mark.slow)
-            for names in itertools.product(OPTIMISERS, SAMPLERS)
+            pytest.param(*pair, None, marks=SLOW)
+            for pair in itertools.product(OPTIMISERS, SAMPLERS)
         ),
     ],
 )
@@ -124,7 +121,8 @@ def test_without_clipping_it_is_exact(optimiser, sampler, average):
             sampler=sampler,
             average=average,
         )
-        found = jaxdp.predict(_problem(), algorithm, records=3)
+        problem = ReducedFeatures(FEATURES, TEST, np.zeros((5, 0)), LABELS, TEST_LABELS)
+        found = jaxdp.predict(problem, algorithm, records=3)
     np.testing.assert_allclose(found.final_risk, expected, rtol=1e-13)
     # Without the noise of the draw it is another number.
     wrong = _enumerated(lambda: [(1.0, np.full((STEPS, NUM), 1))], transition, gradient, shares)
@@ -178,19 +176,9 @@ def _algorithm(config, num_train):
 QUICK = {"sgd_clipped_sampled", "fixed_size_batches", "logistic_clipped", "adam"}
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
-        pytest.param(
-            stored,
-            id=stored["config"]["name"],
-            marks=() if stored["config"]["name"] in QUICK else pytest.mark.slow,
-        )
-        for stored in REFERENCE
-    ],
-)
-def test_agrees_with_the_stored_numbers(stored):
-    config, expected = stored["config"], stored["values"]
+@pytest.mark.parametrize("name", quick_and_slow(REFERENCE, *QUICK))
+def test_agrees_with_the_stored_numbers(name):
+    config, expected = REFERENCE[name]["config"], REFERENCE[name]["values"]
     with jax.enable_x64():
         problem = _cosine_grid(config)
         algorithm = _algorithm(config, problem.num_train)
@@ -245,27 +233,23 @@ def test_rows_that_share_nodes_predict_what_all_nodes_do(monkeypatch):
     # Most of the loss is noise: it was ln 3 before the first step.
     assert whole[0] > 1.5
     np.testing.assert_allclose(shared, whole, rtol=1e-3)
-    with pytest.raises(AssertionError):
-        np.testing.assert_allclose(noisier, whole, rtol=1e-3)
+    assert not np.allclose(noisier, whole, rtol=1e-3, atol=0)
 
 
-def _sgd(problem, rate, clip_norm, sampling_rate=0.1, **arguments):
+def _sgd(problem, rate, clip_norm):
     return jaxdp.PrivateOptimiser(
         optax.sgd,
         learning_rate=rate,
         clip_norm=clip_norm,
         noise_multiplier=1e-6,
         num_steps=30,
-        sampler=PoissonSampler(problem.num_train, sampling_rate),
-        **arguments,
+        sampler=PoissonSampler(problem.num_train, 0.1),
     )
 
 
 def test_beyond_the_limits_of_stability_it_warns_and_says_so():
-    config = {"problem": {"args": [40, 20, 12]}}
-    problem = _cosine_grid(config)
-    reduced = problem.reduced()
-    limit = reduced.stability_limit()
+    problem = _cosine_grid({"problem": {"args": [40, 20, 12]}})
+    limit = problem.reduced().stability_limit()
     quiet = jaxdp.predict(problem, _sgd(problem, 0.9 * limit, 0.05), records=1)
     assert quiet.check().status == 0
     with pytest.warns(UserWarning, match="multiplies the top mode of the kernel by 1"):
@@ -299,38 +283,6 @@ def test_a_warning_of_stability_names_the_line_that_asked():
         with pytest.warns(UserWarning, match="learning.rate") as told:
             ask()
         assert [one.filename for one in told] == [__file__]
-
-
-@pytest.mark.parametrize("derived", [None, pytest.param("std", marks=pytest.mark.slow)])
-def test_rates_are_batched_compiled_and_differentiated(derived):
-    theory = jaxdp.GaussianClosure(0, spread_rank=None if derived is None else 0)
-    with jax.enable_x64():
-        problem = _problem()
-
-        def risk(rate):
-            algorithm = jaxdp.PrivateOptimiser(
-                optax.sgd,
-                learning_rate=rate,
-                clip_norm=1.0,
-                noise_multiplier=0.5,
-                num_steps=STEPS,
-                sampler=SAMPLERS["poisson"][1],
-            )
-            found = jaxdp.predict(problem, algorithm, theory=theory, records=2)
-            return found.final_risk if derived is None else found.std[-1]
-
-        def forwards(rate):
-            return jax.jvp(risk, (rate,), (jnp.ones_like(rate),))
-
-        slope = float(jax.jit(jax.grad(risk))(0.3005))
-        rates = np.array([0.2, 0.3, 0.301, 0.3005])
-        if derived is None:
-            risks = np.asarray(jax.jit(jax.vmap(risk))(rates[:3]))
-        else:
-            # Forwards a derivative comes with its value: one program has both.
-            risks, slopes = map(np.asarray, jax.jit(jax.vmap(forwards))(rates))
-            np.testing.assert_allclose(slopes[3], slope, rtol=1e-10)
-    np.testing.assert_allclose(slope, (risks[2] - risks[1]) / 0.001, rtol=1e-5)
 
 
 def test_momentum_lowers_the_limit_of_the_second_moment():

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import optax
 import pytest
+from helpers import assert_mean_close, quick_and_slow
 from scipy.stats import kurtosis
 
 import jaxdp
@@ -37,15 +38,9 @@ def _problem(loss):
 def _algorithm(factory, clip_norm, noise, share, *, problem, sampler=POISSON, average=None):
     """At a share of the stability limit, momentum's step being five times as long."""
     limit = problem.reduced().stability_limit() * (1 if factory is optax.sgd else 0.2)
-    return jaxdp.PrivateOptimiser(
-        factory,
-        learning_rate=share * limit,
-        clip_norm=clip_norm,
-        noise_multiplier=noise,
-        num_steps=STEPS,
-        sampler=sampler,
-        average=average,
-    )
+    numbers = {"clip_norm": clip_norm, "noise_multiplier": noise, "num_steps": STEPS}
+    given = numbers | {"sampler": sampler, "average": average}
+    return jaxdp.PrivateOptimiser(factory, learning_rate=share * limit, **given)
 
 
 def _simulated(problem, algorithm, num_runs):
@@ -87,37 +82,40 @@ def test_mean_and_spread_are_those_of_simulated_runs(case):
     assert mean_is_off or abs(float(other.std[-1]) - spread) > 0.056 * spread + 3 * of_spread
 
 
+def _assert_predicted(problem, algorithm, runs, *, bias, shares, sigmas):
+    """Predicted loss and shares are those of runs; those of less noise are not.
+
+    A third less noise is another loss, and a third of it another spread of loss and accuracy.
+    """
+    noise = algorithm.noise_multiplier
+    found, other, quiet = (
+        jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / less), records=1)
+        for less in (1, 1.5, 3)
+    )
+    tolerance = {"sigmas": 3, "bias": bias * float(np.mean(runs.final_risk))}
+    rejects = [other.final_risk]
+    assert_mean_close(runs.final_risk, found.final_risk, **tolerance, rejects=rejects)
+    for name in shares:
+        values = np.asarray(runs.observables[name][:, -1], float)
+        assert 0.1 < values.mean() < 0.99
+        assert_mean_close(values, found.observables[name][-1], sigmas=sigmas, bias=0.01)
+    _require_spreads(found, quiet, runs)
+    return found
+
+
 @pytest.mark.parametrize(
     "case",
-    [
-        "heavy ball",
-        *(
-            pytest.param(case, marks=pytest.mark.slow)
-            for case in ("sgd", "Nesterov, most clipped", "heavy ball, Polyak")
-        ),
-    ],
+    quick_and_slow(
+        ["heavy ball", "sgd", "Nesterov, most clipped", "heavy ball, Polyak"], "heavy ball"
+    ),
 )
 def test_several_outputs_are_predicted_with_momentum_too(case):
     factory, _, average, clip_norm, noise = CASES[case]
     problem = _problem(Softmax(CLASSES))
     algorithm = _algorithm(factory, clip_norm, noise, 0.2, problem=problem, average=average)
     runs = _simulated(problem, algorithm, 1000)
-    risks = np.asarray(runs.final_risk, float)
-    error = risks.std(ddof=1) / np.sqrt(len(risks))
-    tolerance = 0.02 * risks.mean() + 3 * error
-    found = jaxdp.predict(problem, algorithm, records=1)
-    assert found.label == "modewise closure"
-    assert abs(float(found.final_risk) - risks.mean()) < tolerance
-    shares = np.asarray(runs.observables["accuracy"][:, -1], float)
-    share_error = shares.std(ddof=1) / np.sqrt(len(shares))
-    gap = abs(float(found.observables["accuracy"][-1]) - shares.mean())
-    assert gap < 0.01 + 3 * share_error
-    # A third less noise is another loss.
-    other = jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / 1.5), records=1)
-    assert abs(float(other.final_risk) - risks.mean()) > tolerance
-    # A third of the noise is another spread of loss and accuracy.
-    quiet = jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / 3), records=1)
-    _require_spreads(found, quiet, runs)
+    given = {"bias": 0.02, "shares": ["accuracy"], "sigmas": 3}
+    assert _assert_predicted(problem, algorithm, runs, **given).label == "modewise closure"
 
 
 @pytest.mark.parametrize(
@@ -133,20 +131,9 @@ def test_losses_that_are_no_squares_are_predicted_too(loss, clip_norm):
     problem = _problem(loss)
     algorithm = _algorithm(optax.sgd, clip_norm, 2.0, 0.3, problem=problem)
     runs = _simulated(problem, algorithm, 1000)
-    risks = np.asarray(runs.final_risk, float)
-    tolerance = 0.01 * risks.mean() + 3 * risks.std(ddof=1) / np.sqrt(len(risks))
-    found = jaxdp.predict(problem, algorithm, records=1)
-    assert abs(float(found.final_risk) - risks.mean()) < tolerance
-    for name in set(found.observables) & {"accuracy", "clipped_fraction"}:
-        share = float(np.mean(runs.observables[name][:, -1]))
-        assert 0.1 < share < 0.99
-        assert abs(float(found.observables[name][-1]) - share) < 0.01
+    shares = ["clipped_fraction", *["accuracy"] * (loss.class_labels is not None)]
+    found = _assert_predicted(problem, algorithm, runs, bias=0.01, shares=shares, sigmas=0)
     assert ("accuracy" in found.observables) == (loss.class_labels is not None)
-    # A third less noise is another loss.
-    other = jaxdp.predict(problem, algorithm.replace(noise_multiplier=2.0 / 1.5), records=1)
-    assert abs(float(other.final_risk) - risks.mean()) > tolerance
-    quiet = jaxdp.predict(problem, algorithm.replace(noise_multiplier=2.0 / 3), records=1)
-    _require_spreads(found, quiet, runs)
 
 
 def _require_spreads(found, quiet, runs):

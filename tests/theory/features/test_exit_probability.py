@@ -85,18 +85,21 @@ def test_agrees_with_simulation(activation, clip, epsilon, tau, num_steps):
     assert error({**settings, "noise_scale": settings["noise_scale"] * 3 / 2}) > 0
 
 
+# One sample and a kernel too weak to pull, beside a limit at -a with which the opposite one cannot
+# compete; and the deviation of the noise after a time of one.
+KERNEL, LIMIT = 1e-6, 1.3
+WEAK_CLIP = 2 * LIMIT * np.sqrt(KERNEL)
+WEAK = ReducedFeatures([[np.sqrt(KERNEL)]], [[0.0]], np.zeros((1, 0)), [1.0], [1.0])
+SPREAD = 2 * WEAK_CLIP * 4560.0 * np.sqrt(KERNEL)
+
+
 # Source: PF (6.94).
 def test_exits_in_one_dimension_are_exact():
-    # One sample and a kernel too weak to pull: residual -1 + Sigma k B(t), by the reflection
-    # principle, beside a limit at -a that the opposite one cannot compete with.
-    kernel, limit, sigma = 1e-6, 1.3, 4560.0
-    clip = 2 * limit * np.sqrt(kernel)
-    problem = ReducedFeatures([[np.sqrt(kernel)]], [[0.0]], np.zeros((1, 0)), [1.0], [1.0])
     for duration in (10.0, 20.0, 40.0):
-        algorithm = DPGD(duration / 1000, clip, 1000, sigma)
-        predicted = jaxdp.predict(problem, algorithm, theory=OrnsteinUhlenbeck(), records=1)
-        spread = 2 * clip * sigma * np.sqrt(kernel * duration)
-        reflected = 2 * norm.sf((limit - 1) / spread)
+        algorithm = DPGD(duration / 1000, WEAK_CLIP, 1000, 4560.0)
+        predicted = jaxdp.predict(WEAK, algorithm, theory=OrnsteinUhlenbeck(), records=1)
+        # Residual -1 + Sigma k B(t), by the reflection principle.
+        reflected = 2 * norm.sf((LIMIT - 1) / (SPREAD * np.sqrt(duration)))
         assert 1e-5 < reflected < 0.1
         found = predicted.observables["exit_probability"][-1]
         np.testing.assert_allclose(-np.log1p(-found), reflected, rtol=0.01)
@@ -104,20 +107,16 @@ def test_exits_in_one_dimension_are_exact():
 
 def test_exits_that_are_only_seen_after_each_step_are_fewer():
     # The same sample after 16 steps: a random walk, sampled here.
-    kernel, limit, sigma, num_steps = 1e-6, 1.3, 4560.0, 16
-    clip = 2 * limit * np.sqrt(kernel)
-    problem = ReducedFeatures([[np.sqrt(kernel)]], [[0.0]], np.zeros((1, 0)), [1.0], [1.0])
-    algorithm = DPGD(40.0 / num_steps, clip, num_steps, sigma)
-    step = 2 * clip * sigma * np.sqrt(kernel * 40.0 / num_steps)
+    num_steps = 16
+    algorithm = DPGD(40.0 / num_steps, WEAK_CLIP, num_steps, 4560.0)
+    step = SPREAD * np.sqrt(40.0 / num_steps)
     walks = np.random.default_rng(0).normal(0, step, (100_000, num_steps)).cumsum(axis=1)
-    share = np.mean(walks.max(axis=1) >= limit - 1)
-    found, watched = (
-        -np.log1p(-float(predicted.observables["exit_probability"][-1]))
-        for predicted in (
-            jaxdp.predict(problem, algorithm, theory=theory, records=1)
-            for theory in (jaxdp.UnclippedRecursion(), OrnsteinUhlenbeck())
-        )
-    )
+    share = np.mean(walks.max(axis=1) >= LIMIT - 1)
+    exits = [
+        jaxdp.predict(WEAK, algorithm, theory=theory, records=1).observables["exit_probability"][-1]
+        for theory in (jaxdp.UnclippedRecursion(), OrnsteinUhlenbeck())
+    ]
+    found, watched = -np.log1p(-np.asarray(exits, float))
     error = np.sqrt(share / 100_000)
     assert share > 0.01
     assert abs(found - share) < 0.03 * share + 5 * error

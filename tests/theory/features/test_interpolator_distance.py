@@ -1,7 +1,6 @@
 """How far gradient flow and the unclipped process are from the interpolator."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from dp_gd_numpy import rows
@@ -61,20 +60,6 @@ def test_after_finite_steps_it_is_that_of_the_recursion(largest_loss):
         )
         observed = found.observables["interpolator_distance"]
         np.testing.assert_allclose(observed, _distances(data, means), rtol=1e-8)
-
-
-@pytest.mark.slow
-def test_in_single_precision_it_keeps_its_digits():
-    with jax.enable_x64():
-        _, problem = _case(60)
-        algorithm = jaxdp.DPGD(0.003, 40.0, 100, 0.7)
-        exact = jaxdp.predict(problem, algorithm, theory=jaxdp.GradientFlow(), records=3)
-    _, problem = _case(60)
-    algorithm = jaxdp.DPGD(0.003, 40.0, 100, 0.7)
-    found = jaxdp.predict(problem, algorithm, theory=jaxdp.GradientFlow(), records=3)
-    name = "interpolator_distance"
-    assert found.observables[name].dtype == jnp.float32
-    np.testing.assert_allclose(found.observables[name], exact.observables[name], rtol=1e-4)
 
 
 def test_an_increment_of_the_noise_is_at_most_that_of_free_brownian_motion():
