@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-import optax.contrib
 import pytest
 
 import jaxdp
@@ -201,14 +200,6 @@ def test_wrong_optimisers_and_rates_are_refused(optimiser, rate, error, message)
         _private(optimiser, rate)
     with pytest.raises(error, match=message):
         NonPrivateOptimiser(optimiser, STEPS, learning_rate=rate)
-
-
-@pytest.mark.parametrize(
-    "optimiser", [optax.polyak_sgd(), optax.lbfgs(), optax.contrib.reduce_on_plateau()]
-)
-def test_an_optimiser_that_asks_for_the_loss_is_refused_before_any_work(optimiser):
-    with pytest.raises(TypeError, match=r"needs gradient, state and weights only.*'value'"):
-        _private(optimiser)
 
 
 def test_a_traced_rate_and_secret_noise_do_not_go_together():
