@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from jaxdp.core.progress import Bar, listener_of, listener_where_seen
+from jaxdp.core.progress import Bar, listener_where_seen
 
 
 class _Terminal(io.StringIO):
@@ -113,13 +113,6 @@ def test_a_stream_that_nobody_reads_ends_no_run():
     stream.close()
     bar.advance(0.5)
     bar.close()
-
-
-def test_true_is_a_bar_on_standard_error(capsys):
-    listen = listener_of(True, "train")
-    listen(0.5)
-    listen(1.0)
-    assert capsys.readouterr() == ("", "train: compiling\ntrain: 100 %, 0:00\n")
 
 
 def test_where_a_person_looks_a_bar_needs_no_asking(monkeypatch):

@@ -162,33 +162,6 @@ def test_values_do_not_depend_on_the_chunk(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=2e-5)
 
 
-def _final(peak, clip_scale, rho, label_noise, key):
-    problem = jaxdp.LinearRegression.isotropic(20, label_noise=label_noise)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, rho, 60)
-    return jaxdp.simulate(problem, algorithm, key=key, num_runs=2, records=3).final_risk
-
-
-BATCH = (
-    jnp.asarray([2.0, 30.0]),
-    jnp.asarray([0.5, 1.0]),
-    jnp.asarray([1.0, 2.0]),
-    jnp.asarray([0.1, 0.3]),
-    jr.split(jr.key(0), 2),
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("swept", range(5))
-def test_works_under_vmap_over_every_hyper_parameter(swept):
-    fixed = [values[0] for values in BATCH]
-    axes = [0 if place == swept else None for place in range(5)]
-    arguments = [BATCH[p] if p == swept else fixed[p] for p in range(5)]
-    together = jax.vmap(_final, in_axes=axes)(*arguments)
-    fixed[swept] = BATCH[swept][1]
-    np.testing.assert_allclose(together[1], _final(*fixed), rtol=2e-5)
-    assert not np.allclose(together[0], together[1], rtol=1e-3)
-
-
 @pytest.mark.slow
 def test_a_batch_of_scales_and_widths_gives_what_each_gives():
     def final(values, width):
@@ -200,13 +173,6 @@ def test_a_batch_of_scales_and_widths_gives_what_each_gives():
     together = jax.jit(jax.vmap(final))(values, widths)
     for cell in range(2):
         np.testing.assert_allclose(together[cell], final(values[cell], widths[cell]), rtol=2e-5)
-
-
-@pytest.mark.slow
-def test_works_under_jit_with_the_problem_as_an_argument():
-    problem, algorithm = _problem(), _algorithm()
-    found = jax.jit(lambda *pair: _run(*pair).risk)(problem, algorithm)
-    np.testing.assert_allclose(found, _run(problem, algorithm).risk, rtol=2e-5)
 
 
 @pytest.mark.slow

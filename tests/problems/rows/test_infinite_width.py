@@ -163,15 +163,7 @@ def test_zero_inputs_give_phi_at_zero(activation):
 
 
 @pytest.mark.parametrize(
-    "activation",
-    [
-        jnp.tanh,
-        jax.nn.relu,
-        *(
-            pytest.param(activation, marks=pytest.mark.slow)
-            for activation in (jnp.abs, jnp.sign, jax.nn.gelu, jax.nn.elu)
-        ),
-    ],
+    "activation", [jnp.tanh, jax.nn.relu, pytest.param(jax.nn.gelu, marks=pytest.mark.slow)]
 )
 def test_kernel_is_symmetric_and_positive_semi_definite(activation):
     kernel = infinite_width_kernel(activation, _inputs(3))

@@ -106,12 +106,3 @@ def test_without_noise_or_gradient_noise_the_path_is_the_equation():
     path = jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=SDE)
     predicted = jaxdp.predict(problem, algorithm)
     np.testing.assert_allclose(path.risk[0], predicted.risk, rtol=0.02, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_fewer_steps_than_records():
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 7)
-    few = jaxdp.HomogenizedSDE(num_steps=70)
-    paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), simulator=few)
-    np.testing.assert_allclose(paths.time, [j * 7 // 100 / 7 for j in range(101)], rtol=1e-6)
-    assert paths.check().risk.shape == (1, 101)
