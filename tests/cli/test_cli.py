@@ -47,39 +47,29 @@ def test_a_prediction_that_has_no_end_is_told_in_one_line(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_compare_prints_a_table_and_writes_its_files(run, tmp_path):
-    new = str(tmp_path / "new")
-    status, out, err = run("compare", *SMALL, "--condition-number", "2", "--out", new)
-    assert (status, err) == (0, "")
-    for word in ("simulated", "ODE", "lower bound", "upper bound", "SDE", "final", "privacy:"):
-        assert word in out
-    assert (tmp_path / "new" / "compare.png").stat().st_size > 10_000
-    assert f"picture: {tmp_path / 'new' / 'compare.png'}" in out
-    found = json.loads((tmp_path / "new" / "compare.json").read_text())
-    assert found["num_steps"] == 200
-    assert found["gap"] == pytest.approx(
-        abs(found["simulated"]["final_risk"] - found["predicted"]["final_risk"])
-    )
-    assert found["simulated"]["standard_error"] > 0
-    assert found["cost"]["epsilon"] == pytest.approx(4.3772, abs=1e-3)
-    assert found["beside"]["lower bound"]["final_risk"] < found["predicted"]["final_risk"]
-    assert [path.endswith((".png", ".json")) for path in found["files"]] == [True, True]
-    assert set(found["beside"]) == {"lower bound", "upper bound", "SDE"}
-
-
-@pytest.mark.slow
-def test_options_reach_the_algorithm(run, tmp_path):
+def test_compare_prints_a_table_and_writes_its_files_with_its_options(run, tmp_path):
     given = (
         "--rho 2 --power 0 --num-steps 50 --delta 1e-6 --label-noise 0.1 --peak 1 --clip-scale 0.5"
     )
-    _, out, _ = run("compare", *SMALL, *given.split(), "--json", "--out", str(tmp_path))
-    found = json.loads(out)
+    status, out, err = run("compare", *SMALL, *given.split(), "--out", str(tmp_path / "new"))
+    assert (status, err) == (0, "")
+    for word in ("simulated", "ODE", "lower bound", "upper bound", "SDE", "final", "privacy:"):
+        assert word in out
+    assert f"picture: {tmp_path / 'new' / 'compare.png'}" in out
+    assert (tmp_path / "new" / "compare.png").stat().st_size > 10_000
+    found = json.loads((tmp_path / "new" / "compare.json").read_text())
+    assert [path.endswith((".png", ".json")) for path in found["files"]] == [True, True]
+    simulated, predicted = found["simulated"], found["predicted"]
+    assert found["gap"] == pytest.approx(abs(simulated["final_risk"] - predicted["final_risk"]))
+    assert simulated["standard_error"] > 0
+    assert set(found["beside"]) == {"lower bound", "upper bound", "SDE"}
+    assert found["beside"]["lower bound"]["final_risk"] < predicted["final_risk"]
     assert found["num_steps"] == 50
     assert found["cost"]["mu"] == 2
     assert found["cost"]["delta"] == 1e-6
     assert (found["options"]["peak"], found["options"]["clip_scale"]) == (1, 0.5)
     # AC Proposition 5: the jump of a constant schedule, 2 (c eta gamma / rho)^2.
-    jump = found["predicted"]["final_risk"] - found["predicted"]["risk"][-1]
+    jump = predicted["final_risk"] - predicted["risk"][-1]
     assert jump == pytest.approx(2 * (0.5 * 1 * 0.4 / 2) ** 2, rel=1e-3)
 
 

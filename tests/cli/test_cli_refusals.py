@@ -77,7 +77,7 @@ compare --data holes.csv --optimiser sgd | missing or infinite values (1 in the 
 compare --data missing.csv --loss softmax | the target 'y' with missing values (1, from data
 compare --data text.csv | turn into numbers, or leave out columns with --drop 0
 compare --data few.csv | add rows, or leave out columns with --drop
-compare --data many.csv --loss softmax | at most 100 classes in the target 'y' for --loss softmax, got 150
+compare --data many.csv --loss softmax | at most 100 classes in the target 'y'
 compare --optimiser adam | expected --data, a table, with the options of DP-SGD
 compare --data x.csv --epsilon 2 | --epsilon needs --num-features, or --optimiser
 compare --data x.csv --optimiser sgd --rho 1 | --rho is of one-pass DP-SGD

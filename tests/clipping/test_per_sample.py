@@ -489,6 +489,14 @@ def test_traced_arguments_of_the_wrong_shape_are_refused():
         jax.jit(clipped)(1.0, jnp.ones(6, bool))
 
 
+def test_a_traced_clip_norm_that_is_none_lets_no_gradient_through():
+    total = jax.jit(
+        lambda c: jaxdp.clipped_gradient_sum(*NETWORK, *_batch("network", 0), clip_norm=c)[0]
+    )
+    for clip_norm in (jnp.nan, -1.0):
+        assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(total(clip_norm)))
+
+
 def test_lists_are_taken_as_arrays():
     batch = _batch("network", 0)
     arrays = jaxdp.clipped_gradient_sum(

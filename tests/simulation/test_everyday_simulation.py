@@ -100,11 +100,9 @@ def _heavy_ball():
     return everyday_numpy.Momentum(RATE, 0.9)
 
 
-@pytest.mark.parametrize(
-    "simulator", [pytest.param(SIMULATORS[0], marks=SLOW), SIMULATORS[1]], ids=("Iterates", "space")
-)
-def test_momentum_has_the_law_of_the_loop_in_numpy(simulator):
-    found = _final(_problem(), _optimiser(), simulator)
+# That function space has the law of the iterates is tested below.
+def test_momentum_has_the_law_of_the_loop_in_numpy():
+    found = _final(_problem(), _optimiser(), jaxdp.FunctionSpace())
     _assert_same_law(found, _numpy_losses("squared", _heavy_ball))
     for wrong in (
         {"noise_multiplier": NOISE * 4 / 3},
@@ -131,18 +129,11 @@ def test_adam_has_the_law_of_the_loop_in_numpy():
             _assert_same_law(found, _numpy_losses("squared", adam, **wrong))
 
 
-@pytest.mark.parametrize(
-    ("simulator", "name"),
-    [
-        pytest.param(simulator, name, marks=() if name == "softmax" and is_reduced else SLOW)
-        for is_reduced, simulator in enumerate(SIMULATORS)
-        for name in ("logistic", "softmax")
-    ],
-)
-def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(simulator, name):
+@pytest.mark.parametrize("name", [pytest.param("logistic", marks=SLOW), "softmax"])
+def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(name):
     rate = 0.6
     algorithm = _optimiser(rate=rate, average=jaxdp.PolyakAverage())
-    found = _final(_problem(name), algorithm, simulator)
+    found = _final(_problem(name), algorithm, jaxdp.FunctionSpace())
 
     def in_numpy(is_averaged=True, **change):
         # The noise of one output moves the loss less than that of several.
@@ -156,20 +147,19 @@ def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(simu
             _assert_same_law(found, in_numpy(**wrong))
 
 
+NESTEROV = functools.partial(optax.sgd, nesterov=True, momentum=0.8)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sampler", "average", "factory"),
+    ("name", "sampler", "average", "factory"),
     [
-        (
-            ShuffledEpochs(NUM_TRAIN, 10),
-            None,
-            functools.partial(optax.sgd, nesterov=True, momentum=0.8),
-        ),
-        (FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
-        (SAMPLER, jaxdp.ExponentialAverage(0.7), optax.sgd),
+        ("squared", ShuffledEpochs(NUM_TRAIN, 10), None, NESTEROV),
+        ("logistic", FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
+        ("softmax", SAMPLER, jaxdp.ExponentialAverage(0.7), optax.sgd),
+        ("softmax", ShuffledEpochs(NUM_TRAIN, 10), None, NESTEROV),
     ],
 )
-@pytest.mark.parametrize("name", LOSSES)
 def test_function_space_has_the_law_of_the_iterates(name, sampler, average, factory):
     problem = _problem(name)
     algorithm = _optimiser(factory, rate=0.1, sampler=sampler, average=average)
@@ -377,9 +367,3 @@ def test_what_function_space_does_not_cover_is_named():
     assert reason.endswith("; use Iterates()")
     assert "noise=None" in simulator.covers(problem, _optimiser(noise=SecretNoise()))
     assert simulator.covers(problem, _optimiser()) is None
-    with pytest.raises(ValueError, match="expected 41 training rows"):
-        jaxdp.simulate(problem, _optimiser(sampler=PoissonSampler(41, 0.5)), key=jr.key(0))
-    with pytest.raises(ValueError, match=r"keep_parameters=False.*use Iterates\(\)"):
-        jaxdp.simulate(
-            problem, _optimiser(), key=jr.key(0), simulator=simulator, keep_parameters=True
-        )

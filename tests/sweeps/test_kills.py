@@ -9,7 +9,7 @@ from sweeps import workload
 from jaxdp.core.files.sealed_arrays import DamagedError
 from jaxdp.sweeps.store import place_of, unpacked
 
-NUM_KILLS = 20
+NUM_KILLS = 10
 
 
 def _assert_whole(store):
@@ -44,7 +44,7 @@ def test_a_sweep_killed_again_and_again_ends_bit_identical(tmp_path, monkeypatch
     whole = workload.run(workload.slow, shard_size=1)
     generator = random.Random(0)
     kept, kills, moments = {}, 0, set()
-    while len(kept) < 80:
+    while len(kept) < 40:
         moment = generator.choice(["mid-write", "before-rename", "after-rename", "any"])
         when = generator.uniform(1, 4) if moment == "any" else generator.randrange(1, 5)
         code = workload.end(workload.start(workload.run_and_die, tmp_path, moment, when, 1))

@@ -3,6 +3,7 @@
 What an audit finds of it stands in tests/test_planted_bugs.py, its steps in test_training.py.
 """
 
+import functools
 import math
 
 import jax
@@ -11,7 +12,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from helpers import assert_mean_close, assert_variance
+from helpers import assert_variance
 
 import jaxdp
 from jaxdp.privacy import (
@@ -23,37 +24,28 @@ from jaxdp.privacy import (
 )
 
 RECORDS = 12
-
-
-def linear_loss(weight, x, y):
-    """A loss whose gradient is x, whatever the weight."""
-    return weight @ x
+RANDOM = np.random.default_rng(0)
+DATA = RANDOM.normal(size=(RECORDS, 3)), RANDOM.normal(size=RECORDS)
+FULL = ShuffledEpochs(RECORDS, RECORDS)
+_optimiser = functools.partial(
+    jaxdp.PrivateOptimiser,
+    optimiser=optax.sgd(1.0),
+    clip_norm=1.0,
+    noise_multiplier=2.0,
+    num_steps=3,
+    sampler=FULL,
+)
 
 
 def squared_loss(weight, x, y):
     return (weight @ x - y) ** 2 / 2
 
 
-def _optimiser(inner=None, **changes):
-    settings = {
-        "clip_norm": 1.0,
-        "noise_multiplier": 2.0,
-        "num_steps": 3,
-        "sampler": ShuffledEpochs(RECORDS, RECORDS),
-    }
-    return jaxdp.PrivateOptimiser(inner or optax.sgd(1.0), **{**settings, **changes})
-
-
-def _data(seed=0, dim=3):
-    rng = np.random.default_rng(seed)
-    inputs = rng.normal(size=(RECORDS, dim)).astype(np.float32)
-    return jnp.asarray(inputs), jnp.asarray(rng.normal(size=RECORDS).astype(np.float32))
-
-
-def _run(optimiser, loss, weight, data, key, steps):
+def _run(optimiser, steps):
+    weight = jnp.ones(3)
     state = optimiser.init(weight)
     for _ in range(steps):
-        weight, state = optimiser.step(loss, weight, state, *data, key=key)
+        weight, state = optimiser.step(squared_loss, weight, state, *DATA, key=jr.key(0))
     return weight
 
 
@@ -71,71 +63,33 @@ def test_the_noise_on_sum_and_mean_is_as_named():
     assert optimiser.noise_std_of_mean == 1.5 / RECORDS
 
 
-def test_poisson_batches_sum_each_record_at_the_stated_rate():
-    sampler = PoissonSampler(RECORDS, 0.25)
-    optimiser = _optimiser(noise_multiplier=0.0, sampler=sampler, clip_norm=10.0)
-    inputs = jnp.eye(RECORDS)
-
-    @jax.jit
-    @jax.vmap
-    def step(key):
-        weight, _ = optimiser.step(
-            linear_loss,
-            jnp.zeros(RECORDS),
-            optimiser.init(jnp.zeros(RECORDS)),
-            inputs,
-            jnp.zeros(RECORDS),
-            key=key,
-        )
-        return -weight * sampler.expected_batch_size
-
-    included = step(jr.split(jr.key(0), 4000))
-    assert_mean_close(included, np.full(RECORDS, 0.25))
-    with pytest.raises(AssertionError):
-        assert_mean_close(included, np.full(RECORDS, 0.33))
-
-
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_weights_and_state_keep_their_types(dtype):
-    data = _data()
-    optimiser = _optimiser(optax.adam(0.1), num_steps=3)
+    optimiser = _optimiser(optimiser=optax.adam(0.1))
     weight = jnp.ones(3, dtype)
 
     def step(carry, _):
-        return optimiser.step(squared_loss, *carry, *data, key=jr.key(0)), None
+        return optimiser.step(squared_loss, *carry, *DATA, key=jr.key(0)), None
 
     (found, _), _ = jax.lax.scan(step, (weight, optimiser.init(weight)), length=3)
     assert found.dtype == dtype
     assert np.all(np.asarray(found) != 1)
 
 
-def test_a_traced_clip_norm_that_is_none_lets_no_gradient_through():
-    inputs, labels = _data()
-
-    def clipped(clip_norm):
-        return jaxdp.clipped_gradient_sum(
-            squared_loss, jnp.ones(3), inputs, labels, clip_norm=clip_norm
-        )[0]
-
-    for clip_norm in (jnp.nan, -1.0):
-        np.testing.assert_array_equal(jax.jit(clipped)(clip_norm), 0)
-
-
 def test_nothing_is_released_after_the_last_step():
-    data, key = _data(), jr.key(0)
-    optimiser, weight = _optimiser(num_steps=2), jnp.ones(3)
-    last = _run(optimiser, squared_loss, weight, data, key, 2)
+    optimiser = _optimiser(num_steps=2)
+    last = _run(optimiser, 2)
     with pytest.raises(ValueError, match="expected at most 2 steps"):
-        _run(optimiser, squared_loss, weight, data, key, 3)
+        _run(optimiser, 3)
 
     @jax.jit
     def loop(weight):
         def step(carry, _):
-            return optimiser.step(squared_loss, *carry, *data, key=key), None
+            return optimiser.step(squared_loss, *carry, *DATA, key=jr.key(0)), None
 
         return jax.lax.scan(step, (weight, optimiser.init(weight)), length=5)[0]
 
-    found, state = loop(weight)
+    found, state = loop(jnp.ones(3))
     np.testing.assert_allclose(found, last, rtol=1e-6)
     assert state.num_released == 2
 

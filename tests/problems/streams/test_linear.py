@@ -191,8 +191,3 @@ def test_surrogate_of_a_table_finds_its_law():
 def test_bad_descriptions_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_a_dimension_that_is_no_whole_number_is_refused():
-    with pytest.raises(TypeError, match="expected dim to be a Python int, got float"):
-        jaxdp.LinearRegression.isotropic(3.0, label_noise=0.1)

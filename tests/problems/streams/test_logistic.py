@@ -104,19 +104,14 @@ def test_constructor_works_under_vmap_and_replace_checks_again():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("dim", "signal", "message"),
     [
-        ((1, 1.0), ValueError, "expected dim >= 2, got 1"),
-        ((2.0, 1.0), TypeError, "expected dim to be a Python int, got float"),
-        ((3, 0.0), ValueError, r"expected finite signal > 0, got 0\.0"),
-        ((3, -1.0), ValueError, "signal > 0, got -1"),
-        ((3, float("inf")), ValueError, "expected finite signal > 0, got inf"),
-        ((3, [1.0, 2.0]), ValueError, "signal"),
-        ((3, "2"), TypeError, "signal"),
-        ((3, None), TypeError, "signal"),
+        (1, 1.0, "expected dim >= 2, got 1"),
+        (3, 0.0, r"expected finite signal > 0, got 0\.0"),
+        (3, float("inf"), "expected finite signal > 0, got inf"),
+        (3, [1.0, 2.0], "signal"),
     ],
 )
-def test_bad_descriptions_are_refused(arguments, error, message):
-    dim, signal = arguments
-    with pytest.raises(error, match=message):
+def test_bad_descriptions_are_refused(dim, signal, message):
+    with pytest.raises(ValueError, match=message):
         jaxdp.LogisticRegression(dim, signal=signal)
