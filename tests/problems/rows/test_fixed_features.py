@@ -91,34 +91,6 @@ def test_the_stability_limit_is_that_of_the_losss_curvature():
     assert logistic.stability_limit() == pytest.approx(8 * squared.stability_limit())
 
 
-# Values that are missing or do not fit the loss: tests/test_wrong_everyday.py.
-BAD = [
-    (2, np.zeros((NUM_TEST, 6)), "test_features"),
-    (0, np.zeros(NUM_TRAIN), "train_features"),
-    (1, np.ones(NUM_TRAIN - 1), "train_labels"),
-    (3, np.ones((NUM_TEST, 1)), "test_labels"),
-]
-
-
-@pytest.mark.parametrize(("index", "value", "message"), BAD)
-def test_rows_of_another_shape_are_named(index, value, message):
-    rows = list(_rows(5))
-    rows[index] = value
-    with pytest.raises(ValueError, match=message):
-        jaxdp.FixedFeatures.from_arrays(*rows)
-
-
-@pytest.mark.parametrize("loss", [None, "logistic", Logistic, jnp.square])
-def test_a_loss_of_another_kind_is_named(loss):
-    message = r"expected loss to be one of jaxdp.losses such as Squared\(\), got "
-    with pytest.raises(TypeError, match=message):
-        jaxdp.FixedFeatures.from_arrays(*_rows(5), loss=loss)
-    with pytest.raises(TypeError, match=message):
-        jaxdp.RandomFeatures.sample(4, 3, 2, 5, loss=loss, key=jr.key(0))
-    with pytest.raises(TypeError, match=message):
-        ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2), loss=loss)
-
-
 IMAGES = np.random.default_rng(1).normal(size=(NUM_TRAIN + NUM_TEST, 6, 5)).astype(np.float32)
 IMAGE_ROWS = IMAGES[:NUM_TRAIN], CLASSES[:NUM_TRAIN], IMAGES[NUM_TRAIN:], CLASSES[NUM_TRAIN:]
 

@@ -167,27 +167,3 @@ def test_surrogate_of_a_table_finds_its_law():
     np.testing.assert_allclose(problem.label_noise, 0.3, rtol=5 / np.sqrt(2 * 20_000))
     explained = np.var(inputs @ [1.0, -1.0, 2.0]) / 2
     np.testing.assert_allclose(problem.risk(None, jnp.zeros(3)), explained, rtol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: jaxdp.LinearRegression([2.0, 2.0], [1.0, 1.0], 0.1), "mean 1"),
-        (lambda: jaxdp.LinearRegression([2.5, -0.5], [1.0, 1.0], 0.1), "eigenvalues >= 0"),
-        (lambda: jaxdp.LinearRegression([1.0, 1.0], [1.0], 0.1), "one shape"),
-        (lambda: jaxdp.LinearRegression([1.0], [1.0], -0.1), "label_noise >= 0, got -0.1"),
-        (lambda: jaxdp.LinearRegression([1.0], [float("nan")], 0.1), "finite target"),
-        (lambda: jaxdp.LinearRegression.isotropic(0, label_noise=0.1), "dim >= 1, got 0"),
-        (
-            lambda: jaxdp.LinearRegression.isotropic(3, label_noise=0.1, initial_risk=0.0),
-            "initial_risk > 0",
-        ),
-        (
-            lambda: jaxdp.LinearRegression.power_law(3, condition_number=0.5, label_noise=0.1),
-            "condition_number >= 1, got 0.5",
-        ),
-    ],
-)
-def test_bad_descriptions_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

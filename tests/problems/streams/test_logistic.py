@@ -101,17 +101,3 @@ def test_constructor_works_under_vmap_and_replace_checks_again():
     assert (changed.dim, float(changed.signal)) == (5, 2.0)
     with pytest.raises(ValueError, match="signal > 0"):
         PROBLEM.replace(signal=-2.0)
-
-
-@pytest.mark.parametrize(
-    ("dim", "signal", "message"),
-    [
-        (1, 1.0, "expected dim >= 2, got 1"),
-        (3, 0.0, r"expected finite signal > 0, got 0\.0"),
-        (3, float("inf"), "expected finite signal > 0, got inf"),
-        (3, [1.0, 2.0], "signal"),
-    ],
-)
-def test_bad_descriptions_are_refused(dim, signal, message):
-    with pytest.raises(ValueError, match=message):
-        jaxdp.LogisticRegression(dim, signal=signal)
