@@ -1,5 +1,6 @@
 """Private training with secret noise: its law, its low bits, what it refuses and what it states."""
 
+import functools
 import math
 
 import chex
@@ -39,16 +40,15 @@ def squared_loss(model, x, y):
 MODEL = {"weight": jnp.zeros(DIM), "bias": jnp.zeros(())}
 
 
-def _optimiser(**changes):
-    settings = {
-        "clip_norm": 0.5,
-        "noise_multiplier": 2.0,
-        "num_steps": 3,
-        "sampler": ShuffledEpochs(RECORDS, RECORDS),
-        "noise": SEEDED,
-    }
-    inner = changes.pop("inner", optax.sgd(0.1, momentum=0.9))
-    return jaxdp.PrivateOptimiser(inner, **{**settings, **changes})
+_optimiser = functools.partial(
+    jaxdp.PrivateOptimiser,
+    optax.sgd(0.1, momentum=0.9),
+    clip_norm=0.5,
+    noise_multiplier=2.0,
+    num_steps=3,
+    sampler=ShuffledEpochs(RECORDS, RECORDS),
+    noise=SEEDED,
+)
 
 
 def _trained(optimiser, key=None, **options):
