@@ -90,10 +90,12 @@ def _share(kind, batch):
         *((kind, 64) for kind in ("layers", "positions", "convolution", "wide table")),
     ],
 )
+@pytest.mark.optimised
 def test_memory_is_that_of_patches_and_outputs_and_four_copies_of_the_weights(kind, batch):
     assert _share(kind, batch) <= 1
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("kind", ["positions", "convolution"])
 def test_a_whole_batch_at_a_time_would_take_more(kind, monkeypatch):
     monkeypatch.setattr(GhostPass, "largest_microbatch", lambda self, num_samples: num_samples)
@@ -171,6 +173,7 @@ def test_slices_of_a_wide_weight_are_put_together_again(formula, size, monkeypat
     np.testing.assert_allclose(total, expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.optimised
 def test_convolutions_in_a_loop_keep_the_layout_that_is_fast():
     kernel, image = Shape((8, 4, 3, 3), float), Shape((64, 4, 12, 12), float)
 

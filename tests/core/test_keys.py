@@ -30,15 +30,6 @@ def test_a_runs_key_does_not_depend_on_how_many_runs_there_are():
     assert (jr.key_data(few) == jr.key_data(many)[:2]).all()
 
 
-def test_purposes_and_runs_do_not_share_keys():
-    keys = [
-        purpose_key(run, purpose)
-        for run in run_keys(jr.key(0), 4)
-        for purpose in ("data", "sampling", "noise", "init")
-    ]
-    assert len({tuple(jax.device_get(jr.key_data(key)).tolist()) for key in keys}) == len(keys)
-
-
 def test_streams_are_apart_from_all_numbers_and_from_each_other():
     numbers = list(keys._STREAMS.values())
     assert len(set(numbers)) == len(numbers)

@@ -92,15 +92,14 @@ def test_threads_that_began_without_x64_compute_in_it():
     assert there.identical(here)
 
 
-@pytest.mark.parametrize("kind", [Job, Promise])
-def test_a_task_that_fails_costs_its_own_shard_alone(tmp_path, half, kind):
+def test_a_task_that_fails_costs_its_own_shard_alone(tmp_path, half):
     with pytest.raises(ArithmeticError, match="this task fails") as caught:
-        workload.run(workload.noisy, tmp_path, **ONE, executor=Executor(kind, failing={3}))
+        workload.run(workload.noisy, tmp_path, **ONE, executor=Executor(Job, failing={3}))
     [note] = caught.value.__notes__
     assert "while cells 15 to 20 of combination 0 were computed by Executor" in note
     kept = workload.files(tmp_path)
     assert len(kept) == 7
-    executor = Executor(kind)
+    executor = Executor(Job)
     assert workload.run(workload.noisy, tmp_path, **ONE, executor=executor).identical(half)
     assert executor.submitted == 1
     assert workload.files(tmp_path).items() >= kept.items()

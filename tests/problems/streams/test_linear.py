@@ -115,16 +115,6 @@ def test_traced_blocks_are_the_concrete_ones_and_share_the_derivative():
     np.testing.assert_allclose(gradient, [5.0, 0.5, 5.0, 0.5])
 
 
-def test_constructor_works_under_vmap_and_jit():
-    noises = jnp.asarray([0.1, 0.2])
-    problems = jax.vmap(lambda z: jaxdp.LinearRegression.isotropic(5, label_noise=z))(noises)
-    assert problems.label_noise.shape == (2,)
-    risk = jax.jit(
-        lambda z: jaxdp.LinearRegression.isotropic(5, label_noise=z).risk(None, jnp.zeros(5))
-    )
-    np.testing.assert_allclose(risk(0.1), 0.5, rtol=1e-6)
-
-
 # Source: AC Assumption 1.
 def test_samples_have_the_described_law():
     problem = jaxdp.LinearRegression([1.6, 0.4], [1.0, -2.0], 0.5)
