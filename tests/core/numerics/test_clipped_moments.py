@@ -82,7 +82,7 @@ def test_fourth_moments_keep_their_digits(x64, tolerance):
 
 
 # Source: AC (23) to (31).
-def test_moments_are_what_clipping_does_to_a_gaussian():
+def test_fourth_moments_are_what_clipping_does_to_a_gaussian():
     found = np.transpose(jax.jit(joint_moments)(jnp.asarray([0.1, 0.7, 2.5])))
     for ratio, moments in zip((0.1, 0.7, 2.5), found, strict=True):
 
