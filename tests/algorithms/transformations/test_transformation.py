@@ -107,6 +107,8 @@ def test_a_new_rate_compiles_nothing():
 
         return programs_compiled(run)
 
+    for rate in (*(kind(0.1) for kind in KINDS), jaxdp.Polynomial(0.3, 0.5)):
+        _private(MOMENTUM, rate)
     compiled(MOMENTUM, 0.1)
     compiled(MOMENTUM, jaxdp.Polynomial(0.3, 0.5))
     sizes = fixed_rows._advance._cached._cache_size()
