@@ -1,4 +1,6 @@
-"""Values that algorithms and their training refuse, in one clear line; kinds: test_wrong_calls.
+"""Values that algorithms and their training refuse, in one clear line.
+
+Wrong kinds stand in tests/test_wrong_calls.py, numbers and budgets in tests/test_numbers.py.
 
 Another refusal is one line of a table: what is changed in a call that is right, and what is said.
 """
@@ -58,29 +60,19 @@ CALLS = {
 SECRET = {"noise": SecretNoise(2**200)}
 REFUSED = [
     ("one pass", {"learning_rate": lambda t: 1 + t}, "non-increasing learning rate"),
-    ("one pass", {"learning_rate": "3.0"}, "expected learning_rate to be a number, a schedule"),
-    ("one pass", {"clip_scale": 0.0}, r"clip_scale > 0, got 0\.0"),
     ("one pass", {"clip_scale": [1.0, 2.0]}, "vmap over the constructor"),
     ("one pass", {"clip_scale": np.inf}, "finite clip_scale"),
     ("one pass", {"rho": -1.0}, r"rho > 0, got -1\.0"),
     ("one pass", {"rho": np.nan}, "rho > 0, got nan"),
     ("one pass", {"num_steps": 0}, "num_steps >= 1, got 0"),
-    ("one pass", {"num_steps": 10.0}, "num_steps to be a whole number"),
     ("one pass", {"num_steps": 2**31}, "num_steps < 2"),
     ("one pass", {"batch_size": 0}, "batch_size >= 1, got 0"),
     ("descent", {"learning_rate": 0.0}, "learning_rate > 0, got 0"),
-    ("descent", {"learning_rate": [0.1, 0.2]}, "learning_rate to be a scalar"),
-    ("descent", {"clip_norm": 0.0}, "clip_norm > 0, got 0"),
     ("descent", {"clip_norm": -1.0}, "clip_norm > 0, got -1"),
     ("descent", {"clip_norm": np.inf}, "expected a finite clip_norm with noise_scale"),
     ("descent", {"num_steps": 0}, "num_steps >= 1, got 0"),
-    ("descent", {"num_steps": 2.5}, r"whole number, got 2\.5"),
     ("descent", {"noise_scale": -1.0}, "noise_scale >= 0, got -1"),
     ("calibrated", {"epsilon": 61.0, **PUBLISHED}, r"8 log\(1/delta\) = 60.8"),
-    ("calibrated", {"epsilon": 0.0, **PUBLISHED}, "0 < epsilon < infinity, got 0"),
-    ("calibrated", {"epsilon": 0.0}, "0 < epsilon < infinity, got 0"),
-    ("calibrated", {"delta": 1.0}, "0 < delta < 1, got 1"),
-    ("calibrated", {"calibration": "exact"}, "expected calibration to be one such as"),
     ("correlated", {"strategy": STRATEGY.T}, "lower triangular"),
     ("correlated", {"strategy": 2 * np.eye(4)}, "columns of the strategy of norm at most 1"),
     ("correlated", {"rates": np.ones(5)}, r"strategy of shape \(5, 5\)"),
@@ -92,24 +84,15 @@ REFUSED = [
     ("correlated", {"rho": -1.0}, "rho > 0"),
     ("correlated", {"clip_scale": np.inf}, "without clipping no finite noise is private"),
     ("correlated", {"batch_size": 0}, "batch_size >= 1"),
-    ("private", {"clip_norm": 0.0}, "clip_norm > 0"),
-    ("private", {"clip_norm": np.inf}, "clip_norm > 0"),
-    ("private", {"clip_norm": 1e-20}, r"clip_norm > 0, between 2\^-60"),
-    ("private", {"clip_norm": 1e20}, r"between 2\^-60 and 2\^60 .* got 1e\+20"),
     ("private", {"noise_multiplier": -1.0}, "noise_multiplier >= 0"),
     ("private", {"noise_multiplier": np.inf}, "finite noise_multiplier"),
     ("private", {"noise_multiplier": 0.0, **SECRET}, "noise_multiplier > 0 with secret noise"),
     ("private", {"num_steps": 0}, "num_steps >= 1"),
-    ("private", {"sampler": 0.1}, "PoissonSampler, ShuffledEpochs or FixedSizeBatches, got float"),
-    ("private", {"optimiser": "adam"}, r"optimiser to be an optax.Gradient.* got str"),
-    ("private", {"noise": "secret"}, "expected noise to be None or"),
-    ("private", {"average": "polyak"}, "expected average to be None or an average"),
     ("private", {"average": jaxdp.PolyakAverage}, "expected average to be None or an average"),
     ("baseline", {"num_steps": 0}, "num_steps >= 1"),
     ("average", {"decay": -0.1}, "expected 0 <= decay < 1"),
     ("average", {"decay": 1.0}, "expected 0 <= decay < 1"),
     ("average", {"decay": np.nan}, "expected 0 <= decay < 1"),
-    ("training", {"key": 0}, r"expected key to be a jax\.random\.key"),
     ("training", {"key": jr.PRNGKey(0)}, "old kind, PRNGKey"),
     ("training", {"optimiser": NonPrivateOptimiser(SGD, 1), "key": jr.PRNGKey(0)}, "old kind"),
     ("training", {"optimiser": PRIVATE | {"sampler": ShuffledEpochs(31, 31)}}, "31 training rows"),

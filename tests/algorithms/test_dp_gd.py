@@ -84,15 +84,12 @@ def test_noise_below_the_smallest_number_is_refused():
     assert math.isinf(mu(1e-20))
 
 
-@pytest.mark.slow
-def test_only_known_numbers_in_range_have_a_guarantee_where_one_is_traced():
-    def cost(clip_norm, num_steps):
-        return jaxdp.account(jaxdp.DPGD(0.01, clip_norm, num_steps, 1.0), delta=1e-5).epsilon
+def test_a_traced_number_of_steps_below_one_costs_infinity():
+    def mu(num_steps):
+        return jaxdp.account(jaxdp.DPGD(0.01, 1.0, num_steps, 1.0), delta=1e-5).mu
 
-    clips = jnp.asarray([1.0, jnp.inf, -1.0, 0.0, jnp.nan])
-    assert np.isinf(jax.vmap(lambda clip: cost(clip, 10))(clips)).tolist() == [False] + [True] * 4
-    lengths = jnp.asarray([1, 0, -1])
-    assert np.isinf(jax.vmap(lambda n: cost(1.0, n))(lengths)).tolist() == [False, True, True]
+    found = jax.vmap(mu)(jnp.asarray([1, 0, -1]))
+    assert np.isinf(found).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("num_steps", [1, 7, 1000])

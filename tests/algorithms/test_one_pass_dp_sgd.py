@@ -121,66 +121,31 @@ def test_batched_steps_do_not_expand_and_one_record_moves_them_by_the_sensitivit
 _BATCHED = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.6, 1.0, 10, batch_size=4)
 
 
-# Source: AC (12) to (15).
-def test_without_the_cap_a_step_expands():
-    # The negative control: the same step, told that the gradient is smooth, is no longer capped.
-    x, step_size = jnp.asarray([3.0, 0.0]), jnp.asarray(1.0)
-    first, second = jnp.asarray([0.01, 0.0]), jnp.zeros(2)
-
-    def moved(smoothness):
-        ends = [
-            _SINGLE.step(
-                theta, None, x * (x @ theta), smoothness, step_size, jnp.zeros(2)
-            ).parameters
-            for theta in (first, second)
-        ]
-        return np.linalg.norm(ends[0] - ends[1])
-
-    apart = np.linalg.norm(first - second)
-    assert moved(jnp.asarray(9.0)) <= apart * (1 + 1e-5)
-    assert moved(jnp.asarray(1e-6)) > 5 * apart
+def _calibrated(epsilon, delta, schedule=SCHEDULES[1]):
+    return jaxdp.OnePassDPSGD.calibrated(
+        epsilon, delta, learning_rate=schedule, clip_scale=1.0, num_steps=10
+    )
 
 
-_SINGLE = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.6, 1.0, 10)
-
-
-@pytest.mark.parametrize("schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)])
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(1e-6, 1e-12), (1e-5, 1e-9), (0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-3)]
 )
-def test_calibration_meets_its_target_and_wastes_nothing(schedule, epsilon, delta):
-    algorithm = jaxdp.OnePassDPSGD.calibrated(
-        epsilon, delta, learning_rate=schedule, clip_scale=1.0, num_steps=10
-    )
-    achieved = jaxdp.account(algorithm, delta=delta).epsilon
-    assert achieved <= epsilon
-    assert achieved > epsilon * (1 - 1e-5)
+def test_calibration_meets_its_target_and_wastes_nothing(epsilon, delta):
+    achieved = jaxdp.account(_calibrated(epsilon, delta), delta=delta).epsilon
+    assert epsilon * (1 - 1e-5) < achieved <= epsilon
 
 
-@pytest.mark.parametrize("schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(3.0, 0.5)])
-def test_traced_calibration_stays_within_its_budget(schedule):
-    def rho(epsilon, delta):
-        return jaxdp.OnePassDPSGD.calibrated(
-            epsilon, delta, learning_rate=schedule, clip_scale=1.0, num_steps=10
-        ).rho
-
+def test_traced_calibration_stays_within_its_budget():
+    rho = jax.jit(lambda epsilon, delta: _calibrated(epsilon, delta).rho)
     for epsilon in (1e-3, 0.1, 1.0, 20.0):
         for delta in (1e-10, 1e-5):
-            found = float(jax.jit(rho)(epsilon, delta))
-            algorithm = jaxdp.OnePassDPSGD(schedule, 1.0, found, 10)
+            algorithm = jaxdp.OnePassDPSGD(SCHEDULES[1], 1.0, float(rho(epsilon, delta)), 10)
             achieved = jaxdp.account(algorithm, delta=delta).epsilon
             assert 0.99 * epsilon < achieved <= epsilon
 
 
 def test_a_budget_buys_the_same_rho_whatever_the_schedule():
-    def rho(schedule):
-        return float(
-            jaxdp.OnePassDPSGD.calibrated(
-                1.0, 1e-5, learning_rate=schedule, clip_scale=1.0, num_steps=10
-            ).rho
-        )
-
-    rhos = {rho(schedule) for schedule in SCHEDULES}
+    rhos = {float(_calibrated(1.0, 1e-5, schedule).rho) for schedule in SCHEDULES}
     assert len(rhos) == 1
     # Zero-concentrated DP alone would allow 7 % less.
     assert rhos.pop() > 1.05 * (2 * jaxdp.privacy.epsilon_to_zcdp(1.0, 1e-5)) ** 0.5

@@ -65,6 +65,7 @@ def _optimiser(**changes):
 
 PIECES = [0.0, 0.5, 1.0]
 STRATEGY = square_root_strategy(4, 0.2)
+LOST = np.tril(np.ones((40, 40)), -1) + 1e-3 * np.eye(40)
 
 # What a constructor refuses where it can look: makers of one description, and its numbers.
 OUT_OF_RANGE = {
@@ -79,13 +80,17 @@ OUT_OF_RANGE = {
     "descent: rate": (lambda r: _descent(learning_rate=r), -0.02),
     "descent: clip": (lambda c: _descent(clip_norm=c), np.inf),
     "descent: negative clip": (lambda c: _descent(clip_norm=c), -1.0),
+    "descent: no clip": (lambda c: _descent(clip_norm=c), 0.0),
     "descent: noise": (lambda s: _descent(noise_scale=s), -2.0),
     "descent: no number": (lambda s: _descent(noise_scale=s), np.nan),
     "correlated: rho": (lambda r: _correlated(STRATEGY, rho=r), -1.5),
     "correlated: clip": (lambda c: _correlated(STRATEGY, clip_scale=c), np.inf),
     "correlated: long columns": (_correlated, 1.1 * STRATEGY),
     "correlated: above the diagonal": (_correlated, STRATEGY.T),
+    "correlated: negative": (_correlated, -np.eye(4)),
     "correlated: singular": (_correlated, np.tril(np.ones((4, 4)), -1) / 2 + 1e-20 * np.eye(4)),
+    # Its inverse has no digits left.
+    "correlated: nearly singular": (_correlated, LOST / np.linalg.norm(LOST, axis=0)),
 }
 
 

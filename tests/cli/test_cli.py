@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import run_cli
+from cli_tables import written
 
 import jaxdp.explorer
 from jaxdp.cli.entry import _parser
@@ -18,13 +18,9 @@ COMMANDS = dict(_parser()._subparsers._group_actions[0].choices)
 SMALL = ["--dim", "20", "--num-runs", "4", "--seed", "1"]
 
 
-def _run(capsys, *arguments):
-    return run_cli(capsys, "compare", *arguments)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_every_option_and_no_default_that_says_nothing(capsys, command):
-    status, out, err = run_cli(capsys, command, "--help")
+def test_help_has_every_option_and_no_default_that_says_nothing(run, command):
+    status, out, err = run(command, "--help")
     assert (status, err) == (0, "")
     assert not re.search(r"SUPPRESS|None|False|\[\]|\(\)", out)
     for action in COMMANDS[command]._actions:
@@ -45,68 +41,54 @@ def test_the_help_and_the_version_are_said_without_importing_jax():
 
 
 @pytest.mark.slow
-def test_a_prediction_that_has_no_end_is_told_in_one_line(capsys, tmp_path):
-    status, out, err = _run(capsys, *SMALL, "--peak", "1e30", "--out", str(tmp_path))
+def test_a_prediction_that_has_no_end_is_told_in_one_line(run, tmp_path):
+    status, out, err = run("compare", *SMALL, "--peak", "1e30", "--out", str(tmp_path))
     assert (status, out, err.count("\n"), "solver stopped" in err) == (2, "", 1, True)
 
 
 @pytest.mark.slow
-def test_compare_prints_a_table_and_writes_its_files(capsys, tmp_path):
-    status, out, err = _run(capsys, *SMALL, "--out", str(tmp_path / "new"))
-    assert (status, err) == (0, "")
-    for word in ("simulated", "ODE", "lower bound", "upper bound", "SDE", "final", "privacy:"):
-        assert word in out
-    assert (tmp_path / "new" / "compare.png").stat().st_size > 10_000
-    numbers = json.loads((tmp_path / "new" / "compare.json").read_text())
-    assert numbers["num_steps"] == 200
-    assert f"picture: {tmp_path / 'new' / 'compare.png'}" in out
-
-
-@pytest.mark.slow
-def test_json_is_one_object_that_says_the_same(capsys, tmp_path):
-    status, out, _ = _run(
-        capsys, *SMALL, "--condition-number", "2", "--json", "--out", str(tmp_path)
-    )
-    found = json.loads(out)
-    assert status == 0
-    assert found["gap"] == pytest.approx(
-        abs(found["simulated"]["final_risk"] - found["predicted"]["final_risk"])
-    )
-    assert found["simulated"]["standard_error"] > 0
-    assert found["cost"]["epsilon"] == pytest.approx(4.3772, abs=1e-3)
-    assert found["beside"]["lower bound"]["final_risk"] < found["predicted"]["final_risk"]
-    assert [path.endswith((".png", ".json")) for path in found["files"]] == [True, True]
-    assert set(found["beside"]) == {"lower bound", "upper bound", "SDE"}
-
-
-@pytest.mark.slow
-def test_options_reach_the_algorithm(capsys, tmp_path):
+def test_compare_prints_a_table_and_writes_its_files_with_its_options(run, tmp_path):
     given = (
         "--rho 2 --power 0 --num-steps 50 --delta 1e-6 --label-noise 0.1 --peak 1 --clip-scale 0.5"
     )
-    _, out, _ = _run(capsys, *SMALL, *given.split(), "--json", "--out", str(tmp_path))
-    found = json.loads(out)
+    status, out, err = run("compare", *SMALL, *given.split(), "--out", str(tmp_path / "new"))
+    assert (status, err) == (0, "")
+    for word in ("simulated", "ODE", "lower bound", "upper bound", "SDE", "final", "privacy:"):
+        assert word in out
+    assert f"picture: {tmp_path / 'new' / 'compare.png'}" in out
+    assert (tmp_path / "new" / "compare.png").stat().st_size > 10_000
+    found = json.loads((tmp_path / "new" / "compare.json").read_text())
+    assert [path.endswith((".png", ".json")) for path in found["files"]] == [True, True]
+    simulated, predicted = found["simulated"], found["predicted"]
+    assert found["gap"] == pytest.approx(abs(simulated["final_risk"] - predicted["final_risk"]))
+    assert simulated["standard_error"] > 0
+    assert set(found["beside"]) == {"lower bound", "upper bound", "SDE"}
+    assert found["beside"]["lower bound"]["final_risk"] < predicted["final_risk"]
     assert found["num_steps"] == 50
     assert found["cost"]["mu"] == 2
     assert found["cost"]["delta"] == 1e-6
     assert (found["options"]["peak"], found["options"]["clip_scale"]) == (1, 0.5)
     # AC Proposition 5: the jump of a constant schedule, 2 (c eta gamma / rho)^2.
-    jump = found["predicted"]["final_risk"] - found["predicted"]["risk"][-1]
+    jump = predicted["final_risk"] - predicted["risk"][-1]
     assert jump == pytest.approx(2 * (0.5 * 1 * 0.4 / 2) ** 2, rel=1e-3)
 
 
 @pytest.mark.slow
-def test_a_table_is_compared_with_its_surrogate(capsys, tmp_path):
+def test_a_table_is_compared_with_its_surrogate(run, tmp_path):
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(300, 3)) * [1, 100, 0.01]
     labels = inputs @ [1, 0.01, 100] + 0.3 * rng.normal(size=300)
-    path = tmp_path / "table.csv"
-    rows = "\n".join(
-        ",".join(f"{v:.6g}" for v in [*x, y]) for x, y in zip(inputs, labels, strict=True)
-    )
-    path.write_text("a,b,c,price\n" + rows)
-    status, out, err = _run(
-        capsys, "--data", str(path), "--target", "price", "--num-runs", "4", "--out", str(tmp_path)
+    path = written(tmp_path / "table.csv", ["a", "b", "c", "price"], *inputs.T, labels)
+    status, out, err = run(
+        "compare",
+        "--data",
+        str(path),
+        "--target",
+        "price",
+        "--num-runs",
+        "4",
+        "--out",
+        str(tmp_path),
     )
     assert (status, err) == (0, "")
     assert "surrogate" in out
@@ -125,11 +107,9 @@ FEATURES = ["--num-train", "40", "--num-test", "20", "--dim", "5", "--num-steps"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", ["60", "inf"])
-def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(
-    capsys, tmp_path, width
-):
+def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(run, tmp_path, width):
     arguments = ["--num-features", width, *FEATURES, "--num-runs", "5", "--out", str(tmp_path)]
-    status, out, err = _run(capsys, *arguments)
+    status, out, err = run("compare", *arguments)
     assert (status, err) == (0, "")
     # Heads are broken where the table is wide.
     for word in ("Gaussian", "closure", "OU", "recursion", "gradient", "flow", "clipped", "SDE"):
@@ -144,19 +124,19 @@ def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(
     assert (tmp_path / "compare.png").stat().st_size > 10_000
 
 
-def test_a_port_that_is_taken_is_named(capsys):
+def test_a_port_that_is_taken_is_named(run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        status, _, err = run_cli(capsys, "explore", "--no-browser", "--port", port)
+        status, _, err = run("explore", "--no-browser", "--port", port)
     assert status == 2
     assert f"expected a free port at 127.0.0.1, got {port}" in err
 
 
-def test_without_panel_one_line_names_the_extra(capsys, monkeypatch):
+def test_without_panel_one_line_names_the_extra(run, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("jaxdp.explorer.views")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "panel", None)
-    status, out, err = run_cli(capsys, "explore", "--no-browser")
+    status, out, err = run("explore", "--no-browser")
     assert (status, out) == (2, "")
     assert "the extra 'explore'" in err
     assert err.count("\n") == 1

@@ -4,17 +4,12 @@ import json
 
 import optax
 import pytest
-from helpers import run_cli
 
 import jaxdp
 
 
-def _run(capsys, *arguments):
-    return run_cli(capsys, "account", *arguments)
-
-
-def _cost(capsys, *arguments):
-    status, out, err = _run(capsys, *arguments, "--json")
+def _cost(run, *arguments):
+    status, out, err = run("account", *arguments, "--json")
     assert (status, err) == (0, "")
     return json.loads(out)
 
@@ -22,38 +17,38 @@ def _cost(capsys, *arguments):
 @pytest.mark.parametrize(
     ("algorithm", "assumption"), [("one-pass", "last iterate"), ("correlated", "all iterates")]
 )
-def test_one_pass_is_rho_gdp_and_a_budget_gives_its_rho(capsys, algorithm, assumption):
-    found = _cost(capsys, algorithm, "--rho", "1")
+def test_one_pass_is_rho_gdp_and_a_budget_gives_its_rho(run, algorithm, assumption):
+    found = _cost(run, algorithm, "--rho", "1")
     assert found["cost"]["mu"] == 1
     assert found["cost"]["epsilon"] == pytest.approx(4.3772, abs=1e-4)
     assert found["cost"]["adjacency"] == "replace-one"
     assert assumption in found["cost"]["assumptions"][0]
     # The epsilon of rho = 1: within float32 of it, and never above the budget.
-    back = _cost(capsys, algorithm, "--epsilon", str(found["cost"]["epsilon"]))
+    back = _cost(run, algorithm, "--epsilon", str(found["cost"]["epsilon"]))
     assert back["rho"] == pytest.approx(1, rel=1e-6)
     assert back["cost"]["epsilon"] <= found["cost"]["epsilon"]
 
 
-def test_full_batches_cost_what_their_noise_multiplier_says(capsys):
+def test_full_batches_cost_what_their_noise_multiplier_says(run):
     """All iterates are Gaussian DP with 2 sqrt(steps) over the noise multiplier."""
-    found = _cost(capsys, "dp-gd", "--noise-multiplier", "4", "--num-steps", "10")
+    found = _cost(run, "dp-gd", "--noise-multiplier", "4", "--num-steps", "10")
     assert found["cost"]["mu"] == pytest.approx(2 * 10**0.5 / 4, rel=1e-6)
-    back = _cost(capsys, "dp-gd", "--epsilon", str(found["cost"]["epsilon"]), "--num-steps", "10")
+    back = _cost(run, "dp-gd", "--epsilon", str(found["cost"]["epsilon"]), "--num-steps", "10")
     assert back["noise_multiplier"] == pytest.approx(4, rel=1e-4)
 
 
-def test_shuffled_epochs_count_the_batches_of_a_record(capsys):
+def test_shuffled_epochs_count_the_batches_of_a_record(run):
     options = ["--num-steps", "100", "--num-records", "1000", "--batch-size", "20"]
-    found = _cost(capsys, "dp-sgd", "--noise-multiplier", "4", "--delta", "1e-3", *options)
+    found = _cost(run, "dp-sgd", "--noise-multiplier", "4", "--delta", "1e-3", *options)
     # Two epochs of fifty batches.
     assert found["cost"]["mu"] == pytest.approx(2 * 2**0.5 / 4, rel=1e-6)
     assert found["cost"]["adjacency"] == "replace-one"
 
 
-def test_poisson_batches_cost_what_the_library_says(capsys):
+def test_poisson_batches_cost_what_the_library_says(run):
     pytest.importorskip("dp_accounting")
     options = ["--num-steps", "50", "--num-records", "1000", "--sampling-rate", ".01"]
-    found = _cost(capsys, "dp-sgd", "--noise-multiplier", "1", *options)
+    found = _cost(run, "dp-sgd", "--noise-multiplier", "1", *options)
     algorithm = jaxdp.PrivateOptimiser(
         optax.sgd(1.0),
         clip_norm=2.0,
@@ -65,46 +60,46 @@ def test_poisson_batches_cost_what_the_library_says(capsys):
     assert found["cost"]["adjacency"] == "zero-out-one"
 
 
-def test_an_everyday_budget_of_many_records_is_answered(capsys):
+def test_an_everyday_budget_of_many_records_is_answered(run):
     pytest.importorskip("dp_accounting")
     options = ["--num-steps", "300", "--num-records", "50000", "--sampling-rate", ".02"]
-    found = _cost(capsys, "dp-sgd", "--epsilon", "8", "--delta", "1e-6", *options)
+    found = _cost(run, "dp-sgd", "--epsilon", "8", "--delta", "1e-6", *options)
     assert 7.99 < found["cost"]["epsilon"] <= 8
     assert not found["cost"]["is_certified"]
     assert "simulated noise" in " ".join(found["cost"]["assumptions"])
 
 
-def test_the_text_begins_with_the_noise_rounded_toward_privacy(capsys):
-    status, out, err = _run(capsys, "one-pass", "--epsilon", "2")
+def test_the_text_begins_with_the_noise_rounded_toward_privacy(run):
+    status, out, err = run("account", "one-pass", "--epsilon", "2")
     assert (status, err) == (0, "")
     assert out.startswith("one-pass: rho 0.501551\nprivacy: (2.0000, 1e-05)-DP from 0.5016-GDP")
 
 
-def test_no_privacy_is_said_in_valid_json(capsys):
-    found = _cost(capsys, "one-pass", "--rho", "inf")
+def test_no_privacy_is_said_in_valid_json(run):
+    found = _cost(run, "one-pass", "--rho", "inf")
     assert found["cost"]["epsilon"] == "inf"
 
 
 ASKED = [round(0.1 * 1.17**power, 6) for power in range(8)]
 
 
-def _printed(capsys, *arguments):
-    status, out, _ = _run(capsys, *arguments)
+def _printed(run, *arguments):
+    status, out, _ = run("account", *arguments)
     assert status == 0
     return out.splitlines()[0].split()[-1]
 
 
 @pytest.mark.parametrize("epsilon", ASKED)
-def test_noise_that_is_printed_to_six_digits_keeps_its_budget(capsys, epsilon):
+def test_noise_that_is_printed_to_six_digits_keeps_its_budget(run, epsilon):
     """A noise multiplier is rounded up, and rho down."""
-    multiplier = _printed(capsys, "dp-gd", "--epsilon", epsilon, "--num-steps", "100")
-    rho = _printed(capsys, "one-pass", "--epsilon", epsilon)
+    multiplier = _printed(run, "dp-gd", "--epsilon", epsilon, "--num-steps", "100")
+    rho = _printed(run, "one-pass", "--epsilon", epsilon)
     # Replacing a record moves each of 100 sums by twice the clip norm.
     for mu in (20 / float(multiplier), float(rho)):
         assert 0.9999 * epsilon < jaxdp.privacy.gaussian_epsilon(mu, 1e-5) <= epsilon
 
 
-def test_noise_that_was_given_is_printed_as_it_came(capsys):
-    assert _printed(capsys, "one-pass", "--rho", "0.7") == "0.7"
+def test_noise_that_was_given_is_printed_as_it_came(run):
+    assert _printed(run, "one-pass", "--rho", "0.7") == "0.7"
     given = ["--noise-multiplier", "1.1", "--num-steps", "100"]
-    assert _printed(capsys, "dp-gd", *given) == "1.1"
+    assert _printed(run, "dp-gd", *given) == "1.1"

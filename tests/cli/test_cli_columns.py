@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import run_cli
 
 from jaxdp import regression
 
@@ -40,17 +39,17 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _fit(capsys, *more, target="income", known="columns.json", data="table.csv"):
+def _fit(run, *more, target="income", known="columns.json", data="table.csv"):
     given = ["--data", data, "--target", target, "--columns", known]
-    return run_cli(capsys, "fit", *given, *(more if "--epsilon" in more else [*BUDGET, *more]))
+    return run("fit", *given, *(more if "--epsilon" in more else [*BUDGET, *more]))
 
 
-def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, capsys, monkeypatch):
+def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     secrets = "31.41592", "27182", "zarathustra", "1789-07-14"
     rows = [",".join(secrets), ",".join([*"12", "", "2000-01-01"])] * 60
     (tmp_path / "table.csv").write_text("\n".join(["a,b,name,born", *rows]) + "\n")
-    status, out, err = run_cli(capsys, "columns", "table.csv")
+    status, out, err = run("columns", "table.csv")
     assert (status, err) == (0, "")
     text = (tmp_path / "columns.json").read_text()
     kinds = {"a": "range", "b": "range", "name": "categories", "born": "categories"}
@@ -59,31 +58,31 @@ def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, capsys, m
     assert [list(entry.values()) for entry in found.values()] == [[[None, None]]] * 2 + [[[]]] * 2
     # Nor does the size of the table or of a column's cells tell in what is written.
     (tmp_path / "other.csv").write_text("a,b,name,born\n7,8,x,y\n")
-    run_cli(capsys, "columns", "other.csv", "--out", "other.json")
+    run("columns", "other.csv", "--out", "other.json")
     assert (tmp_path / "other.json").read_text() == text
-    _, printed, _ = run_cli(capsys, "columns", "table.csv", "--out", "third.json", "--json")
+    _, printed, _ = run("columns", "table.csv", "--out", "third.json", "--json")
     assert json.loads(printed)["columns"] == found
     for secret in (*secrets, "60", "120"):
         assert not any(secret in shown for shown in (text, out, printed))
     assert "this template is for whoever holds it" in " ".join(out.split())
     # A record that may be taken for names is not written; what was filled in is kept.
     (tmp_path / "bare.csv").write_text("zarathustra,3\nzarathustra,4\n")
-    status, out, err = run_cli(capsys, "columns", "bare.csv", "--out", "bare.json")
+    status, out, err = run("columns", "bare.csv", "--out", "bare.json")
     assert (status, out, "zarathustra" in err) == (2, "", False)
-    status, _, err = run_cli(capsys, "columns", "table.csv")
+    status, _, err = run("columns", "table.csv")
     assert (status, "columns.json exists" in err) == (2, True)
 
 
-def test_an_unfilled_template_is_refused_with_the_columns_to_fill(folder, capsys):
-    run_cli(capsys, "columns", "table.csv", "--out", "template.json")
-    status, out, err = _fit(capsys, known="template.json")
+def test_an_unfilled_template_is_refused_with_the_columns_to_fill(folder, run):
+    run("columns", "table.csv", "--out", "template.json")
+    status, out, err = _fit(run, known="template.json")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "fill in the ranges and categories of 'age', 'degree', 'pay', 'income'" in err
 
 
 @pytest.mark.parametrize("kind", ["--logistic", "--additive"])
-def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, capsys, kind):
-    status, out, err = _fit(capsys, kind)
+def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, run, kind):
+    status, out, err = _fit(run, kind)
     assert (status, err) == (0, "")
     release = regression.load("model.npz")
     assert release.card in out
@@ -95,7 +94,7 @@ def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, 
     found = release.predict(frame[["income", "pay", "degree", "age"]])
     assert np.mean(found == frame.income) > 0.6
     assert np.mean(found == np.roll(frame.income, 1)) < 0.5
-    status, out, err = run_cli(capsys, "predict", "model.npz", "table.csv", "--json")
+    status, out, err = run("predict", "model.npz", "table.csv", "--json")
     assert (status, err) == (0, "")
     printed = json.loads(out)
     assert printed["class"] == found.tolist()
@@ -105,11 +104,11 @@ def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, 
         np.testing.assert_allclose(printed[f"probability {name}"], column, atol=1e-6)
 
 
-def test_a_range_of_the_target_makes_a_regression_of_the_columns_that_are_described(folder, capsys):
+def test_a_range_of_the_target_makes_a_regression_of_the_columns_that_are_described(folder, run):
     known = {name: KNOWN[name] for name in ("degree", "pay", "age")}
     (folder / "few.json").write_text(json.dumps(known), "utf-8-sig")
     arguments = ["--linear", "--delta", "1e-5", "--json"]
-    status, out, err = _fit(capsys, *arguments, target="pay", known="few.json")
+    status, out, err = _fit(run, *arguments, target="pay", known="few.json")
     assert (status, err) == (0, "")
     found, release = json.loads(out), regression.load("model.npz")
     assert (found["inputs"], found["target"], found["rows"]) == (["degree", "age"], "pay", 400)
@@ -125,7 +124,7 @@ def test_a_range_of_the_target_makes_a_regression_of_the_columns_that_are_descri
     (folder / "few.json").write_text(json.dumps(known))
     pd.read_csv("table.csv").assign(pay=(frame.pay > 25) * 1.0).to_csv("coded.csv", index=False)
     more = ["--out", "coded.npz"]
-    status, _, err = _fit(capsys, *more, target="pay", known="few.json", data="coded.csv")
+    status, _, err = _fit(run, *more, target="pay", known="few.json", data="coded.csv")
     assert (status, err) == (0, "")
     assert set(regression.load("coded.npz").predict(frame)) == {"0", "1"}
 
@@ -182,11 +181,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_wrong_ends_with_one_line_and_no_model(name, folder, capsys):
+def test_what_is_wrong_ends_with_one_line_and_no_model(name, folder, run):
     arguments, known, message = REFUSED[name]
     if known is not None:
         (folder / "columns.json").write_text(known)
-    status, out, err = _fit(capsys, *arguments)
+    status, out, err = _fit(run, *arguments)
     assert (status, out) == (2, "")
     assert message in err.splitlines()[-1]
     assert err.count("\n") == 1
@@ -195,24 +194,24 @@ def test_what_is_wrong_ends_with_one_line_and_no_model(name, folder, capsys):
     assert not (folder / "model.npz").exists()
 
 
-def test_all_that_is_public_is_checked_before_the_table_is_looked_at(folder, capsys):
+def test_all_that_is_public_is_checked_before_the_table_is_looked_at(folder, run):
     (folder / "table.csv").unlink()
     for arguments, known, message in REFUSED.values():
         if any(text in message for text in ("holds text", "labels of", "'height'", "TABLE")):
             continue
         (folder / "columns.json").write_text(known or json.dumps(KNOWN))
-        _, _, err = _fit(capsys, *arguments)
+        _, _, err = _fit(run, *arguments)
         assert message in err
     (folder / "columns.json").write_text(json.dumps(KNOWN))
-    assert "table.csv: no such file" in _fit(capsys)[2]
+    assert "table.csv: no such file" in _fit(run)[2]
 
 
-def test_options_of_columns_alone_are_refused_without_their_file(capsys):
+def test_options_of_columns_alone_are_refused_without_their_file(run):
     for arguments, message in (
         (["t.csv", *BUDGET], "expected --delta"),
         (["t.csv", *BUDGET, "--additive"], "--additive needs --columns"),
         (BUDGET, "expected one TABLE, or --data TABLE, got 0"),
     ):
-        status, out, err = run_cli(capsys, "fit", *arguments)
+        status, out, err = run("fit", *arguments)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert message in err

@@ -7,7 +7,7 @@ import tomllib
 
 import numpy as np
 import pytest
-from helpers import reference_risk, run_cli
+from helpers import reference_risk
 
 import jaxdp
 from jaxdp.cli.commands import doctor as doctors
@@ -48,9 +48,9 @@ def answers():
     return doctors._answers()
 
 
-def test_the_numbers_come_out_right_here(capsys, monkeypatch, answers):
+def test_the_numbers_come_out_right_here(run, monkeypatch, answers):
     monkeypatch.setattr(doctors, "_answers", lambda: answers)
-    status, out, err = run_cli(capsys, "doctor")
+    status, out, err = run("doctor")
     assert (status, err) == (0, "")
     assert out.count(" right: ") == 2
     assert out.splitlines()[-1] == "all is well"
@@ -60,9 +60,9 @@ def test_the_numbers_come_out_right_here(capsys, monkeypatch, answers):
         assert importlib.metadata.version(name) in out
 
 
-def test_json_says_the_same(capsys, monkeypatch, answers):
+def test_json_says_the_same(run, monkeypatch, answers):
     monkeypatch.setattr(doctors, "_answers", lambda: answers)
-    status, out, _ = run_cli(capsys, "doctor", "--json")
+    status, out, _ = run("doctor", "--json")
     found = json.loads(out)
     assert (status, found["is_well"]) == (0, True)
     assert found["jaxdp"] == jaxdp.__version__
@@ -83,17 +83,17 @@ def test_known_faults_are_those_of_the_version():
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_wrong_number_is_noticed(capsys, monkeypatch, answers, place):
+def test_a_wrong_number_is_noticed(run, monkeypatch, answers, place):
     spoiled = list(answers)
     expected, tolerance = spoiled[place].expected, spoiled[place].tolerance
     spoiled[place] = spoiled[place]._replace(found=expected * (1 + 2 * tolerance))
     monkeypatch.setattr(doctors, "_answers", lambda: spoiled)
-    status, out, err = run_cli(capsys, "doctor")
+    status, out, err = run("doctor")
     assert (status, err) == (1, "")
     assert out.count("WRONG") == 1
     assert "not to be trusted" in out
     spoiled[place] = spoiled[place]._replace(found=float("nan"))
-    assert run_cli(capsys, "doctor", "--json")[0] == 1
+    assert run("doctor", "--json")[0] == 1
 
 
 def test_each_optional_package_stands_with_the_extra_that_brings_it(monkeypatch):

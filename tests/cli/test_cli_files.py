@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import run_cli
+from cli_tables import written
 
 from jaxdp import cli, kernels
 
@@ -24,10 +24,6 @@ sys.exit(main())
 """
 FIT = ["--epsilon", "8", "--delta", "1e-5", "--label-bound", "1", "--input-range=-1:1"]
 FIT += ["--num-projections", "4", "--num-features", "4"]
-
-
-def _run(capsys, *arguments):
-    return run_cli(capsys, *arguments)
 
 
 def _start(*arguments, limit="unlimited", **options):
@@ -49,9 +45,8 @@ def _wait_for(path):
 def made(tmp_path_factory):
     """A folder with a table to learn from, and a function of it."""
     folder = tmp_path_factory.mktemp("made")
-    columns = np.random.default_rng(0).uniform(-1, 1, (64, 3)).round(3)
-    rows = [",".join(map(str, row)) for row in columns]
-    (folder / "table.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    columns = np.random.default_rng(0).uniform(-1, 1, (3, 64)).round(3)
+    written(folder / "table.csv", "aby", *columns)
     out = str(folder / "model.npz")
     assert cli.main(["fit", str(folder / "table.csv"), *FIT, "--out", out]) == 0
     return folder
@@ -90,7 +85,7 @@ def test_of_two_fits_at_once_one_is_refused_before_it_looks_at_the_data(folder):
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
 )
-def test_a_fit_that_is_stopped_leaves_nothing_that_blocks_without_saying_so(folder, capsys, number):
+def test_a_fit_that_is_stopped_leaves_nothing_that_blocks_without_saying_so(folder, run, number):
     out, claim = folder / "model.npz", folder / "model.npz.claim"
     fit = _start("fit", folder / "table.csv", *FIT, "--out", out)
     _wait_for(claim)
@@ -101,21 +96,21 @@ def test_a_fit_that_is_stopped_leaves_nothing_that_blocks_without_saying_so(fold
     else:
         # A table that is not there: it is not looked at.
         (folder / "table.csv").write_text("")
-        status, _, err = _run(capsys, "fit", folder / "table.csv", *FIT, "--out", out)
+        status, _, err = run("fit", folder / "table.csv", *FIT, "--out", out)
         assert (status, err.count("\n")) == (2, 1)
         assert f"{claim} exists: another process is making {out}; if none is" in err
         claim.unlink()
     assert _names(folder) == ["table.csv"]
 
 
-def test_a_fit_that_fails_gives_its_claim_back(folder, capsys):
+def test_a_fit_that_fails_gives_its_claim_back(folder, run):
     (folder / "table.csv").write_text("a,b,y\n1,2,red\n")
-    status, _, err = _run(capsys, "fit", folder / "table.csv", *FIT, "--out", folder / "model.npz")
+    status, _, err = run("fit", folder / "table.csv", *FIT, "--out", folder / "model.npz")
     assert (status, err.count("\n")) == (2, 1)
     assert _names(folder) == ["table.csv"]
 
 
-def test_a_model_that_came_to_be_during_a_fit_is_not_written_over(folder, capsys, monkeypatch):
+def test_a_model_that_came_to_be_during_a_fit_is_not_written_over(folder, run, monkeypatch):
     out, save = folder / "model.npz", kernels.ReleasedFunction.save
 
     def late(release, path, **options):
@@ -123,7 +118,7 @@ def test_a_model_that_came_to_be_during_a_fit_is_not_written_over(folder, capsys
         save(release, path, **options)
 
     monkeypatch.setattr(kernels.ReleasedFunction, "save", late)
-    status, _, err = _run(capsys, "fit", folder / "table.csv", *FIT, "--out", out)
+    status, _, err = run("fit", folder / "table.csv", *FIT, "--out", out)
     assert (status, err.count("\n")) == (2, 1)
     assert "model.npz exists; a release that was paid for is not overwritten" in err
     assert out.read_bytes() == b"another's"
@@ -148,11 +143,11 @@ def _special(folder):
     return [folder / "folder", folder / "pipe", "/dev/full", "/dev/null", "/proc/new"]
 
 
-def test_an_out_that_is_no_file_in_a_folder_is_refused_at_once(folder, model, capsys):
+def test_an_out_that_is_no_file_in_a_folder_is_refused_at_once(folder, model, run):
     for out in _special(folder):
         commands = ["fit", folder / "table.csv", *FIT], ["predict", model, folder / "table.csv"]
         for command in commands:
-            status, printed, err = _run(capsys, *command, "--out", out)
+            status, printed, err = run(*command, "--out", out)
             assert (status, printed, err.count("\n")) == (2, "", 1), out
     names = ["folder", "model.npz", "pipe", "table.csv"]
     assert _names(folder) == names
@@ -160,26 +155,26 @@ def test_an_out_that_is_no_file_in_a_folder_is_refused_at_once(folder, model, ca
 
 
 @pytest.mark.parametrize("command", ["compare", "plan", "sweep", "reconstruct"])
-def test_a_folder_that_cannot_take_the_files_is_refused_before_the_work(tmp_path, capsys, command):
+def test_a_folder_that_cannot_take_the_files_is_refused_before_the_work(tmp_path, run, command):
     name = "found.npz" if command == "reconstruct" else f"{command}.png"
     os.mkfifo(tmp_path / name)
     (tmp_path / "file").write_text("")
     for out in (tmp_path, tmp_path / "file", tmp_path / "file" / "folder", "/proc"):
-        status, printed, err = _run(capsys, command, "--out", out)
+        status, printed, err = run(command, "--out", out)
         assert (status, printed, err.count("\n")) == (2, "", 1), out
     assert _names(tmp_path) == sorted(["file", name])
 
 
-def test_models_and_tables_that_are_no_files_are_refused_without_waiting(folder, model, capsys):
+def test_models_and_tables_that_are_no_files_are_refused_without_waiting(folder, model, run):
     os.mkfifo(folder / "pipe")
     (folder / "loop").symlink_to("loop")
     for path in (folder / "pipe", folder, folder / "loop", "/dev/zero", "/dev/stdin"):
         for given in (["predict", path, folder / "table.csv"], ["predict", model, path]):
-            status, printed, err = _run(capsys, *given)
+            status, printed, err = run(*given)
             assert (status, printed, err.count("\n")) == (2, "", 1), path
-        status, _, err = _run(capsys, "fit", path, *FIT, "--out", folder / "new.npz")
+        status, _, err = run("fit", path, *FIT, "--out", folder / "new.npz")
         assert (status, err.count("\n")) == (2, 1), path
-        status, _, err = _run(capsys, "reconstruct", path, "--num-samples", 2, "--out", folder)
+        status, _, err = run("reconstruct", path, "--num-samples", 2, "--out", folder)
         assert (status, err.count("\n")) == (2, 1), path
 
 

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from helpers import run_cli
+from cli_tables import written
 
 from jaxdp import cli, kernels, regression
 
@@ -19,36 +19,26 @@ INPUTS = np.round(RANDOM.uniform(0, 10, (512, 2)), 4)
 LABELS = np.round(np.sin(INPUTS[:, 0] / 3) / 2, 5)
 
 
-def _run(capsys, *arguments):
-    return run_cli(capsys, *arguments)
-
-
-def _table(path, names, *columns):
-    rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
-    path.write_text("\n".join(([",".join(names)] if names else []) + rows) + "\n")
-    return path
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A table, the function fitted on it, and a classifier."""
     folder = tmp_path_factory.mktemp("models")
     first, second = INPUTS.T
-    table = _table(folder / "table.csv", "aby", first, second, LABELS)
+    table = written(folder / "table.csv", "aby", first, second, LABELS)
     common = [*BUDGET, *SMALL, *RANGE]
     fit = ["fit", str(table), *common, "--target", "y", "--label-bound", "1"]
     assert cli.main([*fit, "--out", str(folder / "model.npz")]) == 0
     kinds = np.where(first > 5, "high", "low")
-    table = _table(folder / "kinds.csv", ["kind", "a", "b"], kinds, first, second)
+    table = written(folder / "kinds.csv", ["kind", "a", "b"], kinds, first, second)
     fit = ["fit", str(table), *common, "--target", "kind", "--classify", "--classes", "low,high"]
     assert cli.main([*fit, "--out", str(folder / "kinds.npz")]) == 0
     return folder
 
 
-def test_predictions_come_by_column_name(folder, capsys, tmp_path):
+def test_predictions_come_by_column_name(folder, run, tmp_path):
     texts = ["text"] * 5
-    new = _table(tmp_path / "new.csv", ["b", "z", "a"], INPUTS[:5, 1], texts, INPUTS[:5, 0])
-    status, out, err = _run(capsys, "predict", folder / "model.npz", new)
+    new = written(tmp_path / "new.csv", ["b", "z", "a"], INPUTS[:5, 1], texts, INPUTS[:5, 0])
+    status, out, err = run("predict", folder / "model.npz", new)
     assert (status, err) == (0, "")
     name, *cells = out.splitlines()
     assert name == "prediction"
@@ -58,31 +48,31 @@ def test_predictions_come_by_column_name(folder, capsys, tmp_path):
     assert not np.isin(np.array(cells, np.float32), release(INPUTS[:5, ::-1])).any()
 
 
-def test_the_target_may_be_in_the_new_table_and_is_not_looked_at(folder, capsys, tmp_path):
-    _, with_target, _ = _run(capsys, "predict", folder / "model.npz", folder / "table.csv")
-    other = _table(tmp_path / "other.csv", "aby", *INPUTS.T, ["?"] * len(LABELS))
-    _, with_gaps, _ = _run(capsys, "predict", folder / "model.npz", other)
+def test_the_target_may_be_in_the_new_table_and_is_not_looked_at(folder, run, tmp_path):
+    _, with_target, _ = run("predict", folder / "model.npz", folder / "table.csv")
+    other = written(tmp_path / "other.csv", "aby", *INPUTS.T, ["?"] * len(LABELS))
+    _, with_gaps, _ = run("predict", folder / "model.npz", other)
     assert with_target == with_gaps
 
 
-def test_tables_without_names_are_read_by_position_where_that_is_said(folder, capsys, tmp_path):
-    bare = _table(tmp_path / "bare.csv", "", *INPUTS.T)
-    named = _table(tmp_path / "named.csv", "ab", *INPUTS.T)
-    status, _, err = _run(capsys, "predict", folder / "model.npz", bare)
+def test_tables_without_names_are_read_by_position_where_that_is_said(folder, run, tmp_path):
+    bare = written(tmp_path / "bare.csv", "", *INPUTS.T)
+    named = written(tmp_path / "named.csv", "ab", *INPUTS.T)
+    status, _, err = run("predict", folder / "model.npz", bare)
     assert (status, "no columns 'a', 'b' among its 2" in err) == (2, True)
-    _, first, _ = _run(capsys, "predict", folder / "model.npz", bare, "--no-header")
-    _, second, _ = _run(capsys, "predict", folder / "model.npz", named)
+    _, first, _ = run("predict", folder / "model.npz", bare, "--no-header")
+    _, second, _ = run("predict", folder / "model.npz", named)
     assert first == second
     # Nor need the model have names, when it was saved by other means than the command.
     release = kernels.load(folder / "model.npz")
     dataclasses.replace(release, columns=None).save(tmp_path / "nameless.npz")
-    _, third, _ = _run(capsys, "predict", tmp_path / "nameless.npz", named)
+    _, third, _ = run("predict", tmp_path / "nameless.npz", named)
     assert third == second
 
 
-def test_predictions_as_a_file_and_as_one_json_object(folder, capsys, tmp_path):
+def test_predictions_as_a_file_and_as_one_json_object(folder, run, tmp_path):
     model, table, out_file = folder / "model.npz", folder / "table.csv", tmp_path / "found.csv"
-    status, out, _ = _run(capsys, "predict", model, table, "--json", "--out", out_file)
+    status, out, _ = run("predict", model, table, "--json", "--out", out_file)
     found = json.loads(out)
     assert status == 0
     assert (found["rows"], found["target"], found["files"]) == (512, "y", [str(out_file)])
@@ -91,8 +81,8 @@ def test_predictions_as_a_file_and_as_one_json_object(folder, capsys, tmp_path):
     np.testing.assert_array_equal(np.array(cells, float), found["prediction"])
 
 
-def test_classes_are_named_and_go_with_the_sign_of_the_score(folder, capsys):
-    status, out, err = _run(capsys, "predict", folder / "kinds.npz", folder / "kinds.csv")
+def test_classes_are_named_and_go_with_the_sign_of_the_score(folder, run):
+    status, out, err = run("predict", folder / "kinds.npz", folder / "kinds.csv")
     assert (status, err) == (0, "")
     name, *rows = out.splitlines()
     assert name == "class,score"
@@ -103,7 +93,7 @@ def test_classes_are_named_and_go_with_the_sign_of_the_score(folder, capsys):
     assert agree > 0.9
 
 
-def test_the_largest_of_several_scores_names_the_class(folder, capsys, tmp_path):
+def test_the_largest_of_several_scores_names_the_class(folder, run, tmp_path):
     three = np.array([[1.0, 0.0, -1.0]] * 20, np.float32)
     three[:, 1] += np.linspace(-2, 2, 20)
     for names, expected in ((("a", "b", "c"), ("a", "b", "c")), (None, ("0", "1", "2"))):
@@ -111,9 +101,7 @@ def test_the_largest_of_several_scores_names_the_class(folder, capsys, tmp_path)
         columns = dataclasses.replace(binary.columns, classes=names)
         release = dataclasses.replace(binary, coefficients=three, columns=columns)
         release.save(tmp_path / "three.npz", overwrite=True)
-        status, out, err = _run(
-            capsys, "predict", tmp_path / "three.npz", folder / "kinds.csv", "--json"
-        )
+        status, out, err = run("predict", tmp_path / "three.npz", folder / "kinds.csv", "--json")
         assert (status, err) == (0, "")
         found, scores = json.loads(out), np.asarray(release(INPUTS))
         assert found["class"] == [expected[place] for place in scores.argmax(axis=1)]
@@ -121,12 +109,12 @@ def test_the_largest_of_several_scores_names_the_class(folder, capsys, tmp_path)
             np.testing.assert_allclose(found[f"score {name}"], scores[:, place], rtol=1e-6)
 
 
-def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
+def test_fit_says_what_it_costs_in_one_json_object(folder, run, tmp_path):
     out_file = tmp_path / "model.npz"
     arguments = [*BUDGET, *SMALL, "--label-bound", "0.25", "--intercept-share", "0.2", "--ridge"]
     arguments += ["0.5", "--public-seed", "4", "--scale", "3", "--drop", "b", "--out", out_file]
     arguments += ["--input-bound", "inf"]
-    status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments, "--json")
+    status, out, err = run("fit", folder / "table.csv", *arguments, "--json")
     found = json.loads(out)
     assert status == 0
     assert (found["rows"], found["inputs"], found["target"]) == (512, ["a"], "y")
@@ -144,38 +132,40 @@ def test_fit_says_what_it_costs_in_one_json_object(folder, capsys, tmp_path):
     assert scales.max() < 6
 
 
-def test_the_table_printed_names_columns_and_cost(folder, capsys, tmp_path):
+def test_the_table_printed_names_columns_and_cost(folder, run, tmp_path):
     arguments = [*BUDGET, *SMALL, *RANGE, "--label-bound", "1", "--out", tmp_path / "model.npz"]
-    status, out, err = _run(capsys, "fit", folder / "table.csv", *arguments)
+    status, out, err = run("fit", folder / "table.csv", *arguments)
     assert (status, err) == (0, "")
     assert "y from a, b; 512 rows" in out
     assert "privacy: (8.0000, 1e-05)-DP" in out
     assert f"model: {tmp_path / 'model.npz'}" in out
 
 
-def test_which_lines_are_rows_does_not_depend_on_the_numbers(capsys, tmp_path):
+def test_which_lines_are_rows_does_not_depend_on_the_numbers(run, tmp_path):
     # Told from its numbers, the first line of this table would be a header.
-    bare = _table(tmp_path / "bare.csv", "", [0, *INPUTS[:, 0]], [1, *LABELS])
+    bare = written(tmp_path / "bare.csv", "", [0, *INPUTS[:, 0]], [1, *LABELS])
     arguments = [*SMALL, *REGRESSION, "--out", tmp_path / "m.npz", "--json"]
-    _, out, _ = _run(capsys, "fit", bare, *arguments, "--no-header")
+    _, out, _ = run("fit", bare, *arguments, "--no-header")
     assert json.loads(out)["rows"] == 513
     (tmp_path / "m.npz").unlink()
-    status, _, err = _run(capsys, "fit", bare, *arguments)
+    status, _, err = run("fit", bare, *arguments)
     assert status == 2
     assert "the first line may be names or data; say header or no header" in err
 
 
-def test_constant_columns_are_kept(capsys, tmp_path):
-    table = _table(tmp_path / "flat.csv", "aby", INPUTS[:, 0], [1] * 512, [0.5] * 512)
+def test_constant_columns_are_kept(run, tmp_path):
+    table = written(tmp_path / "flat.csv", "aby", INPUTS[:, 0], [1] * 512, [0.5] * 512)
     arguments = [*SMALL, *REGRESSION, "--out", tmp_path / "m.npz", "--json"]
-    _, out, _ = _run(capsys, "fit", table, *arguments)
+    _, out, _ = run("fit", table, *arguments)
     assert json.loads(out)["inputs"] == ["a", "b"]
 
 
-def test_ranges_may_stand_in_a_file(folder, capsys, tmp_path):
-    ranges = _table(tmp_path / "ranges.csv", ["column", "low", "high"], "yba", [0, 2, 1], [1, 8, 9])
+def test_ranges_may_stand_in_a_file(folder, run, tmp_path):
+    ranges = written(
+        tmp_path / "ranges.csv", ["column", "low", "high"], "yba", [0, 2, 1], [1, 8, 9]
+    )
     arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz"]
-    status, _, _ = _run(capsys, "fit", folder / "table.csv", *arguments, "--input-range", ranges)
+    status, _, _ = run("fit", folder / "table.csv", *arguments, "--input-range", ranges)
     assert status == 0
     scaling = kernels.load(tmp_path / "m.npz").features.base.base
     np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 2], [9, 8]])
@@ -183,11 +173,11 @@ def test_ranges_may_stand_in_a_file(folder, capsys, tmp_path):
 
 @pytest.mark.parametrize("link", [None, os.symlink, os.link], ids=["itself", "symbolic", "hard"])
 @pytest.mark.parametrize("read", ["table.csv", "ranges.csv", "model.npz", "new.csv"])
-def test_no_file_that_is_read_is_written_over(folder, capsys, tmp_path, read, link):
+def test_no_file_that_is_read_is_written_over(folder, run, tmp_path, read, link):
     for name in ("table.csv", "model.npz"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    _table(tmp_path / "new.csv", "ab", [1], [2])
-    _table(tmp_path / "ranges.csv", "", "ab", [0, 0], [10, 10])
+    written(tmp_path / "new.csv", "ab", [1], [2])
+    written(tmp_path / "ranges.csv", "", "ab", [0, 0], [10, 10])
     before, out = (tmp_path / read).read_bytes(), tmp_path / read
     if link is not None:
         out = tmp_path / "linked"
@@ -195,16 +185,16 @@ def test_no_file_that_is_read_is_written_over(folder, capsys, tmp_path, read, li
     given = [tmp_path / "table.csv", *REGRESSION, "--input-range", tmp_path / "ranges.csv"]
     command = ["fit", *given] if read in ("table.csv", "ranges.csv") else ["predict"]
     given = [] if command[0] == "fit" else [tmp_path / "model.npz", tmp_path / "new.csv"]
-    status, printed, err = _run(capsys, *command, *given, "--out", out)
+    status, printed, err = run(*command, *given, "--out", out)
     assert (status, printed, err.count("\n")) == (2, "", 1)
     assert f"expected --out to be another file than {tmp_path / read}, got {out}" in err
     assert (tmp_path / read).read_bytes() == before
 
 
-def test_a_fit_writes_over_no_earlier_release(folder, capsys):
+def test_a_fit_writes_over_no_earlier_release(folder, run):
     before = (folder / "model.npz").read_bytes()
     given = "fit", folder / "table.csv", *REGRESSION, "--out", folder / "model.npz"
-    status, out, err = _run(capsys, *given)
+    status, out, err = run(*given)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "model.npz exists; a release that was paid for is not overwritten" in err
     assert (folder / "model.npz").read_bytes() == before
@@ -221,28 +211,28 @@ def test_a_fit_writes_over_no_earlier_release(folder, capsys):
         ("a,b,a\n1,2,3\n", "column 'a' more than once"),
     ],
 )
-def test_tables_that_do_not_fit_the_model_are_refused(folder, capsys, tmp_path, text, message):
+def test_tables_that_do_not_fit_the_model_are_refused(folder, run, tmp_path, text, message):
     (tmp_path / "new.csv").write_text(text)
-    status, out, err = _run(capsys, "predict", folder / "model.npz", tmp_path / "new.csv")
+    status, out, err = run("predict", folder / "model.npz", tmp_path / "new.csv")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
 
 
-def test_broken_models_are_refused(folder, capsys, tmp_path):
+def test_broken_models_are_refused(folder, run, tmp_path):
     whole = (folder / "model.npz").read_bytes()
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 1
     for content in (whole[:-9], bytes(damaged), b"a,b\n1,2\n"):
         (tmp_path / "broken.npz").write_bytes(content)
-        status, _, err = _run(capsys, "predict", tmp_path / "broken.npz", folder / "table.csv")
+        status, _, err = run("predict", tmp_path / "broken.npz", folder / "table.csv")
         assert (status, err.count("\n")) == (2, 1)
         assert "broken.npz: " in err
-    status, _, err = _run(capsys, "predict", tmp_path / "none.npz", folder / "table.csv")
+    status, _, err = run("predict", tmp_path / "none.npz", folder / "table.csv")
     assert status == 2
     assert f"{tmp_path / 'none.npz'}: no such file" in err
 
 
-def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(capsys, tmp_path):
+def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(run, tmp_path):
     columns = regression.Columns({"a": (0, 10), "c": ["none", "NA", 7]})
     rows = [[place % 10, ("none", "NA", 7, "else")[place % 4]] for place in range(200)]
     learner = regression.PrivateLinearRegression(
@@ -254,13 +244,13 @@ def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(capsys, tmp_
     release = dataclasses.replace(fit.release, columns=known)
     release.save(tmp_path / "model.npz")
     cells = ["7", "none", "NA", "7.0", "?", ""], [1, "", 20, 3.5, "NA", 4]
-    new = _table(tmp_path / "new.csv", "ca", *cells)
-    status, out, err = _run(capsys, "predict", tmp_path / "model.npz", new)
+    new = written(tmp_path / "new.csv", "ca", *cells)
+    status, out, err = run("predict", tmp_path / "model.npz", new)
     assert (status, err) == (0, "")
     table = [[1, 7], [None, "none"], [20, "NA"], [3.5, 7], [None, "?"], [4, None]]
     np.testing.assert_array_equal(np.array(out.split()[1:], np.float32), release(table))
-    new = _table(tmp_path / "new.csv", "ca", ["none"], ["secret"])
-    status, out, err = _run(capsys, "predict", tmp_path / "model.npz", new)
+    new = written(tmp_path / "new.csv", "ca", ["none"], ["secret"])
+    status, out, err = run("predict", tmp_path / "model.npz", new)
     assert (status, out) == (2, "")
     assert "column 'a' holds text" in err
     assert "secret" not in err

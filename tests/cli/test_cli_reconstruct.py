@@ -4,16 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from helpers import run_cli
 
 from jaxdp import attacks
 from jaxdp.cli.commands.reconstruct import activation_named
 
 SMALL = ["--dim", "8", "--num-samples", "3", "--num-features", "240"]
-
-
-def _run(capsys, *arguments):
-    return run_cli(capsys, "reconstruct", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +26,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_synthetic_rows_are_found_and_the_files_say_so(capsys, tmp_path):
-    status, out, err = _run(capsys, *SMALL, "--out", tmp_path / "new")
+def test_synthetic_rows_are_found_and_the_files_say_so(run, tmp_path):
+    status, out, err = run("reconstruct", *SMALL, "--out", tmp_path / "new")
     assert (status, err) == (0, "")
     assert "3 rows of 8 numbers from 240 relu features" in out
     assert "3 of 3 within .1" in out
@@ -52,9 +47,9 @@ def test_synthetic_rows_are_found_and_the_files_say_so(capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_is_attacked_from_its_file_alone(folder, capsys, tmp_path):
+def test_a_model_is_attacked_from_its_file_alone(folder, run, tmp_path):
     given = folder / "model.npz", "--num-samples", 3, "--json", "--out", tmp_path
-    status, out, _ = _run(capsys, *given)
+    status, out, _ = run("reconstruct", *given)
     found = json.loads(out)
     assert status == 0
     assert found["converged"]
@@ -63,22 +58,22 @@ def test_a_model_is_attacked_from_its_file_alone(folder, capsys, tmp_path):
         assert arrays.files == ["inputs"]
         rows = arrays["inputs"]
     # The rows to score by lie off the sphere and change nothing but the score.
-    status, out, _ = _run(capsys, *given, "--truth", folder / "rows.npz")
+    status, out, _ = run("reconstruct", *given, "--truth", folder / "rows.npz")
     scored = json.loads(out)
     assert scored["rows_found"] == 3
     assert scored["loss"] == found["loss"]
     with np.load(tmp_path / "found.npz") as arrays:
         np.testing.assert_array_equal(arrays["inputs"], rows)
-    _, out, _ = _run(capsys, *given[:3], "--out", tmp_path, "--truth", folder / "rows.npz")
+    _, out, _ = run("reconstruct", *given[:3], "--out", tmp_path, "--truth", folder / "rows.npz")
     assert "norms of rows over sqrt(d) are 3 to 3; scored by direction" in out
 
 
 @pytest.mark.slow
-def test_private_training_is_attacked_and_its_error_predicted(capsys, tmp_path):
+def test_private_training_is_attacked_and_its_error_predicted(run, tmp_path):
     given = [*SMALL, "--out", tmp_path, "--json", "--max-passes", 300]
-    _, out, _ = _run(capsys, *given, "--epsilon", 3000)
+    _, out, _ = run("reconstruct", *given, "--epsilon", 3000)
     weak = json.loads(out)
-    _, out, _ = _run(capsys, *given, "--epsilon", 1)
+    _, out, _ = run("reconstruct", *given, "--epsilon", 1)
     strong = json.loads(out)
     for found, epsilon in ((weak, 3000), (strong, 1)):
         assert found["cost"]["epsilon"] == pytest.approx(epsilon, rel=1e-5)
@@ -89,7 +84,9 @@ def test_private_training_is_attacked_and_its_error_predicted(capsys, tmp_path):
     assert weak["predicted_error"] < 0.2 < 1 < strong["predicted_error"]
     assert weak["error"] < 3 * weak["predicted_error"]
     assert strong["error"] > 0.7 * strong["chance_error"]
-    _, out, _ = _run(capsys, *given[:-3], "--max-passes", 50, "--epsilon", 100, "--num-steps", 3)
+    _, out, _ = run(
+        "reconstruct", *given[:-3], "--max-passes", 50, "--epsilon", 100, "--num-steps", 3
+    )
     assert "privacy: (100.0000, 1e-05)-DP" in out
     assert "predicted" not in out
 

@@ -6,7 +6,6 @@ import jax.random as jr
 import numpy as np
 import pytest
 import xarray
-from helpers import run_cli
 
 import jaxdp
 from jaxdp import cli
@@ -15,10 +14,6 @@ from jaxdp.cli.values import grid
 
 SMALL = ["--dim", "20", "--num-runs", "4", "--quiet"]
 AXES = ["--clip-scale", "0.2,1", "--peak", "1:3:3"]
-
-
-def _run(capsys, *arguments):
-    return run_cli(capsys, "sweep", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -65,39 +60,23 @@ def test_prediction_and_simulation_of_each_cell_are_saved(both):
     assert (both[0] / "sweep.png").stat().st_size > 10_000
 
 
-def test_json_names_the_best_cell_of_the_prediction(both, capsys):
+def test_json_names_the_best_cell_of_the_prediction(both, run):
     # From its store, so nothing is computed.
-    status, out, err = _run(
-        capsys, *both[1], "--out", str(both[0]), "--store", str(both[0] / "kept")
-    )
+    folder, options = both
+    status, out, err = run("sweep", *options, "--out", folder, "--store", folder / "kept")
     assert (status, err) == (0, "")
     found = json.loads(out)
-    dataset = xarray.load_dataset(both[0] / "sweep.nc", engine="h5netcdf")
+    dataset = xarray.load_dataset(folder / "sweep.nc", engine="h5netcdf")
     assert found["best"]["predicted"] == pytest.approx(float(dataset["predicted"].min()))
     assert found["best"]["simulated"] > 0
     assert (found["cells"], found["failed"]) == (6, 0)
     assert [path.endswith((".nc", ".png", ".json")) for path in found["files"]] == [True] * 3
 
 
-def test_a_store_of_another_grid_is_refused_in_one_line(both, capsys):
-    status, _, err = _run(
-        capsys, *SMALL, "--clip-scale", "0.3,1", "--out", str(both[0]), "--store", f"{both[0]}/kept"
-    )
-    assert status == 2
-    assert err.count("\n") == 1
-    assert "keeps another sweep: its axis" in err
-
-
-def test_a_store_of_other_options_is_refused_by_their_names(both, capsys):
-    options = [
-        *both[1][both[1].index("--clip-scale") :],
-        "--dim",
-        "21",
-        "--num-runs",
-        "4",
-        "--quiet",
-    ]
-    status, _, err = _run(capsys, *options, "--out", str(both[0]), "--store", f"{both[0]}/kept")
+def test_a_store_of_other_options_is_refused_by_their_names(both, run):
+    folder, options = both
+    changed = *options, "--dim", "21", "--out", folder, "--store", folder / "kept"
+    status, _, err = run("sweep", *changed)
     assert (status, err.count("\n")) == (2, 1)
     assert "made by jaxdp.cli.commands.sweep.predicted_risk(Setting(dim=20, " in err
     assert "this is jaxdp.cli.commands.sweep.predicted_risk(Setting(dim=21, " in err
@@ -118,8 +97,8 @@ def test_simulated_risks_have_their_standard_error():
 
 
 @pytest.mark.slow
-def test_the_edge_of_a_grid_is_named(capsys, tmp_path):
+def test_the_edge_of_a_grid_is_named(run, tmp_path):
     # The best learning rate is far beyond 2.
     edge = ["--clip-scale", "0.1,0.2,0.4", "--peak", "1:2:3", "--out", str(tmp_path)]
-    _, out, _ = _run(capsys, *SMALL, *edge)
+    _, out, _ = run("sweep", *SMALL, *edge)
     assert "(at the edge of the grid: clip_scale, peak)" in out

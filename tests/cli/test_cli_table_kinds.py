@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pytest
-from helpers import run_cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,12 +54,12 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_fit_predict_and_compare_read_the_same_columns(capsys, tmp_path, kind):
+def test_fit_predict_and_compare_read_the_same_columns(run, tmp_path, kind):
     names, write = FILES[kind]
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"
     table.write_bytes(write(names, *INPUTS.T, LABELS))
     fit = ["fit", table, *BUDGET, *SMALL, "--target", names[2], "--label-bound", "1"]
-    status, out, err = run_cli(capsys, *fit, "--out", model, "--json")
+    status, out, err = run(*fit, "--out", model, "--json")
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert (found["rows"], found["inputs"], found["target"]) == (256, names[:2], names[2])
@@ -71,14 +70,14 @@ def test_fit_predict_and_compare_read_the_same_columns(capsys, tmp_path, kind):
     assert len(compared.labels) == 256
     # By name: the columns in another order, and one more in front of them.
     table.write_bytes(write([names[1], "more", names[0]], INPUTS[:9, 1], KINDS[:9], INPUTS[:9, 0]))
-    status, out, err = run_cli(capsys, "predict", model, table)
+    status, out, err = run("predict", model, table)
     assert (status, err) == (0, "")
     by_name = np.array(out.split()[1:], float)
     bare = _blanks if kind == "NumPy's comment" else write
     table.write_bytes(bare(None, *INPUTS[:9].T))
-    status, out, err = run_cli(capsys, "predict", model, table)
+    status, out, err = run("predict", model, table)
     assert (status, err.count("\n")) == (2, 1)
-    status, out, _ = run_cli(capsys, "predict", model, table, "--no-header")
+    status, out, _ = run("predict", model, table, "--no-header")
     by_place = np.array(out.split()[1:], float)
     assert (status, len(by_place)) == (0, 9)
     np.testing.assert_allclose(by_name, by_place, rtol=1e-5)
@@ -87,26 +86,26 @@ def test_fit_predict_and_compare_read_the_same_columns(capsys, tmp_path, kind):
 
 
 @pytest.mark.parametrize("name", ["a, b", 'say "a"', "two\nlines", " a "])
-def test_names_in_a_list_are_quoted_as_in_a_table(capsys, tmp_path, name):
+def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path, name):
     (tmp_path / "table.csv").write_bytes(_text([name, "c", "y"], *INPUTS.T, LABELS))
     fit = ["fit", tmp_path / "table.csv", *BUDGET, *SMALL, "--label-bound", "1", "--json"]
     quoted = '"' + name.replace('"', '""') + '"'
-    status, out, _ = run_cli(capsys, *fit, "--drop", quoted, "--out", tmp_path / "model.npz")
+    status, out, _ = run(*fit, "--drop", quoted, "--out", tmp_path / "model.npz")
     assert (status, json.loads(out)["inputs"]) == (0, ["c"])
 
 
-def test_a_file_of_ranges_is_read_as_a_table_is(capsys, tmp_path):
+def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     (tmp_path / "table.csv").write_bytes(_text(["a, b", "2019", "y"], *INPUTS.T, LABELS))
     fit = ["fit", tmp_path / "table.csv", *BUDGET[:4], *SMALL, "--label-bound", "1", "--header"]
     fit += ["--out", tmp_path / "model.npz", "--input-range", tmp_path / "ranges.csv"]
     rows = ["2019", "a, b", "y"], [0, 1, 2], [20, 11, 12]
     (tmp_path / "ranges.csv").write_bytes(_text(None, *rows, mark=";", first="\ufeffsep=;\r\n"))
-    status, _, err = run_cli(capsys, *fit)
+    status, _, err = run(*fit)
     assert (status, err) == (0, "")
     (tmp_path / "model.npz").unlink()
     for low, message in (("1_0", "low < high of column '2019', got nan"), (30, "got 30 and 20")):
         (tmp_path / "ranges.csv").write_bytes(_text(None, rows[0], [low, 1, 2], rows[2]))
-        status, _, err = run_cli(capsys, *fit)
+        status, _, err = run(*fit)
         assert (status, message in err) == (2, True)
 
 
@@ -128,53 +127,53 @@ def test_a_file_of_ranges_is_read_as_a_table_is(capsys, tmp_path):
         ("1_0", "10", "1_0,10"),
     ],
 )
-def test_labels_come_as_they_are_written(capsys, tmp_path, high, low, classes):
+def test_labels_come_as_they_are_written(run, tmp_path, high, low, classes):
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"
     table.write_bytes(_text(["a", "b", "y"], *INPUTS.T, np.where(KINDS, high, low)))
     fit = ["fit", table, *BUDGET, *SMALL, "--classify", f"--classes={classes}", "--out", model]
-    status, _, err = run_cli(capsys, *fit)
+    status, _, err = run(*fit)
     assert (status, err) == (0, "")
-    status, out, _ = run_cli(capsys, "predict", model, table, "--json")
+    status, out, _ = run("predict", model, table, "--json")
     names = next(csv.reader([classes]))
     agree = np.array(json.loads(out)["class"]) == np.where(KINDS, *names)
     assert (status, agree.mean() > 0.85) == (0, True)
 
 
-def test_a_missing_label_is_no_class_called_nan(capsys, tmp_path):
+def test_a_missing_label_is_no_class_called_nan(run, tmp_path):
     table = tmp_path / "table.csv"
     labels = np.where(KINDS, "nan", "no")
     labels[7] = ""
     table.write_bytes(_text(["a", "b", "y"], *INPUTS.T, labels))
     fit = ["fit", table, *BUDGET, *SMALL, "--classify", "--classes=nan,no"]
-    status, _, err = run_cli(capsys, *fit, "--out", tmp_path / "model.npz")
+    status, _, err = run(*fit, "--out", tmp_path / "model.npz")
     assert (status, "column 'y', got 1 other labels, the first in data row 8" in err) == (2, True)
 
 
-def test_a_record_of_a_class_alone_is_not_taken_for_names(capsys, tmp_path):
+def test_a_record_of_a_class_alone_is_not_taken_for_names(run, tmp_path):
     table = tmp_path / "table.csv"
     rows = _text(None, *INPUTS.T, np.where(KINDS, "rare", "no"))
     table.write_bytes(b",,rare\r\n" + rows)
     fit = ["fit", table, *BUDGET, *SMALL, "--classify", "--classes=rare,no"]
     fit += ["--out", tmp_path / "model.npz"]
-    status, _, err = run_cli(capsys, *fit)
+    status, _, err = run(*fit)
     assert (status, "called 'rare', as one of the classes is" in err) == (2, True)
     table.write_bytes(b"a,b,rare\r\n" + rows)
-    status, _, err = run_cli(capsys, *fit, "--header")
+    status, _, err = run(*fit, "--header")
     assert (status, err) == (0, "")
 
 
 @pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "\u00a01", "1 0", "1,0", "\u0661", "0x1"])
-def test_digits_with_marks_in_them_are_text_for_all_commands(capsys, tmp_path, cell):
+def test_digits_with_marks_in_them_are_text_for_all_commands(run, tmp_path, cell):
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"
     fit = ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", "--out", model]
     table.write_bytes(_text(["a", "b", "y"], *INPUTS.T, LABELS))
-    assert run_cli(capsys, *fit)[0] == 0
+    assert run(*fit)[0] == 0
     inputs = INPUTS.astype(str).astype(object)
     inputs[3, 1] = cell
     table.write_bytes(_text(["a", "b", "y"], *inputs.T, LABELS))
     out = ["--out", tmp_path / "other.npz"]
     for command in ([*fit, *out], ["predict", model, table], ["compare", "--data", table]):
-        status, _, err = run_cli(capsys, *command)
+        status, _, err = run(*command)
         assert (status, "column 'b' holds text" in err) == (2, True)
 
 

@@ -100,6 +100,10 @@ def _linear(size_in=4, size_out=4):
     return eqx.nn.Linear(size_in, size_out, key=_key())
 
 
+def _normal(*shape):
+    return jr.normal(_key(), shape)
+
+
 def _vectors(key):
     return jr.normal(key, (BATCH, 4))
 
@@ -116,9 +120,14 @@ def _sequences(key):
     return jr.normal(key, (BATCH, 5, 3))
 
 
-def _with_keys(key):
-    values_key, dropout_key = jr.split(key)
-    return {"values": jr.normal(values_key, (BATCH, 4)), "key": jr.split(dropout_key, BATCH)}
+def _with_keys(*shape):
+    """Normal numbers of this shape and a key of its own for each sample."""
+
+    def drawn(key):
+        values_key, own_key = jr.split(key)
+        return {"values": jr.normal(values_key, (BATCH, *shape)), "key": jr.split(own_key, BATCH)}
+
+    return drawn
 
 
 def _repeated(layer, inputs, target):
@@ -263,11 +272,6 @@ def _blocks():
     return eqx.filter_vmap(block)(jr.split(_key(), 3))
 
 
-def _tokens(key):
-    values_key, dropout_key = jr.split(key)
-    return {"values": jr.normal(values_key, (BATCH, 3, 4)), "key": jr.split(dropout_key, BATCH)}
-
-
 def _by_index(layers, inputs, target):
     """Weights handed from turn to turn, one of them taken by number."""
 
@@ -371,122 +375,77 @@ def _ensemble_layers():
     return eqx.filter_vmap(lambda key: eqx.nn.Linear(4, 2, key=key))(jr.split(_key(), 3))
 
 
-# name: (loss, model, inputs drawn from a key, positions of the weights that fall back)
+def _family(loss, model, inputs=_vectors, falls_back=()):
+    """Loss, model, what draws inputs from a key, and positions of the weights that fall back."""
+    return loss, model, inputs, set(falls_back)
+
+
+def _lstm():
+    return eqx.nn.LSTMCell(3, 4, key=_key()), jnp.ones(4), _linear()
+
+
 FAMILIES = MadeWhenAsked(
     {
-        "linear model": lambda: (
-            lambda weight, x, y: (weight @ x - y) ** 2 / 2,
-            jr.normal(_key(), (4,)),
-            _vectors,
-            set(),
+        "linear model": lambda: _family(lambda w, x, y: (w @ x - y) ** 2 / 2, _normal(4)),
+        "network": lambda: _family(cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_key())),
+        "convolutions": lambda: _family(cross_entropy, Convolutions(_key()), _images),
+        "attention": lambda: _family(cross_entropy, Attention(_key()), _words),
+        "recurrent": lambda: _family(
+            cross_entropy, Recurrent(eqx.nn.GRUCell(3, 4, key=_key()), _linear()), _sequences
         ),
-        "network": lambda: (cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_key()), _vectors, set()),
-        "convolutions": lambda: (cross_entropy, Convolutions(_key()), _images, set()),
-        "attention": lambda: (cross_entropy, Attention(_key()), _words, set()),
-        "recurrent": lambda: (
-            cross_entropy,
-            Recurrent(eqx.nn.GRUCell(3, 4, key=_key()), _linear()),
-            _sequences,
-            set(),
+        # The start is a carry.
+        "backwards in time": lambda: _family(_backwards, _lstm(), _sequences, {3}),
+        "stacked blocks in a loop": lambda: _family(_stacked, _blocks(), _with_keys(3, 4)),
+        "loop by index": lambda: _family(_by_index, _normal(3, 4, 4) / 2),
+        "convolutions in a loop": lambda: _family(
+            _filtered, (_normal(2, 2, 3) / 3, _normal(3, 2, 1, 3) / 3)
         ),
-        "backwards in time": lambda: (
-            _backwards,
-            (eqx.nn.LSTMCell(3, 4, key=_key()), jnp.ones(4), _linear()),
-            _sequences,
-            # The start is a carry.
-            {3},
+        "rows in a loop": lambda: _family(_looped_rows, _normal(11, 3), _words),
+        "several reads in a loop": lambda: _family(
+            _read_twice, (_normal(4, 4), jnp.ones(4), _normal(4, 4)), falls_back={2}
         ),
-        "stacked blocks in a loop": lambda: (_stacked, _blocks(), _tokens, set()),
-        "loop by index": lambda: (_by_index, jr.normal(_key(), (3, 4, 4)) / 2, _vectors, set()),
-        "convolutions in a loop": lambda: (
-            _filtered,
-            (jr.normal(_key(), (2, 2, 3)) / 3, jr.normal(_key(), (3, 2, 1, 3)) / 3),
-            _vectors,
-            set(),
+        "nested loops": lambda: _family(_nested, (_normal(4, 4), _normal(4, 4)), falls_back={1}),
+        "frozen layer with trained factors": lambda: _family(
+            jax.tree_util.Partial(_low_rank_change, _linear()), (_normal(4, 2), _normal(2, 4))
         ),
-        "rows in a loop": lambda: (_looped_rows, jr.normal(_key(), (11, 3)), _words, set()),
-        "several reads in a loop": lambda: (
-            _read_twice,
-            (jr.normal(_key(), (4, 4)), jnp.ones(4), jr.normal(_key(), (4, 4))),
-            _vectors,
-            {2},
+        "depthwise convolution and scale": lambda: _family(
+            _depthwise, (eqx.nn.Conv1d(2, 4, 2, groups=2, key=_key()), eqx.nn.RMSNorm(4))
         ),
-        "nested loops": lambda: (
-            _nested,
-            (jr.normal(_key(), (4, 4)), jr.normal(_key(), (4, 4))),
-            _vectors,
-            {1},
+        "repeated layer": lambda: _family(_repeated, _linear()),
+        "several positions": lambda: _family(_at_positions, _linear(2, 5)),
+        "wide layer at positions": lambda: _family(_wide_at_positions, _linear(12, 16)),
+        "weight and its transpose": lambda: _family(_with_transpose, _linear()),
+        "penalised weight": lambda: _family(_penalised, _linear()),
+        "tied embedding": lambda: _family(_tied, _normal(11, 3), _words),
+        "per-sample keys": lambda: _family(_dropped, _linear(), _with_keys(4)),
+        "ensemble of weights": lambda: _family(_ensemble, _ensemble_layers()),
+        "product of weights": lambda: _family(
+            _low_rank, (_normal(4, 2), _normal(2, 4), _linear()), falls_back={0, 1}
         ),
-        "frozen layer with trained factors": lambda: (
-            jax.tree_util.Partial(_low_rank_change, _linear()),
-            (jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4))),
-            _vectors,
-            set(),
+        "function of a weight": lambda: _family(_squashed, _normal(4, 4)),
+        "products with batch axes": lambda: _family(_both_mapped, _normal(3, 5, 4)),
+        "rows, clipped": lambda: _family(_looked_up("clip"), _normal(6, 3), _words),
+        "rows, filled": lambda: _family(_looked_up("fill"), _normal(6, 3), _words),
+        "rows, promised": lambda: _family(_looked_up("promise_in_bounds"), _normal(6, 3), _words),
+        "rows by bytes": lambda: _family(_few_bits, _normal(300, 3), _bytes),
+        "two views of one weight": lambda: _family(_either_row, _normal(2, 4), falls_back={0}),
+        "loss of the weight alone": lambda: _family(_alone, _normal(4), falls_back={0}),
+        "transposed convolution": lambda: _family(
+            _transposed, eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_key())
         ),
-        "depthwise convolution and scale": lambda: (
-            _depthwise,
-            (eqx.nn.Conv1d(2, 4, 2, groups=2, key=_key()), eqx.nn.RMSNorm(4)),
-            _vectors,
-            set(),
+        "groups of the batch": lambda: _family(
+            _groups_of_the_batch, _normal(4, 1, 3), falls_back={0}
         ),
-        "repeated layer": lambda: (_repeated, _linear(), _vectors, set()),
-        "several positions": lambda: (_at_positions, _linear(2, 5), _vectors, set()),
-        "wide layer at positions": lambda: (_wide_at_positions, _linear(12, 16), _vectors, set()),
-        "weight and its transpose": lambda: (_with_transpose, _linear(), _vectors, set()),
-        "penalised weight": lambda: (_penalised, _linear(), _vectors, set()),
-        "tied embedding": lambda: (_tied, jr.normal(_key(), (11, 3)), _words, set()),
-        "per-sample keys": lambda: (_dropped, _linear(), _with_keys, set()),
-        "ensemble of weights": lambda: (_ensemble, _ensemble_layers(), _vectors, set()),
-        "product of weights": lambda: (
-            _low_rank,
-            (jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4)), _linear()),
-            _vectors,
-            {0, 1},
+        "complex intermediates": lambda: _family(_complex, _normal(4, 4)),
+        "sign of the gradient": lambda: _family(
+            _straight_through, jnp.ones((4, 4)), falls_back={0}
         ),
-        "function of a weight": lambda: (_squashed, jr.normal(_key(), (4, 4)), _vectors, set()),
-        "products with batch axes": lambda: (
-            _both_mapped,
-            jr.normal(_key(), (3, 5, 4)),
-            _vectors,
-            set(),
+        "rounded weight": lambda: _family(_rounded, _normal(4, 4), falls_back={0}),
+        "low-rank change of a weight": lambda: _family(
+            _added_low_rank, (_normal(4, 4), _normal(4, 2), _normal(2, 4)), falls_back={0, 1, 2}
         ),
-        "rows, clipped": lambda: (_looked_up("clip"), jr.normal(_key(), (6, 3)), _words, set()),
-        "rows, filled": lambda: (_looked_up("fill"), jr.normal(_key(), (6, 3)), _words, set()),
-        "rows, promised": lambda: (
-            _looked_up("promise_in_bounds"),
-            jr.normal(_key(), (6, 3)),
-            _words,
-            set(),
-        ),
-        "rows by bytes": lambda: (_few_bits, jr.normal(_key(), (300, 3)), _bytes, set()),
-        "two views of one weight": lambda: (_either_row, jr.normal(_key(), (2, 4)), _vectors, {0}),
-        "loss of the weight alone": lambda: (_alone, jr.normal(_key(), (4,)), _vectors, {0}),
-        "transposed convolution": lambda: (
-            _transposed,
-            eqx.nn.ConvTranspose1d(2, 3, 2, stride=2, key=_key()),
-            _vectors,
-            set(),
-        ),
-        "groups of the batch": lambda: (
-            _groups_of_the_batch,
-            jr.normal(_key(), (4, 1, 3)),
-            _vectors,
-            {0},
-        ),
-        "complex intermediates": lambda: (_complex, jr.normal(_key(), (4, 4)), _vectors, set()),
-        "sign of the gradient": lambda: (_straight_through, jnp.ones((4, 4)), _vectors, {0}),
-        "rounded weight": lambda: (_rounded, jr.normal(_key(), (4, 4)), _vectors, {0}),
-        "low-rank change of a weight": lambda: (
-            _added_low_rank,
-            (jr.normal(_key(), (4, 4)), jr.normal(_key(), (4, 2)), jr.normal(_key(), (2, 4))),
-            _vectors,
-            {0, 1, 2},
-        ),
-        "derivative rule of its own": lambda: (
-            _own_rule,
-            (jnp.arange(4.0), _linear()),
-            _vectors,
-            {0},
+        "derivative rule of its own": lambda: _family(
+            _own_rule, (jnp.arange(4.0), _linear()), falls_back={0}
         ),
     }
 )

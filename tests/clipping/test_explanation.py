@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from clipping.models import FAMILIES, targets
 
-import jaxdp
 from jaxdp.clipping import explain
 
 
@@ -18,8 +17,10 @@ def _explained(family):
     return explain(loss, model, *record)
 
 
-@pytest.mark.parametrize("family", ["attention", "backwards in time", "nested loops"])
-def test_the_weights_that_fall_back_are_named(family):
+@pytest.mark.parametrize(
+    "family", ["attention", "backwards in time", "frozen layer with trained factors"]
+)
+def test_the_weights_that_fall_back_are_named_and_frozen_parts_are_no_weights(family):
     _, model, _, fall_back = FAMILIES[family]
     paths = jax.tree_util.tree_leaves_with_path(eqx.filter(model, eqx.is_inexact_array))
     names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths]
@@ -71,15 +72,3 @@ def test_wrong_calls_are_refused_as_those_of_the_sum():
     layer = eqx.nn.BatchNorm(4, "batch", mode="batch")
     with pytest.raises(ValueError, match="BatchNorm"):
         explain(lambda model, x, y: jnp.sum(x), layer, jnp.ones(2), jnp.ones(()))
-
-
-def test_frozen_parts_are_no_weights():
-    frozen, factors = eqx.nn.Linear(4, 3, key=jr.key(0)), (jnp.ones((3, 1)), jnp.ones((1, 4)))
-
-    def loss(frozen, factors, x, y):
-        return jnp.sum(frozen(x) + factors[0] @ (factors[1] @ x))
-
-    given = jax.tree_util.Partial(loss, frozen), factors
-    assert len(explain(*given, jnp.ones(4), jnp.ones(())).weights) == 2
-    total, _ = jaxdp.clipped_gradient_sum(*given, jnp.ones((2, 4)), jnp.ones(2), clip_norm=1.0)
-    assert len(jax.tree.leaves(total)) == 2

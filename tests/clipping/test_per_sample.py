@@ -115,15 +115,13 @@ def test_a_turn_of_a_loop_that_is_left_out_is_caught(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "family",
+    ("family", "size"),
     [
-        "network",
-        pytest.param("nested loops", marks=pytest.mark.slow),
-        pytest.param("per-sample keys", marks=pytest.mark.slow),
+        ("network", 3),
+        pytest.param("network", 20, marks=pytest.mark.slow),
+        pytest.param("nested loops", 3, marks=pytest.mark.slow),
+        pytest.param("per-sample keys", 1, marks=pytest.mark.slow),
     ],
-)
-@pytest.mark.parametrize(
-    "size", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(20, marks=pytest.mark.slow)]
 )
 def test_microbatches_need_not_divide_the_batch(family, size):
     loss, model, _, _ = FAMILIES[family]
@@ -178,7 +176,7 @@ def test_masked_samples_count_for_nothing():
     np.testing.assert_array_equal(norms[~mask], 0)
 
 
-@pytest.mark.parametrize("family", ["network", "convolutions", "recurrent", "nested loops"])
+@pytest.mark.parametrize("family", ["network", "convolutions", "nested loops"])
 def test_a_record_that_is_not_finite_adds_nothing_and_is_flagged(family):
     loss, model, _, _ = FAMILIES[family]
     inputs, labels = _batch(family, 5)
@@ -245,11 +243,13 @@ def test_norms_neither_overflow_nor_underflow(size):
         np.testing.assert_allclose(total / clip_norm, expected, rtol=1e-6)
 
 
-def test_a_zero_gradient_adds_zero():
+@pytest.mark.parametrize("size", [0, 3])
+def test_a_zero_gradient_and_an_empty_batch_add_zero(size):
+    rows = jnp.zeros((size, 2)), jnp.zeros(size)
     total, norms = jaxdp.clipped_gradient_sum(
-        lambda weight, x, y: weight @ x, jnp.ones(2), jnp.zeros((3, 2)), jnp.zeros(3), clip_norm=1.0
+        lambda weight, x, y: weight @ x, jnp.ones(2), *rows, clip_norm=1.0
     )
-    np.testing.assert_array_equal(norms, 0)
+    np.testing.assert_array_equal(norms, np.zeros(size))
     np.testing.assert_array_equal(total, 0)
 
 
@@ -275,9 +275,9 @@ def test_norms_over_many_positions_do_not_cancel():
     assert np.any(np.abs(np.sqrt(np.abs(gram.sum((1, 2)))) - expected) > 5 * rounding)
 
 
-@pytest.mark.parametrize("narrow", [jnp.bfloat16, jnp.float16])
-def test_weights_of_low_precision_are_measured_in_float32(narrow):
+def test_weights_of_low_precision_are_measured_in_float32():
     loss, model = NETWORK
+    narrow = jnp.bfloat16
     inputs, labels = _batch("network", 6)
     model = jax.tree.map(lambda leaf: leaf.astype(narrow) if eqx.is_array(leaf) else leaf, model)
     total, norms = jaxdp.clipped_gradient_sum(
@@ -388,13 +388,6 @@ def test_the_linear_model_has_its_closed_form():
     np.testing.assert_allclose(total, factors @ inputs, atol=bound.sum())
 
 
-def test_an_empty_batch_sums_to_zero():
-    inputs, labels = _batch("network", 0)
-    total, norms = jaxdp.clipped_gradient_sum(*NETWORK, inputs[:0], labels[:0], clip_norm=1.0)
-    assert norms.shape == (0,)
-    assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(total))
-
-
 def test_layers_that_mix_samples_are_refused_by_name():
     model = {"layers": [NETWORK[1], eqx.nn.BatchNorm(4, "batch", mode="batch")]}
     with pytest.raises(ValueError, match=r"BatchNorm at model\['layers'\]\[1\].*GroupNorm"):
@@ -443,8 +436,6 @@ def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
         ({"loss": lambda model, x, y: (y, x)}, ValueError, "a tuple of 2: return the loss alone"),
         ({"loss": lambda model, x, y: None}, ValueError, "real scalar, got NoneType"),
         ({"loss": 3}, TypeError, "loss to be a function of model, input and target, got int"),
-        ({"clip_norm": "1"}, TypeError, "clip_norm to be a number, got '1'"),
-        ({"clip_norm": None}, TypeError, "clip_norm to be a number, got None"),
         ({"clip_norm": 1j}, TypeError, "clip_norm to be a number or an array, got complex"),
         ({"clip_norm": jnp.ones(7) * 1j}, TypeError, "clip_norm to be real, got complex64"),
         ({"clip_norm": [[1], [2, 3]]}, TypeError, "a number or an array, got list"),
@@ -498,6 +489,14 @@ def test_traced_arguments_of_the_wrong_shape_are_refused():
         jax.jit(clipped)(1.0, jnp.ones(6, bool))
 
 
+def test_a_traced_clip_norm_that_is_none_lets_no_gradient_through():
+    total = jax.jit(
+        lambda c: jaxdp.clipped_gradient_sum(*NETWORK, *_batch("network", 0), clip_norm=c)[0]
+    )
+    for clip_norm in (jnp.nan, -1.0):
+        assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(total(clip_norm)))
+
+
 def test_lists_are_taken_as_arrays():
     batch = _batch("network", 0)
     arrays = jaxdp.clipped_gradient_sum(
@@ -509,7 +508,7 @@ def test_lists_are_taken_as_arrays():
     chex.assert_trees_all_equal(arrays, lists)
 
 
-@pytest.mark.parametrize("kind", [bool, jnp.int8, jnp.int32])
+@pytest.mark.parametrize("kind", [bool, jnp.int8])
 def test_whole_numbers_that_a_product_takes_as_they_are(kind):
     # The operation sees two types, and what is captured of the sample is no floating number.
     inputs = (jr.normal(jr.key(0), (BATCH, 4)) > 0).astype(kind)

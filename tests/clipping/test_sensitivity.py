@@ -203,21 +203,21 @@ CANCELLING = {
 
 
 @pytest.mark.parametrize("name", CANCELLING)
-@pytest.mark.parametrize("huge", [1e9, 1e18])
-def test_what_cancels_within_a_record_cannot_destroy_the_sum_of_the_others(name, huge):
+def test_what_cancels_within_a_record_cannot_destroy_the_sum_of_the_others(name):
     (loss, second), weight = CANCELLING[name], jnp.zeros((16, 16))
     inputs = np.asarray(jnp.abs(jr.normal(jr.key(0), (16, 2))))
-    attack = inputs.copy()
-    attack[5] = huge, second * huge
     bound = 1 + sensitivity_excess(16, 256)
-    for size in (None, 3):
-        assert moved_by_one(loss, weight, attack, 5, size=size) <= bound
-    assert moved_by_one(loss, weight, inputs, 5, other=attack[5]) <= 2 * bound
-    # The others are there: their sum is far longer than one record.
-    assert np.linalg.norm(summed(loss, weight, attack)[0]) > 4
+    for huge in (1e9, 1e18):
+        attack = inputs.copy()
+        attack[5] = huge, second * huge
+        for size in (None, 3):
+            assert moved_by_one(loss, weight, attack, 5, size=size) <= bound
+        assert moved_by_one(loss, weight, inputs, 5, other=attack[5]) <= 2 * bound
+        # The others are there: their sum is far longer than one record.
+        assert np.linalg.norm(summed(loss, weight, attack)[0]) > 4
 
 
-@pytest.mark.parametrize("size", [1, 1023, 1024, 1025, 5003, 300_000])
+@pytest.mark.parametrize("size", [1, 1024, 1025, 300_000])
 def test_no_record_is_longer_than_the_clip_norm(size):
     # One number dominates, so that squares of the others are small beside the sum.
     rng = np.random.default_rng(size)

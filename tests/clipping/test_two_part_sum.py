@@ -30,6 +30,7 @@ def _in_a_process_with(flags):
     return json.loads(ran.stdout)
 
 
+@pytest.mark.optimised
 def test_with_fast_math_nothing_is_certified_and_no_secret_noise_is_added():
     found = _in_a_process_with("--xla_cpu_enable_fast_math=true")
     # It does happen there: one record moves the sum beyond what the noise is for.

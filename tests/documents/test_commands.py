@@ -26,14 +26,6 @@ def test_a_command_that_is_shown_parses(page, line):
     assert callable(_parsed(line).command)
 
 
-@pytest.mark.parametrize("line", ["jaxdp compare --dims 3", "jaxdp plan --epsilon", "jaxdp pln"])
-def test_a_command_that_does_not_parse_is_noticed(line, capsys):
-    with pytest.raises(SystemExit) as ended:
-        _parsed(line)
-    assert ended.value.code == 2
-    assert capsys.readouterr().err
-
-
 def test_the_page_of_the_command_line_names_every_command_and_option_of_compare():
     text = text_of("docs/how_to/command_line.md")
     (commands,) = (dict(action.choices) for action in _parser()._actions if action.choices)

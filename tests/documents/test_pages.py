@@ -46,6 +46,18 @@ def bits(request):
     return request.config.getoption("seed_offset"), request.node.nodeid
 
 
+def _number(pattern, text):
+    """The number that the pattern's only group has in a text, where it is found first."""
+    found = re.search(pattern, text)
+    assert found is not None, pattern
+    return float(found[1])
+
+
+def _sigmas(text):
+    """How many standard errors a printed comparison ends apart."""
+    return _number(r"final gap \S+ \((\S+) standard errors\)", text)
+
+
 @as_its_readers_run_it
 @pytest.mark.parametrize("page", OTHERS)
 def test_a_page_runs_as_it_stands(page, tmp_path, bits):
@@ -116,9 +128,7 @@ def test_the_start_page_tells_what_a_smaller_rho_costs(printed):
     (ode,) = (float(row[3]) for row in _rows(out) if row[0] == "final")
     assert_as_claimed(START, "the same schedule rises from # to", ode)
     assert_as_claimed(START, "rises from .097 to #, and epsilon", risk)
-    before = re.search(r"privacy: \((\S+),", out)
-    assert before is not None
-    assert_as_claimed(START, "epsilon falls from # to", float(before[1]))
+    assert_as_claimed(START, "epsilon falls from # to", _number(r"privacy: \((\S+),", out))
     assert_as_claimed(START, "epsilon falls from 4.38 to #.", epsilon)
 
 
@@ -130,9 +140,7 @@ clipped = simulated.observables["clipped_fraction"][:, -1].mean()
 print(simulated.final_risk.mean(), clipped)
 """
     out = run(code_of(page) + after, tmp_path)
-    gap = re.search(r"final gap (\S+)", out)
-    assert gap is not None
-    assert float(gap[1].rstrip("(").split()[0]) < 0.01
+    assert _number(r"final gap ([^\s(]+)", out) < 0.01
     assert "(4.0000, 0.00125)-DP" in out
     error, clipped = map(float, out.split()[-2:])
     assert_as_claimed(page, "with a test error of about # at $\\varepsilon = 4$", error)
@@ -155,9 +163,7 @@ print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simul
     assert 0.05 < movement < 0.3
     assert gap < 0.1
     assert "(1.0000, 1e-05)-DP; zero-out-one; simulated noise" in out
-    gap = re.search(r"final gap \S+ \((\S+) standard errors\)", out)
-    assert gap is not None
-    assert float(gap[1]) < 6
+    assert _sigmas(out) < 6
     before, _, planned = out.partition("Plan for epsilon = 1")
     *_, risks, accuracies = before.strip().splitlines()
     (simulated, risk), (right, accuracy) = (map(float, x.split()) for x in (risks, accuracies))
@@ -180,15 +186,14 @@ def test_a_stream_is_planned_as_it_stands(tmp_path):
     out = run(first + between + second + "print('=====')\n" + inverse, tmp_path)
     before, _, numbers = out.partition("=====\n")
     assert "at epsilon 2, delta 1e-05 (rho = " in before
-    assert_as_claimed(page, "the budget, the clip norm (#)", float(_after(before, "clip norm ")))
-    assert_as_claimed(page, "and the clip scale (#;", float(_after(before, "clip scale ")))
-    rates = re.search(r"learning rate (\S+) to ([^\s,]+)", before)
-    assert rates is not None
-    assert_as_claimed(page, "at the start and at the end (# and", float(rates[1]))
-    assert_as_claimed(page, "at the end (75.19 and # in units", float(rates[2]))
-    gap = re.search(r"final gap \S+ \((\S+) standard errors\)", before)
-    assert gap is not None
-    assert float(gap[1]) < 5
+    for sentence, pattern in {
+        "the budget, the clip norm (#)": r"clip norm ([^\s,]+)",
+        "and the clip scale (#;": r"clip scale ([^\s,]+)",
+        "at the start and at the end (# and": r"learning rate (\S+) to ",
+        "at the end (75.19 and # in units": r"learning rate \S+ to ([^\s,]+)",
+    }.items():
+        assert_as_claimed(page, sentence, _number(pattern, before))
+    assert _sigmas(before) < 5
     assert "(2.0000, 1e-05)-DP" in before
     risk, spread, floor, samples = map(float, numbers.split())
     assert_as_claimed(page, "is a risk of #, from which single runs", risk)
@@ -196,11 +201,6 @@ def test_a_stream_is_planned_as_it_stands(tmp_path):
     assert_as_claimed(page, "without privacy it would be #. For", floor)
     # Where risks are equal to four digits, counts are.
     assert_as_claimed(page, "For a risk of .001 it takes # rows", samples, spread=1.0)
-
-
-def _after(text, words):
-    """The word that follows in a text."""
-    return text.partition(words)[2].split()[0].rstrip(",")
 
 
 @as_its_readers_run_it
@@ -253,10 +253,8 @@ print(float(losses.mean() / labels.var()))
     assert (tmp_path / "accuracy.png").stat().st_size > 1000
     *cost, ratio = released.strip().splitlines()
     assert "zero-out-one; certified noise" in cost[0]
-    epsilon = re.match(r"privacy: \((\S+), 1e-05\)-DP", cost[0])
-    assert epsilon is not None
-    sentence = "with its assumptions, (#, 1e-05)-DP with certified noise"
-    assert_as_claimed(page, sentence, float(epsilon[1]))
+    epsilon = _number(r"^privacy: \((\S+), 1e-05\)-DP", cost[0])
+    assert_as_claimed(page, "with its assumptions, (#, 1e-05)-DP with certified noise", epsilon)
     assert "neighbours: zero-out-one" in cost[1]
     # Noise and batches differ with the bits; of ten runs the mean was 7.3, the deviation .46.
     assert_as_claimed(page, "leaves about # % of the labels", 100 * float(ratio), spread=0.5)
@@ -323,10 +321,9 @@ print(attacks.reconstruction_error(inputs, others), "=====")
     out = run(network + between + without + features + after, tmp_path)
     first, told, out = out.split("=====\n")
     assert first.startswith("5 of 5 training rows were found [")
-    rest = re.match(r"rows that explain all but (\S+) of the parameters were found", told)
-    assert rest is not None
+    rest = _number(r"^rows that explain all but (\S+) of the parameters were found", told)
     assert "rows that explain all but 1.5e-05 of the parameters were found" in text_of(page)
-    assert float(rest[1]) == pytest.approx(1.5e-5, abs=5e-6)
+    assert rest == pytest.approx(1.5e-5, abs=5e-6)
     *errors, guess = map(float, re.findall(r"\d+\.\d*(?:e-\d+)?", first))
     assert "with errors of about .001, where 0 is a copy" in text_of(page)
     assert len(errors) == 5
@@ -358,10 +355,8 @@ def test_a_guarantee_is_tested_as_it_stands(tmp_path):
 def test_a_table_is_read_as_it_stands(tmp_path):
     page = "docs/how_to/read_a_table.md"
     out = run(code_of(page), tmp_path)
-    sigmas = re.search(r"final gap \S+ \((\S+) standard errors\)", out)
-    assert sigmas is not None
     assert "differ by a few standard errors of twenty runs" in text_of(page)
-    assert float(sigmas[1]) < 5
+    assert _sigmas(out) < 5
     (commands,) = blocks(page, "bash")
     first, second = commands.splitlines()
     assert "target: y; inputs: x0, x1" in run_commands(first, tmp_path)

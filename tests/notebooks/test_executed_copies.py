@@ -1,11 +1,9 @@
 """Executed copies of the notebooks: in step with them, small, with pictures where sliders were."""
 
-import base64
 import json
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 
@@ -66,58 +64,3 @@ def test_a_copy_shows_what_its_cells_draw(path):
         shown = [each for each in cell.get("outputs", []) if "image/png" in each.get("data", {})]
         if cell["cell_type"] == "code":
             assert len(shown) == bool(is_drawing), f"{path.name}: {cell['id']}"
-
-
-def _code_cell(*outputs):
-    return {
-        "cell_type": "code",
-        "id": "a",
-        "metadata": {"execution": {"iopub.status.busy": "2001-01-01"}, "tags": ["x"]},
-        "source": ["show_sliders(draw, x=[1])"],
-        "outputs": list(outputs),
-        "execution_count": 1,
-    }
-
-
-def test_sliders_are_replaced_by_the_picture_within_them():
-    drawn = {"output_type": "stream", "name": "stdout", "text": ["a picture"]}
-    models = {
-        "box": {
-            "model_name": "VBoxModel",
-            "state": {"children": ["IPY_MODEL_slider", "IPY_MODEL_out"]},
-        },
-        "slider": {"model_name": "SelectionSliderModel", "state": {}},
-        "out": {"model_name": "OutputModel", "state": {"outputs": [drawn]}},
-    }
-    view = {
-        "output_type": "display_data",
-        "metadata": {},
-        "data": {TOOL._WIDGET: {"model_id": "box"}},
-    }
-    progress = {"output_type": "stream", "name": "stderr", "text": ["\r50%", "\r90%"]}
-    bar = {**progress, "text": ["train:  60 % |##  | 0:03, 0:02 left, epsilon 2.28 after step 60"]}
-    waits = [{**progress, "text": [text]} for text in ("plan: compiling, 0:09", "        ")]
-    warning = {"output_type": "stream", "name": "stderr", "text": ["UserWarning: beware"]}
-    notebook = {
-        "cells": [_code_cell(progress, bar, *waits, view, warning)],
-        "metadata": {"widgets": {TOOL._STATE: {"state": models}}, "language_info": {"version": 3}},
-    }
-    source = {"metadata": {"kernelspec": {}}}
-    found = TOOL.tidied(notebook, source)
-    (cell,) = found["cells"]
-    told, *shown = cell["outputs"]
-    assert shown == [drawn, warning]
-    assert "sliders" in "".join(told["data"]["text/markdown"])
-    assert cell["metadata"] == {"tags": ["x"]}
-    assert found["metadata"] == source["metadata"]
-
-
-def test_identifiers_are_numbered_and_pictures_say_how_large_they_are():
-    name = "0123abcd-0123-0123-0123-0123456789ab"
-    text = TOOL._stable({"output_type": "x", "data": f"{name} {name}"})
-    assert text["data"] == "id-0 id-0"
-    header = struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", 75, 150)
-    png = base64.b64encode(header).decode()
-    output = {"output_type": "display_data", "data": {"image/png": png}, "metadata": {}}
-    sized = TOOL._sized(output)["metadata"]["image/png"]
-    assert sized == {"width": round(7500 / TOOL.DPI), "height": round(15000 / TOOL.DPI)}

@@ -4,7 +4,6 @@ import functools
 
 import equinox as eqx
 import everyday_numpy
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -101,11 +100,9 @@ def _heavy_ball():
     return everyday_numpy.Momentum(RATE, 0.9)
 
 
-@pytest.mark.parametrize(
-    "simulator", [pytest.param(SIMULATORS[0], marks=SLOW), SIMULATORS[1]], ids=("Iterates", "space")
-)
-def test_momentum_has_the_law_of_the_loop_in_numpy(simulator):
-    found = _final(_problem(), _optimiser(), simulator)
+# That function space has the law of the iterates is tested below.
+def test_momentum_has_the_law_of_the_loop_in_numpy():
+    found = _final(_problem(), _optimiser(), jaxdp.FunctionSpace())
     _assert_same_law(found, _numpy_losses("squared", _heavy_ball))
     for wrong in (
         {"noise_multiplier": NOISE * 4 / 3},
@@ -132,18 +129,11 @@ def test_adam_has_the_law_of_the_loop_in_numpy():
             _assert_same_law(found, _numpy_losses("squared", adam, **wrong))
 
 
-@pytest.mark.parametrize(
-    ("simulator", "name"),
-    [
-        pytest.param(simulator, name, marks=() if name == "softmax" and is_reduced else SLOW)
-        for is_reduced, simulator in enumerate(SIMULATORS)
-        for name in ("logistic", "softmax")
-    ],
-)
-def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(simulator, name):
+@pytest.mark.parametrize("name", [pytest.param("logistic", marks=SLOW), "softmax"])
+def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(name):
     rate = 0.6
     algorithm = _optimiser(rate=rate, average=jaxdp.PolyakAverage())
-    found = _final(_problem(name), algorithm, simulator)
+    found = _final(_problem(name), algorithm, jaxdp.FunctionSpace())
 
     def in_numpy(is_averaged=True, **change):
         # The noise of one output moves the loss less than that of several.
@@ -157,20 +147,18 @@ def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(simu
             _assert_same_law(found, in_numpy(**wrong))
 
 
+NESTEROV = functools.partial(optax.sgd, nesterov=True, momentum=0.8)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sampler", "average", "factory"),
+    ("name", "sampler", "average", "factory"),
     [
-        (
-            ShuffledEpochs(NUM_TRAIN, 10),
-            None,
-            functools.partial(optax.sgd, nesterov=True, momentum=0.8),
-        ),
-        (FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
-        (SAMPLER, jaxdp.ExponentialAverage(0.7), optax.sgd),
+        ("squared", ShuffledEpochs(NUM_TRAIN, 10), None, NESTEROV),
+        ("logistic", FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
+        ("softmax", SAMPLER, jaxdp.ExponentialAverage(0.7), optax.sgd),
     ],
 )
-@pytest.mark.parametrize("name", LOSSES)
 def test_function_space_has_the_law_of_the_iterates(name, sampler, average, factory):
     problem = _problem(name)
     algorithm = _optimiser(factory, rate=0.1, sampler=sampler, average=average)
@@ -358,40 +346,13 @@ def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
     assert jnp.isnan(clipped[0, 1]).any()
 
 
-def test_a_new_learning_rate_compiles_nothing():
-    problem = _problem()
-    first = _final(problem, _optimiser(rate=0.02), jaxdp.FunctionSpace())
-    before = fixed_rows._advance._cached._cache_size()
-    second = _final(problem, _optimiser(rate=0.04), jaxdp.FunctionSpace())
-    assert fixed_rows._advance._cached._cache_size() == before
-    assert not np.allclose(first, second, rtol=1e-2)
-
-
-@pytest.mark.slow
-def test_learning_rates_can_be_vmapped():
-    problem = _problem().reduced()
-
-    def risk(rate):
-        algorithm = _optimiser(rate=rate, average=jaxdp.TailAverage())
-        settings = dict(num_runs=3, key=jr.key(0), records=2)
-        return jaxdp.simulate(problem, algorithm, **settings).final_risk
-
-    rates = jnp.asarray([0.02, 0.04])
-    np.testing.assert_allclose(jax.vmap(risk)(rates), [risk(rate) for rate in rates], rtol=1e-4)
-
-
 INFINITE = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, 4, None, loss=Huber(1.0), key=jr.key(0))
-
-
-@pytest.mark.slow
-def test_infinite_width_is_simulated():
-    runs = jaxdp.simulate(INFINITE, _optimiser(), num_runs=3, key=jr.key(0), records=2).check()
-    assert runs.risk.shape == (3, 3)
 
 
 def test_infinite_width_is_covered_where_the_optimiser_is_linear():
     linear, other = _optimiser(), _optimiser(optax.adam)
-    assert jaxdp.FunctionSpace().covers(INFINITE, linear) is None
+    runs = jaxdp.simulate(INFINITE, linear, num_runs=3, key=jr.key(0), records=2).check()
+    assert runs.risk.shape == (3, 3)
     assert "use FunctionSpace()" in jaxdp.Iterates().covers(INFINITE, linear)
     assert "FunctionSpace()" not in jaxdp.Iterates().covers(INFINITE, other)
     with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
@@ -405,9 +366,3 @@ def test_what_function_space_does_not_cover_is_named():
     assert reason.endswith("; use Iterates()")
     assert "noise=None" in simulator.covers(problem, _optimiser(noise=SecretNoise()))
     assert simulator.covers(problem, _optimiser()) is None
-    with pytest.raises(ValueError, match="expected 41 training rows"):
-        jaxdp.simulate(problem, _optimiser(sampler=PoissonSampler(41, 0.5)), key=jr.key(0))
-    with pytest.raises(ValueError, match=r"keep_parameters=False.*use Iterates\(\)"):
-        jaxdp.simulate(
-            problem, _optimiser(), key=jr.key(0), simulator=simulator, keep_parameters=True
-        )

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from one_pass_numpy import algorithm_1
 
 import jaxdp
-from jaxdp.core.keys import purpose_key, run_keys
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
 # By name, where another simulator is the default.
@@ -149,19 +147,6 @@ def test_progress_changes_nothing_where_a_block_does_not_fill_its_draws():
     np.testing.assert_allclose(runs[1].risk, runs[0].risk, rtol=2e-5)
     fractions = [each.observables["clipped_fraction"] for each in runs]
     np.testing.assert_allclose(fractions[1], fractions[0], rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_batches_average_and_use_each_sample_once():
-    # One step from zero on a batch: theta_1 = eta mean_i clip(y_i x_i) exactly.
-    algorithm = _algorithm(1, schedule=jaxdp.Constant(0.05), rho=jnp.inf, batch_size=64)
-    runs = simulate_iterates(PROBLEM, algorithm, key=jr.key(0), keep_parameters=True)
-    key = purpose_key(run_keys(jr.key(0), 1)[0], "sampling")
-    samples = jax.vmap(lambda index: PROBLEM.draw(None, key, index))(jnp.arange(64))
-    gradients = -np.asarray(samples.inputs) * np.asarray(samples.labels)[:, None]
-    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
-    clipped = gradients * np.minimum(1, np.sqrt(20) / norms)
-    np.testing.assert_allclose(runs.parameters[0], -0.05 * clipped.mean(0), rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.slow

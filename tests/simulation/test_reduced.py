@@ -62,11 +62,7 @@ LAWS = {
 }
 # Inputs of random scale, and a residual that the loss cuts.
 STEEP = _algorithm(jaxdp.Hyperbolic(20.0, 0.3))
-LAWS_OF_OTHERS = {
-    "scales and Huber": {"input_scales": SCALES, "loss": HUBER},
-    "scales": {"input_scales": SCALES},
-    "Huber": {"loss": HUBER},
-}
+LAWS_OF_OTHERS = {"scales and Huber": {"input_scales": SCALES, "loss": HUBER}}
 LAWS |= {name: (TWO_BLOCKS, 0.3, STEEP, 0.0, 0.0) for name in LAWS_OF_OTHERS}
 # They share their compiled functions, with the test of the algorithm as printed too.
 QUICK = ("some capped", "no label noise", "eigenvalues of zero")
@@ -162,33 +158,6 @@ def test_values_do_not_depend_on_the_chunk(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=2e-5)
 
 
-def _final(peak, clip_scale, rho, label_noise, key):
-    problem = jaxdp.LinearRegression.isotropic(20, label_noise=label_noise)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, rho, 60)
-    return jaxdp.simulate(problem, algorithm, key=key, num_runs=2, records=3).final_risk
-
-
-BATCH = (
-    jnp.asarray([2.0, 30.0]),
-    jnp.asarray([0.5, 1.0]),
-    jnp.asarray([1.0, 2.0]),
-    jnp.asarray([0.1, 0.3]),
-    jr.split(jr.key(0), 2),
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("swept", range(5))
-def test_works_under_vmap_over_every_hyper_parameter(swept):
-    fixed = [values[0] for values in BATCH]
-    axes = [0 if place == swept else None for place in range(5)]
-    arguments = [BATCH[p] if p == swept else fixed[p] for p in range(5)]
-    together = jax.vmap(_final, in_axes=axes)(*arguments)
-    fixed[swept] = BATCH[swept][1]
-    np.testing.assert_allclose(together[1], _final(*fixed), rtol=2e-5)
-    assert not np.allclose(together[0], together[1], rtol=1e-3)
-
-
 @pytest.mark.slow
 def test_a_batch_of_scales_and_widths_gives_what_each_gives():
     def final(values, width):
@@ -200,13 +169,6 @@ def test_a_batch_of_scales_and_widths_gives_what_each_gives():
     together = jax.jit(jax.vmap(final))(values, widths)
     for cell in range(2):
         np.testing.assert_allclose(together[cell], final(values[cell], widths[cell]), rtol=2e-5)
-
-
-@pytest.mark.slow
-def test_works_under_jit_with_the_problem_as_an_argument():
-    problem, algorithm = _problem(), _algorithm()
-    found = jax.jit(lambda *pair: _run(*pair).risk)(problem, algorithm)
-    np.testing.assert_allclose(found, _run(problem, algorithm).risk, rtol=2e-5)
 
 
 @pytest.mark.slow
@@ -225,19 +187,6 @@ def test_the_mean_risk_has_the_derivative_of_its_differences():
 
 
 @pytest.mark.slow
-def test_the_front_page_agrees_with_its_prediction():
-    problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
-    algorithm = _algorithm(clip_scale=1.0, num_steps=10_000)
-    runs = _run(problem, algorithm, num_runs=200, records=20)
-    predicted = jaxdp.predict(problem, algorithm, records=20)
-    # The bias is of order 1/d.
-    assert_mean_close(runs.risk[:, 1:], predicted.risk[1:], bias=5e-4)
-    assert_mean_close(runs.final_risk, predicted.final_risk, bias=5e-4)
-    with pytest.raises(AssertionError):
-        assert_mean_close(runs.final_risk, 1.06 * predicted.final_risk, bias=5e-4)
-
-
-@pytest.mark.slow
 def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
     # A step of 5e-8 changes no float32 of size 1.
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
@@ -251,8 +200,7 @@ def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd])
-@pytest.mark.parametrize("null_target", [0.0, 0.4])
+@pytest.mark.parametrize(("derivative", "null_target"), [(jax.grad, 0.0), (jax.jacfwd, 0.4)])
 def test_derivatives_are_finite_with_eigenvalues_of_zero(derivative, null_target):
     target = np.repeat([0.4, null_target], 5)
     problem = jaxdp.LinearRegression(np.repeat([2.0, 0.0], 5), target, 0.3)
@@ -284,8 +232,6 @@ def test_it_is_the_default_where_it_saves_and_knows_no_parameters():
         lambda: _run(problem, algorithm, simulator=None, keep_parameters=True).parameters
     )
     assert kept.shape == (3, 12)
-    with pytest.raises(ValueError, match=r"Reduced has no parameters .* use Iterates\(\)"):
-        _run(problem, algorithm, keep_parameters=True)
 
 
 def test_a_traced_spectrum_is_left_to_the_iterates():

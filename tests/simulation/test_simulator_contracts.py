@@ -67,6 +67,10 @@ def _assert_same(ours, theirs, **tolerance):
 
 
 each_case = pytest.mark.parametrize("name", CASES)
+# What the loop that all share does is looked at once for each simulator.
+each_simulator = pytest.mark.parametrize(
+    "name", ["Reduced", "Iterates", "HomogenizedSDE", "FunctionSpace"]
+)
 
 
 @each_case
@@ -87,7 +91,7 @@ def test_a_run_is_the_same_alone_as_in_a_batch_and_another_is_another(name):
 
 
 @SLOW
-@each_case
+@each_simulator
 def test_progress_reports_and_changes_nothing(name):
     shares = []
     loud = _run(name, records=50, progress=shares.append)
@@ -98,8 +102,10 @@ def test_progress_reports_and_changes_nothing(name):
 
 # Ranges of 10 steps against ranges of 5, of 1 or 2, and of 1 or none.
 @SLOW
-@pytest.mark.parametrize("records", [12, 45, 66])
-@pytest.mark.parametrize("name", ["Reduced", "Reduced of labels", "Iterates"])
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [("Reduced", 12), ("Reduced", 66), ("Reduced of labels", 45), ("Iterates", 45)],
+)
 def test_a_path_is_the_same_however_it_is_recorded(name, records):
     few, many = _run(name), _run(name, records=records)
     ours, theirs = (np.arange(4) * count // 3 for count in (6, records))
@@ -164,7 +170,7 @@ def test_a_traced_schedule_that_increases_is_void_and_has_not_less_noise(name):
 
 
 @SLOW
-@each_case
+@each_simulator
 def test_float64_is_kept_and_has_the_law_of_float32(name):
     with jax.enable_x64():
         wide = _run(name, num_runs=4000, records=1)
@@ -248,7 +254,7 @@ def test_kept_parameters_have_the_final_risk(name):
 
 
 @SLOW
-@each_case
+@each_simulator
 def test_every_record_has_its_time(name):
     make, _ = CASES[name]
     runs = _run(name, records=100).check()
@@ -297,9 +303,7 @@ def test_what_is_not_covered_is_said_before_any_work(simulator, problem, algorit
     ("change", "error", "message"),
     [
         ({"num_runs": 0}, ValueError, "num_runs >= 1, got 0"),
-        ({"num_runs": 2.0}, TypeError, "num_runs to be a Python int"),
         ({"records": 0}, ValueError, "records >= 1, got 0"),
-        ({"key": 0}, TypeError, "expected key to be a jax.random.key"),
         ({"key": jr.split(jr.key(0))}, ValueError, "expected one key"),
         (
             {"algorithm": PASS.replace(num_steps=jnp.asarray(60))},

@@ -72,13 +72,6 @@ def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
     assert sorted(calls) == [1, 1, 2, 2, 3, 3]
 
 
-def test_longer_axes_leave_the_cells_that_were_there_as_they_were():
-    axes = AXES | {"c": np.append(AXES["c"], 3.0)}
-    longer = jaxdp.sweep(noisy, axes, key=KEY)
-    shorter = jaxdp.sweep(noisy, AXES, key=KEY)
-    np.testing.assert_allclose(longer["value"][:3], shorter["value"], rtol=2e-6)
-
-
 def test_looped_axes_alone_are_enough():
     def named(key, letter):
         return {"code": jnp.asarray(ord(letter))}

@@ -218,13 +218,11 @@ def test_runs_over_keys_and_noise_are_made_together():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_hidden", [1, 2])
-@pytest.mark.parametrize("sampler", [FULL, PoissonSampler(RECORDS, 0.5)], ids=["full", "poisson"])
-def test_networks_learn_under_little_noise(sampler, num_hidden):
-    model = relu_network(PIXELS, 32, CLASSES, num_hidden=num_hidden, key=jr.key(3))
+def test_a_network_learns_under_little_noise():
+    model = relu_network(PIXELS, 32, CLASSES, num_hidden=2, key=jr.key(3))
     before = accuracy(model, INPUTS, LABELS)
-    trained = _train(_private(sampler, noise_multiplier=0.01, num_steps=400), model)
-    assert accuracy(trained.model, INPUTS, LABELS) > max(0.9, before)
+    optimiser = _private(PoissonSampler(RECORDS, 0.5), noise_multiplier=0.01, num_steps=400)
+    assert accuracy(_train(optimiser, model).model, INPUTS, LABELS) > max(0.9, before)
 
 
 def test_what_evaluate_returns_is_checked_when_it_is_returned():
@@ -318,21 +316,15 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
     assert 1 <= count <= 6 if is_poisson else count == 6
     # What is released says nothing of it, and what is printed says for whom it is.
     assert "dropped" not in repr(found)
-    assert len(repr(found)) < 120
     text = " ".join(str(found).split())
-    weights = jax.tree.leaves(eqx.filter(found.model, eqx.is_inexact_array))
-    assert f"{sum(leaf.size for leaf in weights)} parameters" in text
     assert f"num_dropped {count} times that a record was not finite" in text
-    first, last = (f"{float(value):.6g}" for value in found.records["hit"])
-    assert f"records['hit'] {first} to {last} after 0 and 3 steps" in text
-    assert len(str(found).splitlines()) <= 10
     assert "covered by no account" in text
     private = isinstance(optimiser, jaxdp.PrivateOptimiser)
     assert ("steps 3 noisy sums" in text) == private
     is_secret = private and isinstance(optimiser.noise, jaxdp.privacy.SecretNoise)
     kind = "certified noise" if is_secret else "simulated noise" if private else "no privacy"
     assert kind in text.partition("release ")[2]
-    if isinstance(optimiser, jaxdp.PrivateOptimiser):
+    if private:
         assert found.release() == whole.release()
         assert not any("finite" in line for line in found.release().assumptions)
 

@@ -3,7 +3,6 @@
 import csv
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -59,14 +58,6 @@ def test_runs_that_were_made_together_are_told_by_their_range():
         line.startswith("records['loss'] 2, 4 to 0.25, 0.5 after 0 and 20") for line in lines
     )
     assert any(line.startswith("num_dropped 7, 14 ") for line in lines)
-
-
-def test_a_traced_run_is_printed_too():
-    said = []
-    jax.jit(lambda scale: said.append((str(_run(scale)), repr(_run(scale)))))(1.0)
-    text, shown = said[0]
-    assert "traced float32[3]" in text
-    assert "1,500 parameters" in shown
 
 
 def test_records_are_written_to_a_csv_file_to_the_last_digit(tmp_path):

@@ -73,26 +73,6 @@ def test_heavy_ball_and_nesterov_are_the_known_matrices():
     np.testing.assert_array_equal(fast.injections, [[-rate * (1 + decay), 1]])
 
 
-def test_a_run_from_rest_is_the_geometric_series_of_heavy_ball():
-    """A gradient of one at step 0 moves the weight by -eta (1 - b^t)/(1 - b) in t steps."""
-    ball = linear_state(optax.sgd(0.1, momentum=0.9), STEPS)
-    impulse = np.zeros((STEPS, 1))
-    impulse[0] = 1
-    moved = _run_of_matrices(ball, np.zeros(1), impulse)[0]
-    np.testing.assert_allclose(moved, -0.1 * (1 - 0.9**STEPS) / 0.1, rtol=1e-13)
-
-
-def test_a_momentum_of_the_average_is_heavy_ball_at_another_rate():
-    ball = linear_state(optax.sgd(0.1, momentum=0.9), STEPS)
-    average = linear_state(optax.chain(optax.ema(0.9, debias=False), optax.sgd(1.0)), STEPS)
-    weights, *gradients = np.random.default_rng(3).standard_normal((STEPS + 1, 4))
-    np.testing.assert_allclose(
-        _run_of_matrices(ball, weights, gradients),
-        _run_of_matrices(average, weights, gradients),
-        rtol=1e-12,
-    )
-
-
 def test_a_constant_optimiser_has_one_matrix_and_a_schedule_many():
     for name in ("constant rate", "heavy ball", "biased average", "no step at all"):
         found = linear_state(LINEAR[name], STEPS)

@@ -138,19 +138,6 @@ def test_an_infinite_limit_clips_nothing():
     np.testing.assert_array_equal(np.stack(SLOPES[inside_probability](*arguments)), 0)
 
 
-def test_is_what_clipping_does_to_a_gaussian():
-    draws = 0.3 + 0.8 * np.random.default_rng(1).standard_normal(400_000)
-    np.testing.assert_allclose(
-        clipped_mean(0.3, 0.64, 0.5), np.clip(draws, -0.5, 0.5).mean(), atol=4e-3
-    )
-    np.testing.assert_allclose(
-        clipped_square(0.3, 0.64, 0.5), np.mean(np.clip(draws, -0.5, 0.5) ** 2), atol=2e-3
-    )
-    np.testing.assert_allclose(
-        inside_probability(0.3, 0.64, 0.5), np.mean(np.abs(draws) < 0.5), atol=4e-3
-    )
-
-
 # One function and one shape, so that one compilation serves all cases of a type.
 POWERS = jax.jit(clipped_powers)
 POWER_CASES = [
@@ -180,8 +167,12 @@ def test_powers_agree_with_quadrature(x64, tolerance):
             # Odd powers of a centred Gaussian are zero but for rounding.
             scale = np.minimum(limit, np.hypot(mean, std)) ** np.arange(1, 5)
             np.testing.assert_allclose(found / scale, expected / scale, atol=tolerance)
+            given = [jnp.asarray(number) for number in (mean, std**2, limit)]
+            two = np.asarray([clipped_mean(*given), clipped_square(*given)])
+            np.testing.assert_allclose(two / scale[:2], expected[:2] / scale[:2], atol=tolerance)
             outside = norm.sf(limit, mean, std) + norm.cdf(-limit, mean, std)
             np.testing.assert_allclose(beyond, outside, atol=1e-6)
+            np.testing.assert_allclose(1 - inside_probability(*given), outside, atol=1e-6)
 
 
 def test_powers_at_the_limits_of_no_deviation_and_no_clipping():

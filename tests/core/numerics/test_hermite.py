@@ -1,6 +1,5 @@
 """Hermite coefficients against closed forms, at kinks, jumps and sharp bends."""
 
-import contextlib
 import math
 
 import jax
@@ -126,28 +125,3 @@ def test_bad_activations_are_refused(activation, error, message):
 def test_bad_orders_are_refused(order, error):
     with pytest.raises(error, match="max_order"):
         hermite_coefficients(jnp.tanh, order)
-
-
-def test_activations_are_evaluated_on_the_cpu_whatever_the_default_device(monkeypatch):
-    asked, taken = [], []
-
-    def local_devices(backend):
-        asked.append(backend)
-        return ["a CPU"]
-
-    @contextlib.contextmanager
-    def default_device(device):
-        taken.append(device)
-        yield
-
-    monkeypatch.setattr(jax, "local_devices", local_devices)
-    monkeypatch.setattr(jax, "default_device", default_device)
-    seen = []
-
-    def activation(values):
-        seen.append((values.dtype, list(taken)))
-        return values
-
-    evaluate_on_host(activation, np.ones(3))
-    assert asked == ["cpu"]
-    assert seen == [(np.dtype(np.float64), ["a CPU"])]

@@ -156,41 +156,6 @@ def test_the_stability_limit_is_that_of_the_largest_eigenvalue():
     assert problem.reduced().stability_limit() == pytest.approx(exact, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"train_factor": np.ones((4, 2))}, r"train_factor of shape \(3, any\), got \(4, 2\)"),
-        ({"test_factor": np.ones((2, 5))}, "one number of columns"),
-        ({"unseen_factor": np.full((2, 1), np.nan)}, "finite unseen_factor, got 2 entries"),
-        ({"train_labels": [], "train_factor": np.ones((0, 2))}, "one training row"),
-        ({"train_labels": 1.0}, r"train_labels of shape \(any\), got \(\)"),
-    ],
-)
-def test_factors_that_do_not_fit_are_refused(change, message):
-    good = {
-        "train_factor": np.ones((3, 2)),
-        "test_factor": np.ones((2, 2)),
-        "unseen_factor": np.ones((2, 1)),
-        "train_labels": np.ones(3),
-        "test_labels": np.ones(2),
-    }
-    with pytest.raises(ValueError, match=message):
-        ReducedFeatures(**(good | change))
-
-
-@pytest.mark.parametrize(
-    ("kernel", "message"),
-    [
-        (np.eye(4), r"kernel of shape \(5, 5\)"),
-        (np.arange(25.0).reshape(5, 5), "symmetric kernel, got entries that differ by 16"),
-        (np.diag([1.0, 1, 1, 1, -1]), "positive semi-definite kernel, got an eigenvalue -1"),
-    ],
-)
-def test_a_kernel_that_is_none_is_refused(kernel, message):
-    with pytest.raises(ValueError, match=message):
-        ReducedFeatures.from_kernel(kernel, np.ones(3), np.ones(2))
-
-
 def _repeated_rows(num_features):
     """Rows in equal pairs with opposite labels, and a row of zeros."""
     rng = np.random.default_rng(0)

@@ -27,28 +27,6 @@ def _rows(num_features, labels=SIGNS):
     )
 
 
-def _kernel(problem):
-    root = np.concatenate([problem.train_features(), problem.test_features()])
-    return root @ root.T
-
-
-@pytest.mark.parametrize("num_features", [3, 10, 12, 14, 300])
-def test_the_reduction_keeps_the_kernel_and_the_loss(num_features):
-    # p < n; p = n; n < p < n + m; p = n + m; by the Gram matrix.
-    with jax.enable_x64():
-        problem = jaxdp.FixedFeatures.from_arrays(*_rows(num_features), loss=Logistic())
-        reduced = problem.reduced()
-        np.testing.assert_allclose(_kernel(reduced), _kernel(problem), rtol=0, atol=1e-11)
-        assert reduced.train_factor.shape == (NUM_TRAIN, min(NUM_TRAIN, num_features))
-        assert reduced.num_features == min(NUM_TRAIN + NUM_TEST, num_features)
-        assert isinstance(reduced.loss, Logistic)
-        np.testing.assert_array_equal(reduced.train_labels, problem.train_labels)
-        host = np.concatenate(problem.host_features())
-        np.testing.assert_allclose(
-            host @ host.T[:, :NUM_TRAIN], _kernel(problem)[:, :NUM_TRAIN], atol=1e-11
-        )
-
-
 def test_features_are_those_of_random_features_when_they_are_given_those():
     random = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, 3, 20, key=jr.key(0))
     rows = random.train_features(), random.train_labels
@@ -111,38 +89,6 @@ def test_the_stability_limit_is_that_of_the_losss_curvature():
     squared = jaxdp.FixedFeatures.from_arrays(*_rows(5)).reduced()
     logistic = squared.replace(loss=Logistic())
     assert logistic.stability_limit() == pytest.approx(8 * squared.stability_limit())
-
-
-BAD = [
-    (0, np.full((NUM_TRAIN, 5), np.nan), Squared(), "expected finite train_features, got 50"),
-    (2, np.full((NUM_TEST, 5), np.inf), Squared(), "expected finite test_features, got 20"),
-    (2, np.zeros((NUM_TEST, 6)), Squared(), "test_features"),
-    (0, np.zeros(NUM_TRAIN), Squared(), "train_features"),
-    (1, np.ones(NUM_TRAIN - 1), Squared(), "train_labels"),
-    (3, np.ones((NUM_TEST, 1)), Squared(), "test_labels"),
-    (3, np.full(NUM_TEST, np.nan), Squared(), "test_labels"),
-    (1, np.arange(NUM_TRAIN) % 2, Logistic(), r"give 2 \* labels - 1"),
-    (3, np.full(NUM_TEST, 3), Softmax(3), r"test_labels to be whole numbers from 0 to 2.*got 3"),
-]
-
-
-@pytest.mark.parametrize(("index", "value", "loss", "message"), BAD)
-def test_bad_rows_are_named(index, value, loss, message):
-    rows = list(_rows(5, CLASSES if isinstance(loss, Softmax) else SIGNS))
-    rows[index] = value
-    with pytest.raises(ValueError, match=message):
-        jaxdp.FixedFeatures.from_arrays(*rows, loss=loss)
-
-
-@pytest.mark.parametrize("loss", [None, "logistic", Logistic, jnp.square])
-def test_a_loss_of_another_kind_is_named(loss):
-    message = r"expected loss to be one of jaxdp.losses such as Squared\(\), got "
-    with pytest.raises(TypeError, match=message):
-        jaxdp.FixedFeatures.from_arrays(*_rows(5), loss=loss)
-    with pytest.raises(TypeError, match=message):
-        jaxdp.RandomFeatures.sample(4, 3, 2, 5, loss=loss, key=jr.key(0))
-    with pytest.raises(TypeError, match=message):
-        ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2), loss=loss)
 
 
 IMAGES = np.random.default_rng(1).normal(size=(NUM_TRAIN + NUM_TEST, 6, 5)).astype(np.float32)

@@ -84,8 +84,15 @@ def _assert_close(kernel, expected, tolerance):
     )
 
 
-@pytest.mark.parametrize("name", CLOSED_FORMS)
-@pytest.mark.parametrize("dim", [1, 3, 50])
+@pytest.mark.parametrize(
+    ("name", "dim"),
+    [
+        *((name, 3) for name in CLOSED_FORMS),
+        # All inputs parallel, or nearly orthogonal.
+        *(("relu by the general route", 1), ("step", 1), ("erf", 1)),
+        *(("relu by the general route", 50), ("step", 50), ("sin", 50)),
+    ],
+)
 def test_kernel_is_its_closed_form(name, dim):
     activation, closed_form = CLOSED_FORMS[name]
     inputs = _inputs(dim, 24)
@@ -163,15 +170,7 @@ def test_zero_inputs_give_phi_at_zero(activation):
 
 
 @pytest.mark.parametrize(
-    "activation",
-    [
-        jnp.tanh,
-        jax.nn.relu,
-        *(
-            pytest.param(activation, marks=pytest.mark.slow)
-            for activation in (jnp.abs, jnp.sign, jax.nn.gelu, jax.nn.elu)
-        ),
-    ],
+    "activation", [jnp.tanh, jax.nn.relu, pytest.param(jax.nn.gelu, marks=pytest.mark.slow)]
 )
 def test_kernel_is_symmetric_and_positive_semi_definite(activation):
     kernel = infinite_width_kernel(activation, _inputs(3))
@@ -187,32 +186,3 @@ def test_extreme_sizes_neither_overflow_nor_vanish():
         _assert_close(kernel / factor**2, relu, 1e-12)
     sharp = infinite_width_kernel(jax.scipy.special.erf, 1e3 * inputs)
     _assert_close(sharp, _erf(1e3 * inputs), 1e-10)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (np.ones(3), "shape"),
-        (np.ones((0, 3)), "shape"),
-        (np.ones((3, 0)), "shape"),
-        (np.array([[1.0, np.nan]]), "finite inputs"),
-        (np.array([[1.0, np.inf]]), "finite inputs"),
-    ],
-)
-def test_bad_inputs_are_refused(inputs, message):
-    with pytest.raises(ValueError, match=message):
-        infinite_width_kernel(jnp.tanh, inputs)
-
-
-@pytest.mark.parametrize(
-    ("activation", "error"),
-    [
-        ("tanh", TypeError),
-        (jax.nn.softmax, ValueError),
-        (jnp.log, ValueError),
-        (lambda x: jnp.exp(x**2), ValueError),
-    ],
-)
-def test_bad_activations_are_refused(activation, error):
-    with pytest.raises(error, match="expected"):
-        infinite_width_kernel(activation, np.eye(3))

@@ -94,11 +94,6 @@ def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
     assert widest(4.0) > 1.02
 
 
-def test_the_cost_is_that_of_the_algorithm():
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 0.3, 2.0, 50)
-    assert jaxdp.account(algorithm, delta=1e-5).mu == 2.0
-
-
 def test_constructor_works_under_vmap_and_replace_checks_again():
     risks = jax.vmap(lambda s: jaxdp.LogisticRegression(3, signal=s).risk(None, jnp.zeros(3)))
     assert np.all(np.diff(risks(jnp.asarray([0.5, 1.0, 2.0]))) > 0)
@@ -106,35 +101,3 @@ def test_constructor_works_under_vmap_and_replace_checks_again():
     assert (changed.dim, float(changed.signal)) == (5, 2.0)
     with pytest.raises(ValueError, match="signal > 0"):
         PROBLEM.replace(signal=-2.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((1, 1.0), ValueError, "expected dim >= 2, got 1"),
-        ((2.0, 1.0), TypeError, "expected dim to be a Python int, got float"),
-        ((3, 0.0), ValueError, r"expected finite signal > 0, got 0\.0"),
-        ((3, -1.0), ValueError, "signal > 0, got -1"),
-        ((3, float("inf")), ValueError, "expected finite signal > 0, got inf"),
-        ((3, [1.0, 2.0]), ValueError, "signal"),
-        ((3, "2"), TypeError, "signal"),
-        ((3, None), TypeError, "signal"),
-    ],
-)
-def test_bad_descriptions_are_refused(arguments, error, message):
-    dim, signal = arguments
-    with pytest.raises(error, match=message):
-        jaxdp.LogisticRegression(dim, signal=signal)
-
-
-@pytest.mark.slow
-def test_a_traced_signal_out_of_its_range_is_void():
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.3, 1.0, 4)
-
-    def status(signal):
-        problem = jaxdp.LogisticRegression(3, signal=signal)
-        options = {"records": 1, "simulator": jaxdp.Iterates()}
-        return jaxdp.simulate(problem, algorithm, key=jr.key(0), **options).status[0]
-
-    found = jax.jit(jax.vmap(status))(jnp.asarray([1.0, -1.0]))
-    assert found.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]

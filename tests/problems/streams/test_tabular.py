@@ -35,13 +35,6 @@ def test_splits_differ_between_runs():
     assert set(first.tolist()) != set(second.tolist())
 
 
-def test_constructor_arguments_are_attributes():
-    inputs, labels = _table()
-    problem = jaxdp.TabularRegression(inputs, labels)
-    np.testing.assert_allclose(problem.inputs, inputs, atol=1e-4)
-    np.testing.assert_allclose(problem.labels, labels, atol=1e-3)
-
-
 def test_rows_that_are_not_the_surrogates_make_invalid_runs():
     problem = jaxdp.TabularRegression(*_table())
     changed = [

@@ -87,7 +87,6 @@ LAWS = {
     "two dimensions": (2, _algorithm(rho=3.0)),
     "three dimensions": (3, _algorithm(rho=3.0)),
     "without noise": (12, _algorithm(rho=jnp.inf)),
-    "constant": (12, _algorithm(jaxdp.Constant(20.0))),
     "capped": (12, _algorithm(jaxdp.Constant(60.0), 0.3, 2.0)),
 }
 
