@@ -10,12 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
 
 import jaxdp
 from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves, timed
+from experiments.networks.classifiers import DigitNetwork, cross_entropy
 from experiments.privacy_for_free.mnist_runs import (
     Budget,
     Digits,
@@ -26,7 +28,6 @@ from experiments.privacy_for_free.mnist_runs import (
     prepare,
 )
 from experiments.privacy_for_free.mnist_runs import poisson as poisson_batches
-from experiments.private_training import models as published
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -82,7 +83,7 @@ def _epoch(setting: Setting):
         )
 
         def trained():
-            data = published.loss, published.TanhCNN(key=jr.key(0)), inputs, rows.labels
+            data = cross_entropy, DigitNetwork(jnp.tanh, key=jr.key(0)), inputs, rows.labels
             return jaxdp.algorithms.train(optimiser, *data, key=jr.key(1)).model
 
         first, seconds = timed(trained, seconds=5, most=3)

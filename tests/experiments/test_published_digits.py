@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import made_up
+from experiments.networks.classifiers import digit_layers
 from experiments.private_training import models, published_digits
 
 
@@ -74,7 +75,7 @@ def test_the_network_is_the_published_one():
     # Kernels and biases: 8 x 8 x 16, 4 x 4 x 16 x 32, 512 x 32, 32 x 10.
     assert sizes == [1024, 16, 8192, 32, 16384, 32, 320, 10]
     torch = pytest.importorskip("torch")
-    module = torch.nn.Sequential(*models.torch_layers(torch.nn))
+    module = torch.nn.Sequential(*digit_layers(torch.nn, torch.nn.Tanh))
     with torch.no_grad():
         for parameter, leaf in zip(module.parameters(), jax.tree.leaves(network), strict=True):
             parameter.copy_(torch.tensor(np.asarray(leaf)).reshape(parameter.shape))
