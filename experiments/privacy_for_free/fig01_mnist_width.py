@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import xarray
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import harness
 from experiments.harness import Check
-from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, spread, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, means, tidy
 from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, listing, span
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
@@ -118,29 +117,21 @@ def with_parameters(dataset: xarray.Dataset, num_pixels: int) -> xarray.Dataset:
     return dataset.assign(num_parameters=("width", numbers))
 
 
-def curve(axes: Axes, dataset: xarray.Dataset, runs: xarray.DataArray, **style: Any) -> None:
-    """Mean accuracy against p, with its range over seeds."""
-    parameters = dataset.num_parameters.values
-    spread(axes, parameters, runs, style["color"])
-    sizes: dict[str, Any] = {"markersize": 3.5, "linewidth": 1.3}
-    axes.plot(parameters, runs.mean("seed"), **sizes | style)
-
-
 def plot(dataset: xarray.Dataset) -> Figure:
     """Accuracy against p: a colour for each epsilon, a line style for each calibration."""
     figure = Figure(figsize=(5.6, 3.7), layout="constrained")
     axes = figure.subplots()
     colors = dict(zip(dataset.epsilon.values, (BLUE, GREEN, ORANGE), strict=False))
-    first = dataset.epsilon.values[0]
+    first, parameters = dataset.epsilon.values[0], dataset.num_parameters.values
     dashed: dict[str, Any] = {"marker": "s", "linestyle": "--", "markerfacecolor": "w"}
     dotted: dict[str, Any] = {"marker": "^", "linestyle": ":", "markerfacecolor": "w"}
     dotted["color"] = colors[first]
-    curve(axes, dataset, dataset.gd, marker="D", color=BLACK)
+    means(axes, parameters, dataset.gd, BLACK, marker="D")
     for epsilon, color in colors.items():
         at = dataset.accuracy.sel(epsilon=epsilon)
-        curve(axes, dataset, at.sel(calibration="published"), marker="o", color=color)
-        curve(axes, dataset, at.sel(calibration="exact"), color=color, **dashed)
-    curve(axes, dataset, dataset.poisson, **dotted)
+        means(axes, parameters, at.sel(calibration="published"), color, marker="o")
+        means(axes, parameters, at.sel(calibration="exact"), color, **dashed)
+    means(axes, parameters, dataset.poisson, **dotted)
     count = dataset.attrs["num_train"]
     axes.axvline(count, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
     words = {"color": GREY, "fontsize": "small", "transform": axes.get_xaxis_transform()}

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check
-from experiments.harness.drawing import BLUE, GREEN, GREY, ORANGE, tidy
+from experiments.harness.drawing import BLUE, GREEN, GREY, ORANGE, means, tidy
 from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, listing, span
-from experiments.privacy_for_free.fig01_mnist_width import curve, of_width, with_parameters
+from experiments.privacy_for_free.fig01_mnist_width import of_width, with_parameters
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import (
     Budget,
@@ -92,9 +92,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
     figure = Figure(figsize=(5.2, 4.0), layout="constrained")
     axes = figure.subplots()
     for epsilon, color in zip(dataset.epsilon.values, (BLUE, GREEN, ORANGE), strict=False):
-        style = {"marker": "^", "markersize": 4, "markerfacecolor": "w", "color": color}
+        style = {"marker": "^", "markersize": 4, "markerfacecolor": "w"}
         style["label"] = rf"Poisson (zero-out-one), $\varepsilon$ = {epsilon:g}"
-        curve(axes, dataset, dataset.accuracy.sel(epsilon=epsilon), **style)
+        means(axes, dataset.num_parameters, dataset.accuracy.sel(epsilon=epsilon), color, **style)
         if epsilon in PLATEAUS:
             axes.axhline(PLATEAUS[epsilon], color=color, linewidth=0.9, linestyle="--")
     axes.plot([], [], color=GREY, linestyle="--", label="PF's full batches (replace-one)")
