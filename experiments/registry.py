@@ -91,7 +91,6 @@ BENCHMARKS = (
     Entry(_FORECAST, "stand_ins", "forecasts from public rows", "24 cells, 200 trials"),
     Entry(_NETWORKS, "published_digits", "DP-SGD on digits at epsilon 2.93, as published"),
     Entry(_SPEED, "simulators", "time of a step of Algorithm 1"),
-    Entry(_SPEED, "function_space", "time of a step of DP-GD on random features"),
     Entry(_SPEED, "ode_grid", "time of 10,000 predictions"),
     Entry(_SPEED, "per_sample_clipping", "the sum of clipped per-sample gradients"),
     Entry(_SPEED, "private_kernel_ridge", "a private kernel ridge regression"),

@@ -47,7 +47,7 @@ USES = (
     ),
     (
         *("Know how long it takes", "how_to/train_a_network.md"),
-        "simulators function_space ode_grid per_sample_clipping secret_noise",
+        "simulators ode_grid per_sample_clipping secret_noise",
     ),
 )
 _CELL = re.compile(r"(?<!\\)\|")

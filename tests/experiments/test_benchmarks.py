@@ -18,17 +18,6 @@ def _simulators(dataset, claims):
     return dataset
 
 
-def _function_space(dataset, claims):
-    assert dataset.seconds.shape == (5, 3)
-    assert dataset.reduced.data.tolist() == dataset.candidate.data[:3].tolist()
-    assert np.all(dataset.reduction > 0)
-    assert np.all(dataset.bytes.data[:4] > 0)
-    # Of few steps on a busy machine the difference of two calls may be negative.
-    slow = dataset.assign(seconds=0 * dataset.seconds + np.arange(1, 6)[:, None])
-    assert not any(claims(slow).values())
-    return slow
-
-
 def _ode_grid(dataset, claims):
     assert np.all(dataset.seconds.min("repeat") > 0)
     exact = dataset.sel(candidate=[name for name in dataset.candidate.data if "32" not in name])
@@ -82,7 +71,6 @@ def _secret_noise(dataset, claims):
 # What each measures, which is then drawn, and the lines of its tables.
 MEASURED = {
     "simulators": (_simulators, 17),
-    "function_space": (_function_space, 7),
     "ode_grid": (_ode_grid, 8),
     "private_kernel_ridge": (_private_kernel_ridge, 10),
     "reconstruction": (_reconstruction, 10),
