@@ -88,7 +88,6 @@ def census(folder: pathlib.Path) -> None:
 DATA = {
     "real_tables": rows,
     "fig01_mnist_width": digits,
-    "fig01_poisson": digits,
     "fig02_mnist_samples": digits,
     "fig04_mnist_hyperparameters": digits,
     "fig03_year_prediction": songs,

@@ -59,7 +59,6 @@ FIGURES = (
     Entry(_AC, "power_law_spectra", "the risk's exponents where eigenvalues are power laws"),
     Entry(_AC, "real_tables", "the theory on real tables and on Gaussian rows like them"),
     Entry(_PF, "fig01_mnist_width", "accuracy on MNIST against width", "50,000 records"),
-    Entry(_PF, "fig01_poisson", "the same at 50,000 records, on Poisson batches"),
     Entry(_PF, "fig02_mnist_samples", "accuracy on MNIST against samples", "50,000 records"),
     Entry(_PF, "fig03_random_features", "random features of any width under DP-GD"),
     Entry(_PF, "fig04_mnist_hyperparameters", "time and clip norm on MNIST", "50,000 records"),

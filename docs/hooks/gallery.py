@@ -26,7 +26,7 @@ USES = (
     ),
     (
         *("Choose batches, passes, width and noise", "concepts/everyday_dp_sgd.md"),
-        "multi_pass correlated_noise fig01_mnist_width fig01_poisson fig02_mnist_samples",
+        "multi_pass correlated_noise fig01_mnist_width fig02_mnist_samples",
     ),
     ("Know in advance what fine-tuning gives", "how_to/forecast.md", "stand_ins"),
     ("Learn from a table privately", "how_to/private_tables.md", "leaderboard uci_tables"),
