@@ -5,6 +5,7 @@ The number of steps is that of the repository's saved figure: few and long ones,
 paper takes many and short ones.
 """
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +22,9 @@ from experiments.privacy_for_free.mnist_runs import (
     Task,
     exact,
     outcome,
+    poisson,
     prepare,
 )
-from experiments.privacy_for_free.mnist_runs import poisson as poisson_batches
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -38,7 +39,8 @@ def _calls(setting: Setting) -> Iterator[Measurement]:
     yield Measurement(what, lambda _: _kernel_ridge(what, count, 64 if smoke else 2048))
     for width in (8,) if smoke else (100, 1000, 10_000):
         yield _network(setting, width, exact, "full batches")
-        yield _network(setting, width, _poisson, "Poisson batches of a tenth")
+        tenth = functools.partial(poisson, sampling_rate=0.1)
+        yield _network(setting, width, tenth, "Poisson batches of a tenth")
 
 
 def _kernel_ridge(what: str, count: int, num_features: int) -> Row:
@@ -58,10 +60,6 @@ def _kernel_ridge(what: str, count: int, num_features: int) -> Row:
     gap = np.asarray(release(inputs[:1000])) - labels[:1000]
     explained = 1 - np.mean(gap**2) / np.var(labels[:1000])
     return Row(what, seconds, "s a fit", note=f"explains {explained:.3f} of the variance")
-
-
-def _poisson(budget: Budget, num_steps: int) -> jaxdp.PrivateOptimiser:
-    return poisson_batches(budget, num_steps, 0.1)
 
 
 def _digits(setting: Setting) -> Digits:

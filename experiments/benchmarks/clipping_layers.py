@@ -4,6 +4,7 @@ The sum and the norms are compared with those of `vmap(grad)`, record by record.
 processors, which other programs disturb least; both programs take turns.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -53,7 +54,7 @@ def kinds(batch: int = 64, *, width: int = 64) -> list[LayerKind]:
         "LayerNorm": (eqx.nn.LayerNorm(width), tokens),
         "RMSNorm": (eqx.nn.RMSNorm(width), tokens),
     }
-    layers = jax.vmap
+    layers, again = jax.vmap, functools.partial(_scanned, wrapped=jax.checkpoint)
     attention = eqx.nn.MultiheadAttention(4, width, key=key)
     blocks = eqx.filter_vmap(lambda key: Block(width, key=key))(jr.split(key, 4))
     found = [
@@ -68,12 +69,17 @@ def kinds(batch: int = 64, *, width: int = 64) -> list[LayerKind]:
             (f"convolution, {name}", lambda m, x: m(x), layer, images)
             for name, layer in _convolutions(width // 2, key).items()
         ),
-        ("checkpointed MLP", _checkpointed, eqx.nn.MLP(width, 10, 4 * width, 2, key=key), vectors),
+        (
+            "checkpointed MLP",
+            lambda m, x: eqx.filter_checkpoint(m)(x),
+            eqx.nn.MLP(width, 10, 4 * width, 2, key=key),
+            vectors,
+        ),
         ("dropout", _dropped, linear, {"x": vectors, "key": jr.split(data_key, batch)}),
         ("GRU, 64 steps", _gru, eqx.nn.GRUCell(width // 2, width, key=key), sequences),
         ("LSTM, 64 steps", _lstm, eqx.nn.LSTMCell(width // 2, width, key=key), sequences),
         ("4 scanned blocks, 32 tokens", _scanned, blocks, tokens),
-        ("4 scanned blocks, checkpointed", _scanned_again, blocks, tokens),
+        ("4 scanned blocks, checkpointed", again, blocks, tokens),
         (
             "bfloat16 block, float32 norms",
             lambda m, x: m(x),
@@ -118,10 +124,6 @@ def _narrow(block):
     return eqx.tree_at(lambda block: block.norms, narrow, block.norms)
 
 
-def _checkpointed(model, x):
-    return eqx.filter_checkpoint(model)(x)
-
-
 def _dropped(layer, record):
     return eqx.nn.Dropout(0.5)(layer(record["x"]), key=record["key"])
 
@@ -144,10 +146,6 @@ def _scanned(blocks, tokens, wrapped=lambda apply: apply):
         return eqx.combine(arrays, static)(tokens)
 
     return jax.lax.scan(lambda x, arrays: (apply(x, arrays), None), tokens, arrays)[0]
-
-
-def _scanned_again(blocks, tokens):
-    return _scanned(blocks, tokens, jax.checkpoint)
 
 
 def measured(batch: int, num_rounds: int) -> xarray.Dataset:

@@ -92,6 +92,7 @@ def cross_entropy(model: PyTree, input: Array, label: Int[Array, ""]) -> Float[A
     return optax.softmax_cross_entropy_with_integer_labels(model(input), label)
 
 
+@eqx.filter_jit
 def accuracy(
     model: eqx.nn.MLP, inputs: Float[Array, "records in"], labels: Int[Array, " records"]
 ) -> Float[Array, ""]:
@@ -99,12 +100,7 @@ def accuracy(
 
     Ties go to the first class; a record whose logits are not finite counts as wrong.
     """
-    inputs, labels = jnp.asarray(inputs), jnp.asarray(labels)
-    return _accuracy(model, inputs, labels)
 
-
-@eqx.filter_jit
-def _accuracy(model, inputs, labels):
     def is_right(record):
         logits = model(record[0])
         return (jnp.argmax(logits) == record[1]) & jnp.all(jnp.isfinite(logits))
