@@ -137,9 +137,9 @@ def bars(rows: list[Row], label: str, lengths: dict[str, float] | None = None):
     """A figure with a bar for each row, its value and unit beside it.
 
     Args:
-        rows: one or more.
+        rows: what is written beside the bars.
         label: of the axis.
-        lengths: of the bars by their names; values by what was measured when None.
+        lengths: of the bars, by their names; None for the values of the rows.
     """
     from matplotlib.figure import Figure
 

@@ -1,6 +1,6 @@
-"""Classifiers of images: fully-connected ones without biases, and the network of digits.
+"""Classifiers of images, their loss and their accuracy: layers without biases, convolutions.
 
-Source: PF Section 5, which trains two layers; here any number. Their loss and their accuracy.
+Source: PF Section 5, which trains two layers; here any number.
 """
 
 import math
