@@ -64,7 +64,6 @@ class Config:
         published_horizons=(0.003,),
         exact_horizons=(0.006,),
         gradient_descent=(0.3, 40),
-        num_seeds=1,
     )
 
     paper = harness.size(
