@@ -82,11 +82,11 @@ def run(config: Config) -> xarray.Dataset:
 def _program(power: float, batch: int | None):
     """The compiled grid; with several devices each takes every so-manieth cell."""
 
-    given = {"label_noise": _LABEL_NOISE, "initial_risk": _INITIAL_RISK}
-
     def risk(cell):
         # In here, so that it has the precision of the cells.
-        problem = jaxdp.LinearRegression.isotropic(1000, **given)
+        problem = jaxdp.LinearRegression.isotropic(
+            1000, label_noise=_LABEL_NOISE, initial_risk=_INITIAL_RISK
+        )
         schedule = jaxdp.Polynomial(cell[1], power) if power else jaxdp.Constant(cell[1])
         algorithm = jaxdp.OnePassDPSGD(schedule, cell[0], _RHO, round(1000 / _GAMMA))
         return jaxdp.predict(problem, algorithm, records=1).final_risk
