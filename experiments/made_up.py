@@ -65,13 +65,13 @@ def census(folder: pathlib.Path) -> None:
     """Concrete whose strength is smooth in its mixture, and a census that money decides."""
     (folder / "uci").mkdir()
     random = np.random.default_rng(4)
-    *ranges, _ = public_tables._RANGES["concrete"]
+    *ranges, _ = public_tables.RANGES["concrete"]
     low, high = np.array(ranges, float).T
     unit = random.uniform(-1, 1, (600, len(low)))
     strength = 50 + 30 * np.sin(2 * unit[:, 0]) + 3 * random.normal(size=600)
     table = np.column_stack([low + (unit + 1) / 2 * (high - low), strength])
     np.savetxt(folder / "uci" / "concrete.txt", table, fmt="%.5f")
-    words = {place: text.split() for place, text in public_tables._ADULT_CATEGORIES.items()}
+    words = {place: text.split() for place, text in public_tables.ADULT_CATEGORIES.items()}
     numbers = public_tables._ADULT_NUMBERS
     lines = []
     for _ in range(600):
@@ -88,7 +88,6 @@ def census(folder: pathlib.Path) -> None:
 DATA = {
     "real_tables": rows,
     "fig01_mnist_width": digits,
-    "fig01_poisson": digits,
     "fig02_mnist_samples": digits,
     "fig04_mnist_hyperparameters": digits,
     "fig03_year_prediction": songs,

@@ -59,7 +59,6 @@ FIGURES = (
     Entry(_AC, "power_law_spectra", "the risk's exponents where eigenvalues are power laws"),
     Entry(_AC, "real_tables", "the theory on real tables and on Gaussian rows like them"),
     Entry(_PF, "fig01_mnist_width", "accuracy on MNIST against width", "50,000 records"),
-    Entry(_PF, "fig01_poisson", "the same at 50,000 records, on Poisson batches"),
     Entry(_PF, "fig02_mnist_samples", "accuracy on MNIST against samples", "50,000 records"),
     Entry(_PF, "fig03_random_features", "random features of any width under DP-GD"),
     Entry(_PF, "fig04_mnist_hyperparameters", "time and clip norm on MNIST", "50,000 records"),
@@ -89,12 +88,10 @@ BENCHMARKS = (
     Entry(_FORECAST, "stand_ins", "forecasts from public rows", "24 cells, 200 trials"),
     Entry(_NETWORKS, "published_digits", "DP-SGD on digits at epsilon 2.93, as published"),
     Entry(_SPEED, "simulators", "time of a step of Algorithm 1"),
-    Entry(_SPEED, "function_space", "time of a step of DP-GD on random features"),
     Entry(_SPEED, "ode_grid", "time of 10,000 predictions"),
     Entry(_SPEED, "per_sample_clipping", "the sum of clipped per-sample gradients"),
     Entry(_SPEED, "private_kernel_ridge", "a private kernel ridge regression"),
     Entry(_SPEED, "reconstruction", "passes and seconds of the attack"),
-    Entry(_SPEED, "planning", "a plan against random search by single runs"),
     Entry(_SPEED, "secret_noise", "what noise that is exact and secret costs"),
 )
 

@@ -17,7 +17,7 @@ REPORT = ROOT / "experiments" / "README.md"
 USES = (
     (
         *("Choose clip, rate and schedule", "how_to/plan.md"),
-        "fig03_clip_and_rate fig04_schedules constant_clip fig04_mnist_hyperparameters planning",
+        "fig03_clip_and_rate fig04_schedules constant_clip fig04_mnist_hyperparameters",
     ),
     (
         *("Predict a run before it is made", "concepts/everyday_dp_sgd.md"),
@@ -26,7 +26,7 @@ USES = (
     ),
     (
         *("Choose batches, passes, width and noise", "concepts/everyday_dp_sgd.md"),
-        "multi_pass correlated_noise fig01_mnist_width fig01_poisson fig02_mnist_samples",
+        "multi_pass correlated_noise fig01_mnist_width fig02_mnist_samples",
     ),
     ("Know in advance what fine-tuning gives", "how_to/forecast.md", "stand_ins"),
     ("Learn from a table privately", "how_to/private_tables.md", "leaderboard uci_tables"),
@@ -46,7 +46,7 @@ USES = (
     ),
     (
         *("Know how long it takes", "how_to/train_a_network.md"),
-        "simulators function_space ode_grid per_sample_clipping secret_noise",
+        "simulators ode_grid per_sample_clipping secret_noise",
     ),
 )
 _CELL = re.compile(r"(?<!\\)\|")

@@ -1,17 +1,16 @@
 """Clipped gradient sums of the benchmark's models against the plain gradient of the same batch."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
 
-import jax
 import jax.random as jr
 
 from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves, timed
 from experiments.benchmarks import clipping_tasks
-from experiments.benchmarks.clipping_candidates import jaxdp_sum, non_private
-from experiments.benchmarks.clipping_tasks import Task
+from experiments.benchmarks.clipping_candidates import compiled, jaxdp_sum, non_private
+from experiments.benchmarks.clipping_tasks import Prepared, Task
 
 _BATCHES = (2048, 256, 8192)
 
@@ -36,9 +35,9 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
     """Of the benchmark, and a wider MLP, as `clipping_tasks` makes them for a batch."""
-    width, wide, channels, tokens = (
-        (8, 16, 2, (8, 4, 10)) if is_smoke else (1000, 4000, 16, _TOKENS)
-    )
+    # The last is the width, tokens and words of the attention.
+    usual = 1000, 4000, 16, (64, 32, 1000)
+    width, wide, channels, tokens = (8, 16, 2, (8, 4, 10)) if is_smoke else usual
     keys = jr.split(jr.key(0), 4)
     return {
         f"MLP 784-{width}-10": lambda batch: clipping_tasks.mlp(batch, width, key=keys[0]),
@@ -48,37 +47,19 @@ def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
     }
 
 
-# Width, tokens and words of the benchmark's attention.
-_TOKENS = (64, 32, 1000)
-
-
-class _Programs(NamedTuple):
-    """A batch, and the compiled plain and clipped sums of its gradients."""
-
-    task: Task
-    plain: Any
-    clipped: Any
-
-
-def _compiled(make: Callable[[int], Task], batch: int) -> _Programs:
+def _compiled(make: Callable[[int], Task], batch: int) -> tuple[Task, Prepared, Prepared]:
+    """A batch, and the compiled clipped and plain sums of its gradients."""
     task = make(batch)
-    arguments = task.weights, task.inputs, task.targets
-    # Products are float32 in both.
-    with jax.default_matmul_precision("highest"):
-        programs = [
-            jax.jit(functools.partial(function, task.loss)).lower(*arguments).compile()
-            for function in (non_private, jaxdp_sum)
-        ]
-    return _Programs(task, *programs)
+    clipped, plain = (compiled(function, task, math.inf) for function in (jaxdp_sum, non_private))
+    return task, clipped, plain
 
 
-def _measured(what: str, made: _Programs) -> Row:
+def _measured(what: str, made: tuple[Task, Prepared, Prepared]) -> Row:
     """The programs take turns."""
-    task, plain, clipped = made
-    arguments = task.weights, task.inputs, task.targets
-    times = [timed(lambda one=one: one(*arguments))[1] for one in (clipped, plain, clipped, plain)]
+    task, clipped, plain = made
+    times = [timed(one.call)[1] for one in (clipped, plain, clipped, plain)]
     ours, theirs = min(times[::2]), min(times[1::2])
-    held, beside = (one.memory_analysis().temp_size_in_bytes / 1e6 for one in (clipped, plain))
+    held, beside = (one.temporary_bytes / 1e6 for one in (clipped, plain))
     note = f"{1e3 * ours:.3g} ms; {held:.0f} MB of temporaries, {beside:.0f} plain; "
     note += f"B x P is {task.gradient_bytes / 1e6:.0f} MB"
     return Row(what, ours / theirs, "x plain gradient", note=note)

@@ -17,7 +17,7 @@ import jax.random as jr
 from jax.lax import Precision
 
 import jaxdp
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts, timed
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, bars, timed
 
 _DIM, _STEPS = 1000, 1000
 # Bytes of a float32.
@@ -178,22 +178,14 @@ def _closure(count: int, width: int, most: Ceilings):
 
 
 def draw(found: list[Row]):
-    """Runs a second against the number of runs, and the shares of the bounds."""
-    from matplotlib.figure import Figure
-
+    """The shares of the bounds, beside runs a second."""
     measured = [row for row in found if row.share == row.share]
-    figure = Figure(figsize=(9.0, 0.6 + 0.28 * max(len(measured), 3)), layout="constrained")
-    axes = figure.subplots()
-    names = [f"{row.what} ({row.bound})" for row in measured]
-    bars = axes.barh(names, [100 * row.share for row in measured], color="#0072B2", height=0.6)
-    axes.bar_label(bars, [f"{row.value:.3g} {row.unit}" for row in measured], padding=4, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
+    shares = {f"{row.what} ({row.bound})": 100 * row.share for row in measured}
+    figure = bars(measured, "% of what the device's speed allows at most", shares)
+    (axes,) = figure.axes
     # Room for the labels behind the longest bars.
-    axes.set_xlim(right=2000)
+    axes.set_xscale("log")
+    axes.set_xlim(min(shares.values(), default=1.0) / 2, 5000)
     axes.set_xticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     axes.minorticks_off()
-    axes.tick_params(labelsize=8)
-    axes.set_xlabel("% of what the device's speed allows at most")
-    axes.spines[["top", "right"]].set_visible(False)
     return figure

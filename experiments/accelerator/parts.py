@@ -133,13 +133,20 @@ def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:
     unfinished.replace(path)
 
 
-def bars(rows: list[Row], label: str):
-    """A figure with a bar for each row, its value and unit beside it."""
+def bars(rows: list[Row], label: str, lengths: dict[str, float] | None = None):
+    """A figure with a bar for each row, its value and unit beside it.
+
+    Args:
+        rows: what is written beside the bars.
+        label: of the axis.
+        lengths: of the bars, by their names; None for the values of the rows.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 0.9 + 0.35 * len(rows)), layout="constrained")
+    lengths = {row.what: row.value for row in rows} if lengths is None else lengths
+    figure = Figure(figsize=(8.0, 0.9 + 0.3 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    drawn = axes.barh([row.what for row in rows], [row.value for row in rows], color="#0072B2")
+    drawn = axes.barh([*lengths], [*lengths.values()], color="#0072B2", height=0.6)
     axes.bar_label(drawn, [f"{row.value:.3g} {row.unit}" for row in rows], padding=4, fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.4)

@@ -27,7 +27,6 @@ from experiments.harness.verdicts import listed
 
 _COLORS = ORANGE, BLUE, GREEN, RED, PURPLE
 _MARKERS = "osD^v"
-"""A value and by how much it moves with the window."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ The sum and the norms are compared with those of `vmap(grad)`, record by record.
 processors, which other programs disturb least; both programs take turns.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -49,43 +50,36 @@ def kinds(batch: int = 64, *, width: int = 64) -> list[LayerKind]:
     vectors = jr.normal(data_key, (batch, width))
     linear, table = eqx.nn.Linear(width, width, key=key), jr.normal(key, (1000, width))
     factors = jr.normal(key, (width, 4)) / 8, jr.normal(key, (4, width)) / 8
-    norms = {
-        "LayerNorm": (eqx.nn.LayerNorm(width), tokens),
-        "RMSNorm": (eqx.nn.RMSNorm(width), tokens),
-    }
-    layers = jax.vmap
+    mlp = eqx.nn.MLP(width, 10, 4 * width, 2, key=key)
+    layers, again = jax.vmap, functools.partial(_scanned, wrapped=jax.checkpoint)
     attention = eqx.nn.MultiheadAttention(4, width, key=key)
     blocks = eqx.filter_vmap(lambda key: Block(width, key=key))(jr.split(key, 4))
+    narrow = _narrow(Block(width, key=key))
+
+    def lora(factors, x):
+        return linear(x) + factors[0] @ (factors[1] @ x)
+
     found = [
-        ("MLP", lambda m, x: m(x), eqx.nn.MLP(width, 10, 4 * width, 2, key=key), vectors),
+        ("MLP", lambda m, x: m(x), mlp, vectors),
         ("linear at 32 positions", lambda m, x: layers(m)(x), linear, tokens),
         ("embedding of 1000 words", lambda m, x: m[x], table, words),
         ("embedding, tied", lambda m, x: jnp.tanh(m[x]) @ m.T / 8, table, words),
         ("attention, 32 tokens", lambda m, x: m(x, x, x), attention, tokens),
         ("GroupNorm", lambda m, x: m(x), eqx.nn.GroupNorm(4, width // 2), images),
-        *((name, lambda m, x: layers(m)(x), *norm) for name, norm in norms.items()),
+        ("LayerNorm", lambda m, x: layers(m)(x), eqx.nn.LayerNorm(width), tokens),
+        ("RMSNorm", lambda m, x: layers(m)(x), eqx.nn.RMSNorm(width), tokens),
         *(
             (f"convolution, {name}", lambda m, x: m(x), layer, images)
             for name, layer in _convolutions(width // 2, key).items()
         ),
-        ("checkpointed MLP", _checkpointed, eqx.nn.MLP(width, 10, 4 * width, 2, key=key), vectors),
+        ("checkpointed MLP", lambda m, x: eqx.filter_checkpoint(m)(x), mlp, vectors),
         ("dropout", _dropped, linear, {"x": vectors, "key": jr.split(data_key, batch)}),
         ("GRU, 64 steps", _gru, eqx.nn.GRUCell(width // 2, width, key=key), sequences),
         ("LSTM, 64 steps", _lstm, eqx.nn.LSTMCell(width // 2, width, key=key), sequences),
         ("4 scanned blocks, 32 tokens", _scanned, blocks, tokens),
-        ("4 scanned blocks, checkpointed", _scanned_again, blocks, tokens),
-        (
-            "bfloat16 block, float32 norms",
-            lambda m, x: m(x),
-            _narrow(Block(width, key=key)),
-            tokens,
-        ),
-        (
-            "LoRA of rank 4, the layer frozen",
-            lambda m, x: linear(x) + m[0] @ (m[1] @ x),
-            factors,
-            vectors,
-        ),
+        ("4 scanned blocks, checkpointed", again, blocks, tokens),
+        ("bfloat16 block, float32 norms", lambda m, x: m(x), narrow, tokens),
+        ("LoRA of rank 4, the layer frozen", lora, factors, vectors),
     ]
     return [
         LayerKind(name, lambda m, x, y, f=apply: _measure(f(m, x), y), model, inputs)
@@ -118,10 +112,6 @@ def _narrow(block):
     return eqx.tree_at(lambda block: block.norms, narrow, block.norms)
 
 
-def _checkpointed(model, x):
-    return eqx.filter_checkpoint(model)(x)
-
-
 def _dropped(layer, record):
     return eqx.nn.Dropout(0.5)(layer(record["x"]), key=record["key"])
 
@@ -144,10 +134,6 @@ def _scanned(blocks, tokens, wrapped=lambda apply: apply):
         return eqx.combine(arrays, static)(tokens)
 
     return jax.lax.scan(lambda x, arrays: (apply(x, arrays), None), tokens, arrays)[0]
-
-
-def _scanned_again(blocks, tokens):
-    return _scanned(blocks, tokens, jax.checkpoint)
 
 
 def measured(batch: int, num_rounds: int) -> xarray.Dataset:

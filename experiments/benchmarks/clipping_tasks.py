@@ -16,6 +16,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from experiments.networks.classifiers import DigitNetwork, digit_layers
+
 CLIP_NORM = 1.0
 NUM_CLASSES = 10
 
@@ -124,14 +126,10 @@ def cnn(batch: int, channels: int, *, key: PRNGKeyArray) -> Task:
     model_key, data_key, target_key = jr.split(key, 3)
     return Task(
         f"CNN, batch {batch}",
-        _CNN(channels, key=model_key),
+        DigitNetwork(jax.nn.relu, channels, key=model_key),
         jr.normal(data_key, (batch, 1, 28, 28)),
         jr.randint(target_key, (batch,), 0, NUM_CLASSES),
-        lambda nn: [
-            *(nn.Conv2d(1, channels, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1)),
-            *(nn.Conv2d(channels, 2 * channels, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1)),
-            *(nn.Flatten(), nn.Linear(32 * channels, 32), nn.ReLU(), nn.Linear(32, NUM_CLASSES)),
-        ],
+        lambda nn: digit_layers(nn, nn.ReLU, channels),
     )
 
 
@@ -157,27 +155,6 @@ def recurrent(batch: int, width: int, num_steps: int, *, key: PRNGKeyArray) -> T
         jr.normal(data_key, (batch, num_steps, width // 2)),
         jr.randint(target_key, (batch,), 0, NUM_CLASSES),
     )
-
-
-class _CNN(eqx.Module):
-    first: eqx.nn.Conv2d
-    second: eqx.nn.Conv2d
-    hidden: eqx.nn.Linear
-    last: eqx.nn.Linear
-    pool: eqx.nn.MaxPool2d
-
-    def __init__(self, channels: int, *, key: PRNGKeyArray):
-        keys = jr.split(key, 4)
-        self.first = eqx.nn.Conv2d(1, channels, 8, stride=2, padding=3, key=keys[0])
-        self.second = eqx.nn.Conv2d(channels, 2 * channels, 4, stride=2, key=keys[1])
-        self.hidden = eqx.nn.Linear(32 * channels, 32, key=keys[2])
-        self.last = eqx.nn.Linear(32, NUM_CLASSES, key=keys[3])
-        self.pool = eqx.nn.MaxPool2d(2, 1)
-
-    def __call__(self, image: Float[Array, "1 28 28"]) -> Float[Array, " classes"]:
-        features = self.pool(jax.nn.relu(self.first(image)))
-        features = self.pool(jax.nn.relu(self.second(features)))
-        return self.last(jax.nn.relu(self.hidden(features.ravel())))
 
 
 class Block(eqx.Module):

@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -105,22 +106,24 @@ def main(name: str, *sizes: str) -> None:
     """Fit twice (the first time with all that is compiled) and predict twice."""
     num_samples, dim, num_projections, num_features = map(int, sizes)
     inputs, labels = table(num_samples, dim)
-    before = _peak()
+    facts: dict[str, object] = {"before": _peak()}
+    facts["seconds"], found = _twice(
+        lambda: FITS[name](inputs, labels, num_projections, num_features)
+    )
+    facts["peak"] = _peak()
+    facts["predictions"], values = _twice(lambda: np.asarray(found(inputs)))
+    assert values.shape == labels.shape
+    print(json.dumps(facts))
+
+
+def _twice(call: Callable) -> tuple[list[float], Any]:
+    """Seconds of each of two calls, and what the second returned."""
     seconds, found = [], None
     for _ in range(2):
         started = time.perf_counter()
-        found = FITS[name](inputs, labels, num_projections, num_features)
+        found = call()
         seconds.append(time.perf_counter() - started)
-    peak = _peak()
-    assert found is not None
-    predictions = []
-    for _ in range(2):
-        started = time.perf_counter()
-        values = np.asarray(found(inputs))
-        predictions.append(time.perf_counter() - started)
-        assert values.shape == labels.shape
-    facts = {"seconds": seconds, "predictions": predictions, "peak": peak}
-    print(json.dumps(facts | {"before": before}))
+    return seconds, found
 
 
 if __name__ == "__main__":

@@ -78,21 +78,18 @@ def run(config: Config) -> xarray.Dataset:
     return harness.in_units(dataset, seconds="s", error="of max(1, R)")
 
 
-def _final_risk(clip_scale, rate, power):
-    problem = jaxdp.LinearRegression.isotropic(
-        1000, label_noise=_LABEL_NOISE, initial_risk=_INITIAL_RISK
-    )
-    schedule = jaxdp.Polynomial(rate, power) if power else jaxdp.Constant(rate)
-    algorithm = jaxdp.OnePassDPSGD(schedule, clip_scale, _RHO, round(1000 / _GAMMA))
-    return jaxdp.predict(problem, algorithm, records=1).final_risk
-
-
 @functools.cache
 def _program(power: float, batch: int | None):
     """The compiled grid; with several devices each takes every so-manieth cell."""
 
     def risk(cell):
-        return _final_risk(cell[0], cell[1], power)
+        # In here, so that it has the precision of the cells.
+        problem = jaxdp.LinearRegression.isotropic(
+            1000, label_noise=_LABEL_NOISE, initial_risk=_INITIAL_RISK
+        )
+        schedule = jaxdp.Polynomial(cell[1], power) if power else jaxdp.Constant(cell[1])
+        algorithm = jaxdp.OnePassDPSGD(schedule, cell[0], _RHO, round(1000 / _GAMMA))
+        return jaxdp.predict(problem, algorithm, records=1).final_risk
 
     def grid(cells):
         return (

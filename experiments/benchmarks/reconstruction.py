@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from experiments import harness
 from experiments.benchmarks import timing
 from experiments.data_reconstruction import sphere_rows
-from experiments.harness import Check, drawing
+from experiments.harness import Check, drawing, span
 from jaxdp.attacks import (
     AbstractOptimiser,
     CurvatureScaledMomentum,
@@ -230,21 +230,22 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         Check(
             f"every row is found (error at most .01) at {dataset.small}, with all {num_seeds} "
             f"seeds, in at most {_MOST_PASSES} passes",
-            f"errors of at most {default.error.max().item():.1e}, {_span(default.passes)} passes",
+            f"errors of at most {default.error.max().item():.1e}, {span(default.passes, '.0f')} "
+            "passes",
             bool((default.error <= FOUND).all() and (default.passes <= _MOST_PASSES).all()),
         ),
         Check(
             f"each of these attacks takes at most {_MOST_SECONDS:g} s of the processor, 10 s of "
             "two cores, compilation apart",
-            f"{_span(default.seconds, '.1f')} s",
+            f"{span(default.seconds, '.1f')} s",
             bool((default.seconds <= _MOST_SECONDS).all()),
         ),
         Check(
             "from the same starts the published optimiser has not found every row in the same "
             f"seconds, nor in {dataset.factor} times as many",
-            f"errors of {_span(published.error, '.3f')} after {_span(published.passes)} passes "
-            f"({shares[0]:.2f} times the seconds or more), {_span(longer.error, '.3f')} after "
-            f"{_span(longer.passes)} ({shares[1]:.2f})",
+            f"errors of {span(published.error, '.3f')} after {span(published.passes, '.0f')} "
+            f"passes ({shares[0]:.2f} times the seconds or more), {span(longer.error, '.3f')} "
+            f"after {span(longer.passes, '.0f')} ({shares[1]:.2f})",
             bool((published.error > FOUND).all() and (longer.error > FOUND).all())
             and shares[0] >= 1
             and shares[1] >= dataset.factor,
@@ -252,7 +253,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         Check(
             f"{dataset.large} is solved as well, with all {num_large} seeds",
             f"errors of at most {dataset.large_error.max().item():.1e} after "
-            f"{_span(dataset.large_passes)} passes",
+            f"{span(dataset.large_passes, '.0f')} passes",
             bool((dataset.large_error <= FOUND).all()),
         ),
         Check(
@@ -261,10 +262,6 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             share <= MOST_SHARE,
         ),
     ]
-
-
-def _span(values: xarray.DataArray, form: str = ".0f") -> str:
-    return f"{values.min().item():{form}} to {values.max().item():{form}}"
 
 
 def summary(dataset: xarray.Dataset) -> str:

@@ -24,6 +24,7 @@ from experiments.everyday_dp_sgd.correlated_noise_plans import (
     Cell,
     Plan,
     planned,
+    planned_freely,
     planned_optimal,
 )
 from experiments.everyday_dp_sgd.multi_pass_plans import Plan as FullBatchPlan
@@ -133,7 +134,8 @@ def run(config: Config) -> xarray.Dataset:
         for number, count in enumerate(config.num_steps):
             with jax.enable_x64():
                 plans = [planned(setting, cell, count, family) for family in FAMILIES.values()]
-                plans += planned_optimal(setting, cell, plans[-1])
+                plans.append(planned_optimal(setting, cell, plans[-1]))
+                plans.append(planned_freely(setting, cell, plans[-1]))
             dataset.risk[place, number] = [plan.risk for plan in plans]
             best = plans[-1] if best is None or plans[-1].risk < best.risk else best
         assert best is not None
@@ -228,8 +230,8 @@ def _toeplitz(dataset: xarray.Dataset, setting: Setting, cell: Cell) -> None:
     with jax.enable_x64():
         for place, count in enumerate(harness.track(dataset.toeplitz_steps.values.tolist(), str)):
             plans = [planned(setting, cell, count, family) for family in TOEPLITZ.values()]
-            optimal, _ = planned_optimal(setting, cell, plans[0])
-            dataset.toeplitz[place] = [plan.risk for plan in (*plans, optimal)]
+            plans.append(planned_optimal(setting, cell, plans[0]))
+            dataset.toeplitz[place] = [plan.risk for plan in plans]
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

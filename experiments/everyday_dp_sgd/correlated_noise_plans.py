@@ -126,19 +126,22 @@ def planned(setting: Setting, cell: Cell, num_steps: int, family: Family) -> Pla
     return _as_plan(best.fun, hyperbolic, best.x[:3], np.asarray(strategy, np.float64))
 
 
-def planned_optimal(setting: Setting, cell: Cell, start: Plan) -> tuple[Plan, Plan]:
-    """The least risk with the optimal strategy: with hyperbolic rates, and with free ones.
+def planned_optimal(setting: Setting, cell: Cell, start: Plan) -> Plan:
+    """The least risk with the optimal strategy and hyperbolic rates, from a plan with such rates.
 
-    Args:
-        start: with hyperbolic rates, for as many steps.
+    Rates and clip are planned for the strategy, the strategy for rates and clip, until neither
+    gains.
     """
-    smooth = _in_turns(setting, cell, hyperbolic, start.point, start.strategy)
+    return _in_turns(setting, cell, hyperbolic, start.point, start.strategy)
+
+
+def planned_freely(setting: Setting, cell: Cell, smooth: Plan) -> Plan:
+    """The least risk with the optimal strategy and free rates, from a plan by `planned_optimal`."""
     point = np.append(smooth.point[0], smooth.point[0] + np.log(smooth.rates))
-    return smooth, _in_turns(setting, cell, free, point, smooth.strategy)
+    return _in_turns(setting, cell, free, point, smooth.strategy)
 
 
 def _in_turns(setting, cell, rates_of, point, strategy) -> Plan:
-    """Rates and clip for the strategy, the strategy for rates and clip, until neither gains."""
     num_steps, last = len(strategy), np.inf
     problem = _problem(setting, cell, num_steps)
     for _ in range(_TURNS):

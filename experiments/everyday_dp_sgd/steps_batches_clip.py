@@ -96,7 +96,8 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
             jaxdp.PrivateOptimiser(optax.sgd, learning_rate=step, clip_norm=clip_norm, **given)
             for clip_norm, step in itertools.product(config.clip_norms, config.learning_rates)
         ]
-        found = [_accuracy(problem, one) for one in algorithms]
+        predicted = [jaxdp.predict(problem, one, theory=_THEORY, records=1) for one in algorithms]
+        found = [float(one.observables["accuracy"][-1]) for one in predicted]
         dataset.predicted[at] = np.reshape(found, dataset.predicted.shape[2:])
         best, run_key = algorithms[int(np.argmax(found))], numbered_key(key, number)
         given = {"num_runs": config.num_runs, "simulator": jaxdp.FunctionSpace(), "records": 1}
@@ -126,11 +127,6 @@ def plot(dataset: xarray.Dataset) -> Figure:
     panels[0].set_ylabel("test accuracy")
     legend(panels[0])
     return figure
-
-
-def _accuracy(problem, algorithm: jaxdp.PrivateOptimiser) -> float:
-    predicted = jaxdp.predict(problem, algorithm, theory=_THEORY, records=1)
-    return float(predicted.observables["accuracy"][-1])
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:

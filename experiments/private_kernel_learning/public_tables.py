@@ -27,7 +27,7 @@ from experiments.tables import read
 
 _PI = math.pi
 # Ranges of the inputs in the order of the columns, and of the target, which stands last.
-_RANGES = {
+RANGES = {
     # kg in a cubic metre of mixture, days; MPa.
     "concrete": [
         *((0, 600), (0, 400), (0, 250), (100, 300), (0, 40), (700, 1200), (500, 1000), (0, 365)),
@@ -50,7 +50,7 @@ _RANGES = {
 }
 # Census of 1994: the categories that its codebook lists. "?" is none of them.
 _ADULT_NUMBERS = {0: (17, 90), 4: (1, 16), 10: (0, 100_000), 11: (0, 5000), 12: (0, 100)}
-_ADULT_CATEGORIES = {
+ADULT_CATEGORIES = {
     1: "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay "
     "Never-worked",
     5: "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
@@ -104,7 +104,7 @@ def load(data: pathlib.Path, name: str, most: int | None = None) -> PublicTable:
     if name == "year":
         return _year(data / "yearmsd", most)
     table = read(data, name)
-    *ranges, target = _RANGES[name]
+    *ranges, target = RANGES[name]
     low, high = np.array(ranges, float).T
     inputs = np.clip((table.inputs[:most] - low) / (high - low) * 2 - 1, -1, 1)
     labels = np.clip(table.labels[:most], *target) - sum(target) / 2
@@ -131,10 +131,10 @@ def _adult(path: pathlib.Path, most: int | None) -> PublicTable:
     for column, (low, high) in _ADULT_NUMBERS.items():
         values = np.array(columns[column], float)
         parts.append(np.clip((values - low) / (high - low) * 2 - 1, -1, 1)[:, None])
-    for column, words in _ADULT_CATEGORIES.items():
+    for column, words in ADULT_CATEGORIES.items():
         parts.append(np.array(columns[column])[:, None] == np.array(words.split()))
     labels = np.where(np.array(columns[-1]) == _ADULT_CLASS, 1.0, -1.0)
-    count = len(_ADULT_NUMBERS) + len(_ADULT_CATEGORIES)
+    count = len(_ADULT_NUMBERS) + len(ADULT_CATEGORIES)
     return PublicTable(
         np.concatenate(parts, axis=1, dtype=float), labels, 1.0, count, CLASSIFICATION
     )

@@ -16,39 +16,25 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.metrics import roc_auc_score
 
+from experiments.private_kernel_learning.public_tables import ADULT_CATEGORIES, RANGES
 from experiments.tables import read
 from jaxdp.regression import ColumnFeatures, Columns, WithConstant
 
-# Ranges of the columns in their order, and of the label, which stands last.
+# Ranges of the columns in their order, and of the label, which stands last: those of
+# `public_tables`, round numbers where the descriptions state none, or what they state.
 _RANGES: dict[str, list[tuple[float, float]]] = {
-    # Yeh (1998), UCI 165. kg in a cubic metre of mixture, of cement, slag, fly ash, water,
-    # superplasticizer, coarse and fine aggregate; "Age: day (1~365)"; MPa. The description has no
-    # other range: round numbers for what concrete is mixed of.
-    "concrete": [
-        *((0, 600), (0, 400), (0, 250), (100, 300), (0, 40), (700, 1200), (500, 1000), (1, 365)),
-        (0, 100),
-    ],
-    # Cortez et al. (2009), UCI 186. Fixed and volatile acidity, citric acid, sugar, chlorides,
-    # free and total sulphur dioxide, density, pH, sulphates, alcohol; g or mg in a litre, volume
-    # per cent; "score between 0 and 10". No other range: round numbers for what wine is, around
-    # the limits that law sets (volatile acidity 1.2, sulphur dioxide 200, alcohol 15).
-    "wine-quality-red": [
-        *((4, 16), (0, 2), (0, 1), (0, 16), (0, 0.7), (0, 80), (0, 300), (0.98, 1.01), (2.5, 4.5)),
-        *((0, 2), (8, 15), (0, 10)),
-    ],
+    # Yeh (1998), UCI 165, states "Age: day (1~365)" and no other range.
+    # Cortez et al. (2009), UCI 186, of wine, states "score between 0 and 10"; the others are round
+    # numbers around the limits that law sets (volatile acidity 1.2, sulphur dioxide 200, alcohol
+    # 15). Delve, family kin: angles of an arm of eight links, within a quarter turn to either side;
+    # the label is a distance without a stated range: a guess. Rana (2013), UCI 265, of protein:
+    # three areas and what is made of them, a distance, penalties; "RMSD: 0 to 21 Angstrom".
+    **RANGES,
+    "concrete": [*RANGES["concrete"][:-2], (1, 365), RANGES["concrete"][-1]],
     # Tufekci (2014), UCI 294. The page states the ranges of temperature, vacuum, pressure,
     # humidity and energy.
     "power-plant": [
         *((1.81, 37.11), (25.36, 81.56), (992.89, 1033.30), (25.56, 100.16), (420.26, 495.76)),
-    ],
-    # Delve, family kin: angles of a robot arm of eight links, within a quarter turn to either side.
-    # The label is a distance without a stated range: a guess.
-    "kin8nm": [*[(-math.pi / 2, math.pi / 2)] * 8, (0, 2)],
-    # Rana (2013), UCI 265. Three areas and what is made of them, a distance, penalties; "RMSD: 0 to
-    # 21 Angstrom". No other range: round numbers, as `public_tables` has had them.
-    "protein-tertiary-structure": [
-        *((0, 50_000), (0, 20_000), (0, 1), (0, 500), (0, 6e6), (0, 600), (0, 20_000), (0, 350)),
-        *((0, 100), (0, 21)),
     ],
 }
 # Kohavi (1996), UCI 2, `adult.names`: its lists of categories; "?" is missing. Of numbers it lists
@@ -56,19 +42,15 @@ _RANGES: dict[str, list[tuple[float, float]]] = {
 # that it is of; 16 levels of schooling. Left out: the survey's weight, and schooling in words.
 _CENSUS: dict[str, Any] = {
     "age": (17, 90),
-    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay"
-    " Never-worked",
+    "workclass": ADULT_CATEGORIES[1],
     "fnlwgt": None,
     "education": None,
     "education-num": (1, 16),
-    "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed "
-    "Married-spouse-absent Married-AF-spouse",
-    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty "
-    "Handlers-cleaners Machine-op-inspct Adm-clerical Farming-fishing Transport-moving "
-    "Priv-house-serv Protective-serv Armed-Forces",
-    "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
-    "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
-    "sex": "Female Male",
+    "marital-status": ADULT_CATEGORIES[5],
+    "occupation": ADULT_CATEGORIES[6],
+    "relationship": ADULT_CATEGORIES[7],
+    "race": ADULT_CATEGORIES[8],
+    "sex": ADULT_CATEGORIES[9],
     "capital-gain": (0, 99_999),
     "capital-loss": (0, 5_000),
     "hours-per-week": (1, 99),
@@ -79,7 +61,10 @@ _CENSUS: dict[str, Any] = {
     "Trinadad&Tobago Peru Hong Holand-Netherlands",
 }
 CLASSES = ("<=50K", ">50K")
-TABLES = (*_RANGES, "adult")
+TABLES = (
+    *("concrete", "wine-quality-red", "power-plant", "kin8nm", "protein-tertiary-structure"),
+    "adult",
+)
 # Of rows of a design, over the root of d: their public bound. Labels have a variance of about 1.
 _NORM, _LABELS = 1.4, (-4.0, 4.0)
 _NUM_TEST = 4000

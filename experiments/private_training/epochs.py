@@ -24,7 +24,8 @@ import optax
 import jaxdp
 import jaxdp.algorithms
 from experiments.benchmarks.clipping_tasks import optional
-from experiments.private_training.models import answers, loss, model_of, torch_layers
+from experiments.networks.classifiers import cross_entropy, digit_layers
+from experiments.private_training.models import answers, model_of
 
 JAXDP, GHOST, HOOKS, JAX_PRIVACY = "jaxdp", "opacus, ghost", "opacus, hooks", "jax_privacy"
 # A batch has room for so many standard deviations of its size more than it has in the mean; what
@@ -143,7 +144,7 @@ def _jaxdp(job: Job, rows: Rows, stop: Callable) -> None:
 
     jaxdp.algorithms.train(
         job.optimiser(len(rows.train)),
-        loss,
+        cross_entropy,
         _start(job, rows),
         rows.train,
         rows.train_labels,
@@ -160,7 +161,7 @@ def _jax_privacy(job: Job, rows: Rows, stop: Callable) -> None:
     )
     ours = job.optimiser(len(rows.train))
     gradient = clipping.clipped_grad(
-        loss,
+        cross_entropy,
         l2_clip_norm=job.clip_norm,
         batch_argnums=(1, 2),
         keep_batch_dim=False,
@@ -195,7 +196,7 @@ def _opacus(mode: str, job: Job, rows: Rows, stop: Callable) -> None:
     torch, opacus = optional("torch"), optional("opacus")
     torch.manual_seed(job.seed)
     inputs, labels = torch.from_numpy(rows.train), torch.from_numpy(rows.train_labels).long()
-    module: Any = torch.nn.Sequential(*torch_layers(torch.nn))
+    module: Any = torch.nn.Sequential(*digit_layers(torch.nn, torch.nn.Tanh))
     sgd = torch.optim.SGD(module.parameters(), lr=job.learning_rate, momentum=job.momentum)
     data = torch.utils.data.TensorDataset(inputs, labels)
     # A list of the model, the optimiser, the loss if it is one of its own, and a loader.

@@ -11,12 +11,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from experiments.networks.classifiers import DigitNetwork
 from experiments.networks.efficientnet import efficientnet_lite0
 
 CNN, SCATTERING, EFFICIENT = "CNN", "scattering, linear", "EfficientNet-Lite0, linear"
@@ -28,53 +27,11 @@ _GROUPS, _EPS = 27, 1e-5
 _LARGE_SIDE, _AT_ONCE = 64, 64
 
 
-class TanhCNN(eqx.Module):
-    """Two convolutions with max-pooling and two dense layers, tanh between them.
-
-    Source: Papernot et al. (2021), Table 1: 16 kernels of 8 x 8 and 32 of 4 x 4, of stride 2.
-    """
-
-    first: eqx.nn.Conv2d
-    second: eqx.nn.Conv2d
-    hidden: eqx.nn.Linear
-    last: eqx.nn.Linear
-
-    def __init__(self, *, key: PRNGKeyArray):
-        keys = jr.split(key, 4)
-        self.first = eqx.nn.Conv2d(1, 16, 8, stride=2, padding=3, key=keys[0])
-        self.second = eqx.nn.Conv2d(16, 32, 4, stride=2, key=keys[1])
-        self.hidden = eqx.nn.Linear(512, 32, key=keys[2])
-        self.last = eqx.nn.Linear(32, NUM_CLASSES, key=keys[3])
-
-    def __call__(self, image: Float[Array, "1 28 28"]) -> Float[Array, " classes"]:
-        found = _pooled(jnp.tanh(self.second(_pooled(jnp.tanh(self.first(image))))))
-        return self.last(jnp.tanh(self.hidden(found.ravel())))
-
-
-def _pooled(found: Float[Array, "channels side side"]) -> Float[Array, "channels less less"]:
-    """The largest of every 2 x 2 places, at stride 1."""
-    return lax.reduce_window(found, -jnp.inf, lax.max, (1, 2, 2), (1, 1, 1), "VALID")
-
-
-def torch_layers(nn) -> list:
-    """The network from `torch.nn`, its parameters in the order of the leaves of `TanhCNN`."""
-    return [
-        *(nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1)),
-        *(nn.Conv2d(16, 32, 4, 2), nn.Tanh(), nn.MaxPool2d(2, 1)),
-        *(nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, NUM_CLASSES)),
-    ]
-
-
 def model_of(name: str, num_features: int, *, key: PRNGKeyArray) -> Callable:
     """A new network, or a new linear model of so many features."""
     if name == CNN:
-        return TanhCNN(key=key)
+        return DigitNetwork(jnp.tanh, key=key)
     return eqx.nn.Linear(num_features, NUM_CLASSES, key=key)
-
-
-def loss(model, row: Array, label: Int[Array, ""]) -> Float[Array, ""]:
-    """Cross-entropy of one record."""
-    return optax.softmax_cross_entropy_with_integer_labels(model(row), label)
 
 
 @eqx.filter_jit

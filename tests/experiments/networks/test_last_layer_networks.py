@@ -89,14 +89,12 @@ def test_the_papers_network_has_maps_of_seven_by_seven():
     assert model.in_size == 3072
 
 
-@pytest.mark.parametrize("stem_relu", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_features_derivative_agrees_with_finite_differences(residual_networks, stem_relu):
+# With a ReLU after the stem too where such a network is a target.
+def test_the_features_derivative_agrees_with_finite_differences(residual_networks):
     random = np.random.default_rng(5)
     x, direction, cotangent = (random.normal(size=size) for size in (75, 75, 3 * 4**2))
     with jax.enable_x64(True):
-        model = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, jnp.float64), residual_networks[stem_relu]
-        )
+        model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), residual_networks[0])
         along = eqx.filter_jit(
             lambda model, x: jax.grad(lambda x: cotangent @ model.features(x))(x)
         )
