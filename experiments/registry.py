@@ -92,6 +92,7 @@ BENCHMARKS = (
     Entry(_SPEED, "per_sample_clipping", "the sum of clipped per-sample gradients"),
     Entry(_SPEED, "private_kernel_ridge", "a private kernel ridge regression"),
     Entry(_SPEED, "reconstruction", "passes and seconds of the attack"),
+    Entry(_SPEED, "planning", "a plan against random search by single runs"),
     Entry(_SPEED, "secret_noise", "what noise that is exact and secret costs"),
 )
 

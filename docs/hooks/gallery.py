@@ -17,7 +17,7 @@ REPORT = ROOT / "experiments" / "README.md"
 USES = (
     (
         *("Choose clip, rate and schedule", "how_to/plan.md"),
-        "fig03_clip_and_rate fig04_schedules constant_clip fig04_mnist_hyperparameters",
+        "fig03_clip_and_rate fig04_schedules constant_clip fig04_mnist_hyperparameters planning",
     ),
     (
         *("Predict a run before it is made", "concepts/everyday_dp_sgd.md"),

@@ -28,6 +28,7 @@ PARTS = {
     "grids": ("Sweeps", 0.04),
     "reconstruction": ("Reconstruction at the paper's size", 0.2),
     "training": ("Digits at the paper's size, and a million rows", 0.1),
+    "figures": ("Figures on data of the papers' size", 0.1),
 }
 OUT = pathlib.Path("experiments", "results", "accelerator")
 # Of the process that says what runs where.

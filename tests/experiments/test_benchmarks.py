@@ -46,6 +46,15 @@ def _reconstruction(dataset):
     assert np.all((longer >= factor * default) | has_converged[2])
 
 
+def _planning(dataset):
+    assert dataset.reported.shape == (2, 3)
+    # The longer search has the shorter one's runs among its own.
+    assert np.all(dataset.reported[1] <= dataset.reported[0])
+    assert dataset.cell_risk.shape == (2,)
+    assert np.all(dataset.validation > 0)
+    assert dataset.plan_seconds > 0
+
+
 def _secret_noise(dataset):
     assert dataset.draw.shape == (4, 2, 3)
     assert np.all(dataset.draw.median("round") > 0)
@@ -59,6 +68,7 @@ MEASURED = {
     "ode_grid": (_ode_grid, 8),
     "private_kernel_ridge": (_private_kernel_ridge, 10),
     "reconstruction": (_reconstruction, 10),
+    "planning": (_planning, 9),
     "secret_noise": (_secret_noise, 9),
 }
 
