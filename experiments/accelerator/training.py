@@ -10,11 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 
 import jaxdp
-from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves
+from experiments.accelerator.parts import Measurement, Row, Setting, attempts, curves, timed
+from experiments.networks.classifiers import DigitNetwork, cross_entropy
 from experiments.privacy_for_free.mnist_runs import (
     Budget,
     Digits,
@@ -28,7 +31,7 @@ from experiments.privacy_for_free.mnist_runs import (
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Kernel ridge, then networks of rising width."""
+    """Kernel ridge, a convolutional network, then networks of rising width."""
     yield from attempts(setting, _calls(setting))
 
 
@@ -37,6 +40,7 @@ def _calls(setting: Setting) -> Iterator[Measurement]:
     count = 2000 if smoke else 1_000_000
     what = f"PrivateKernelRidge, n = {count:,}, 10 inputs, 2,048 features, epsilon 1"
     yield Measurement(what, lambda _: _kernel_ridge(what, count, 64 if smoke else 2048))
+    yield _epoch(setting)
     for width in (8,) if smoke else (100, 1000, 10_000):
         yield _network(setting, width, exact, "full batches")
         tenth = functools.partial(poisson, sampling_rate=0.1)
@@ -60,6 +64,34 @@ def _kernel_ridge(what: str, count: int, num_features: int) -> Row:
     gap = np.asarray(release(inputs[:1000])) - labels[:1000]
     explained = 1 - np.mean(gap**2) / np.var(labels[:1000])
     return Row(what, seconds, "s a fit", note=f"explains {explained:.3f} of the variance")
+
+
+def _epoch(setting: Setting):
+    """An epoch of the network that is usual for private learning on MNIST, as it is published."""
+    batch = 20 if setting.is_smoke else 512
+    what = f"tanh CNN on digits, Poisson batches of {batch}, noise multiplier 1"
+
+    def row(_):
+        rows = _digits(setting).train
+        inputs, count = rows.inputs.reshape(-1, 1, 28, 28), len(rows.labels)
+        optimiser = jaxdp.PrivateOptimiser(
+            functools.partial(optax.sgd, momentum=0.9),
+            learning_rate=0.5,
+            clip_norm=0.1,
+            noise_multiplier=1.0,
+            num_steps=count // batch,
+            sampler=jaxdp.privacy.PoissonSampler(count, batch / count),
+        )
+
+        def trained():
+            data = cross_entropy, DigitNetwork(jnp.tanh, key=jr.key(0)), inputs, rows.labels
+            return jaxdp.algorithms.train(optimiser, *data, key=jr.key(1)).model
+
+        first, seconds = timed(trained, seconds=5, most=3)
+        note = f"n = {count:,}, {optimiser.num_steps} steps"
+        return Row(what, seconds, "s an epoch", first_seconds=first, note=note)
+
+    return Measurement(what, row)
 
 
 def _digits(setting: Setting) -> Digits:
