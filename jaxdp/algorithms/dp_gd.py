@@ -53,6 +53,9 @@ class DPGD(AbstractFullBatchAlgorithm):
         noise_scale: $\sigma$ >= 0, last as in the paper's algorithm, where it is free of T; the
             field's noise multiplier is $2\sigma/\sqrt\eta$.
 
+    Raises:
+        TypeError, ValueError: a value is of the wrong kind or out of range.
+
     Example:
         >>> import jaxdp
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)

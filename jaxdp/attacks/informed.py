@@ -171,6 +171,9 @@ def without_known_rows(
     Returns:
         What is left of the known rows, as parameters to attack.
 
+    Raises:
+        ValueError, TypeError: shapes do not match, or all records are known.
+
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows

@@ -44,6 +44,9 @@ def matching(
         order: (n,), which found row belongs to each true one.
         signs: (n,), 1 or -1; 1 everywhere unless flips are allowed.
 
+    Raises:
+        ValueError: the shapes differ, are not matrices or are empty, or something is not finite.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.attacks import matching

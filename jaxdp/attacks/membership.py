@@ -65,6 +65,9 @@ def membership_scores(
     Returns:
         The log-likelihood ratio of each run: positive where it speaks for the first.
 
+    Raises:
+        ValueError, TypeError: shapes do not match, or there is no noise.
+
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import membership_scores
@@ -109,6 +112,9 @@ def attained_tradeoff(
 
     Returns:
         The false-negative rates with their standard errors.
+
+    Raises:
+        ValueError: there are no scores, they are not finite, or a rate is out of range.
 
     Example:
         >>> import numpy as np

@@ -70,6 +70,10 @@ class NetworkTarget(AbstractTarget):
         parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k).
         dim: d.
 
+    Raises:
+        ValueError, TypeError: the features are not (p,), something is not finite, or all parameters
+            are zero.
+
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import NetworkTarget
@@ -237,6 +241,9 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     Returns:
         A `RandomFeaturesTarget`; of an MLP whose hidden layer has biases, or an activation with
         parameters of its own, the `NetworkTarget` of the same features.
+
+    Raises:
+        ValueError, TypeError: `trained` is no such network, or as `network_target`.
 
     Example:
         >>> import equinox as eqx, jax

@@ -68,6 +68,10 @@ def posterior_rows(
         Rows on the sphere of radius $\sqrt d$. Neighbours in a chain are alike: the more so, the
         sharper the posterior.
 
+    Raises:
+        ValueError, TypeError: shapes do not match, not exactly one record is unknown, or nothing is
+            noisy.
+
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import best_guess, posterior_rows
@@ -115,6 +119,9 @@ def best_guess(samples: Float[Any, "*draws dim"]) -> Float[np.ndarray, " dim"]:
 
     Returns:
         The guess, (d,); where samples have no mean direction, one of them.
+
+    Raises:
+        ValueError: there are none, or they are not finite.
 
     Example:
         >>> import numpy as np

@@ -103,6 +103,9 @@ class PredictedMembership(AbstractExplained, eqx.Module):
         Args:
             false_positive_rate: share of the runs without the record that it calls runs with it,
                 in [0, 1].
+
+        Raises:
+            ValueError: a rate is out of range.
         """
         rate = false_positive_rates(false_positive_rate)
         place = self.separation + scipy.special.ndtri(rate)

@@ -60,6 +60,9 @@ class RegeneratedWeights(AbstractDescription):
         dim: d, columns of V.
         block_size: rows of a block; at most p / 200, and at least 256, when None.
 
+    Raises:
+        TypeError, ValueError: the key is not one, or a size is not a whole number >= 1.
+
     Example:
         >>> import jax
         >>> from jaxdp.attacks import RegeneratedWeights

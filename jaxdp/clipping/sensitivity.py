@@ -105,6 +105,10 @@ def sensitivity_excess(
     Returns:
         b >= 0, in units of C; infinite where the proof says nothing.
 
+    Raises:
+        ValueError: a number is less than 1, n is more than 2^26 or d more than 2^40.
+        TypeError: a number is not whole.
+
     Example:
         >>> from jaxdp.clipping import sensitivity_excess
         >>> print(f"{sensitivity_excess(num_places=512, num_weights=10_000):.2%}")

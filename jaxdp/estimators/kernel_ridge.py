@@ -100,6 +100,9 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
 
         Warns:
             UserWarning: neither ranges nor a bound are given; said before the data are looked at.
+
+        Raises:
+            ValueError, TypeError: data or arguments are not as described.
         """
         warn_without_range(self)
         inputs, labels, names = training_data(self, X, y, y_numeric=True)

@@ -427,6 +427,9 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
                 listed, with their number in each column; it is for whoever fits, and no part of
                 the release. Or a forecast, from public numbers and before anything is spent, is
                 hardly better than a constant.
+
+        Raises:
+            ValueError, TypeError: data or arguments are not as described.
         """
         refuse_keywords(others)
         label_range = checked_label_range(self.label_range)

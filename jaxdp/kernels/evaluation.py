@@ -37,6 +37,9 @@ def row_blocks(
     Yields:
         Arrays of `rows` values each, the last of what is left; nothing when n = 0.
 
+    Raises:
+        ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks

@@ -87,6 +87,10 @@ class AbstractLoss(AbstractDescription):
         Args:
             name, labels: of the argument, for the error; and one for each sample.
             are_private: whether the error leaves out what came.
+
+        Raises:
+            TypeError: they are not made of real numbers.
+            ValueError: they are no vector, not finite, or not what the loss is defined for.
         """
 
     @property

@@ -109,6 +109,9 @@ class SmoothedAbsolute(AbstractRoundedCorner, AbstractResidualLoss):
     Args:
         width: w > 0, half the length of the rounded corner.
 
+    Raises:
+        ValueError: the width is not positive and finite.
+
     Example:
         >>> from jaxdp.losses import SmoothedAbsolute
         >>> loss = SmoothedAbsolute(width=0.5)
@@ -134,6 +137,9 @@ class SmoothedQuantile(AbstractRoundedCorner, AbstractResidualLoss):
     Args:
         level: q in (0, 1); 1/2 is half of `SmoothedAbsolute`.
         width: w > 0, half the length of the rounded corner.
+
+    Raises:
+        ValueError: the level is not in (0, 1), or the width not positive and finite.
 
     Example:
         >>> from jaxdp.losses import SmoothedQuantile
@@ -168,6 +174,9 @@ class HuberHinge(AbstractRoundedCorner, AbstractMarginLoss):
 
     Args:
         width: w > 0, half the length of the rounded corner.
+
+    Raises:
+        ValueError: the width is not positive and finite.
 
     Example:
         >>> from jaxdp.losses import HuberHinge

@@ -35,6 +35,9 @@ class Softmax(AbstractClassificationLoss):
             clipped slope over Gaussian logits a row has, of those that the rows then share out;
             even. Means over thousands of rows hardly change, those of one row do. None for all.
 
+    Raises:
+        ValueError: num_classes is below 2, or nodes_per_row is odd or below 2.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.losses import Softmax

@@ -80,6 +80,9 @@ class Huber(AbstractResidualLoss):
     Args:
         width: w > 0 and finite.
 
+    Raises:
+        ValueError: the width is not positive and finite.
+
     Example:
         >>> from jaxdp.losses import Huber
         >>> loss = Huber(width=1.0)

@@ -24,6 +24,9 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
     Returns:
         The figure, to save or to show.
 
+    Raises:
+        TypeError: what should be a forecast is none.
+
     Example:
         >>> import jax, jaxdp
         >>> features = jax.random.normal(jax.random.key(0), (300, 4))

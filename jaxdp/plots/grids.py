@@ -43,6 +43,10 @@ def plot_grid(
     Returns:
         The figure, to save or to show.
 
+    Raises:
+        TypeError: `values` is no DataArray, or `ax` no Axes.
+        ValueError: `ax` has not one Axes for each panel.
+
     Example:
         >>> import numpy as np, xarray
         >>> from jaxdp.plots import plot_grid

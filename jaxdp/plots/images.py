@@ -150,6 +150,10 @@ def plot_reconstruction(
     Returns:
         The figure, to save or to show.
 
+    Raises:
+        TypeError: `ax` is no Axes.
+        ValueError: the shapes differ, something is not finite, or `ax` is not as many Axes.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.plots import plot_reconstruction

@@ -38,6 +38,10 @@ def plot_leak(
     Returns:
         The figure, to save or to show.
 
+    Raises:
+        TypeError: what should be a predicted membership is none.
+        ValueError: the three do not have one length, or an epsilon is not positive.
+
     Example:
         >>> import jaxdp
         >>> from jaxdp.attacks import PredictedMembership

@@ -46,6 +46,9 @@ def plot_plan(
     Returns:
         The figure, to save or to show.
 
+    Raises:
+        TypeError: what should be a plan or a Trajectory is none.
+
     Example:
         >>> import jaxdp
         >>> from jaxdp.plots import plot_plan

@@ -24,6 +24,10 @@ def show_sliders(draw: Callable[..., Any], **stops: Sequence[Any] | np.ndarray) 
         nearest to
             the default of `draw`.
 
+    Raises:
+        TypeError: `draw` has no default for a slider.
+        ValueError: a slider has nowhere to stop.
+
     Example:
         >>> import jaxdp
         >>> def risk(clip_scale=1.0):

@@ -38,6 +38,11 @@ def largest_true_positive_rate(
         $\beta$, of the shape of `false_positive_rate`: exact for $\mu$-GDP; for Poisson batches
         from the account's epsilon at 36 values of delta, up to .002 too large in four cases.
 
+    Raises:
+        TypeError: `thing` does not state what it releases.
+        ValueError: a rate is out of range.
+        ImportError: a subsampled mechanism, and dp_accounting is not installed.
+
     Example:
         >>> from jaxdp.privacy import GaussianMechanism, Release, largest_true_positive_rate
         >>> release = Release("a noisy mean", "add-or-remove-one", GaussianMechanism(1.0))

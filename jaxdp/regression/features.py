@@ -53,6 +53,9 @@ class ComposedFeatures(AbstractFeatureMap):
         outer: of what `inner` makes of an input.
         inner: of an input.
 
+    Raises:
+        ValueError: the one takes another number of inputs than the other makes.
+
     Example:
         >>> import jax
         >>> from jaxdp.kernels import FourierFeatures, Gaussian

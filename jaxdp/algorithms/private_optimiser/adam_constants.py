@@ -74,6 +74,10 @@ def adam_constants(
     Returns:
         The constants, or a sentence that says what differs from Adam.
 
+    Raises:
+        TypeError: it is no optimiser, or num_steps is missing.
+        ValueError: num_steps is below 1.
+
     Example:
         >>> import optax
         >>> from jaxdp.algorithms import adam_constants

@@ -68,6 +68,10 @@ class NonPrivateOptimiser(AbstractTrainable):
         num_steps: T.
         learning_rate: for the factory, as of `PrivateOptimiser`.
 
+    Raises:
+        ValueError: num_steps is below 1, or a learning rate is negative or not finite.
+        TypeError: an argument is of another kind.
+
     Example:
         >>> import optax
         >>> from jaxdp.algorithms import NonPrivateOptimiser

@@ -35,6 +35,9 @@ class ArcCosine(AbstractKernel):
     Args:
         order: n, 0 or 1.
 
+    Raises:
+        ValueError: another order.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import ArcCosine

@@ -53,6 +53,9 @@ class ClippedFeatures(AbstractWrappedMap):
         base: z.
         bound: B > 0.
 
+    Raises:
+        ValueError: the bound is not positive and finite, or not a scalar.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import ClippedFeatures, IdentityFeatures
@@ -87,6 +90,9 @@ class NormScaling(AbstractInputScaling):
     Args:
         base: z, on the ball of radius R.
         radius: R > 0, known without the data.
+
+    Raises:
+        ValueError: the radius is not positive and finite, or not a scalar.
 
     Example:
         >>> import numpy as np
@@ -164,6 +170,10 @@ class RangedKernel(AbstractKernel):
     Args:
         kernel: k.
         low, high: the ranges, as in `RangeScaling`.
+
+    Raises:
+        ValueError: not d finite numbers each, or a range is empty.
+        TypeError: they are labelled, as a series of pandas is.
 
     Example:
         >>> import numpy as np

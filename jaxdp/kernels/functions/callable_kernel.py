@@ -24,6 +24,9 @@ class CallableKernel(AbstractKernel):
         largest_norm: what $\sqrt{k(x, x)}$ never exceeds, for any x; infinite if unknown. The bound
             is believed.
 
+    Raises:
+        ValueError: the largest norm is not positive.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import CallableKernel

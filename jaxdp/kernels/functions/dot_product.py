@@ -79,6 +79,10 @@ class Polynomial(AbstractKernel):
         degree: p, a whole number >= 1.
         constant: c >= 0.
 
+    Raises:
+        ValueError, TypeError: the degree is not a whole number >= 1, or the constant is negative,
+            not finite or not a scalar.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Polynomial

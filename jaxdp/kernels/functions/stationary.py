@@ -83,6 +83,9 @@ class Gaussian(AbstractRadialKernel):
     Args:
         scale: s > 0, in the units of the inputs. PK Section 5 has s = 1.
 
+    Raises:
+        ValueError: the scale is not positive and finite, or not a scalar.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian
@@ -110,6 +113,9 @@ class Laplace(AbstractRadialKernel):
 
     Args:
         scale: s > 0, in the units of the inputs.
+
+    Raises:
+        ValueError: the scale is not positive and finite, or not a scalar.
 
     Example:
         >>> import numpy as np

@@ -36,6 +36,9 @@ class TorusKernel(AbstractKernel):
     Args:
         eigenvalues: $\mu$, (L,), each >= 0, in the order of the eigenfunctions.
 
+    Raises:
+        ValueError: not a vector of finite numbers >= 0, or none of them.
+
     Example:
         >>> from jaxdp.kernels import TorusKernel
         >>> kernel = TorusKernel.power_law(5, capacity=0.5)

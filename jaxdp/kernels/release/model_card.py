@@ -26,6 +26,9 @@ class FitRecord(eqx.Module):
         forecast: what this budget was expected to buy, in words, where that was asked.
         has_logits: whether values are log odds, so that they tell the chance of a class.
 
+    Raises:
+        ValueError: there are no rows.
+
     Example:
         >>> from jaxdp.kernels import FitRecord
         >>> FitRecord(2000, "least squares", (("age", "17 to 90"),)).num_samples

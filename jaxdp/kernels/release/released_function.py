@@ -52,6 +52,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         columns: names of the table's columns, public, where it was fitted to a data frame.
         record: what is public of the fit; None in files of earlier versions.
 
+    Raises:
+        ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
+            not as many as the inputs.
+        TypeError: the seed is not an int.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
@@ -148,7 +153,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return places if names is None else np.array(names)[places]
 
     def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
-        """The chance of each class at new inputs, by logistic regression; ValueError of others."""
+        """The chance of each class at new inputs, by logistic regression; ValueError of others.
+
+        Raises:
+            ValueError: the function's values are not known to be log odds.
+        """
         if not (self.record and self.record.has_logits):
             raise ValueError("expected a function of log odds, got one of scores or values")
         return chances(np.asarray(self(inputs), np.float64))

@@ -154,6 +154,10 @@ class Columns(eqx.Module):
             positive, as the table writes it; of more classes, one name for each score. None for a
             regression.
 
+    Raises:
+        ValueError: a name stands twice, or there are fewer than two classes.
+        TypeError: a name is not a text.
+
     Example:
         >>> from jaxdp.kernels import Columns
         >>> Columns(("age", "income"), label="spending").inputs

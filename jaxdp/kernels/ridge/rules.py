@@ -87,6 +87,9 @@ class NoiseRidge(AbstractRidgeRule):
     Args:
         factor: > 0.
 
+    Raises:
+        ValueError: the factor is not positive and finite.
+
     Example:
         >>> from jaxdp.kernels import Gaussian, NoiseRidge, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=NoiseRidge(0.5))
@@ -234,6 +237,9 @@ class SelectedProjections(AbstractStatisticsRule):
 
     Args:
         least: the least number of columns that is tried, >= 1.
+
+    Raises:
+        ValueError, TypeError: not a whole number >= 1.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedProjections

@@ -222,6 +222,10 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         noise_multiplier: standard deviation of the noise on the sum, over the clip norm; >= 0.
         num_steps: T, how many batches are used.
 
+    Raises:
+        TypeError: the sampler is not a `PoissonSampler`, or num_steps not a Python int.
+        ValueError: another sampling is named, or a value is out of its range.
+
     Example:
         >>> from jaxdp.privacy import PoissonSampler, PoissonSubsampledGaussian
         >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.05)

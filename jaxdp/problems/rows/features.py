@@ -181,6 +181,10 @@ class ReducedFeatures(AbstractFeatureProblem):
         train_labels, test_labels: y.
         loss: of a row.
 
+    Raises:
+        TypeError: the loss is none of `jaxdp.losses`.
+        ValueError: shapes do not match, something is not finite, or a label is none of the loss.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.problems import ReducedFeatures

@@ -81,6 +81,11 @@ class FixedFeatures(AbstractFeatureProblem):
             test_features, test_labels: shapes (m, p) and (m,).
             loss: of a row, one of `jaxdp.losses`; it says which labels there are: real numbers for
                 `Squared()`, -1 and +1 for `Logistic()`, 0, ..., k - 1 for `Softmax(k)`.
+
+        Raises:
+            TypeError: something is not made of real numbers, or the loss is of another kind.
+            ValueError: shapes do not match, something is not finite, or a label is none of the
+                loss.
         """
         return cls(
             train_inputs=train_features,

@@ -159,6 +159,10 @@ class RandomFeatures(AbstractFeatureProblem):
             weights: V, (num_features, d), or None for infinite width.
             activation: phi, elementwise: any traceable callable.
             loss: of a row, one of `jaxdp.losses`.
+
+        Raises:
+            TypeError, ValueError: shapes do not match, something is not finite, or a label is none
+                of the loss.
         """
         return cls(
             train_inputs=train_inputs,

@@ -29,6 +29,9 @@ class InputScales(AbstractDescription):
         values: s > 0.
         weights: their probabilities, >= 0, of sum 1; the mean of s is 1.
 
+    Raises:
+        ValueError: shapes differ, a value or weight is out of range, a sum is not 1.
+
     Example:
         >>> import jaxdp
         >>> scales = jaxdp.InputScales([0.5, 2.0], [2 / 3, 1 / 3])

@@ -53,6 +53,10 @@ class LinearRegression(AbstractLinearModelProblem):
         loss: whose gradients are descended, any loss of residuals of `jaxdp.losses` with the square
             halved: `HalfSquared()`, or `Huber(width)`, which cuts the residual at its width.
 
+    Raises:
+        TypeError: it is no such loss.
+        ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
+
     Example:
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)

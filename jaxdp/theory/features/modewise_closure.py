@@ -73,6 +73,9 @@ class ModewiseClosure(AbstractTheory):
             linear in the head; always the same ones, which are no source of noise between calls.
             None leaves the spread out, which a search or a gradient saves.
 
+    Raises:
+        TypeError, ValueError: `spread_draws` is no whole number of at least 2.
+
     Example:
         >>> import jax, jaxdp, optax
         >>> loss, sampler = jaxdp.losses.Softmax(3), jaxdp.privacy.FixedSizeBatches(40, 40)

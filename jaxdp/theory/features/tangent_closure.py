@@ -99,6 +99,9 @@ class TangentClosure(AbstractTheory):
         rank: how many leading modes keep their covariances, as in `GaussianClosure`; for losses of
             one output.
 
+    Raises:
+        ValueError: kernel is neither, or a number is too small.
+
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
         >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))

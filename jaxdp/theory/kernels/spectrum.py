@@ -98,6 +98,9 @@ class KernelSpectrum(eqx.Module):
             source: r > 0.
             num_exact: indices that are summed one by one.
             ranges_per_decade: of the others.
+
+        Raises:
+            ValueError: an exponent is out of its range.
         """
         require_count("ranges_per_decade", ranges_per_decade)
         if not 0 < host_number("capacity", capacity) <= 0.95:

@@ -209,6 +209,9 @@ def mu_at_reconstruction_error(
     Returns:
         $\mu$, of the shape of `error`.
 
+    Raises:
+        ValueError: an error or another argument is out of range.
+
     Example:
         >>> import jax
         >>> from jaxdp.theory import mu_at_reconstruction_error

@@ -70,6 +70,9 @@ def local_reconstruction_errors(
     Returns:
         Infinite where there are no more features than unknowns.
 
+    Raises:
+        ValueError: shapes do not match, or something is out of range.
+
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.theory import local_reconstruction_errors
