@@ -179,8 +179,12 @@ def _listening(progress: Any, most_passes: float) -> Iterator[Progress | None]:
         yield progress
         return
     with listening(is_seen() if progress is None else progress, "reconstruct") as told:
-        tell = told
-        yield None if tell is None else lambda passes, loss: tell(min(passes / most_passes, 1.0))
+        tell = told or (lambda share: None)
+
+        def share_told(passes: float, loss: float) -> None:
+            tell(min(passes / most_passes, 1.0))
+
+        yield None if told is None else share_told
 
 
 def _status(ending: Ending, loss: float, tolerance: float) -> Ending:

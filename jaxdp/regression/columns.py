@@ -264,10 +264,11 @@ class ColumnFeatures(AbstractFeatureMap):
             columns.names, columns.specs, columns.is_number, strict=True
         ):
             if is_number and self.is_additive:
-                edges = [f"{edge:.4g}" for edge in np.linspace(*spec, columns.bins + 1)]
+                ends = np.linspace(spec[0], spec[1], columns.bins + 1)
+                edges = [f"{end:.6g}" for end in ends]
                 own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]
             elif is_number:
-                own = [f"{name}, -1 at {spec[0]:.4g} and 1 at {spec[1]:.4g}"]
+                own = [f"{name}, -1 at {spec[0]:.6g} and 1 at {spec[1]:.6g}"]
             else:
                 keys = [f"{key:g}" if isinstance(key, float) else key for key in spec]
                 own = [f"{name} is {key}" for key in (*keys, "not listed")]
