@@ -173,16 +173,16 @@ def reconstruct(
 
 
 @contextlib.contextmanager
-def _listening(progress: Any, most_passes: float) -> Iterator[Progress | None]:
+def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator[Progress | None]:
     """The function that is told of passes and the loss; a bar shows the share of all passes."""
     if callable(progress):
         yield progress
         return
     with listening(is_seen() if progress is None else progress, "reconstruct") as told:
-        tell = told or (lambda share: None)
 
         def share_told(passes: float, loss: float) -> None:
-            tell(min(passes / most_passes, 1.0))
+            assert told is not None
+            told(min(passes / most_passes, 1.0))
 
         yield None if told is None else share_told
 
