@@ -54,8 +54,9 @@ class OrnsteinUhlenbeck(AbstractUnclipped):
     The path is gradient flow and noise of mean zero (6.4). `variance` is what the noise adds to the
     test error, (6.10); `interpolator_distance` is how far the flow still is from the interpolator,
     the mean over test rows of $(\varphi(x)^\top(\hat\theta(t) - \theta^*))^2$ of (6.11). Their sum
-    is the mean of $R(x)^2$ in (6.118), which bounds the excess risk. Memory: 10 n^2 + 300 n
-    numbers.
+    is the mean of $R(x)^2$ in (6.118), which bounds the excess risk. The distance leaves out modes
+    whose eigenvalue rounding cannot tell from zero, n eps of the largest or less: on a kernel that
+    is so ill conditioned it needs float64. Memory: 10 n^2 + 300 n numbers.
 
     Example:
         >>> import jax, jaxdp
