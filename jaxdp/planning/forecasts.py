@@ -367,7 +367,7 @@ def _of_size(problem: _Rows, num_samples: int) -> _Rows:
 
 
 def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
-    """Of each budget, in rising order, what is predicted; and of other sizes at the middle one.
+    """Predictions for each budget, in rising order, and for other sizes at the middle one.
 
     A mean over f times as many rows has 1/f of the noise. So has that of these rows with 1/f of the
     noise multiplier, which is a larger budget's: what lies between two budgets is interpolated.
@@ -457,7 +457,7 @@ def _disturbed(problem: _Rows) -> Iterator[_Rows]:
 
 
 def _unbalanced(problem: _Rows, rarer: tuple[float, ...], random: np.random.Generator) -> _Rows:
-    """As many rows as before, some classes drawn less often, and some rows more than once."""
+    """Rows drawn anew, as many as before: some classes less often, and some rows more than once."""
     found = []
     train_inputs, train_labels, test_inputs, test_labels = _rows(problem).values()
     for inputs, labels in ((train_inputs, train_labels), (test_inputs, test_labels)):
