@@ -45,9 +45,9 @@ class AbstractMechanism(eqx.Module):
         """The adjacencies for which the proof holds."""
 
     @property
+    @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
         """Sentences that say what the mechanism itself needs."""
-        return ()
 
     @property
     def sampled(self) -> SampledGaussian | None:
@@ -98,6 +98,10 @@ class GaussianMechanism(AbstractMechanism):
     def adjacencies(self):
         return ADJACENCIES
 
+    @property
+    def assumptions(self):
+        return ()
+
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
@@ -124,6 +128,10 @@ class ZeroConcentrated(AbstractMechanism):
     @property
     def adjacencies(self):
         return ADJACENCIES
+
+    @property
+    def assumptions(self):
+        return ()
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
