@@ -78,6 +78,7 @@ def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
         rejects: wrong means, each of which the same check has to refuse.
     """
     for wrong in rejects:
+        assert np.all(np.isfinite(wrong)), "a wrong value has to be a number to be refused for it"
         with pytest.raises(AssertionError, match="standard error"):
             assert_mean_close(samples, wrong, sigmas=sigmas, bias=bias)
     samples = np.asarray(samples, np.float64)
@@ -99,6 +100,7 @@ def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
     deviations in `rejects` have to be refused by the same check.
     """
     for wrong in rejects:
+        assert np.all(np.isfinite(wrong)), "a wrong value has to be a number to be refused for it"
         with pytest.raises(AssertionError, match="standard error"):
             assert_std_close(samples, wrong, sigmas=sigmas, bias=bias)
     samples = np.asarray(samples, np.float64)

@@ -20,6 +20,16 @@ CASES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob(
 RUNNER = module_of(FOLDER / "check.py")
 
 
+def _lines_of_code(path):
+    """Lines that are neither empty nor a docstring."""
+    text = path.read_text()
+    module = ast.parse(text)
+    opening = module.body[0]
+    assert ast.get_docstring(module)
+    lines = text.splitlines()[opening.end_lineno :]
+    return [line for line in lines if line.strip()]
+
+
 def test_there_are_a_dozen_and_each_has_its_script():
     scripts = {path.stem for path in FOLDER.glob("*.py")} - {"check"}
     assert scripts == set(CASES)
@@ -28,9 +38,9 @@ def test_there_are_a_dozen_and_each_has_its_script():
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_short_and_imports_numpy_alone(name):
-    text = (FOLDER / f"{name}.py").read_text()
-    nodes = list(ast.walk(ast.parse(text)))
-    assert len(text.splitlines()) <= 45
+    path = FOLDER / f"{name}.py"
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    assert len(_lines_of_code(path)) <= 30
     assert not any(isinstance(node, ast.ImportFrom) for node in nodes)
     imported = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
     assert imported <= {"math", "numpy"}
@@ -60,6 +70,14 @@ def test_the_page_lists_every_case_and_its_source():
         assert f"({name}.py)" in page
         assert {"title", "what", "source", "inputs", "answers", "jaxdp"} <= set(case)
         assert case["title"] in page
+
+
+def test_nothing_but_the_answers_decides_the_exit_status(monkeypatch, capsys):
+    monkeypatch.setattr(RUNNER, "reproduced", lambda case: CASES[case.stem]["answers"])
+    assert RUNNER.main() == 0
+    monkeypatch.setattr(RUNNER, "largest_gap", lambda found, wanted: 1e-9)
+    assert RUNNER.main() == 1
+    assert "planned_risk" in capsys.readouterr().out
 
 
 # What jaxdp answers, case by case.

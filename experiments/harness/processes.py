@@ -1,9 +1,10 @@
 """Many repetitions that need nothing of one another, a process for each core."""
 
+import contextlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
@@ -36,11 +37,24 @@ def spread(
         return [function(item) for item in track(items, name)]
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     context = multiprocessing.get_context("spawn")
-    # The processes that are started have this process's environment.
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    with ProcessPoolExecutor(count, context) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(count, context) as pool:
         found = []
         for number, result in enumerate(pool.map(function, items)):
             print(f"{number + 1}/{len(items)} {name(items[number])}", file=sys.stderr)
             found.append(result)
         return found
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """For the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -14,8 +14,8 @@ and its errors are those of two normal numbers of unequal variance (a binormal R
 the covariances are equal this is the likelihood ratio, which no test beats.
 
 What is predicted is the average case against stated attacks: these rows, this record, the final
-weights, normal laws. Only `bound` is a guarantee. And what is computed from private rows is
-private itself.
+weights, normal laws. Only `bound` is a guarantee. And what is computed from private rows is private
+itself.
 
 Derived: tests/attacks/test_predicted_membership.py, against 4,000 simulated runs of each law.
 """
@@ -141,8 +141,9 @@ def predicted_membership(
     record and without it, batches divided by the same number. On features of a small CNN (n =
     500, logistic loss, 18 cases of 4,000 runs) the area was within .009 of the simulated one, whose
     own error is .006, and for the worst record of all .012 to .014 too high; with the softmax loss
-    (n = 60, one case) .024 too high. `jaxdp.predict` of the pair warns where its closure is not to
-    be trusted. The result is private where the problem's rows are.
+    (n = 60, one case) .024 too high. Where nearly every step clips the record it is the bound.
+    `jaxdp.predict` of the pair warns where its closure is not to be trusted. The result is private
+    where the problem's rows are: forecast it from public rows of the same kind.
 
     Args:
         problem: features on fixed rows, of any loss that the closures cover.

@@ -185,6 +185,9 @@ def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator
             told(min(passes / most_passes, 1.0))
 
         yield None if told is None else share_told
+        if told is not None:
+            # It may have converged long before the last pass.
+            told(1.0)
 
 
 def _status(ending: Ending, loss: float, tolerance: float) -> Ending:

@@ -21,7 +21,7 @@ from jaxdp.cli.values import flag
 from jaxdp.comparison import Comparison
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
-from jaxdp.core.progress import Bar
+from jaxdp.core.progress import Bar, hidden
 from jaxdp.core.trajectory import Trajectory
 
 COMPARE_FILES = {"picture": "compare.png", "numbers": "compare.json"}
@@ -168,14 +168,12 @@ def listed(columns: Sequence[str]) -> str:
 @contextlib.contextmanager
 def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error, where that is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda share: None
-        return
-    bar = Bar(name, keep=False)
-    try:
-        yield bar.advance
-    finally:
-        bar.close()
+    with hidden():
+        if quiet or not sys.stderr.isatty():
+            yield lambda share: None
+            return
+        with contextlib.closing(Bar(name, keep=False)) as bar:
+            yield bar.advance
 
 
 def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> Trajectory:

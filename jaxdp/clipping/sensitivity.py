@@ -88,8 +88,8 @@ def sensitivity_excess(
     r"""b: one record moves the computed sum by at most C (1 + b), or 2C (1 + b) if it is replaced.
 
     To be folded into the noise: what is calibrated to sensitivity C needs (1 + b) times as much.
-    The proof is in this module's docstring. The proof assumes IEEE arithmetic, which TPUs have not,
-    records that are computed each alone, and on a GPU sums whose order is fixed
+    The proof, in this module's docstring, assumes IEEE arithmetic, which TPUs have not, records
+    that are computed each alone, and on a GPU sums whose order is fixed
     (`--xla_gpu_deterministic_ops=true`). Most of b is rounding in blocks, $2 B (B + 1) 2^{-24}$:
     .8% for B = 256, .05% for B = 64.
 

@@ -7,6 +7,7 @@ hang.
 """
 
 import contextlib
+import multiprocessing
 import shutil
 import sys
 import threading
@@ -22,6 +23,9 @@ _SECONDS_BETWEEN_LINES = 30.0
 # Seconds between two looks at the clock.
 _TICK = 1.0
 
+# How many calls hide the bars of those within them.
+_num_hiding, _counting = 0, threading.Lock()
+
 
 @contextlib.contextmanager
 def listening(
@@ -30,24 +34,28 @@ def listening(
     """The function that is told of progress while a call lasts, or None.
 
     None and False stand for none, True for a bar with the remaining time on standard error, and
-    with what `note` says at a share; a function is handed on as it is.
+    with what `note` says at a share; a function is handed on as it is. Calls within show no bar of
+    their own accord, but for None.
     """
-    if progress is None or progress is False:
+    if progress is None:
         yield None
-    elif progress is not True:
-        require_callable("progress", progress, "True for a bar, None or a function")
-        yield progress
-    else:
-        with contextlib.closing(Bar(name)) as bar:
-            yield lambda share: bar.advance(share, "" if note is None else note(share))
+        return
+    with hidden():
+        if progress is False:
+            yield None
+        elif progress is not True:
+            require_callable("progress", progress, "True for a bar, None or a function")
+            yield progress
+        else:
+            with contextlib.closing(Bar(name)) as bar:
+                yield lambda share: bar.advance(share, "" if note is None else note(share))
 
 
 @contextlib.contextmanager
 def listening_where_seen(progress: Any, name: str) -> Iterator[Callable[[float], None]]:
     """The function that is told of progress where None stands for a bar if a person looks.
 
-    That is in a terminal or a notebook, and while no other bar is shown; all else is as in
-    `listening`.
+    That is as `is_seen` says; all else is as in `listening`.
     """
     with listening(is_seen() if progress is None else progress, name) as told:
         yield told or (lambda share: None)
@@ -57,21 +65,37 @@ def listening_where_seen(progress: Any, name: str) -> Iterator[Callable[[float],
 def waiting(progress: Any, name: str) -> Iterator[None]:
     """A line with a running clock while a call lasts of which no share is known.
 
-    It appears after a second and is taken back at the end. `progress` is True, False or None,
-    which stands for True where a person looks.
+    In a terminal it appears after a second; it is taken back at the end. `progress` is True, False
+    or None, which stands for True where a person looks.
     """
     if progress is not None:
         require_kind("progress", progress, bool, "True, False or None")
-    if not (is_seen() if progress is None else progress):
+    with hidden() if progress is False else contextlib.nullcontext():
+        if not (is_seen() if progress is None else progress):
+            yield
+            return
+        with hidden(), contextlib.closing(Bar(name, keep=False, is_late=True)):
+            yield
+
+
+@contextlib.contextmanager
+def hidden() -> Iterator[None]:
+    """While it lasts, no bar is shown that nobody has asked for, in any thread."""
+    global _num_hiding
+    with _counting:
+        _num_hiding += 1
+    try:
         yield
-        return
-    with contextlib.closing(Bar(name, keep=False, is_late=True)):
-        yield
+    finally:
+        with _counting:
+            _num_hiding -= 1
 
 
 def is_seen() -> bool:
-    """Whether a person would see a bar, and no other one is shown on that line."""
-    return (sys.stderr.isatty() or _is_notebook()) and not Bar.shown
+    """Whether a person would see a bar, and its line is not another one's."""
+    # What a process of a pool writes would fall into the line of the one that waits for it.
+    is_alone = not _num_hiding and multiprocessing.parent_process() is None
+    return is_alone and (sys.stderr.isatty() or _is_notebook())
 
 
 class Bar:
@@ -85,9 +109,6 @@ class Bar:
         is_late: whether nothing is written in the first second, nor that it compiles.
         clock: seconds.
     """
-
-    # How many bars are open.
-    shown = 0
 
     def __init__(
         self,
@@ -108,10 +129,12 @@ class Bar:
         self._length, self._told = 0, (begun, "")
         self._is_closed, self._lock = threading.Event(), threading.Lock()
         self._word = "running" if is_late else "compiling"
-        Bar.shown += 1
+        self._is_broken = False
         if begun < 1 and not is_late:
             self._write(f"{name}: {f'{int(100 * begun)} %, ' if begun else ''}compiling")
-        threading.Thread(target=self._tick, daemon=True).start()
+        # A clock that cannot run ends no call.
+        with contextlib.suppress(RuntimeError):
+            threading.Thread(target=self._tick, daemon=True).start()
 
     def advance(self, share: float, note: str = "") -> None:
         """Show that this share is done, and a few words at the end of the line."""
@@ -127,10 +150,9 @@ class Bar:
         with self._lock:
             if self._is_closed.is_set():
                 return
+            self._is_closed.set()
             if self._is_overwritten and self._length:
                 self._print("\n" if self._keep else f"\r{' ' * self._length}\r")
-            self._is_closed.set()
-            Bar.shown -= 1
 
     def _tick(self) -> None:
         while not self._is_closed.wait(_TICK):
@@ -171,12 +193,14 @@ class Bar:
         self._length = len(line)
 
     def _print(self, text: str) -> None:
+        if self._is_broken:
+            return
         try:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
             # Nobody reads it any more, or it is closed: that ends no run.
-            self._length = 0
+            self._is_broken = True
 
 
 def _is_notebook() -> bool:

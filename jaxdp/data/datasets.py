@@ -50,8 +50,9 @@ def read_table(
             the last column, or "labels".
         drop: names or numbers of columns to leave out.
         drop_constant: whether to leave out columns that never vary, instead of refusing them.
-        header: whether the first line of a text names the columns; None: see `open_table`. Where
-            that is not clear, the table is refused.
+        header: whether the first line of a text names the columns. None tells by the first lines:
+            words, words above numbers, and what is asked for by name are names, numbers alone are
+            data; where that is not clear, the table is refused.
         is_text_label: whether the labels are texts; they come as they are written.
     """
     table = _read(path, target, drop, header, is_text_label, may_be_bare=True)

@@ -85,7 +85,8 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     tolerance: float | None = None
     feature_map: AbstractFeatureMap | None = None
     random_state: int | None = None
-    noise_seed: int | None = None
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     def fit(self, X: Any, y: Any) -> "DPKernelClassifier":
         """Spend the budget on one release.

@@ -58,7 +58,7 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
 
     Attributes:
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
-        cost_: what it costs.
+        cost_: what the last fit alone costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
     Every fit spends the budget again, those of a grid search or cross-validation too. `score` reads
@@ -89,7 +89,8 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     residual_bound: float | None = None
     feature_map: AbstractFeatureMap | None = None
     random_state: int | None = None
-    noise_seed: int | None = None
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     def fit(self, X: Any, y: Any) -> "DPKernelRidge":
         """Spend the budget on one release.

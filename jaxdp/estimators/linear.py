@@ -375,7 +375,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             rows have the feature: refits differ by up to twice as much where the budget is small,
             and by ten times where no row has it, as of a category that does not occur.
         release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
-        cost_: what it costs.
+        cost_: what the last fit alone costs.
         n_features_in_, feature_names_in_: of the inputs at fit.
 
     Every fit spends the budget again, those of `cross_val_score` and `GridSearchCV` too, whose
@@ -400,7 +400,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     label_range: tuple[float, float] | None = None
     fit_intercept: bool = True
     method: AbstractMethod | None = None
-    noise_seed: int | None = None
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def _planned_for(self):
@@ -484,7 +485,8 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     features: str = "linear"
     fit_intercept: bool = True
     method: AbstractMethod | None = None
-    noise_seed: int | None = None
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def _planned_for(self):

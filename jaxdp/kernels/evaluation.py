@@ -90,7 +90,7 @@ def blockwise(
 def host_gram(
     kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, "n m"]:
-    """The kernel in float64, whatever precision JAX is set to; on the host where a device has none.
+    """The kernel in float64, whatever precision JAX is set to: on the host if the device lacks it.
 
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
     """

@@ -302,7 +302,7 @@ def forecast(
     rows = _of_size(problem, num_samples)
 
     def planned(epsilon, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):
-        return plan_training(
+        found = plan_training(
             rows,
             epsilon=epsilon,
             delta=delta,
@@ -314,6 +314,8 @@ def forecast(
             criterion=criterion,
             told=lambda done: told(begun + share * done),
         )
+        told(begun + share)
+        return found
 
     with listening_where_seen(progress, "forecast") as told:
         plan = planned(epsilon, num_steps, sampling_rate)
@@ -410,7 +412,8 @@ def _levels(
     predicted = plan.predicted
     if predicted.final_std is None:
         # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
-        predicted = predict(_of_size(problem, num_samples), plan.algorithm, records=1)
+        rows = _of_size(problem, num_samples)
+        predicted = predict(rows, plan.algorithm, records=1, progress=False)
     mean = _level(predicted)
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
     # Test rows are drawn from the public ones without replacement, which differ too little then.

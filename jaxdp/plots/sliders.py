@@ -21,8 +21,7 @@ def show_sliders(draw: Callable[..., Any], **stops: Sequence[Any] | np.ndarray) 
         draw: draws with pyplot, or returns what is to be shown; its arguments of the sliders'
             names have defaults.
         stops: for each slider the values that it stops at. A slider starts at the one that is
-        nearest to
-            the default of `draw`.
+            nearest to the default of `draw`.
 
     Raises:
         TypeError: `draw` has no default for a slider.

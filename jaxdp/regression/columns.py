@@ -264,13 +264,14 @@ class ColumnFeatures(AbstractFeatureMap):
             columns.names, columns.specs, columns.is_number, strict=True
         ):
             if is_number and self.is_additive:
-                ends = np.linspace(spec[0], spec[1], columns.bins + 1)
-                edges = [f"{end:.6g}" for end in ends]
+                edges = _told_apart(np.linspace(spec[0], spec[1], columns.bins + 1))
                 own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]
             elif is_number:
-                own = [f"{name}, -1 at {spec[0]:.6g} and 1 at {spec[1]:.6g}"]
+                low, high = _told_apart(spec)
+                own = [f"{name}, -1 at {low} and 1 at {high}"]
             else:
-                keys = [f"{key:g}" if isinstance(key, float) else key for key in spec]
+                told = iter(_told_apart([key for key in spec if isinstance(key, float)]))
+                keys = [next(told) if isinstance(key, float) else key for key in spec]
                 own = [f"{name} is {key}" for key in (*keys, "not listed")]
             parts[name] = [*own, f"{name} is missing"]
         pairs = columns.interactions if self.is_additive else ()
@@ -335,6 +336,18 @@ def _checked_pair(pair: Any, names: tuple[str, ...]) -> tuple[str, str]:
     if not is_pair or pair[0] == pair[1] or not all(name in names for name in pair):
         raise ValueError(f"expected interactions of two columns that are named, got {pair!r}")
     return pair[0], pair[1]
+
+
+def _told_apart(numbers: Any) -> list[str]:
+    """Numbers in as few digits, but six, as tell each from those beside it; whole ones in all."""
+    if all(float(number).is_integer() for number in numbers):
+        return [f"{number:.0f}" for number in numbers]
+    texts: list[str] = []
+    for digits in range(6, 18):
+        texts = [f"{number:.{digits}g}" for number in numbers]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
 
 
 def _are_counted(names: Any) -> bool:

@@ -35,6 +35,7 @@ class AbstractSlopes(abc.ABC):
     """The private labels of a fit, and what its loss says of them.
 
     Attributes:
+        labels: private, one a row.
         curvature: what the plan of a descent asks of the loss.
         share: of the budget, which a release of the scale costs.
     """
@@ -126,7 +127,8 @@ def private_descent(
 
     The number of steps is the plan's, whatever the data: nothing is told by when it ends. In one
     pass each step has rows of its own, so that all steps together cost what one of them does;
-    else every step has all rows, and they share the budget mu.
+    else every step has all rows, and they share the budget mu. Rows and slopes are private, the
+    plan is public.
     """
     transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
     weights = np.zeros((len(transform), slopes.num_outputs))

@@ -105,7 +105,9 @@ def shrunk(
     noise_std: float,
     base: Float[np.ndarray, "features features"],
 ) -> Spectrum:
-    r"""The spectrum of noisy second moments, less their noise: $\sigma$ on the diagonal.
+    r"""The spectrum of noisy second moments, less their noise.
+
+    The noise has the standard deviation $\sigma$ on the diagonal, and $\sqrt 2$ times less off it.
 
     The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
     that is the data's. So the eigenvalues are drawn towards their mean by that share (Ledoit and

@@ -87,10 +87,11 @@ def released_scale(
 ) -> float:
     r"""A noisy standard deviation of residuals: their median magnitude over that of a normal.
 
-    A histogram of $\log_2 |r|$, twice of which is within `half_octaves`, has the sensitivity
-    $\sqrt 2$. The median is found from above, where the bins hold little noise: the logarithm of a
-    normal number has a long tail below. Among more than thirty bins the median is that of the
-    fullest seven and of what is above them: zeros, and what is far smaller than most, do not count.
+    A histogram of $2 \log_2 |r|$ within `half_octaves`, its ends counting what is beyond, has each
+    record in one bin, and so the sensitivity $\sqrt 2$. The median is found from above, where the
+    bins hold little noise: the logarithm of a normal number has a long tail below. Among more than
+    thirty bins the median is that of the fullest seven and of what is above them: zeros, and what
+    is far smaller than most, do not count.
 
     Where most residuals are far smaller than some, as of labels of which nine in ten are zero, the
     scale is half of what the largest three in a hundred say, were they normal: as many more as
@@ -195,7 +196,8 @@ def released_gradient(
     in float64, which lies within $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, rounded
     to the grid of the noise, u. Neighbours are moved apart by at most $2 C + 2 e + \sqrt{p k}\,u$.
 
-    `norms` are of P x, never too small; the public `typical_norm` sets the grid of the slopes.
+    P, C and `typical_norm`, which sets the grid of the slopes, are public; `norms` are of P x,
+    never too small.
     """
     num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
     largest = _SHORTEST * clip_norm / typical_norm

@@ -20,7 +20,7 @@ from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
-from jaxdp.core.progress import Bar
+from jaxdp.core.progress import Bar, hidden
 from jaxdp.sweeps import execution
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.execution import Work, stop_on_interrupt
@@ -58,9 +58,8 @@ def sweep(
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
         store: a folder for finished shards, made when absent. The folder belongs to one program for
-        each
-            choice of looped values (what JAX traces of the function, with its constants; or one
-            `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
+            each choice of looped values (what JAX traces of the function, with its constants; or
+            one `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
             setting of x64, of the precision of products and of random bits. An edit that changes
             nothing that is computed makes no other sweep.
         executor: anything with `submit(function, *arguments)` that gives an object with
@@ -122,7 +121,8 @@ def sweep(
                 work = dataclasses.replace(work, digests=digests)
             identity = identity_of(described, key, version, work.digests or ())
             kept = Store(store, identity, name, coordinates)
-        shards = _Sweep(work, kept, executor, size, quiet).run()
+        with hidden() if quiet else contextlib.nullcontext():
+            shards = _Sweep(work, kept, executor, size, quiet).run()
     finally:
         work.forget()
     facts = {"function": name, "key": f"{kind} {' '.join(map(str, key_data.ravel()))}"}
@@ -158,7 +158,7 @@ class _Sweep:
         if sys.stderr.isatty() and not self.quiet:
             name = name_of(self.work.function).partition("(")[0].rpartition(".")[2]
             bar = Bar(name, begun=self.done.mean())
-        with contextlib.closing(bar) if bar else contextlib.nullcontext():
+        with hidden(), contextlib.closing(bar) if bar else contextlib.nullcontext():
             while not (self.done.all() or stop.is_set()):
                 for shard in self._computed(stop):
                     if self.store is not None:
@@ -171,6 +171,8 @@ class _Sweep:
         """The shards that are not done, until `stop` is set."""
         order = np.flatnonzero(~self.done.all(axis=1)).tolist()
         if self.executor is not None:
+            if isinstance(self.executor, ProcessPoolExecutor):
+                _require_sendable(self.work.function)
             try:
                 sizes = execution.sizes_by(self.executor, self.work, order, self.size)
             except Exception:
@@ -238,6 +240,18 @@ class _Sweep:
         return f"stopped; {share} and kept in {self.store.folder}: {again}"
 
 
+def _require_sendable(function: Callable) -> None:
+    """Raise TypeError unless other processes can be sent the function."""
+    try:
+        pickle.dumps(function)
+    except Exception as error:
+        # What pickling may raise has no common name.
+        raise TypeError(
+            "expected a function that can be sent to other processes, as one at the top of a "
+            f"module can, got {name_of(function)}: {error}"
+        ) from None
+
+
 def _require_options(function: Any, store: Any, executor: Any, version: Any, quiet: Any) -> None:
     if not callable(function):
         require_kind("function", function, types.FunctionType, "a function of key and the axes")
@@ -251,13 +265,4 @@ def _require_options(function: Any, store: Any, executor: Any, version: Any, qui
                 raise ValueError(f"expected {name} to be {expected}, got an empty one")
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
         raise TypeError(f"expected executor to have submit(function, *arguments), got {executor}")
-    if isinstance(executor, ProcessPoolExecutor):
-        try:
-            pickle.dumps(function)
-        except Exception as error:
-            # What pickling may raise has no common name.
-            raise TypeError(
-                "expected a function that can be sent to other processes, as one at the top of a "
-                f"module can, got {name_of(function)}: {error}"
-            ) from None
     require_kind("quiet", quiet, (bool, np.bool_), "True or False")

@@ -81,6 +81,7 @@ OUT_OF_RANGE = {
     "descent: clip": (lambda c: _descent(clip_norm=c), np.inf),
     "descent: negative clip": (lambda c: _descent(clip_norm=c), -1.0),
     "descent: no clip": (lambda c: _descent(clip_norm=c), 0.0),
+    "descent: clip that is none": (lambda c: _descent(clip_norm=c), np.nan),
     "descent: noise": (lambda s: _descent(noise_scale=s), -2.0),
     "descent: no number": (lambda s: _descent(noise_scale=s), np.nan),
     "correlated: rho": (lambda r: _correlated(STRATEGY, rho=r), -1.5),

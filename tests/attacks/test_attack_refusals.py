@@ -130,6 +130,10 @@ VALUES = [
     (lambda: RandomFeaturesTarget(WEIGHTS, jax.nn.softmax, THETA), "on each number alone"),
     (lambda: RandomFeaturesTarget(WEIGHTS, jnp.tanh, THETA, block_size=0), "block_size >= 1"),
     (lambda: RegeneratedWeights(jr.key(0), 0, 3), "num_features >= 1"),
+    (
+        lambda: RandomFeaturesTarget(RegeneratedWeights(jr.key(0), 20, 4), jnp.tanh, THETA[1:]),
+        "one row of parameters for each of the 20 features",
+    ),
     (lambda: RegeneratedWeights(jr.key(0), 2**31, 3), r"num_features < 2\^31"),
     (lambda: attacks.span_target(ROWS[:, 1:], WEIGHTS, jnp.tanh), "inputs of shape"),
     (lambda: attacks.NetworkTarget(MLP, THETA, 4), r"features of shape \(20,\)"),

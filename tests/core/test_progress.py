@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from jaxdp.core.progress import Bar, listening, listening_where_seen, waiting
+from jaxdp.core.progress import Bar, is_seen, listening, listening_where_seen, waiting
 
 
 class _Terminal(io.StringIO):
@@ -19,11 +19,6 @@ class _Clock:
 
     def __call__(self):
         return self.now
-
-
-@pytest.fixture(autouse=True)
-def no_other_bar(monkeypatch):
-    monkeypatch.setattr(Bar, "shown", 0)
 
 
 @pytest.fixture
@@ -177,6 +172,25 @@ def test_a_short_wait_shows_nothing_and_a_long_one_is_taken_back(monkeypatch):
     with waiting(True, "predict"):
         _until(lambda: "predict: running, 0:00" in stream.getvalue())
     assert stream.getvalue().endswith("\r")
+
+
+def test_a_call_that_raises_ends_its_line_and_hides_no_later_bar(monkeypatch):
+    stream = _Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    with pytest.raises(ZeroDivisionError), listening_where_seen(None, "plan") as told:
+        told(is_seen() / 0)
+    assert stream.getvalue().endswith("\n")
+    assert is_seen()
+
+
+@pytest.mark.parametrize("progress", [False, lambda share: None])
+def test_who_wants_no_bar_has_none_of_the_calls_within(monkeypatch, progress):
+    monkeypatch.setattr("sys.stderr", _Terminal())
+    with listening_where_seen(progress, "plan"):
+        assert not is_seen()
+    with waiting(False, "predict"):
+        assert not is_seen()
+    assert is_seen()
 
 
 def test_one_line_shows_one_bar(monkeypatch):

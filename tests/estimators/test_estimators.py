@@ -5,6 +5,7 @@ import pickle
 import re
 import warnings
 
+import equinox as eqx
 import numpy as np
 import pandas
 import pytest
@@ -149,6 +150,8 @@ def test_no_print_or_notebook_shows_the_noise_seed(estimator):
         for text in (repr(shown), str(shown), shown._repr_html_(), f"{shown.get_params()}"):
             assert str(NOISE_SEED) not in text
             assert hex(NOISE_SEED) not in text
+    # Formatters of dataclasses do not go by `repr`.
+    assert str(NOISE_SEED) not in eqx.tree_pformat(made)
     assert copied.noise_seed == NOISE_SEED
     assert copied.set_params(noise_seed=5).noise_seed == 5
     assert pickle.loads(pickle.dumps(copied)).noise_seed == 5

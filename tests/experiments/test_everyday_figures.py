@@ -101,7 +101,7 @@ def test_every_family_makes_strategies(name):
         np.testing.assert_array_equal(matrix[1:, 1:], matrix[:-1, :-1])
 
 
-def test_correlated_noise_is_planned_to_the_known_risks():
+def test_the_saved_plans_of_correlated_noise_have_the_known_risks():
     # The saved result is today's code's, as its smoke version is asked to show.
     saved = harness.read(harness.RESULTS / registry.entry("correlated_noise").file)
     # Three batches at gamma = .1, rho = 1: hyperbolic rates, then free ones.

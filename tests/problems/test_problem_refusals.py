@@ -71,11 +71,15 @@ REFUSED = [
     ("random", {"weights": np.ones((0, 3))}, "non-empty weights"),
     ("random", {"train_inputs": np.full((4, 3), np.inf)}, "finite train_inputs, got 12"),
     ("random", {"train_inputs": "table"}, "expected train_inputs to be a real number"),
-    ("random", {"activation": "tanh"}, "activation to be a callable, got 'tanh'"),
+    ("random", {"activation": "tanh"}, "activation to be a callable, got str: 'tanh'"),
     *(("sampled", {name: 0}, f"{name} >= 1") for name in ("num_train", "dim", "num_features")),
     ("fixed", {"test_features": np.zeros((2, 6))}, "test_features"),
     ("fixed", {"train_features": np.zeros(4)}, "train_features"),
     ("fixed", {"train_labels": np.ones(3)}, "train_labels"),
+    *(
+        ("fixed", {f"{part}_features": np.full((count, 3), np.nan)}, f"finite {part}_features, got")
+        for part, count in (("train", 4), ("test", 2))
+    ),
     ("fixed", {"test_labels": np.ones((2, 1))}, "test_labels"),
     *(("fixed", {"loss": loss}, NO_LOSS) for loss in (None, "logistic", Logistic, jnp.square)),
     *((name, {"loss": "logistic"}, NO_LOSS) for name in ("sampled", "kernel")),

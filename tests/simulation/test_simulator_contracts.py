@@ -170,7 +170,7 @@ def test_a_traced_schedule_that_increases_is_void_and_has_not_less_noise(name):
 
 
 @SLOW
-@each_simulator
+@each_case
 def test_float64_is_kept_and_has_the_law_of_float32(name):
     with jax.enable_x64():
         wide = _run(name, num_runs=4000, records=1)

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from experiments.statements.aggressive_clipping.fastest_fall import Law, fastest_fall, first_boxes
+from jaxdp.core.checks import host_number, require_positive
 
 # What rounding may take from the sum of all cells' times, many times over.
 _ROUNDING = 1e-9
@@ -58,8 +59,25 @@ def certified_risk(
 
     Returns:
         The bound, proved up to rounding, which is covered.
+
+    Raises:
+        ValueError: a number is out of its range, or so large or small that float64 cannot hold
+            what is made of it.
     """
+    for name, value in (("gamma", gamma), ("label_noise", label_noise)):
+        require_positive(name, host_number(name, value))
+    require_positive("initial_risk", host_number("initial_risk", initial_risk))
+    if not host_number("rho", rho) > 0:
+        raise ValueError(f"expected rho > 0, got {rho}")
+    if clip_scale is not None:
+        require_positive("clip_scale", host_number("clip_scale", clip_scale))
+    if not 1 <= host_number("largest", largest) < math.inf:
+        raise ValueError(f"expected finite largest >= 1, got {largest}")
+    if not 1e-6 <= host_number("tolerance", tolerance) < 1:
+        raise ValueError(f"expected 1e-6 <= tolerance < 1, got {tolerance}")
     strength = 2 * (gamma / rho) * (gamma / rho)
+    if math.isinf(strength):
+        raise ValueError(f"expected a rho whose noise float64 can hold, got {rho}")
     law = Law(gamma, strength, label_noise**2 / 2, largest)
     falls = _Falls(law, float(initial_risk), clip_scale, tolerance)
     # The first c eta~ as a share s of [0, infinity): strength (c eta~)^2 = R(0) (s / (1 - s))^2.

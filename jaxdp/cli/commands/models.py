@@ -106,8 +106,8 @@ def _check_fit(options: argparse.Namespace) -> None:
         )
     if missing:
         raise ValueError(
-            f"expected {'; and '.join(missing)}. Or --columns FILE in place of all of these (see "
-            "`jaxdp columns`), which learns from text and missing values too"
+            f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME in place of "
+            "all options of a kernel (see `jaxdp columns`): text and missing values are read then"
         )
     seed = getattr(options, "public_seed", 0)
     if not 0 <= seed < 2**63:

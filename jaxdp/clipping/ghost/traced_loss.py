@@ -49,7 +49,8 @@ def trace_loss(
 ) -> Program:
     """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
 
-    ValueError unless it is a real scalar that reaches no other sample, and so its derivative.
+    ValueError unless the loss is a real scalar, and neither it nor its derivative reaches another
+    sample.
     """
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)

@@ -103,6 +103,7 @@ def kernel_gradient(
     """Gradient of a convolution's kernel as one product with unfolded patches of its inputs.
 
     A grouped convolution, one group a sample, would run far below the speed of a matrix product.
+    Stride, padding, both dilations, feature groups and any layout are those of the equation.
     """
     params = equation.params
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]

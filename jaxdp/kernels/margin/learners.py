@@ -1,4 +1,4 @@
-r"""What the learners by objective perturbation share: from a loss and a table to a release.
+r"""The learners by objective perturbation, and what they share: from a loss to a release.
 
 PK Algorithm 2 with four changes. (1) Each record's features come from a public seed and that
 record alone, and are clipped to a public bound. (2) The noise is calibrated by a bound that is

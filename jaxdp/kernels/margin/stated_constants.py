@@ -1,6 +1,7 @@
 """The constants of a loss on which the privacy of its minimiser rests, looked at on a grid.
 
-Paper: PK Assumption 6. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function
+Paper: PK Assumption 6, which lets second derivatives jump: the proof in `objective_calibration`
+says why they may. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function
 on the line does unless it is constant.
 """
 

@@ -153,7 +153,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return places if names is None else np.array(names)[places]
 
     def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
-        """The chance of each class at new inputs, by logistic regression; ValueError of others.
+        """The chance of each class at new inputs, by logistic regression.
 
         Raises:
             ValueError: the function's values are not known to be log odds.

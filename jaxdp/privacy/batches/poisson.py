@@ -1,6 +1,7 @@
 """Poisson batches, the only ones for which amplification by subsampling is proved here.
 
-A batch has a fixed capacity, so that its shape depends on no data, and the account pays for the
+Each record enters each batch by its own coin. The batch has a fixed capacity, so that its shape
+depends on no data, and the account pays for the batches that would not have fitted.
 """
 
 import itertools

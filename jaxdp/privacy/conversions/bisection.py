@@ -23,7 +23,7 @@ def largest_within(
     *,
     strictly: bool = False,
 ) -> float:
-    """The largest x, to rounding, with excess(x) <= 0 (< 0: `strictly`); it changes its sign once.
+    """The largest x, to rounding, with excess(x) <= 0 (< 0: `strictly`); excess changes sign once.
 
     Only signs decide; the function's size proposes where to look next. The answer was seen to hold,
     and at the next float64 not to: 0.0 where `lowest` fails, infinity where `highest` holds.

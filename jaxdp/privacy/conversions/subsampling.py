@@ -16,6 +16,8 @@ Three upper bounds are computed and the least is taken:
 - privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
   step follows from the parameters, so that its work is bounded. Left out where it could not be
   trusted.
+
+For several runs the sum of their epsilons, each at a share of delta, is a fourth.
 """
 
 import collections

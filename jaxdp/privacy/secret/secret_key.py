@@ -44,7 +44,8 @@ def key_entropy_bits(key: Key[Array, ""]) -> int | None:
     """The most bits that a guess of this key has to find; None for a traced one.
 
     A key that an integer below 2^32 makes is told by its zeros: a secret key has them once in
-    2^32 times. What was split off such a key or folded into it cannot be told.
+    2^32 times. What was split off such a key, or folded into it, is no harder to find, and is not
+    recognised here.
 
     Args:
         key: of `jax.random.key`.

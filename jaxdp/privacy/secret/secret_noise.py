@@ -84,7 +84,8 @@ class SecretNoise(eqx.Module):
     r"""Secret random numbers for one release, and what can be claimed of them.
 
     They are drawn on the host, whatever the device. A `PrivateOptimiser` adds them to sums that the
-    device makes: on a TPU, whose sums are not proved, it refuses them.
+    device makes: on a TPU, whose sums are not proved, it refuses them with `ValueError`, and
+    `account` certifies nothing; noise that is simulated runs there.
 
     Args:
         seed: None for the operating system's entropy, other numbers at every call. An int draws
@@ -154,8 +155,9 @@ class SecretNoise(eqx.Module):
     def hiding(self, *numbers: Any) -> "SecretNoise":
         """The noise for these numbers alone: with a seed, other numbers have other noise.
 
-        Were the noise of two sums that differ the same, their difference would be released as it
-        is: so all that is hidden, and all that is public, is hashed along with the seed.
+        Were the noise of two sums that differ the same, if only by the rounding of another device
+        or by a function of the same name, their difference would be released as it is. So all
+        that is hidden, and all that is public, is hashed along with the seed.
         """
         if self.seed is None:
             return self

@@ -97,7 +97,8 @@ class CoupledODE(AbstractTheory):
     adds $4c^2\gamma^2\tilde\eta^2(1)/\rho^2$ to the released iterate's.
 
     Args:
-        adjoint: how diffrax differentiates the solution, as in every theory of modes.
+        adjoint: how diffrax differentiates the solution: the default is for `jax.grad`, and
+            `diffrax.ForwardMode()` for `jvp` and `jacfwd`; it compiles faster.
         quadratics: further observables by name (AC Theorem 14): of weights m, shape (dim,), the
             sum $\sum_j m_j(\theta_j - \theta^*_j)^2$ in the eigenbasis. They take one mode per
             direction. A quadratic form with other entries than the diagonal adds

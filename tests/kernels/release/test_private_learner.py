@@ -106,6 +106,7 @@ def test_labels_are_clipped_with_a_warning_and_the_release_does_not_say_so(name)
     clipped = LEARNERS[name].fit(TABLE, LABELS, **BUDGET)
     np.testing.assert_array_equal(release.coefficients, clipped.coefficients)
     assert (str(release), release.cost) == (str(clipped), clipped.cost)
+    assert release.label_bound == 1
     request = _request(labels=2 * LABELS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

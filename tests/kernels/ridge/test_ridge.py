@@ -163,7 +163,7 @@ def test_the_noise_that_a_fit_draws_has_the_stated_standard_deviation(monkeypatc
 def test_fits_on_the_worst_neighbours_are_told_apart_as_well_as_claimed(monkeypatch):
     """An audit from outside: fits on two tables, their released statistics, the best score."""
     # Of other balances than 1 `test_joint_release` audits the release alone.
-    waves, trials = FourierFeatures(jnp.ones((1, 1)), jnp.ones(())), 500
+    waves, trials = FourierFeatures(jnp.ones((1, 1)), jnp.ones(())), 1000
     learner = PrivateKernelRidge(None, label_bound=1.0, input_bound=math.inf, feature_map=waves)
     seen = _captured(monkeypatch)
     others = [0.3], [0.9]

@@ -232,6 +232,14 @@ def test_more_noise_shows_less():
     assert found[-1] == one_run_epsilon(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
 
 
+def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
+    found = [
+        audit_one_run(_Gaussian(0.0), 100, num_guesses=50, delta=1e-5, key=jr.key(i))
+        for i in range(300)
+    ]
+    assert np.sum(np.asarray(found) > 0) <= binom.isf(1e-6, 300, 0.05)
+
+
 def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing():
     sizes = dict(num_guesses=100, num_canaries=1000)
     found = [one_run_epsilon(90, **sizes, delta=delta) for delta in (0.0, 1e-5, 1e-3, 0.05)]

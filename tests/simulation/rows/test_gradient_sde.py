@@ -56,7 +56,7 @@ def test_a_few_steps_have_the_exact_mean_risk_with_and_without_clipping():
         (jaxdp.OrnsteinUhlenbeckSDE(4), None),
     ):
         runs = jaxdp.simulate(
-            problem, algorithm(), key=jr.key(0), num_runs=2000, simulator=simulator, records=1
+            problem, algorithm(), key=jr.key(0), num_runs=2000, simulator=simulator, records=2
         )
         risks = runs.check().final_risk
         assert float(runs.time[-1]) == pytest.approx(0.2 * 4)
@@ -64,6 +64,8 @@ def test_a_few_steps_have_the_exact_mean_risk_with_and_without_clipping():
             share = runs.observables["clipped_fraction"][:, -1]
             np.testing.assert_allclose(share, 0.5, rtol=1e-6)
         assert_mean_close(risks, _exact_mean_risk(problem, algorithm(), held))
+        halfway = _exact_mean_risk(problem, algorithm().replace(num_steps=2), held)
+        assert_mean_close(runs.risk[:, 1], halfway)
         for wrong in (algorithm(noise_scale=0.55), algorithm(rate=0.25), algorithm(clip_norm=4.0)):
             with pytest.raises(AssertionError):
                 assert_mean_close(risks, _exact_mean_risk(problem, wrong, held))

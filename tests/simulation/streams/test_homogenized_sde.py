@@ -75,7 +75,7 @@ def _largest_gaps(dim, rho=1.0):
 def test_the_largest_gap_of_two_paths_falls_as_one_over_the_root_of_the_samples():
     def growth(rho):
         """Of the scaled gaps from the first dimension to the last, and its standard error."""
-        gaps = [_largest_gaps(dim, rho) for dim in (25, 100)]
+        gaps = [_largest_gaps(dim, rho) for dim in (25, 400)]
         error = np.sqrt(sum(np.var(each, ddof=1) / len(each) for each in gaps))
         return gaps[1].mean() - gaps[0].mean(), error, gaps[0].mean()
 

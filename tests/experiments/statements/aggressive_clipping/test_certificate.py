@@ -206,6 +206,24 @@ def test_no_spectrum_is_below_the_bound_of_its_largest_eigenvalue():
     assert bound < min(found) < 2 * bound
 
 
-def test_numbers_whose_products_float64_cannot_hold_are_refused():
-    with pytest.raises(ValueError, match="of which float64 holds"):
-        certified_risk(1e-300, label_noise=0.3, initial_risk=0.5, rho=1.0)
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gamma": 0.0}, "gamma"),
+        ({"label_noise": 0.0}, "label_noise"),
+        ({"initial_risk": -1.0}, "initial_risk"),
+        ({"rho": 0.0}, "expected rho > 0, got 0.0"),
+        ({"rho": float("nan")}, "expected rho > 0"),
+        ({"rho": 1e-200}, "whose noise float64 can hold"),
+        ({"clip_scale": 0.0}, "clip_scale"),
+        ({"gamma": 1e-300}, "of which float64 holds"),
+        ({"gamma": [0.1, 0.2]}, "gamma to be one number, got shape"),
+        ({"largest": 0.5}, "expected finite largest >= 1, got 0.5"),
+        ({"largest": float("inf")}, "expected finite largest >= 1, got inf"),
+        ({"tolerance": 1.0}, "expected 1e-6 <= tolerance < 1, got 1.0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(changed, message):
+    setting = {"gamma": 0.1, "label_noise": 0.3, "initial_risk": 0.5, "rho": 1.0} | changed
+    with pytest.raises(ValueError, match=message):
+        certified_risk(setting.pop("gamma"), **setting)
