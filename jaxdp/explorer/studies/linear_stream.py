@@ -82,7 +82,9 @@ class LinearStream(AbstractStudy):
         # With a traced length another number of samples compiles nothing.
         algorithm = described.algorithm.with_traced_length()
         theory = getattr(jaxdp, _theory(described.values))()
-        return jax.device_get(jaxdp.predict(described.problem, algorithm, theory=theory))
+        return jax.device_get(
+            jaxdp.predict(described.problem, algorithm, theory=theory, progress=False)
+        )
 
     def band(self, described):
         if not _has_band(described.values):
@@ -176,7 +178,9 @@ def spread(problem: jaxdp.LinearRegression, algorithm: jaxdp.OnePassDPSGD) -> Tr
         (101,)
     """
     theory = jaxdp.Fluctuations()
-    return jaxdp.predict(grouped(problem), algorithm.with_traced_length(), theory=theory)
+    return jaxdp.predict(
+        grouped(problem), algorithm.with_traced_length(), theory=theory, progress=False
+    )
 
 
 def grouped(problem: jaxdp.LinearRegression, num_groups: int = GROUPS) -> jaxdp.LinearRegression:

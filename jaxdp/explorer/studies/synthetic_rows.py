@@ -199,7 +199,7 @@ def _modes(num_rows: int, num_features: int, label_noise: float) -> KernelModes:
 def _predicted(described: Described, *, spread_rank: int | None) -> jaxdp.Trajectory:
     values, problem, algorithm = described
     if values["optimiser"] == "adam":
-        return jaxdp.predict(problem, algorithm)
+        return jaxdp.predict(problem, algorithm, progress=False)
     modes = _modes(values["num_rows"], values["num_features"], values["label_noise"])
     theory = jaxdp.GaussianClosure(rank=0, spread_rank=spread_rank)
     return theory.predict_modes(modes, algorithm, records=100)
