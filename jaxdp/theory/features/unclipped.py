@@ -39,6 +39,8 @@ _LEAST_FACTOR = 1e-3
 
 
 class AbstractUnclipped(AbstractTheory):
+    """A theory of DP-GD on features that leaves its clipping out, and says how likely that holds."""
+
     def read(self, problem, algorithm):
         require_dp_gd(problem, algorithm)
         return problem, algorithm
