@@ -39,7 +39,7 @@ _LEAST_FACTOR = 1e-3
 
 
 class AbstractUnclipped(AbstractTheory):
-    """A theory of DP-GD on features that leaves its clipping out, and says how likely that holds."""
+    """A theory of DP-GD on features that leaves its clipping out."""
 
     def read(self, problem, algorithm):
         require_dp_gd(problem, algorithm)
