@@ -54,7 +54,7 @@ def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(function, delta):
     settings = {"num_trials": 400, **delta}
     assert_rare(_many_audits(function, 0.0, 0.0, 200, **settings) > 0, 0.05)
     # The check has force: bounds of little confidence break it.
-    found = _many_audits(audit, 0.0, 0.0, 200, confidence=0.05, **settings)
+    found = _many_audits(function, 0.0, 0.0, 200, confidence=0.05, **settings)
     with pytest.raises(AssertionError, match="rate"):
         assert_rare(found > 0, 0.05)
 
