@@ -34,8 +34,8 @@ def listening(
     """The function that is told of progress while a call lasts, or None.
 
     None and False stand for none, True for a bar with the remaining time on standard error, and
-    with what `note` says at a share; a function is handed on as it is. Calls within show no bar of
-    their own accord, but for None.
+    with what `note` says at a share; a function is handed on as it is. Calls within show no bar
+    that nobody has asked for, unless this is None.
     """
     if progress is None:
         yield None

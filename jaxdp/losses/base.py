@@ -143,11 +143,11 @@ class AbstractLoss(AbstractDescription):
             prediction, label, xp: as for `value`.
         """
 
+    @abc.abstractmethod
     def slope_changes(
         self, prediction: Float[np.ndarray, "..."], label: Float[np.ndarray, "..."]
     ) -> Callable[[Float[np.ndarray, "..."]], Float[np.ndarray, "..."]]:
         r"""Multiplication of small changes of f by $\partial^2\ell/\partial f^2$, in NumPy."""
-        raise NotImplementedError(f"{type(self).__name__} has no certified minimisers")
 
     @abc.abstractmethod
     def expected_value(

@@ -1,6 +1,8 @@
 """Features and inputs kept within public bounds: a norm, or the ranges of the columns.
 
-A bound that is read off the table would make every record's features depend on every other record.
+Features are clipped to a norm (`ClippedFeatures`). Inputs are brought into a ball (`NormScaling`)
+or from the ranges of their columns to [-1, 1] (`RangeScaling`, `RangedKernel`). A bound that is
+read off the table would make every record's features depend on every other record.
 """
 
 import math

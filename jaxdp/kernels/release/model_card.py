@@ -1,4 +1,9 @@
-"""The model card of a released function (Mitchell et al. 2019): of public numbers alone."""
+"""The model card of a released function: what it is, what it was learnt of, and at what price.
+
+A card is made of the function and of the public record of its fit. Whoever has the one may see the
+other: nothing else of the table is in it. The term is that of Mitchell et al., "Model cards for
+model reporting" (2019).
+"""
 
 import equinox as eqx
 import numpy as np

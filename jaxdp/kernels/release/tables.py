@@ -1,4 +1,7 @@
-"""Tables as users hold them, checked: finite real numbers. No error shows a cell."""
+"""Tables as users hold them, checked: finite real numbers in every column, on the host.
+
+A column of text is refused by its name. No error shows a cell: cells are private data.
+"""
 
 import math
 from typing import Any

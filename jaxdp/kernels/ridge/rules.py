@@ -1,7 +1,11 @@
-"""How much to regularise a private ridge regression, without looking at the data again.
+r"""How much to regularise a private ridge regression, without looking at the data again.
 
-A ridge that is chosen from the released statistics alone costs no privacy (post-processing). A
-choice by the error on private data is left out: it would need a budget of its own.
+A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
+a fixed ridge there are: a ridge as large as the noise (`NoiseRidge`); PK Theorem 11's, from how
+smooth the target is thought to be (`Theorem11Rule`); and choices by an unbiased estimate of the
+squared error, for which the noise of the release is split in two (`SelectedRidge`, and
+`SelectedProjections`, which chooses how many projections to use too). A choice by the error on
+private data is left out: it would need a budget of its own.
 """
 
 import abc

@@ -1,4 +1,9 @@
-"""DP-SGD with clipping, predicted before it is run: the theory that `predict` asks on features."""
+"""DP-SGD with clipping, predicted before it is run: the theory that `predict` asks on features.
+
+The mean and the covariance of the weights are followed step by step as if they were normal
+(`closed_moments`, `adam_closure`), and the test error and its spread over runs are read off them
+(`readout`, `spread`).
+"""
 
 import equinox as eqx
 import jax.numpy as jnp
