@@ -22,7 +22,6 @@ Derived: test_reduced checks it in law against `Iterates` and against Algorithm 
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key
@@ -30,8 +29,6 @@ from jaxtyping import Array, Bool, Key
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
 from jaxdp.core.checks import concrete
-from jaxdp.core.keys import purpose_key, run_keys, stream_key
-from jaxdp.core.numerics.counter_normals import key_words
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
@@ -47,6 +44,7 @@ from jaxdp.simulation.streams.radial_chain import (
     advance,
     distance_of,
     draw,
+    random_streams,
     risk_of,
 )
 
@@ -127,8 +125,8 @@ class _RadialRuns(AbstractPassRuns):
         return self.are_valid
 
     def begin(self):
-        streams, state, reading = _begin(self.problem, self.algorithm, self.key, self.num_runs)
-        return (streams, state), reading
+        state, reading = _begin(self.problem, self.algorithm, self.num_runs)
+        return (random_streams(self.key, self.num_runs), state), reading
 
     def advance(self, state, starts, ends):
         streams, state = state
@@ -168,21 +166,15 @@ def _is_noisy(algorithm: OnePassDPSGD) -> bool:
 
 
 @eqx.filter_jit
-def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, key, num_runs: int):
-    # Apart from the keys of other simulators, so that two of them can share a key.
-    keys = run_keys(stream_key(key, "Reduced"), num_runs)
-
-    def words(purpose):
-        return key_words(jax.vmap(lambda key: purpose_key(key, purpose))(keys))
-
+def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, num_runs: int):
     dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
     radii = jnp.sqrt(problem.blocks.squared_target).astype(dtype)
-    zero = jnp.zeros(len(keys), jnp.int32)
-    radii = jnp.broadcast_to(radii[:, None], (len(radii), len(keys)))
+    zero = jnp.zeros(num_runs, jnp.int32)
+    radii = jnp.broadcast_to(radii[:, None], (len(radii), num_runs))
     state = State(radii, jnp.zeros_like(radii), zero, zero)
     risk, distance = _risk(problem, state.radii), distance_of(state.radii)
     record = Record(risk[None], distance[None], zero[None], zero[None])
-    return RandomStreams(words("sampling"), words("noise")), state, _reading(record)
+    return state, _reading(record)
 
 
 def _risk(problem: LinearRegression, radii):

@@ -24,12 +24,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
+from jaxdp.core.numerics.counter_normals import Words, normal_pairs
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
+from jaxdp.simulation.streams.radial_chain import random_streams
 
 
 class _State(eqx.Module):
@@ -57,45 +57,39 @@ class OverlapRuns(AbstractPassRuns):
         return self.problem.is_valid & self.algorithm.is_valid
 
     def begin(self):
-        words, state, reading = _begin(self.problem, self.algorithm, self.key, self.num_runs)
-        return (words, state), reading
+        state, reading = _begin(self.problem, self.algorithm, self.num_runs)
+        return (random_streams(self.key, self.num_runs), state), reading
 
     def advance(self, state, starts, ends):
-        words, state = state
+        streams, state = state
         sizes = {"longest": self.longest, "is_noisy": self.is_noisy}
         state, reading = _advance(
-            self.problem, self.algorithm, words, state, (starts, ends), **sizes
+            self.problem, self.algorithm, streams, state, (starts, ends), **sizes
         )
-        return (words, state), reading
+        return (streams, state), reading
 
     def finish(self, state):
         return _final_risk(self.problem, self.algorithm, *state), None
 
 
 @eqx.filter_jit
-def _begin(problem, algorithm, key, num_runs: int):
-    # Apart from the keys of other simulators, so that two of them can share a key.
-    keys = run_keys(stream_key(key, "Reduced"), num_runs)
-    words = tuple(
-        key_words(jax.vmap(lambda key, purpose=purpose: purpose_key(key, purpose))(keys))
-        for purpose in ("sampling", "noise")
-    )
+def _begin(problem, algorithm, num_runs: int):
     dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
     zero, count = jnp.zeros(num_runs, dtype), jnp.zeros(num_runs, jnp.int32)
     state = _State(zero, zero, (zero, zero), count, count)
     recorded = jax.tree.map(lambda part: part[None], _recorded(problem, state))
-    return words, state, _reading(recorded)
+    return state, _reading(recorded)
 
 
 @eqx.filter_jit
-def _advance(problem, algorithm, words, state, bounds, *, longest: int, is_noisy: bool):
+def _advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
     """Runs step ranges (start, end] one after the other; the last state and the ends' reading."""
     num_chunks, size = even_chunks(longest, numbers_per_step=7 * len(state.overlap))
 
     def one_range(state, bounds):
         def one_chunk(index, state):
             steps = bounds[0] + 1 + index * size + jnp.arange(size)
-            return _chunk(problem, algorithm, words, state, steps, bounds[1], is_noisy)
+            return _chunk(problem, algorithm, streams, state, steps, bounds[1], is_noisy)
 
         state = lax.fori_loop(0, num_chunks, one_chunk, state)
         return state, _recorded(problem, state)
@@ -117,10 +111,10 @@ def _reading(recorded) -> Reading:
     return Reading(*jax.tree.map(lambda part: part.T, recorded))
 
 
-def _chunk(problem, algorithm, words, state, steps, last, is_noisy) -> _State:
+def _chunk(problem, algorithm, streams, state, steps, last, is_noisy) -> _State:
     """The steps of a chunk, those beyond the last without effect."""
     dtype, dim = state.overlap.dtype, problem.dim
-    sampling, noise = words
+    sampling, noise = streams.sampling, streams.noise
     active = steps <= last
     rates = jnp.where(active, algorithm.step_size(steps), 0).astype(dtype)
     # The last update's noise comes after the last record.
@@ -181,9 +175,9 @@ def _noise(words: Words, steps, dim: int, dtype):
 
 
 @eqx.filter_jit
-def _final_risk(problem, algorithm, words, state: _State):
+def _final_risk(problem, algorithm, streams, state: _State):
     last, dtype = jnp.asarray([algorithm.num_steps]), state.overlap.dtype
-    ahead, aside, across = (part[0] for part in _noise(words[1], last, problem.dim, dtype))
+    ahead, aside, across = (part[0] for part in _noise(streams.noise, last, problem.dim, dtype))
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
     moved = _moved(state, std * ahead, std * aside, std**2 * across)
     return problem.risk_at(moved.overlap, moved.remainder).astype(dtype)

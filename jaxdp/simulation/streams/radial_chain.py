@@ -18,8 +18,9 @@ from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping import NormClip
 from jaxdp.core.cells import side_by_side
+from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
@@ -53,6 +54,18 @@ class RandomStreams(eqx.Module):
 
     sampling: Words
     noise: Words
+
+
+@eqx.filter_jit
+def random_streams(key, num_runs: int) -> RandomStreams:
+    """The streams of so many runs: a program that all problems and algorithms share."""
+    # Apart from the keys of other simulators, so that two of them can share a key.
+    keys = run_keys(stream_key(key, "Reduced"), num_runs)
+
+    def words(purpose):
+        return key_words(jax.vmap(lambda key: purpose_key(key, purpose))(keys))
+
+    return RandomStreams(words("sampling"), words("noise"))
 
 
 class _RunConstants(eqx.Module):
