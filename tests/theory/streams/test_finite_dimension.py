@@ -70,7 +70,8 @@ def test_known_values():
 def test_the_gap_of_the_mean_is_below_a_thousandth(setting):
     """At d = 10, where the coupled equations are .0109 (power 1/2) and .0070 (constant) beside."""
     pair = _pair(**setting)
-    runs = jaxdp.simulate(*pair, key=jr.key(1), num_runs=200_000)
+    num_runs = 200_000 if pair[0].dim == 10 else 50_000
+    runs = jaxdp.simulate(*pair, key=jr.key(1), num_runs=num_runs)
     predicted = _predict(*pair)
     compared = jaxdp.compare(runs, predicted)
     assert compared.max_gap < 0.001
@@ -108,9 +109,10 @@ def test_digits_traced_lengths_and_derivatives():
         pair = _pair(50, rho=rho, num_steps=num_steps)
         return jaxdp.predict(*pair, theory=THEORY, records=10).final_std
 
-    narrow = final(1.0, 20_000)
+    narrow = final(1.0, 5000)
     with jax.enable_x64():
-        np.testing.assert_allclose(narrow, final(1.0, 20_000), rtol=1e-4)
+        # Sums that are not compensated would be 2e-6 beside.
+        np.testing.assert_allclose(narrow, final(1.0, 5000), rtol=1e-6)
         counts, one = jnp.asarray([300, 500]), jnp.ones(())
 
         @jax.jit
@@ -119,10 +121,11 @@ def test_digits_traced_lengths_and_derivatives():
             return jax.jvp(lambda rho: final(rho, count), (one,), (one,))
 
         traced, slopes = forward(counts)
-        np.testing.assert_allclose(traced, [final(1.0, 300), final(1.0, 500)], rtol=1e-9)
-        step = 1e-4
-        difference = (final(1 + step, 300) - final(1 - step, 300)) / (2 * step)
-        np.testing.assert_allclose(slopes[0], difference, rtol=1e-5)
         # Backward where the length is known.
-        gradient = jax.jit(jax.grad(lambda rho: final(rho, 300)))(one)
+        known = jax.jit(jax.value_and_grad(lambda rho: final(rho, 300)))
+        step = 1e-4
+        (value, gradient), (above, _), (below, _) = map(known, (1.0, 1 + step, 1 - step))
+        np.testing.assert_allclose(traced, [value, final(1.0, 500)], rtol=1e-9)
+        difference = (above - below) / (2 * step)
+        np.testing.assert_allclose(slopes[0], difference, rtol=1e-5)
         np.testing.assert_allclose(gradient, difference, rtol=1e-5)
