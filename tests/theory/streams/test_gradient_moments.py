@@ -174,7 +174,7 @@ def test_the_recursion_agrees_with_large_batches_and_rejects_gaussian_inputs():
     problem = _problem(dim)
     rate = jaxdp.Polynomial(1.5, 0.5)
     algorithm = jaxdp.OnePassDPSGD(rate, 0.4, 1.0, num_steps, batch_size=batch)
-    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=200, records=num_steps)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=100, records=num_steps)
     predicted = jaxdp.predict(problem, algorithm, records=num_steps)
     assert predicted.label == "recursion"
     bias = 0.3 / dim * float(predicted.risk[0])
@@ -245,7 +245,10 @@ def test_the_account_does_not_see_the_loss():
     [
         (SmoothedQuantile(0.875, 0.25), SmoothedQuantile(0.5, 0.25), jaxdp.Reduced()),
         *(
-            pytest.param(SmoothedAbsolute(0.25), SmoothedAbsolute(1.5), one, marks=pytest.mark.slow)
+            pytest.param(
+                *(SmoothedAbsolute(0.25), SmoothedAbsolute(1.5), one),
+                marks=(pytest.mark.slow, pytest.mark.long_runs),
+            )
             for one in (jaxdp.Reduced(), jaxdp.Iterates(), jaxdp.HomogenizedSDE(num_steps=1000))
         ),
     ],
