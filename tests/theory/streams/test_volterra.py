@@ -109,7 +109,7 @@ def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
     algorithm = _best(problem, BEST_OF_SIXTEEN)
     predicted = jaxdp.predict(problem, algorithm, records=16)
-    risks = _risks(problem, algorithm, 500)
+    risks = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=200, records=16).risk
     expected = np.asarray(predicted.risk, np.float64)[1:]
     # Noise 10 % off in the algorithm that is predicted, and independent noise.
     wrong = {"rho": 1 / 0.9}, {"rho": 1 / 1.1}, {"strategy": independent_strategy(16)}
