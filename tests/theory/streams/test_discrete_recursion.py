@@ -76,7 +76,7 @@ def test_large_batches_of_labels_agree_with_simulation():
     # Steps of at most 1.6/30 are below the cap 8/|x|^2 but for one sample in a hundred: capped ones
     # are of 8/|x|^2, whose mean is 2 % above 8/d at d = 100.
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(1.6, 0.5), 0.3, 1.0, 30, batch_size=100)
-    runs = jaxdp.simulate(LABELS, algorithm, key=jr.key(0), num_runs=500, records=10)
+    runs = jaxdp.simulate(LABELS, algorithm, key=jr.key(0), num_runs=250, records=10)
     predicted = jaxdp.predict(LABELS, algorithm, records=10)
     assert predicted.label == "recursion"
     # The same check sees the differential equation, which is for batches small against d.
