@@ -37,6 +37,7 @@ def test_simulators_observe_the_predicted_distance(predicted, simulator, num_run
     assert_mean_close(distance[:, 1:], expected[1:], bias=0.5 / DIM, rejects=[1.1 * expected[1:]])
 
 
+@pytest.mark.long_runs
 @pytest.mark.slow
 def test_quadratics_are_sums_over_directions(predicted):
     observed = predicted.observables
