@@ -46,9 +46,9 @@ def _simulated(problem, algorithm):
 
 def _each_cell():
     """The quick ones are the front page's own problem, whose compiled functions others share."""
-    slow = (pytest.mark.slow, pytest.mark.long_runs)
+    slow, long = (pytest.mark.slow,), (pytest.mark.slow, pytest.mark.long_runs)
     return [
-        pytest.param(*cell, marks=slow if cell[0] != 1000 or cell[2] != 1 else ())
+        pytest.param(*cell, marks=long if cell[2] != 1 else slow if cell[0] != 1000 else ())
         for cell in itertools.product(RUNS, SCHEDULES, (1, 2))
     ]
 
@@ -106,9 +106,8 @@ def test_gap_of_the_mean_falls_with_the_dimension():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [1, 5])
-def test_batches_small_against_the_dimension_change_nothing(batch_size):
-    dim = 100
+def test_batches_small_against_the_dimension_change_nothing():
+    dim, batch_size = 100, 5
     problem = _problem(dim, 1)
     algorithm = jaxdp.OnePassDPSGD(
         jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 10 * dim // batch_size, batch_size=batch_size
@@ -116,7 +115,7 @@ def test_batches_small_against_the_dimension_change_nothing(batch_size):
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=300)
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE())
     # A step of size 1/K is seen by the clock: half a step times the steepest descent.
-    clock = 0.5 * 3.0 * batch_size / (10 * dim) if batch_size > 1 else 0
+    clock = 0.5 * 3.0 * batch_size / (10 * dim)
     assert_mean_close(runs.risk, predicted.risk, bias=0.15 / dim + clock)
     assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.15 / dim)
 
