@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import FALSE_ALARM, assert_mean_close
+from helpers import FALSE_ALARM, assert_mean_close, quick_and_slow
 from one_pass_numpy import algorithm_1
 from scipy import stats
 
@@ -43,8 +43,8 @@ def _run(problem, algorithm, key=0, *, num_runs=3, records=6, **more):
 # spectrum, label noise, algorithm, shares of samples clipped and capped at least
 LAWS = {
     "three dimensions": (np.ones(3), 0.3, _algorithm(), 0.1, 0.0),
-    "two blocks": (TWO_BLOCKS, 0.3, _algorithm(clip_scale=0.2), 0.5, 0.0),
-    "without noise": (TWO_BLOCKS, 0.3, _algorithm(rho=jnp.inf), 0.2, 0.0),
+    "two blocks": (TWO_BLOCKS, 0.3, _algorithm(HYPERBOLIC, 0.2), 0.5, 0.0),
+    "without noise": (TWO_BLOCKS, 0.3, _algorithm(HYPERBOLIC, rho=jnp.inf), 0.2, 0.0),
     "one block": (np.ones(10), 0.3, _algorithm(clip_scale=0.45), 0.5, 0.0),
     "capped": (np.ones(10), 0.3, _algorithm(jaxdp.Constant(20.0), 0.3, 2.0), 0.5, 0.5),
     "some capped": (TWO_BLOCKS, 0.3, _algorithm(jaxdp.Hyperbolic(20.0, 0.3)), 0.2, 0.1),
@@ -75,13 +75,7 @@ def _law_gaps(first, second):
     return [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
 
 
-def _each_law():
-    """What shares its compiled functions runs longer than it compiles."""
-    quick, slow = pytest.mark.long_runs, pytest.mark.slow
-    return [pytest.param(name, marks=quick if name in QUICK else slow) for name in LAWS]
-
-
-@pytest.mark.parametrize("name", _each_law())
+@pytest.mark.parametrize("name", quick_and_slow(LAWS, *QUICK))
 def test_has_the_law_of_the_iterates(name, monkeypatch):
     spectrum, label_noise, algorithm, clipped, capped = LAWS[name]
     problem = _problem(spectrum, label_noise, **LAWS_OF_OTHERS.get(name, {}))
