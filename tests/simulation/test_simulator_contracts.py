@@ -134,6 +134,8 @@ def test_a_batch_of_cells_gives_what_each_cell_gives(name):
             np.testing.assert_allclose(together[cell], alone, rtol=rtol)
 
 
+# Two tests share these programs.
+MANY = {"num_runs": 4000, "records": 1}
 QUICK_TO_VOID = ("HomogenizedSDE", "FunctionSpace")
 
 
@@ -173,10 +175,10 @@ def test_a_traced_schedule_that_increases_is_void_and_has_not_less_noise(name):
 @each_case
 def test_float64_is_kept_and_has_the_law_of_float32(name):
     with jax.enable_x64():
-        wide = _run(name, num_runs=4000, records=1)
+        wide = _run(name, **MANY)
         assert wide.risk.dtype == jnp.float64
         wide = np.asarray(wide.final_risk)
-    narrow = np.asarray(_run(name, key=1, num_runs=4000, records=1).final_risk)
+    narrow = np.asarray(_run(name, key=1, **MANY).final_risk)
     assert ks_2samp(wide, narrow).pvalue > FALSE_ALARM
 
 
@@ -192,10 +194,10 @@ def test_float64_is_kept_and_has_the_law_of_float32(name):
 def test_simulators_can_share_a_key(first, second):
     # Much of the risk is noise.
     point = (3.0, 0.5, 30.0 if first == "FunctionSpace" else 0.15)
-    finals = [np.asarray(_run(name, *point, num_runs=3000).final_risk) for name in (first, second)]
+    finals = [np.asarray(_run(name, *point, **MANY).final_risk) for name in (first, second)]
     # The standard error of a correlation of so many independent pairs.
-    assert abs(np.corrcoef(*finals)[0, 1]) < 5 / np.sqrt(3000)
-    assert abs(np.corrcoef(finals[0], finals[0] + finals[1])[0, 1]) > 5 / np.sqrt(3000)
+    assert abs(np.corrcoef(*finals)[0, 1]) < 5 / np.sqrt(4000)
+    assert abs(np.corrcoef(finals[0], finals[0] + finals[1])[0, 1]) > 5 / np.sqrt(4000)
 
 
 # Source: AC Proposition 5.
