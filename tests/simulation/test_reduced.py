@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import FALSE_ALARM, assert_mean_close, quick_and_slow
+from helpers import FALSE_ALARM, assert_mean_close
 from one_pass_numpy import algorithm_1
 from scipy import stats
 
@@ -75,7 +75,13 @@ def _law_gaps(first, second):
     return [stats.ks_2samp(np.asarray(a), np.asarray(b))[1] for a, b in pairs]
 
 
-@pytest.mark.parametrize("name", quick_and_slow(LAWS, *QUICK))
+def _marks(name):
+    """What shares its compiled functions runs longer than it compiles."""
+    is_shared = name in (*QUICK, "two blocks", "without noise")
+    return [pytest.mark.long_runs] * is_shared + [pytest.mark.slow] * (name not in QUICK)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in LAWS])
 def test_has_the_law_of_the_iterates(name, monkeypatch):
     spectrum, label_noise, algorithm, clipped, capped = LAWS[name]
     problem = _problem(spectrum, label_noise, **LAWS_OF_OTHERS.get(name, {}))
