@@ -68,7 +68,7 @@ class Level(NamedTuple):
         mean: predicted, over runs.
         low, high: of nine runs in ten, if the private rows differ from the public ones as
             disturbed copies of these do.
-        std: standard deviation over runs on one table; 0 where it is not known.
+        std: standard deviation over runs on one table; None where it is not known.
 
     Example:
         >>> from jaxdp.planning import Level
@@ -79,7 +79,7 @@ class Level(NamedTuple):
     mean: float
     low: float
     high: float
-    std: float = 0.0
+    std: float | None = None
 
 
 class CurvePoint(NamedTuple):
@@ -420,13 +420,14 @@ def _levels(
     split *= math.sqrt(1 + problem.num_test / problem.num_train)
     moved = [found(other) for other in disturbed or _disturbed(problem)]
     shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
-    final_std = 0.0 if predicted.final_std is None else predicted.final_std
+    stds = predicted.final_std, predicted.observables.get("accuracy_std", [None])[-1]
     levels = []
-    for place, std in enumerate((final_std, predicted.observables.get("accuracy_std", [0.0])[-1])):
-        half = _WIDTH * math.hypot(float(std), split[place], shift[place])
+    for place, found_std in enumerate(stds):
+        std = None if found_std is None else float(found_std)
+        half = _WIDTH * math.hypot(std or 0.0, split[place], shift[place])
         low, high = mean[place] - half, mean[place] + half
         high = min(high, 1.0) if place else high
-        levels.append(Level(mean[place], max(low, 0.0), high, float(std)))
+        levels.append(Level(mean[place], max(low, 0.0), high, std))
     return levels[0], None if math.isnan(mean[1]) else levels[1]
 
 

@@ -84,6 +84,17 @@ def test_no_level_is_told_from_rows_that_are_only_related(tab, asked):
     assert _labels(forecast_figure(tab.shown, None)) == ["expected, best settings of each ε"]
 
 
+def test_a_spread_that_is_not_known_is_neither_drawn_nor_said(tab):
+    found = _found(2.0, "alike")
+    tab.show(found)
+    assert "standard deviation of single runs" in _labels(forecast_figure(found, None))
+    assert "single runs" in tab.readout.object
+    found.accuracy = found.accuracy._replace(std=None)
+    tab.show(found)
+    assert "standard deviation of single runs" not in _labels(forecast_figure(found, None))
+    assert "single runs" not in tab.readout.object
+
+
 def test_a_curve_is_kept_beside_the_next_one(tab, asked):
     _press(tab)
     tab.keep.value = True

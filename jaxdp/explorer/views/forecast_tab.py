@@ -102,11 +102,11 @@ def forecast_figure(found: Forecast, kept: Forecast | None):
         drawn.xaxis.major_label_overrides = {place: f"{place:.3g}" for place in places}
     level, epsilon = found.accuracy, found.plan.epsilon
     if level is not None:
-        std = level.std
-        for ends, color, width, label in (
-            ((level.low, level.high), _ORANGE, 2, "interval of nine runs in ten"),
-            ((level.mean - std, level.mean + std), BLUE, 6, "standard deviation of single runs"),
-        ):
+        bars = [((level.low, level.high), _ORANGE, 2, "interval of nine runs in ten")]
+        if (std := level.std) is not None:
+            ends = level.mean - std, level.mean + std
+            bars.append((ends, BLUE, 6, "standard deviation of single runs"))
+        for ends, color, width, label in bars:
             look: Any = {"line_color": color, "line_width": width, "legend_label": label}
             drawn.segment([epsilon], ends[:1], [epsilon], ends[1:], **look)
     styled(drawn)
@@ -123,10 +123,11 @@ def _readout(found: Forecast) -> str:
             "transfer, the level of this curve does not.</span>"
         )
     else:
+        spread = "" if level.std is None else f"; single runs on one table ± {level.std:.2g}"
         lines.append(
             f'<span class="readout">accuracy at ε = {found.plan.epsilon:g}: <b>{level.mean:.3f}</b>'
-            f"</span> <span class='note'>nine runs in ten: {level.low:.3f} to {level.high:.3f}; "
-            f"single runs on one table ± {level.std:.2g}</span>"
+            f"</span> <span class='note'>nine runs in ten: {level.low:.3f} to {level.high:.3f}"
+            f"{spread}</span>"
         )
     if leak is not None:
         lines.append(
