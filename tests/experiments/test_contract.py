@@ -256,7 +256,10 @@ _EVERY_SMOKE_VERSION = pytest.mark.parametrize(
     _marked(
         registry.FIGURES,
         {"fig01_clipped_moments"},
-        ("power_law_spectra", "fig04_schedules", "fig04_mnist_hyperparameters"),
+        (
+            *("fig02_risk_curves", "power_law_spectra", "fig04_schedules", "fig01_synthetic"),
+            *("fig03_year_prediction", "fig04_mnist_hyperparameters", "correlated_noise"),
+        ),
     ),
 )
 
