@@ -33,7 +33,8 @@ def recorded(
         return in_types_of(step(state, index), state)
 
     @jax.checkpoint
-    def record(state, bounds):
+    def record(reached, bounds):
+        state, found = reached
         first, last = bounds
 
         def within(count, state):
@@ -41,9 +42,10 @@ def recorded(
             return lax.cond(index < last, kept, lambda state, _: state, state, index)
 
         state = lax.fori_loop(0, longest, within, state)
-        return state, read(state)
+        # Of fewer steps than records many are the same, and to read may cost as much as a step.
+        found = lax.cond(first < last, read, lambda _: found, state)
+        return (state, found), found
 
-    _, rest = lax.scan(record, start, (at_record[:-1], at_record[1:]))
-    return jax.tree.map(
-        lambda first, others: jnp.concatenate([first[None], others]), read(start), rest
-    )
+    found = read(start)
+    _, rest = lax.scan(record, (start, found), (at_record[:-1], at_record[1:]))
+    return jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), found, rest)

@@ -17,7 +17,7 @@ CELL = {"num_steps": 10, "sampling_rate": 0.25}
 LOSS = jaxdp.losses.Logistic()
 
 
-def _rows(seed, *, shift=0.8, num_train=240, num_test=400):
+def _rows(seed, *, shift=0.8, num_train=240, num_test=200):
     """Two classes whose means are 2 `shift` apart, in 4 columns and a constant one."""
     labels, noise = jr.split(jr.key(seed))
     labels = jnp.where(jr.bernoulli(labels, shape=(num_train + num_test,)), 1, -1)
@@ -127,7 +127,7 @@ def test_numbers_without_classes_have_a_loss_alone():
 
 @pytest.mark.slow
 def test_a_network_is_told_by_its_tangent():
-    inputs, labels, *test = _rows(1)
+    inputs, labels, *test = _rows(1, num_test=400)
     model = eqx.nn.MLP(5, "scalar", 8, 1, jax.nn.tanh, key=jr.key(0))
     problem = jaxdp.Linearised(model, inputs, labels, *test, loss=LOSS)
     # A network of fifty weights moves as far as it is long.

@@ -13,8 +13,6 @@ import jaxdp
 from jaxdp.losses import HuberHinge, Logistic, SmoothedQuantile, Softmax, Squared
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 
-pytestmark = pytest.mark.long_runs
-
 NUM, NUM_TEST, WIDTH, DIM, STEPS, CLASSES = 200, 200, 300, 20, 60, 4
 HEAVY = functools.partial(optax.sgd, momentum=0.8)
 NESTEROV = functools.partial(optax.sgd, momentum=0.8, nesterov=True)
@@ -44,7 +42,14 @@ def _algorithm(factory, clip_norm, noise, share, *, problem, sampler=POISSON, av
 
 
 def _simulated(problem, algorithm, num_runs):
-    return jaxdp.simulate(problem, algorithm, num_runs=num_runs, key=jax.random.key(7), records=1)
+    """Runs, optimised where programs are compiled cheaply: predictions compile longer than run."""
+    name, key = "jax_disable_most_optimizations", jax.random.key(7)
+    is_cheap = jax.config.read(name)
+    jax.config.update(name, False)
+    try:
+        return jaxdp.simulate(problem, algorithm, num_runs=num_runs, key=key, records=1)
+    finally:
+        jax.config.update(name, is_cheap)
 
 
 # By optimiser, batches, average; half of the slopes are clipped, or four of five, or none.

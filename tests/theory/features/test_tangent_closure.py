@@ -13,7 +13,7 @@ import jaxdp
 
 SLOW = pytest.mark.slow
 START, MEAN = (jaxdp.TangentClosure(kernel=kernel) for kernel in ("start", "mean"))
-RUNS = 200
+RUNS = 100
 
 
 def _predicted(problem, algorithm, theory):
