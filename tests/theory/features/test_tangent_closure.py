@@ -13,7 +13,6 @@ import jaxdp
 
 SLOW = pytest.mark.slow
 START, MEAN = (jaxdp.TangentClosure(kernel=kernel) for kernel in ("start", "mean"))
-RUNS = 100
 
 
 def _predicted(problem, algorithm, theory):
@@ -42,7 +41,7 @@ def _assert_agrees(predicted, runs, *, loss, accuracy):
 
 
 @functools.cache
-def _runs(num_classes, rate, simulator, num_runs=RUNS):
+def _runs(num_classes, rate, simulator, num_runs=100):
     algorithm = descent(rate)
     how = {"key": jax.random.key(5), "num_runs": num_runs, "records": 1}
     return jaxdp.simulate(network(num_classes), algorithm, simulator=simulator, **how)
@@ -80,7 +79,7 @@ def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
 def test_where_weights_hardly_move_the_starts_kernel_is_enough():
     found = jaxdp.predict(network(), descent(0.002), theory=START, records=1).check()
     assert 0 < found.observables["mean_movement"][-1] <= 0.04
-    runs = _runs(2, 0.002, jaxdp.NetworkTraining())
+    runs = _runs(2, 0.002, jaxdp.NetworkTraining(), 200)
     _assert_agrees(found, runs, loss=0.016, accuracy=0.0064)
 
 
@@ -104,7 +103,7 @@ def test_where_parts_are_trained_it_agrees_with_the_true_network(part):
     }
     problem, algorithm = only(network(), chosen[part]), descent(0.2)
     found = jaxdp.predict(problem, algorithm, records=1).check()
-    runs = jaxdp.simulate(problem, algorithm, key=jax.random.key(7), num_runs=RUNS, records=1)
+    runs = jaxdp.simulate(problem, algorithm, key=jax.random.key(7), num_runs=200, records=1)
     _assert_agrees(found, runs, loss=0.02, accuracy=0.005)
     if part == "head":
         # The features of a head are the body's: nothing about them changes.
