@@ -12,6 +12,7 @@ import pytest
 import jaxdp
 from jaxdp.planning import Forecast
 
+pytestmark = pytest.mark.long_runs
 BUDGET = {"num_samples": 240, "epsilon": 2.0, "delta": 1e-5}
 CELL = {"num_steps": 10, "sampling_rate": 0.25}
 LOSS = jaxdp.losses.Logistic()
