@@ -153,13 +153,17 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Optimise, where programs are compiled cheaply, those that run longer than they compile."""
-    is_cheap = jax.config.read("jax_disable_most_optimizations")
-    if is_cheap and item.get_closest_marker("long_runs"):
-        jax.config.update("jax_disable_most_optimizations", False)
+    name = "jax_disable_most_optimizations"
+    if not (jax.config.read(name) and item.get_closest_marker("long_runs")):
+        return (yield)
+    # Processes that the test starts read the environment.
+    jax.config.update(name, False)
+    os.environ[name.upper()] = "0"
     try:
         return (yield)
     finally:
-        jax.config.update("jax_disable_most_optimizations", is_cheap)
+        jax.config.update(name, True)
+        os.environ[name.upper()] = "1"
 
 
 def _share_contexts(programs_in_one=200):

@@ -35,9 +35,9 @@ TESTED = {
 OTHERS = [page for page in PAGES if page not in TESTED and blocks(page, "python")]
 
 
-def as_its_readers_run_it(test):
-    """A slow test of a page, whose programs are compiled as they are for its readers."""
-    return pytest.mark.slow(pytest.mark.optimised(test))
+def slow_page(test):
+    """A test of a page: its programs run longer than they compile."""
+    return pytest.mark.slow(pytest.mark.long_runs(test))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def _sigmas(text):
     return _number(r"final gap \S+ \((\S+) standard errors\)", text)
 
 
-@as_its_readers_run_it
+@slow_page
 @pytest.mark.parametrize("page", OTHERS)
 def test_a_page_runs_as_it_stands(page, tmp_path, bits):
     run(code_of(page), tmp_path, bits)
@@ -132,7 +132,7 @@ def test_the_start_page_tells_what_a_smaller_rho_costs(printed):
     assert_as_claimed(START, "epsilon falls from 4.38 to #.", epsilon)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_random_features_run_as_they_stand_and_agree(tmp_path):
     page = "docs/how_to/random_features.md"
     after = """
@@ -148,7 +148,7 @@ print(simulated.final_risk.mean(), clipped)
     assert clipped == pytest.approx(4 / 5, abs=0.05)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_everyday_dp_sgd_is_predicted_and_planned_as_it_stands(tmp_path):
     page = "docs/concepts/everyday_dp_sgd.md"
     between = """
@@ -178,7 +178,7 @@ print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simul
     assert "not private" in planned
 
 
-@as_its_readers_run_it
+@slow_page
 def test_a_stream_is_planned_as_it_stands(tmp_path):
     page = "docs/how_to/plan.md"
     first, second, inverse = blocks(page, "python")
@@ -203,7 +203,7 @@ def test_a_stream_is_planned_as_it_stands(tmp_path):
     assert_as_claimed(page, "For a risk of .001 it takes # rows", samples, spread=1.0)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_a_clip_is_tuned_as_it_stands(tmp_path):
     page = "docs/how_to/tune_a_clip.md"
     after = (
@@ -217,7 +217,7 @@ def test_a_clip_is_tuned_as_it_stands(tmp_path):
     assert abs(slope) < 0.02
 
 
-@as_its_readers_run_it
+@slow_page
 def test_budgets_are_calibrated_as_it_stands(tmp_path):
     page = "docs/how_to/calibrate_a_budget.md"
     out = run(code_of(page), tmp_path)
@@ -231,7 +231,7 @@ def test_budgets_are_calibrated_as_it_stands(tmp_path):
     assert_as_claimed(page, "less than 4 together: # at the same delta", epsilons[3])
 
 
-@as_its_readers_run_it
+@slow_page
 def test_networks_are_trained_as_it_stands_and_learn(tmp_path, bits):
     page = "docs/how_to/train_a_network.md"
     after = """
@@ -260,7 +260,7 @@ print(float(losses.mean() / labels.var()))
     assert_as_claimed(page, "leaves about # % of the labels", 100 * float(ratio), spread=0.5)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_functions_are_released_as_it_stands_by_estimator_and_command(tmp_path, bits):
     page = "docs/how_to/release_a_function.md"
     made, fitted, loaded, full = blocks(page, "python")
@@ -305,7 +305,7 @@ def test_the_published_calibration_takes_as_much_more_noise_as_the_page_says():
         assert_as_claimed(page, "takes # times the noise on $C$", 1.05 * on_c)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_rows_are_found_as_it_stands_and_blurred_by_privacy_as_predicted(tmp_path):
     page = "docs/how_to/attack.md"
     network, features, membership = blocks(page, "python")
@@ -343,7 +343,7 @@ print(attacks.reconstruction_error(inputs, others), "=====")
     assert 0.5 < float(mean) < area <= bound
 
 
-@as_its_readers_run_it
+@slow_page
 def test_a_guarantee_is_tested_as_it_stands(tmp_path):
     page = "docs/how_to/audit.md"
     right, wrong = map(float, re.findall(r"at least (\S+)", run(code_of(page), tmp_path)))
@@ -351,7 +351,7 @@ def test_a_guarantee_is_tested_as_it_stands(tmp_path):
     assert_as_claimed(page, "With half the noise it finds # of 2", wrong)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_a_table_is_read_as_it_stands(tmp_path):
     page = "docs/how_to/read_a_table.md"
     out = run(code_of(page), tmp_path)
@@ -366,7 +366,7 @@ def test_a_table_is_read_as_it_stands(tmp_path):
 SWEEPS = "docs/how_to/sweep_on_a_cluster.md"
 
 
-@as_its_readers_run_it
+@slow_page
 def test_a_sweep_runs_as_it_stands_and_resumes(tmp_path):
     after = """
 print(float(abs(dataset.simulated / dataset.predicted - 1).median()))
@@ -386,7 +386,7 @@ print(float(dataset.predicted.min()), dataset.predicted.size)
     assert_as_claimed(SWEEPS, sentence, size)
 
 
-@as_its_readers_run_it
+@slow_page
 def test_the_same_sweep_by_dask_runs_as_it_stands_after_the_first(tmp_path):
     """With fewer cells; the module is made as the page says, of the block above."""
     small = re.sub(r"geomspace\((.*), 12\)", r"geomspace(\1, 2)", code_of(SWEEPS))

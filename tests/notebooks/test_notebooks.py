@@ -281,7 +281,7 @@ def _assert_shows_its_pictures(cells, name):
         assert _draws(cell) or not _images(cell), f"{name}: {cell['id']}"
 
 
-@pytest.mark.optimised
+@pytest.mark.long_runs
 @pytest.mark.slow
 @each_notebook
 def test_notebook_and_its_answer_run_from_top_to_bottom(path, tmp_path):
