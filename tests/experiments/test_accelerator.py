@@ -77,6 +77,7 @@ def _assert_written(out, part):
         assert row["what"] in page
 
 
+@pytest.mark.slow
 def test_a_part_leaves_its_numbers_its_picture_and_the_page(tmp_path):
     ran = _run("", "--smoke", "--only", "grids", "--out", tmp_path)
     assert ran.returncode == 0, ran.stderr

@@ -141,6 +141,7 @@ def _other_data(dataset):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
+@pytest.mark.slow
 @_EVERY
 def test_every_claim_is_false_of_some_other_data(entry):
     figure, dataset = entry.load(), _saved(entry.name)

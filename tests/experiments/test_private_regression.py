@@ -136,6 +136,7 @@ def test_rows_are_within_their_public_bound(tmp_path):
     assert split.score(np.full_like(split.wanted, np.nan)) == -1
 
 
+@pytest.mark.slow
 def test_the_smoke_version_runs_and_goes_on_from_what_it_kept(tmp_path):
     made_up.census(tmp_path)
     config, kept = leaderboard.Config.smoke(), tmp_path / "kept"

@@ -10,6 +10,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+pytestmark = pytest.mark.slow
 
 # What needs float64, which a TPU has not: float64 there is two float32 numbers.
 _WIDE = """

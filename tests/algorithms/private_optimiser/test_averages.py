@@ -137,7 +137,7 @@ def _forget_the_momentum(patch):
 @pytest.mark.parametrize(
     ("check", "mistake"),
     [
-        (_assert_trains, _ignore_the_average),
+        pytest.param(_assert_trains, _ignore_the_average, marks=pytest.mark.slow),
         (_assert_simulates, _begin_the_tail_late),
         pytest.param(_assert_trains, _forget_the_momentum, marks=pytest.mark.slow),
         pytest.param(_assert_simulates, _ignore_the_average, marks=pytest.mark.slow),
