@@ -38,8 +38,9 @@ if "--xla_cpu_parallel_codegen_split_count" not in os.environ.get("XLA_FLAGS", "
     flags = [os.environ.get("XLA_FLAGS", ""), "--xla_cpu_parallel_codegen_split_count=1"]
     jaxlib = tuple(map(int, importlib.metadata.version("jaxlib").split(".")[:2]))
     if os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS") == "1":
-        # Of `long_runs`, where JAX disables nothing: a simulator is compiled in a sixth of the
-        # time that full optimisation takes, and runs as fast.
+        # They hold for tests marked `long_runs` alone: elsewhere JAX, which optimises nothing then,
+        # overrides them. A simulator compiles in a sixth of the time that full optimisation takes,
+        # and runs as fast.
         flags += ["--xla_backend_optimization_level=1", "--xla_llvm_disable_expensive_passes=true"]
         # The older of XLA's generators of loops takes half the time. Newer jaxlibs do not have it,
         # and XLA ends a process that names a flag which it does not know.

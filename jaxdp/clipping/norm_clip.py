@@ -1,4 +1,4 @@
-r"""Clipping: one object both clips a gradient and gives its Gaussian moments.
+"""Clipping: one object both clips a gradient and gives its Gaussian moments.
 
 The simulation asks by what factor a gradient of a given norm is scaled; the theory asks what that
 does to a Gaussian residual on average. Both read the same number.

@@ -42,7 +42,7 @@ def recorded(
             return lax.cond(index < last, kept, lambda state, _: state, state, index)
 
         state = lax.fori_loop(0, longest, within, state)
-        # Of fewer steps than records many are the same, and to read may cost as much as a step.
+        # With fewer steps than records many are of one state, and reading may cost as a step does.
         found = lax.cond(first < last, read, lambda _: found, state)
         return (state, found), found
 

@@ -135,6 +135,8 @@ def test_a_network_is_told_by_its_tangent():
     with pytest.warns(UserWarning, match="not to be trusted"):
         found = jaxdp.forecast(problem, **BUDGET, **CELL)
     assert found.accuracy.low < found.accuracy.mean < found.accuracy.high
+    # The closure of tangents predicts no spread over runs.
+    assert found.accuracy.std is None
     assert found.leak is None
 
 

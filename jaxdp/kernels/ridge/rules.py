@@ -1,4 +1,4 @@
-r"""How much to regularise a private ridge regression, without looking at the data again.
+"""How much to regularise a private ridge regression, without looking at the data again.
 
 A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
 a fixed ridge there are: a ridge as large as the noise (`NoiseRidge`); PK Theorem 11's, from how

@@ -1,4 +1,4 @@
-r"""Networks in private training: the true one, and the one that is linear in its weights.
+"""Networks in private training: the true one, and the one that is linear in its weights.
 
 Both make the steps of `jaxdp.algorithms.train`: gradients of each record of a batch, clipped,
 summed and noised by the optimiser. With one key both see the same batches and the same noise, so

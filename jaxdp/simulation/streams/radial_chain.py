@@ -58,7 +58,7 @@ class RandomStreams(eqx.Module):
 
 @eqx.filter_jit
 def random_streams(key, num_runs: int) -> RandomStreams:
-    """The streams of so many runs: a program that all problems and algorithms share."""
+    """Each run's random streams, from a program that all problems and algorithms share."""
     # Apart from the keys of other simulators, so that two of them can share a key.
     keys = run_keys(stream_key(key, "Reduced"), num_runs)
 

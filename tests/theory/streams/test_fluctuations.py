@@ -149,7 +149,7 @@ def _law(dim, condition_number, multiplicity=1):
         (jaxdp.LinearRegression.isotropic(400, label_noise=0.3), _power(30.0, 0.5, 0.1), 0.03),
         (jaxdp.LinearRegression.isotropic(100, label_noise=0.3), _power(3.0, 0.5, 1.0), 0.05),
         (_law(100, 2.0, 10), _power(3.0, 0.5, 1.0), 0.05),
-        (_law(100, 10.0, 10), _power(4.0, 0.1, 0.5), 0.05),
+        (_law(100, 10.0, 10), HYPERBOLIC, 0.05),
     ],
 )
 def test_std_is_within_three_per_cent_of_many_runs(problem, setting, early):
