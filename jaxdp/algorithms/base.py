@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.core.arrays import as_wide_float, in_jax
+from jaxdp.core.arrays import as_wide_float, in_jax, in_numpy
 from jaxdp.core.checks import concrete, require_count, require_kind
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.release import Release
@@ -57,6 +57,12 @@ class AbstractStepwise(AbstractDescription):
         """How many updates it makes."""
         return self._length.value if isinstance(self._length, Length) else self._length
 
+    @property
+    def has_length(self) -> Bool[Array, ""]:
+        """Whether the number of steps, which may be traced, is one that the constructor takes."""
+        steps = in_numpy(self.num_steps)
+        return (steps >= 1) & jnp.issubdtype(jnp.result_type(steps), jnp.integer)
+
     def with_traced_length(self) -> Self:
         """The algorithm with `num_steps` and Python's floats as arrays, which compile nothing."""
         traced = eqx.tree_at(
@@ -77,6 +83,14 @@ class AbstractTrainable(AbstractStepwise):
     def steps_on_host(self) -> bool:
         """Whether each step returns to the host, so that no loop of them can be compiled."""
         return False
+
+    def require_valid(self) -> None:
+        """Raise if the constructor would not take what the description holds; traced numbers pass.
+
+        The constructor, the account, `train` and every step call it: `equinox.tree_at` sets numbers
+        and parts that no constructor has seen.
+        """
+        as_length(self.num_steps)
 
     @property
     def drawn_with(self) -> tuple[Any, ...]:

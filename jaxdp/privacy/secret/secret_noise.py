@@ -27,14 +27,14 @@ _WORD_BYTES = 8
 # Seeds below can be found by trying.
 _LEAST_SEED = 2**128
 # Standard deviations of the noise in units of the grid that it is released on.
-_RESOLUTION_BITS = 30
+RESOLUTION_BITS = 30
 # Sixteen standard deviations of it, and the value, fit in 64 bits.
 _LARGEST_STD = 2.0**58
 
 
 def grid_unit(std: float) -> float:
     """The power of two of which noise of this standard deviation is 2^29 to 2^30 units."""
-    return math.ldexp(1.0, math.frexp(std)[1] - _RESOLUTION_BITS)
+    return math.ldexp(1.0, math.frexp(std)[1] - RESOLUTION_BITS)
 
 
 def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
@@ -208,7 +208,7 @@ class SecretNoise(eqx.Module):
         spread = np.broadcast_to(given, whole.shape).ravel()
         if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
             raise ValueError("expected std, of the noise, in (0, 2^58]")
-        shift = np.maximum(np.frexp(spread)[1] - _RESOLUTION_BITS, 0).astype(np.int64)
+        shift = np.maximum(np.frexp(spread)[1] - RESOLUTION_BITS, 0).astype(np.int64)
         high = whole.ravel() >> shift
         offsets = np.ldexp((whole.ravel() - (high << shift)).astype(np.float64), -shift)
 
