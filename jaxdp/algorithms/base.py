@@ -1,7 +1,9 @@
 """The abstract algorithms: how long they run, what they do in one step, what they release."""
 
 import abc
+import dataclasses
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -14,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.core.arrays import as_wide_float, in_jax, in_numpy
 from jaxdp.core.checks import concrete, require_count, require_kind
-from jaxdp.core.description import AbstractDescription
+from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.privacy.release import Release
 from jaxdp.problems.base import AbstractProblem
 
@@ -76,6 +78,31 @@ class AbstractStepwise(AbstractDescription):
         )
 
 
+def _written(optimiser: Any) -> bytes:
+    """The optimiser of a user for another process; TypeError where it cannot be sent to one."""
+    try:
+        return pickle.dumps(optimiser)
+    # What pickling may raise has no common name.
+    except Exception as error:
+        try:
+            import cloudpickle
+        except ImportError:
+            raise TypeError(
+                "expected an optimiser that other processes can be sent, got one that optax made "
+                f"of functions ({error}): give the factory and its rate, as in "
+                "PrivateOptimiser(optax.sgd, learning_rate=0.1, ...), or install cloudpickle"
+            ) from None
+        return cloudpickle.dumps(optimiser)
+
+
+def _restored(kind: Any, values: dict[str, Any]) -> Any:
+    """The object of these fields, as it was sent."""
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, pickle.loads(value) if name == "optimiser" else value)
+    return made
+
+
 class AbstractTrainable(AbstractStepwise):
     """An optimiser that `train` makes steps of, on all the records of a data set."""
 
@@ -83,6 +110,20 @@ class AbstractTrainable(AbstractStepwise):
     def steps_on_host(self) -> bool:
         """Whether each step returns to the host, so that no loop of them can be compiled."""
         return False
+
+    def __reduce__(self):
+        """What pickle sends: optax's functions, which it cannot name, as cloudpickle writes them."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _restored, (type(self), values | {"optimiser": _written(values["optimiser"])})
+
+    def __copy__(self):
+        for name in constructor_arguments(type(self)):
+            # Refused as in `replace`.
+            self._argument(name)
+        return self
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
 
     def require_valid(self) -> None:
         """Raise if the constructor would not take what the description holds; traced numbers pass.

@@ -110,6 +110,15 @@ class SecretNoise(eqx.Module):
         check_noise_seed(seed, "seed")
         self._seed, self.context = None if seed is None else _Seed(int(seed)), context
 
+    def __reduce__(self):
+        if not self.is_reusable:
+            raise ValueError(
+                "expected a secret seed to stay in its process, got a copy or a pickle of it: what "
+                "is drawn from it is for one release or one run alone, so give SecretNoise() or a "
+                "seed of its own where the release is made"
+            )
+        return SecretNoise, (self.seed, self.context)
+
     @property
     def seed(self) -> int | None:
         """The seed that was given, or None."""
