@@ -99,9 +99,7 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
 class Checkpoint:
     """The file of one run, for its owner alone, in a folder that is made where it is absent."""
 
-    def __init__(
-        self, folder: str | os.PathLike, identity: dict[str, Any], *, key: Key[Array, ""]
-    ):
+    def __init__(self, folder: str | os.PathLike, identity: dict[str, Any], *, key: Key[Array, ""]):
         require_kind("checkpoint", folder, (str, os.PathLike), "the path of a folder, or None")
         self.path, self._identity = pathlib.Path(folder) / FILE, identity
         self._seal = functools.partial(_keyed, key)

@@ -286,7 +286,9 @@ def test_an_edited_checkpoint_is_refused(tmp_path):
     before = path.read_bytes()
     for name, edit in EDITS.items():
         path.write_bytes(checkpoint.sealed(edit(checkpoint.unsealed(before))))
-        with pytest.raises(ValueError, match="expected .*(to keep a run of tr|folder of)") as caught:
+        with pytest.raises(
+            ValueError, match="expected .*(to keep a run of tr|folder of)"
+        ) as caught:
             trained(tmp_path)
         assert "\n" not in str(caught.value), name
     path.write_bytes(before)
