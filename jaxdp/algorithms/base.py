@@ -112,7 +112,7 @@ class AbstractTrainable(AbstractStepwise):
         return False
 
     def __reduce__(self):
-        """What pickle sends: optax's functions, which it cannot name, as cloudpickle writes them."""
+        """The parts that pickle sends, among them functions of optax as bytes."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _restored, (type(self), values | {"optimiser": _written(values["optimiser"])})
 
@@ -175,6 +175,8 @@ class AbstractTrainable(AbstractStepwise):
                 that covers rounding less.
 
         A record whose loss or gradient is not finite counts as zero; `train` says how many did.
+        With secret noise no number ends a step in an error. A step that ends in one of the loss or
+        the optimiser counts as made: to call it again from the same state is a second release.
 
         Raises:
             ValueError: there are not as many records as the sampler draws from, all steps that

@@ -357,7 +357,7 @@ def test_no_step_is_made_and_no_cost_stated_of_what_a_constructor_would_refuse(n
         lambda: wrong.noisy_sum(weights, 0, key=key),
         lambda: train(wrong, loss, weights, *rows, key=key),
     ):
-        with pytest.raises((TypeError, ValueError), match="^expected"):
+        with pytest.raises((TypeError, ValueError), match=r"^expected"):
             call()
 
 

@@ -32,7 +32,11 @@ from jaxdp.algorithms.private_optimiser.host_rows import (
     num_records,
 )
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.state import require_untraced, with_keys_of
+from jaxdp.algorithms.private_optimiser.state import (
+    OptimiserState,
+    require_untraced,
+    with_keys_of,
+)
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
@@ -168,10 +172,10 @@ def train(
             run ends with says which it was.
         evaluate: a function of the model to a dict of names and numbers or arrays; called on the
             host, and tried on the initial model before the first step. If it raises later, the run
-            goes on, a warning says so, and the record of that step is missing. With an average it is given the average so far, which is what would be released.
-            On the training records it is private data, which the optimiser's account does not
-            cover. So it stops nothing: a number of steps that depends on private data would be a
-            release of its own.
+            goes on, a warning says so, and the record of that step is missing. With an average it
+            is given the average so far, which is what would be released. On the training records
+            it is private data, which the optimiser's account does not cover. So it stops nothing:
+            a number of steps that depends on private data would be a release of its own.
         every: how many steps lie between two stops, at which the model is evaluated, also before
             the first step and after the last, and kept in `checkpoint`: one of the two is needed.
             None: evaluated after the last step alone, and kept twenty times over the run.
@@ -297,9 +301,10 @@ def train(
     model, state, dropped = carried
     _warn_of_dropped(dropped)
     _warn_of_weights(model)
-    if isinstance(optimiser, PrivateOptimiser) and concrete(state.num_released) is not None:
-        # The cost of what was made.
-        statement = optimiser.release(key=key, num_steps=int(state.num_released))
+    if isinstance(optimiser, PrivateOptimiser) and isinstance(state, OptimiserState):
+        made = concrete(state.num_released)
+        # The cost is that of the steps which were made.
+        statement = statement if made is None else optimiser.release(key=key, num_steps=int(made))
     return Training(model, state, tuple(records), stacked, statement, dropped)
 
 

@@ -217,7 +217,9 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(noise, tmp_p
 def test_a_folder_that_cannot_be_written_to_is_told_before_the_first_step(tmp_path, monkeypatch):
     _on_disk_with_room_for(0, monkeypatch)
     monkeypatch.setattr(training, "_advance", None)
-    with pytest.raises(OSError, match="could not write a checkpoint to .* No space left on device"):
+    with pytest.raises(
+        OSError, match=r"could not write a checkpoint to .* No space left on device"
+    ):
         trained(tmp_path)
 
 
@@ -230,7 +232,7 @@ def test_a_run_that_diverged_is_paid_for_and_is_never_drawn_again(noise, tmp_pat
     )
     made = optimiser(inner=late, average=None, noise=noise)
     for _ in range(2):
-        with pytest.warns(UserWarning) as seen:
+        with pytest.warns(UserWarning, match="not finite") as seen:
             run = trained(tmp_path, made=made)
         assert any("weights are not finite: training diverged" in str(w.message) for w in seen)
         assert int(run.state.num_released) == STEPS
@@ -287,7 +289,7 @@ def test_an_edited_checkpoint_is_refused(tmp_path):
     for name, edit in EDITS.items():
         path.write_bytes(checkpoint.sealed(edit(checkpoint.unsealed(before))))
         with pytest.raises(
-            ValueError, match="expected .*(to keep a run of tr|folder of)"
+            ValueError, match=r"expected .*(to keep a run of tr|folder of)"
         ) as caught:
             trained(tmp_path)
         assert "\n" not in str(caught.value), name

@@ -139,7 +139,7 @@ def test_no_copy_has_the_secret_seed_of_a_run(copied):
     noise = SecretNoise(2**200 + 1)
     optimiser = _optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=noise)
     for thing in (optimiser, noise, noise.hiding(1.0)):
-        with pytest.raises(ValueError, match="expected (noise= in replace|a secret seed to stay)"):
+        with pytest.raises(ValueError, match=r"expected (noise= in replace|a secret seed to stay)"):
             copied(thing)
     # Noise of the system, and a seed that hides nothing, may be anywhere.
     for reusable in (SecretNoise(), SecretNoise(7)):
