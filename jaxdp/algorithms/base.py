@@ -125,13 +125,14 @@ class AbstractTrainable(AbstractStepwise):
     def __deepcopy__(self, memo):
         return self.__copy__()
 
-    def require_valid(self) -> None:
+    def require_valid(self) -> Any:
         """Raise if the constructor would not take what the description holds; traced numbers pass.
 
         The constructor, the account, `train` and every step call it: `equinox.tree_at` sets numbers
-        and parts that no constructor has seen.
+        and parts that no constructor has seen. Returns whether the traced numbers are valid.
         """
         as_length(self.num_steps)
+        return self.has_length
 
     @property
     def drawn_with(self) -> tuple[Any, ...]:

@@ -199,7 +199,9 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         else:
             require_scalar("clip_norm", self.clip_norm)
         host_scalar("noise_multiplier", self.noise_multiplier)
-        require_conditions(self._conditions())
+        conditions = tuple(self._conditions())
+        require_conditions(conditions)
+        return all_hold(conditions)
 
     def _conditions(self) -> Iterator[Condition]:
         """The conditions on the numbers, of which some may be traced."""

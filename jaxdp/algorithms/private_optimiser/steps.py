@@ -80,6 +80,11 @@ class AbstractPrivateSteps(AbstractTrainable):
     first_clip_norm: eqx.AbstractVar[Any]
     transformation: eqx.AbstractVar[Transformation]
 
+    @functools.cached_property
+    def _is_valid(self) -> Any:
+        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object."""
+        return self.require_valid()
+
     def init(self, model):
         weights = weights_of(model)
         inner = self.transformation.init(weights)
@@ -135,7 +140,7 @@ class AbstractPrivateSteps(AbstractTrainable):
         self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
     ):
         require_key(key)
-        self.require_valid()
+        _ = self._is_valid
         weights_of(model)
         inputs, targets = records_of(inputs, targets)
         self.require_rows(batch_size(inputs, targets))
@@ -197,12 +202,12 @@ class AbstractPrivateSteps(AbstractTrainable):
                 before where one is needed, or secret noise is asked for under `jit` or where sums
                 are not proved (XLA's fast math, a TPU).
         """
-        self.require_valid()
+        is_valid = self._is_valid
         weights_of(model)
         made = steps_made(state, self.num_steps)
         self.iterate(model, state)
         self.noise_strategy.require_arrays((self.learning_rate, gradient_sum, model, state, key))
-        digest, is_valid = None, self.is_valid
+        digest = None
         if self.sampler.needs_one_key:
             digest, is_same = digest_of_run(state, key)
             is_valid &= is_same
@@ -250,12 +255,12 @@ class AbstractPrivateSteps(AbstractTrainable):
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
         """
-        self.require_valid()
+        is_valid = self.require_valid()
         if isinstance(self.clip_norm, AdaptiveClip):
             raise ValueError("expected a fixed clip norm, got one that adapts: use update")
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
         noisy, _ = self._noisy_sum(gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)
-        return _nothing_unless(self.is_valid, noisy)
+        return _nothing_unless(is_valid, noisy)
 
     def _next_clip_norm(self, state, count, step, key):
         """The clip norm of the next step from a noisy count; None where it is fixed."""

@@ -248,14 +248,14 @@ def train(
     spacing = num_steps if every is None else require_count("every", every)
     if every is not None and evaluate is None and checkpoint is None:
         raise ValueError("expected evaluate or checkpoint beside every, got neither to stop for")
-    if delta is not None and progress is not True:
-        raise ValueError("expected progress=True beside delta, got no bar that would show the cost")
     rows = held_records(inputs, targets)
     # What cannot be accounted for is refused before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     note = None if delta is None else _cost_so_far(optimiser, delta)
+    if note is not None and progress is not True:
+        raise ValueError("expected progress=True beside delta, got no bar that would show the cost")
     carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), {}, 0
-    # What is wrong with it is told before anything is paid for.
+    # Before anything is paid for.
     tried = None if evaluate is None else _checked(evaluate(model))
     kept = None
     if checkpoint is not None:
@@ -326,8 +326,8 @@ class _Failures:
             self._told.add(name)
             _warn(
                 f"{name} failed after step {done} of {self._num_steps}: {type(error).__name__}: "
-                f"{error}. The run goes on, since its steps are paid for; what fails again is not "
-                "told again",
+                f"{error}. The run goes on, since its steps are paid for; further failures "
+                "of this kind show no warning",
                 level=5,
             )
 
