@@ -1,7 +1,9 @@
 """The abstract algorithms: how long they run, what they do in one step, what they release."""
 
 import abc
+import dataclasses
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,9 +14,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.core.arrays import as_wide_float, in_jax
+from jaxdp.core.arrays import as_wide_float, in_jax, in_numpy
 from jaxdp.core.checks import concrete, require_count, require_kind
-from jaxdp.core.description import AbstractDescription
+from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.privacy.release import Release
 from jaxdp.problems.base import AbstractProblem
 
@@ -57,6 +59,12 @@ class AbstractStepwise(AbstractDescription):
         """How many updates it makes."""
         return self._length.value if isinstance(self._length, Length) else self._length
 
+    @property
+    def has_length(self) -> Bool[Array, ""]:
+        """Whether the number of steps, which may be traced, is one that the constructor takes."""
+        steps = in_numpy(self.num_steps)
+        return (steps >= 1) & jnp.issubdtype(jnp.result_type(steps), jnp.integer)
+
     def with_traced_length(self) -> Self:
         """The algorithm with `num_steps` and Python's floats as arrays, which compile nothing."""
         traced = eqx.tree_at(
@@ -70,6 +78,31 @@ class AbstractStepwise(AbstractDescription):
         )
 
 
+def _written(optimiser: Any) -> bytes:
+    """The optimiser of a user for another process; TypeError where it cannot be sent to one."""
+    try:
+        return pickle.dumps(optimiser)
+    # What pickling may raise has no common name.
+    except Exception as error:
+        try:
+            import cloudpickle
+        except ImportError:
+            raise TypeError(
+                "expected an optimiser that other processes can be sent, got one that optax made "
+                f"of functions ({error}): give the factory and its rate, as in "
+                "PrivateOptimiser(optax.sgd, learning_rate=0.1, ...), or install cloudpickle"
+            ) from None
+        return cloudpickle.dumps(optimiser)
+
+
+def _restored(kind: Any, values: dict[str, Any]) -> Any:
+    """The object of these fields, as it was sent."""
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, pickle.loads(value) if name == "optimiser" else value)
+    return made
+
+
 class AbstractTrainable(AbstractStepwise):
     """An optimiser that `train` makes steps of, on all the records of a data set."""
 
@@ -77,6 +110,29 @@ class AbstractTrainable(AbstractStepwise):
     def steps_on_host(self) -> bool:
         """Whether each step returns to the host, so that no loop of them can be compiled."""
         return False
+
+    def __reduce__(self):
+        """The parts that pickle sends, among them functions of optax as bytes."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _restored, (type(self), values | {"optimiser": _written(values["optimiser"])})
+
+    def __copy__(self):
+        for name in constructor_arguments(type(self)):
+            # Refused as in `replace`.
+            self._argument(name)
+        return self
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    def require_valid(self) -> Any:
+        """Raise if the constructor would not take what the description holds; traced numbers pass.
+
+        The constructor, the account, `train` and every step call it: `equinox.tree_at` sets numbers
+        and parts that no constructor has seen. Returns whether the traced numbers are valid.
+        """
+        as_length(self.num_steps)
+        return self.has_length
 
     @property
     def drawn_with(self) -> tuple[Any, ...]:
@@ -120,6 +176,8 @@ class AbstractTrainable(AbstractStepwise):
                 that covers rounding less.
 
         A record whose loss or gradient is not finite counts as zero; `train` says how many did.
+        With secret noise no number ends a step in an error. A step that ends in one of the loss or
+        the optimiser counts as made: to call it again from the same state is a second release.
 
         Raises:
             ValueError: there are not as many records as the sampler draws from, all steps that

@@ -138,7 +138,9 @@ class CorrelatedDPSGD(AbstractRhoPass):
     def is_valid(self):
         rates = in_numpy(self.rates)
         are_rates = ((rates >= 0) & (rates < math.inf)).all()
-        return self._has_enough_noise & are_rates & is_strategy(self.strategy)
+        # One rate and one row of the noise for each step.
+        are_as_many = self.num_steps == rates.shape[-1] == self._mixing.shape[-1]
+        return self._has_enough_noise & are_rates & are_as_many & is_strategy(self.strategy)
 
     @property
     def releases_every_iterate(self):

@@ -137,11 +137,10 @@ class DPGD(AbstractFullBatchAlgorithm):
 
     @property
     def is_valid(self):
-        given = self.learning_rate, self.clip_norm, self.noise_scale, self.num_steps
-        rate, norm, scale, steps = in_numpy(given)
+        rate, norm, scale = in_numpy((self.learning_rate, self.clip_norm, self.noise_scale))
         in_range = (rate > 0) & (rate < math.inf) & (norm > 0) & (scale >= 0) & (scale < math.inf)
         noise_is_enough = (norm < math.inf) | (scale == 0)
-        return in_range & noise_is_enough & (steps >= 1) & self._has_room_for_noise
+        return in_range & noise_is_enough & self.has_length & self._has_room_for_noise
 
     @property
     def _has_room_for_noise(self) -> Bool[Array, ""]:

@@ -16,7 +16,6 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from jaxdp.algorithms.base import Length, Update, as_length
 from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, largest_rho
 from jaxdp.clipping import NormClip
-from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -126,7 +125,7 @@ class OnePassDPSGD(AbstractRhoPass):
 
     @property
     def is_valid(self):
-        in_range = self._has_enough_noise & (in_numpy(self.num_steps) >= 1)
+        in_range = self._has_enough_noise & self.has_length
         known = concrete(self.num_steps)
         steps = None if known is None or known.ndim else int(known)
         return is_non_increasing(self.learning_rate, steps) & in_range

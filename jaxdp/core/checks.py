@@ -4,8 +4,11 @@ Values that are traced (under `jit`, `vmap` or `grad`) cannot be looked at; they
 that they spoil ends with a status instead.
 """
 
+import functools
 import numbers
-from typing import Any
+import operator
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +60,26 @@ def _dtype_of(value: Any) -> np.dtype:
         is_real = all(item is None or isinstance(item, numbers.Real) for item in array.flat)
         return np.dtype(float if is_real else object)
     return array.dtype
+
+
+class Condition(NamedTuple):
+    """A condition on an argument: what is expected, what came, and whether it holds."""
+
+    expected: str
+    got: Any
+    holds: Any  # True or False, as an array or traced where the argument is
+
+
+def require_conditions(conditions: Iterable[Condition]) -> None:
+    """Raise ValueError where a condition is known not to hold; traced ones pass."""
+    for expected, got, holds in conditions:
+        if not isinstance(holds, Tracer) and not np.all(holds):
+            raise ValueError(f"expected {expected}, got {got}")
+
+
+def all_hold(conditions: Iterable[Condition]) -> Any:
+    """Whether all conditions hold, traced where one of them is."""
+    return functools.reduce(operator.and_, (one.holds for one in conditions), np.asarray(True))
 
 
 def require_scalar(name: str, value: Any) -> None:

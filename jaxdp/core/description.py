@@ -13,6 +13,7 @@ from typing import Any, Self, get_args, get_type_hints
 
 import equinox as eqx
 import jax
+from jax.core import Tracer
 
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import as_python, in_words, is_array, is_known
@@ -108,6 +109,15 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             if name not in changes
         }
         return type(self)(**kept, **changes)
+
+    def require_arguments(self) -> None:
+        """Raise as the constructor does if it would not take the arguments that the object has now.
+
+        Traced numbers cannot be looked at: an object that has some passes.
+        """
+        if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
+            kind = type(self)
+            kind(**{name: getattr(self, name) for name in constructor_arguments(kind)})
 
     def _argument(self, name: str) -> Any:
         """The value that `replace` gives to the constructor for an argument that is not changed."""

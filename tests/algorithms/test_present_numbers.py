@@ -15,6 +15,8 @@ import pytest
 from helpers import programs_compiled
 
 import jaxdp
+from jaxdp.algorithms import AdaptiveClip, train
+from jaxdp.algorithms.base import Length
 from jaxdp.core.numerics.precision import x64
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
@@ -58,9 +60,25 @@ def _correlated(strategy, **changes):
 
 
 def _optimiser(**changes):
-    given = {"clip_norm": 1.0, "noise_multiplier": 4.0, "num_steps": 20}
+    given = {"optimiser": optax.sgd(1.0), "clip_norm": 1.0}
+    given |= {"noise_multiplier": 4.0, "num_steps": 20}
     given |= {"sampler": ShuffledEpochs(20, 1), "noise": BufferedToeplitzNoise([-0.1], [0.8])}
-    return jaxdp.PrivateOptimiser(optax.sgd(1.0), **given | changes)
+    return jaxdp.PrivateOptimiser(**given | changes)
+
+
+def _set(where, thing, value):
+    def is_leaf(node):
+        return isinstance(node, (Length, PoissonSampler))
+
+    return eqx.tree_at(where, thing, value, is_leaf=is_leaf)
+
+
+def _forged(**fields):
+    """A sampler with a field that no constructor has seen."""
+    sampler = PoissonSampler(20, 0.5)
+    for name, value in fields.items():
+        object.__setattr__(sampler, name, value)
+    return sampler
 
 
 PIECES = [0.0, 0.5, 1.0]
@@ -272,8 +290,112 @@ def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
         with pytest.raises(ValueError, match="expected noise_multiplier >= 0"):
             _mu(eqx.tree_at(lambda o: o.noise_multiplier, optimiser, multiplier))
     without = eqx.tree_at(lambda o: o.noise_multiplier, optimiser, 0.0)
-    cost = jaxdp.account(without, delta=DELTA)
-    assert (cost.epsilon, cost.is_certified) == (np.inf, False)
+    if noise is None:
+        cost = jaxdp.account(without, delta=DELTA)
+        assert (cost.epsilon, cost.is_certified) == (np.inf, False)
+        return
+    with pytest.raises(ValueError, match="expected noise_multiplier > 0 with secret noise"):
+        jaxdp.account(without, delta=DELTA)
+
+
+def _of_noise(noise, **changes):
+    given = {"noise": noise, "sampler": PoissonSampler(20, 0.5)} | changes
+    return _optimiser(**given)
+
+
+ADAPTIVE = {"clip_norm": AdaptiveClip(1.0, count_noise=5.0)}
+AVERAGED = {"average": jaxdp.ExponentialAverage(0.9)}
+SCHEDULED = {"optimiser": optax.sgd, "learning_rate": jaxdp.Polynomial(1.0, power=1.0)}
+# What is made, the field that is set, and what it is set to.
+EDITS = {
+    "count noise too small": (ADAPTIVE, lambda o: o.clip_norm.count_noise, 2.0),
+    "count noise at the end": (ADAPTIVE, lambda o: o.noise_multiplier, 10.0),
+    "multiplier beyond": (ADAPTIVE, lambda o: o.noise_multiplier, 40.0),
+    "no count noise": (ADAPTIVE, lambda o: o.clip_norm.count_noise, 0.0),
+    "count noise that is none": (ADAPTIVE, lambda o: o.clip_norm.count_noise, np.nan),
+    "negative count noise": (ADAPTIVE, lambda o: o.clip_norm.count_noise, -5.0),
+    "no first clip": (ADAPTIVE, lambda o: o.clip_norm.initial, 0.0),
+    "infinite first clip": (ADAPTIVE, lambda o: o.clip_norm.initial, np.inf),
+    "quantile": (ADAPTIVE, lambda o: o.clip_norm.quantile, 1.5),
+    "rate of the clip": (ADAPTIVE, lambda o: o.clip_norm.learning_rate, np.nan),
+    "text for a clip": (ADAPTIVE, lambda o: o.clip_norm.initial, "1"),
+    "another clip": ({}, lambda o: o.clip_norm, AdaptiveClip(1.0, count_noise=1.0)),
+    "clip norm": ({}, lambda o: o.clip_norm, 0.0),
+    "several clip norms": ({}, lambda o: o.clip_norm, np.ones(2)),
+    "multiplier": ({}, lambda o: o.noise_multiplier, np.nan),
+    "infinite multiplier": ({}, lambda o: o.noise_multiplier, np.inf),
+    "decay": (AVERAGED, lambda o: o.average.decay, jnp.asarray(1.5)),
+    "average": (AVERAGED, lambda o: o.average, "mean"),
+    "rate": (SCHEDULED, lambda o: o.learning_rate.peak, jnp.asarray(-1.0)),
+    "sampler": ({}, lambda o: o.sampler, "poisson"),
+    "rate of the sampler": ({}, lambda o: o.sampler, _forged(sampling_rate=-0.5)),
+    "capacity of the sampler": ({}, lambda o: o.sampler, _forged(capacity=0)),
+    "records of the sampler": ({}, lambda o: o.sampler, _forged(num_records=0)),
+    "length": ({}, lambda o: o._length, 0),
+    "half a step": ({}, lambda o: o._length, jnp.asarray(2.5)),
+    "negative length": ({}, lambda o: o._length, jnp.asarray(-3)),
+    "lengths": ({}, lambda o: o._length, jnp.asarray([2, 3])),
+}
+
+
+@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+@pytest.mark.parametrize("name", EDITS)
+def test_no_step_is_made_and_no_cost_stated_of_what_a_constructor_would_refuse(name, noise):
+    changes, where, number = EDITS[name]
+    made = _of_noise(noise, **changes)
+    weights, rows, key = jnp.zeros(2), (jnp.ones((20, 2)), jnp.ones(20)), jax.random.key(0)
+    state, wrong = made.init(weights), _set(where, made, number)
+
+    def loss(weights, x, y):
+        return (weights @ x - y) ** 2
+
+    for call in (
+        lambda: jaxdp.account(wrong, delta=DELTA),
+        lambda: wrong.release(num_steps=1),
+        lambda: wrong.step(loss, weights, state, *rows, key=key),
+        lambda: wrong.update(weights, weights, state, key=key, count_within=jnp.zeros(())),
+        lambda: wrong.noisy_sum(weights, 0, key=key),
+        lambda: train(wrong, loss, weights, *rows, key=key),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"^expected"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "where", [lambda o: o.clip_norm.count_noise, lambda o: o.clip_norm.initial]
+)
+def test_a_traced_number_that_a_constructor_would_refuse_leaves_no_weights(where):
+    made, weights = _of_noise(None, **ADAPTIVE), jnp.zeros(2)
+
+    @jax.jit
+    def moved(number):
+        changed = eqx.tree_at(where, made, number)
+        count = jnp.zeros(())
+        options = {"key": jax.random.key(0), "count_within": count}
+        return changed.update(weights, weights, made.init(weights), **options)[0]
+
+    assert np.isfinite(moved(5.0)).all()
+    assert np.isnan(moved(0.0)).all()
+
+
+def test_a_traced_clip_norm_of_zero_releases_no_plain_sum():
+    made, total = _of_noise(None), jnp.ones(2)
+
+    @jax.jit
+    def released(clip):
+        changed = eqx.tree_at(lambda o: o.clip_norm, made, clip)
+        return changed.noisy_sum(total, 0, key=jax.random.key(0))
+
+    assert np.isfinite(released(1.0)).all()
+    assert np.isnan(released(0.0)).all()
+
+
+@pytest.mark.parametrize("number", [jnp.asarray(2.5), jnp.asarray(0), jnp.asarray(-3)])
+def test_a_number_of_steps_that_is_none_costs_infinity(number):
+    for thing in (_one_pass(3.0), _descent(), _correlated(STRATEGY)):
+        assert _mu(_set(lambda a: a._length, thing, number)) == np.inf
+    longer = _set(lambda a: a._length, _correlated(STRATEGY), jnp.asarray(8))
+    assert _mu(longer) == np.inf
 
 
 def test_a_statement_is_checked_again_when_it_is_read():

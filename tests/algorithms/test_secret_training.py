@@ -1,5 +1,6 @@
 """Private training with secret noise: its law, its low bits, what it refuses and what it states."""
 
+import contextlib
 import functools
 import math
 
@@ -15,7 +16,7 @@ from helpers import assert_mean_close, assert_variance, give_noise
 from scipy.special import erfinv, ndtr
 
 import jaxdp
-from jaxdp.algorithms import train
+from jaxdp.algorithms import AdaptiveClip, train
 from jaxdp.algorithms.private_optimiser.noise.independent import LARGEST_NORMAL, least_delta
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
 from jaxdp.privacy import (
@@ -265,6 +266,39 @@ def test_a_sum_that_is_no_number_is_released_like_any_other():
         noisy = optimiser.noisy_sum(part, 0, key=jr.key(0))
         assert np.isfinite(noisy).all()
         assert np.abs(noisy).max() < 0.5 * RECORDS * 1.1 + 10
+
+
+@contextlib.contextmanager
+def _trapped(name):
+    """Numbers that are not finite, or overflow, raise an error."""
+    if name == "numpy":
+        with np.errstate(all="raise"):
+            yield
+        return
+    before = getattr(jax.config, name)
+    jax.config.update(name, True)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+@pytest.mark.parametrize("trap", ["jax_debug_nans", "jax_debug_infs", "numpy"])
+@pytest.mark.parametrize("clip", [0.5, AdaptiveClip(0.5, count_noise=4.0, learning_rate=1e4)])
+def test_no_number_ends_a_step_that_could_be_made_again_with_fresh_noise(clip, trap):
+    """A step that raises has not been counted, and errors would choose among runs."""
+    for rate in (jnp.nan, 3e38):
+        late = optax.scale_by_schedule(lambda step, rate=rate: jnp.where(step < 0, 1.0, rate))
+        optimiser = _optimiser(clip_norm=clip, noise=SecretNoise())
+        optimiser = optimiser.replace(optimiser=optax.chain(late, late))
+        model, state, inputs = MODEL, optimiser.init(MODEL), INPUTS.copy()
+        inputs[3] = 3e38
+        with _trapped(trap):
+            for _ in range(2):
+                given = squared_loss, model, state, inputs, LABELS
+                model, state = optimiser.step(*given, key=jr.key(0))
+        assert int(state.num_released) == 2
+        assert not np.isfinite(model["weight"]).all()
 
 
 # What is stated.

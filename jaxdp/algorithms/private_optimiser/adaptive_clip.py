@@ -5,13 +5,14 @@ adaptive clipping", Algorithm 1 and Theorem 1.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import host_number
+from jaxdp.core.arrays import in_numpy, plain_number
+from jaxdp.core.checks import Condition, host_number, require_conditions
 from jaxdp.core.description import AbstractDescription
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
@@ -68,14 +69,18 @@ class AdaptiveClip(AbstractDescription):
         self.count_noise = host_number("count_noise", plain_number(count_noise))
         self.quantile = host_number("quantile", plain_number(quantile))
         self.learning_rate = host_number("learning_rate", plain_number(learning_rate))
-        for name, is_right, wanted in (
-            ("initial", LEAST_CLIP_NORM <= self.initial <= LARGEST_CLIP_NORM, "in [2^-60, 2^60]"),
-            ("count_noise", 0 < self.count_noise <= 2.0**20, "in (0, 2^20]"),
-            ("quantile", 0 <= self.quantile <= 1, "in [0, 1]"),
-            ("learning_rate", 0 <= self.learning_rate < math.inf, ">= 0 and finite"),
-        ):
-            if not is_right:
-                raise ValueError(f"expected {name} {wanted}, got {getattr(self, name)}")
+        require_conditions(self.conditions())
+
+    def conditions(self) -> Iterator[Condition]:
+        """The conditions on the numbers, of which some may be traced."""
+        initial, noise, quantile, rate = in_numpy(
+            (self.initial, self.count_noise, self.quantile, self.learning_rate)
+        )
+        is_within = (initial >= LEAST_CLIP_NORM) & (initial <= LARGEST_CLIP_NORM)
+        yield Condition("initial in [2^-60, 2^60]", initial, is_within)
+        yield Condition("count_noise in (0, 2^20]", noise, (noise > 0) & (noise <= 2.0**20))
+        yield Condition("quantile in [0, 1]", quantile, (quantile >= 0) & (quantile <= 1))
+        yield Condition("learning_rate >= 0 and finite", rate, (rate >= 0) & (rate < math.inf))
 
     def sum_multiplier(self, noise_multiplier: Any) -> Any:
         """The noise multiplier of the sum alone, where that of sum and count is given."""

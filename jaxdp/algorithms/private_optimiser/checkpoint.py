@@ -6,9 +6,14 @@ damage.
 
 Batches and noise of a step are drawn from the run's key and the number of the step. Were the noise
 of one step added to two different sums, their difference would be public. So the file belongs to
-one run: one key, data, initial weights, loss and optimiser.
+one run: one key, data, initial weights, loss, optimiser and number of steps. Nor is a run that
+has ended made longer: who adds steps because the result looked bad has chosen their number by
+private data, and the account is of a number that was chosen without.
+
+The file is sealed with the run's key, so that one that was edited is refused.
 """
 
+import functools
 import hashlib
 import hmac
 import json
@@ -33,7 +38,7 @@ from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed
 from jaxdp.core.files.whole_files import write_whole
 
 FILE = "training.npz"
-_FORMAT = 1
+_FORMAT = 2
 _RECORD = "record "
 
 
@@ -52,11 +57,7 @@ def identity_of_run(
     `carried` is model and state before the first step, `settings` what else decides what comes out.
     """
     require_untraced("checkpoint=", (optimiser, carried, records, key))
-    secret = np.asarray(jr.key_data(key)).tobytes()
-
-    def keyed(value: Any) -> str:
-        return hmac.new(secret, digest(value).encode(), hashlib.sha256).hexdigest()
-
+    keyed = functools.partial(_keyed, key)
     leaves, structure = jax.tree.flatten(records)
     leaves = [leaf.digest() if isinstance(leaf, HostRows) else leaf for leaf in leaves]
     try:
@@ -64,6 +65,7 @@ def identity_of_run(
             "format": _FORMAT,
             **versions_of_results(),
             "key": keyed("key"),
+            "num_steps": int(optimiser.num_steps),
             "inputs or targets": keyed((structure, leaves)),
             "initial weights": keyed(jax.tree.leaves(eqx.filter(carried, eqx.is_array))),
             "loss or optimiser": keyed(
@@ -95,71 +97,72 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
 
 
 class Checkpoint:
-    """The file of one run in a folder, which is made, for its owner alone, where it is absent."""
+    """The file of one run, for its owner alone, in a folder that is made where it is absent."""
 
-    def __init__(self, folder: str | os.PathLike, identity: dict[str, Any]):
+    def __init__(self, folder: str | os.PathLike, identity: dict[str, Any], *, key: Key[Array, ""]):
         require_kind("checkpoint", folder, (str, os.PathLike), "the path of a folder, or None")
         self.path, self._identity = pathlib.Path(folder) / FILE, identity
+        self._seal = functools.partial(_keyed, key)
         if self.path.parent.exists() and not self.path.parent.is_dir():
             raise ValueError(f"expected checkpoint to be a folder, got the file {folder}")
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # What a killed process had begun to write.
         for unfinished in self.path.parent.glob(f".{FILE}.*.partial"):
             unfinished.unlink(missing_ok=True)
-        self._made = 0
+        self.made = 0
 
-    def restored(self, carried: PyTree) -> tuple[int, PyTree, list[dict[str, Any]]]:
-        """How many steps were made, what they ended with, and what was measured before that."""
+    def restored(self, carried: PyTree) -> tuple[int, PyTree, dict[int, dict[str, Any]]]:
+        """How many steps were made, what they ended with, and what was measured at which step.
+
+        If there is no file yet, the run is kept as it is before the first step.
+        """
         if not os.path.lexists(self.path):
-            return 0, carried, []
+            self.keep(0, carried, {})
+            return 0, carried, {}
         try:
             arrays = unsealed(read_sealed(self.path))
-            about = plain_json(str(arrays.pop("about")))
+            seal, about = str(arrays.pop("seal")), plain_json(str(arrays["about"]))
             self._require_same(about["identity"])
-            self._made, count = int(about["made"]), int(about["measured"])
+            if not hmac.compare_digest(seal, self._seal(arrays)):
+                raise DamagedError("it was edited: it is not what this run has written")
+            self.made, steps = about["made"], about["measured"]
             held, static = eqx.partition(carried, eqx.is_array)
             leaves, structure = jax.tree.flatten(held)
             found = [_read(arrays[f"leaf {i}"], leaf) for i, leaf in enumerate(leaves)]
-        except (DamagedError, KeyError, TypeError) as error:
+        except (DamagedError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"expected {self.path} to keep a run of training, got a file that is damaged or "
                 f"something else ({error}); the run cannot go on from it"
             ) from error
         names = [name for name in arrays if name.startswith(_RECORD)]
-        records = [
-            {name.removeprefix(_RECORD): arrays[name][i] for name in names} for i in range(count)
-        ]
-        return self._made, eqx.combine(jax.tree.unflatten(structure, found), static), records
+        records = {
+            step: {name.removeprefix(_RECORD): arrays[name][i] for name in names}
+            for i, step in enumerate(steps)
+        }
+        return self.made, eqx.combine(jax.tree.unflatten(structure, found), static), records
 
-    def keep(self, made: int, carried: PyTree, records: list[dict[str, Any]]) -> None:
+    def keep(self, made: int, carried: PyTree, records: dict[int, dict[str, Any]]) -> None:
         """Put the run after `made` steps in the place of what was kept before."""
-        before = f"the checkpoint after {self._made} steps" if self._made else "no checkpoint yet"
-        weights = jax.tree.leaves(eqx.filter(carried[0], eqx.is_inexact_array))
-        if not all(bool(jnp.isfinite(leaf).all()) for leaf in weights):
-            raise FloatingPointError(
-                f"expected finite weights, got some that are not between step {self._made} and "
-                f"step {made}: training diverged, so lower the learning rate; {before} in "
-                f"{self.path.parent} is left as it is"
-            )
         leaves = jax.tree.leaves(eqx.filter(carried, eqx.is_array))
-        about = {"identity": self._identity, "made": made, "measured": len(records)}
-        names = records[0] if records else ()
-        content = sealed(
-            {
-                "about": np.asarray(json.dumps(about)),
-                **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},
-                **{_RECORD + name: np.stack([one[name] for one in records]) for name in names},
-            }
-        )
+        about = {"identity": self._identity, "made": made, "measured": list(records)}
+        found = list(records.values())
+        arrays = {
+            "about": np.asarray(json.dumps(about)),
+            **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},
+            **{
+                _RECORD + name: np.stack([one[name] for one in found])
+                for name in (found[0] if found else ())
+            },
+        }
+        content = sealed(arrays | {"seal": np.asarray(self._seal(arrays))})
         try:
-            write_whole(self.path, content)
+            write_whole(self.path, content, private=True)
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}; "
-                f"{before} is left as it is: once that is mended, call train again as before",
+                f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}",
             ) from error
-        self._made = made
+        self.made = made
 
     def _require_same(self, found: dict[str, Any]) -> None:
         wanted = self._identity
@@ -169,11 +172,25 @@ class Checkpoint:
         name = other[0]
         is_plain = name in ("format", *versions_of_results())
         what = f"{name} {found.get(name)}, not {wanted[name]}" if is_plain else f"another {name}"
+        if name == "num_steps":
+            raise ValueError(
+                f"expected checkpoint to be the folder of a run of {wanted[name]} steps, got "
+                f"{self.path.parent} of a run of {found.get(name)}: its cost is that of the steps "
+                "it was begun with, and to choose their number by what came out would be a "
+                f"release of its own; call train with num_steps={found.get(name)}, or use another "
+                "folder for a run of its own"
+            )
         raise ValueError(
             f"expected checkpoint to be the folder of this run, got {self.path.parent} of a run "
             f"with {what.replace('another in', 'other in')}: to go on would not give what either "
             "run gives, and could add one step's noise to two different sums; use another folder"
         )
+
+
+def _keyed(key: Key[Array, ""], value: Any) -> str:
+    """A digest of a value that nobody without the run's key can make or confirm."""
+    secret = np.asarray(jr.key_data(key)).tobytes()
+    return hmac.new(secret, digest(value).encode(), hashlib.sha256).hexdigest()
 
 
 def _written(leaf: Any) -> np.ndarray:

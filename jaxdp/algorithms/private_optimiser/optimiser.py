@@ -8,6 +8,7 @@ point one record can move the sum by a little more than C, and b is a proved bou
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int, Key
 
-from jaxdp.algorithms.base import AbstractRowsAlgorithm, Length
+from jaxdp.algorithms.base import AbstractRowsAlgorithm, Length, as_length
 from jaxdp.algorithms.private_optimiser.adaptive_clip import (
     LARGEST_CLIP_NORM,
     LEAST_CLIP_NORM,
@@ -39,7 +40,16 @@ from jaxdp.algorithms.transformations.transformation import (
 )
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.core.arrays import in_numpy
-from jaxdp.core.checks import concrete, require_count, require_kind, require_scalar
+from jaxdp.core.checks import (
+    Condition,
+    all_hold,
+    concrete,
+    require_conditions,
+    require_count,
+    require_kind,
+    require_scalar,
+)
+from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.arguments import host_scalar
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.calibration import calibrated_noise_multiplier
@@ -62,6 +72,8 @@ _ADAPTS = (
     "the clip norm follows the norms of gradients by a noisy count of them in every step, which is "
     "released too: the noise_multiplier is that of sum and count together"
 )
+_NOISES = "a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
+_CLIP_NORMS = "clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18)"
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 
 
@@ -156,40 +168,64 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         noise: SecretNoise | BufferedToeplitzNoise | None = None,
     ):
         self.optimiser = optimiser_of(optimiser, learning_rate)
-        require_sampler(sampler)
-        if average is not None:
-            expected = "None or an average, such as jaxdp.PolyakAverage()"
-            require_kind("average", average, AbstractAverage, expected)
-        if noise is not None:
-            kinds = SecretNoise, BufferedToeplitzNoise
-            expected = "None or a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
-            require_kind("noise", noise, kinds, expected)
         self.sampler, self.average, self.noise = sampler, average, noise
-        self.clip_norm, self.noise_multiplier = _clip_norm_of(clip_norm), noise_multiplier
-        if isinstance(self.clip_norm, AdaptiveClip) and isinstance(noise, BufferedToeplitzNoise):
-            raise ValueError(
-                "expected independent noise with an AdaptiveClip, got correlated noise"
-            )
+        is_adaptive = isinstance(clip_norm, AdaptiveClip)
+        known = None if is_adaptive else concrete(clip_norm, "clip_norm")
+        self.clip_norm = clip_norm if known is None or known.ndim else float(known)
+        self.noise_multiplier = noise_multiplier
         self._length = Length(require_count("num_steps", num_steps))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
+        self.require_valid()
         self.sensitivity = self.noise_strategy.sensitivity(self._length.value)
         refuse_losses(self.transformation)
 
-    def __check_init__(self):
-        known = concrete(self.noise_multiplier)
-        if known is not None and math.isinf(known):
-            raise ValueError(f"expected a finite noise_multiplier, got {self.noise_multiplier}")
-        if self.noise_strategy.is_on_host and not known:
-            raise ValueError(
-                f"expected noise_multiplier > 0 with secret noise, got {self.noise_multiplier}"
-            )
-        clip = self.clip_norm
-        # With a little room, in which the rounding of what is left for the sum is covered.
-        least = 0.0 if known is None else known / 2 * (1 + 1e-6)
-        if known is not None and isinstance(clip, AdaptiveClip) and least >= clip.count_noise:
-            raise ValueError(
-                f"expected count_noise > noise_multiplier/2 = {known / 2}, got {clip.count_noise}"
-            )
+    def require_valid(self):
+        as_length(self.num_steps)
+        require_sampler(self.sampler)
+        for name, value, kinds, expected in (
+            ("average", self.average, AbstractAverage, "an average, such as jaxdp.PolyakAverage()"),
+            ("noise", self.noise, (SecretNoise, BufferedToeplitzNoise), _NOISES),
+        ):
+            if value is not None:
+                require_kind(name, value, kinds, f"None or {expected}")
+        for part in (self.sampler, self.average, self.noise, self.clip_norm):
+            if isinstance(part, AbstractDescription):
+                part.require_arguments()
+        if isinstance(self.clip_norm, AdaptiveClip):
+            if isinstance(self.noise, BufferedToeplitzNoise):
+                raise ValueError(
+                    "expected independent noise with an AdaptiveClip, got correlated noise"
+                )
+        else:
+            require_scalar("clip_norm", self.clip_norm)
+        host_scalar("noise_multiplier", self.noise_multiplier)
+        conditions = tuple(self._conditions())
+        require_conditions(conditions)
+        return all_hold(conditions)
+
+    def _conditions(self) -> Iterator[Condition]:
+        """The conditions on the numbers, of which some may be traced."""
+        clip, multiplier = in_numpy((self.first_clip_norm, self.noise_multiplier))
+        is_proved = (clip >= LEAST_CLIP_NORM) & (clip <= LARGEST_CLIP_NORM)
+        yield Condition(_CLIP_NORMS, clip, is_proved)
+        is_finite = (multiplier >= 0) & (multiplier < math.inf)
+        yield Condition("a finite noise_multiplier", multiplier, is_finite)
+        if self.noise_strategy.is_on_host:
+            yield Condition("noise_multiplier > 0 with secret noise", multiplier, multiplier > 0)
+        if isinstance(self.clip_norm, AdaptiveClip):
+            yield from self.clip_norm.conditions()
+            count_noise = in_numpy(self.clip_norm.count_noise)
+            # With a little room, in which the rounding of what is left for the sum is covered.
+            is_more = count_noise > multiplier / 2 * (1 + 1e-6)
+            expected = f"count_noise > noise_multiplier/2 = {multiplier / 2}"
+            yield Condition(expected, count_noise, is_more)
+        yield Condition("num_steps >= 1", self.num_steps, self.has_length)
+        rates = "learning_rate finite and >= 0 at every step"
+        yield Condition(rates, self.learning_rate, self.transformation.is_valid)
+        strategy, average = self.noise_strategy, self.average
+        yield Condition("noise with numbers in their ranges", self.noise, strategy.is_valid)
+        if average is not None:
+            yield Condition("an average with decay in [0, 1)", average, average.is_valid)
 
     @classmethod
     def calibrated(
@@ -296,11 +332,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
     @property
     def is_valid(self):
-        clip_norm, multiplier = in_numpy((self.first_clip_norm, self.noise_multiplier))
-        is_valid = (clip_norm > 0) & (clip_norm < math.inf)
-        is_valid &= (multiplier >= 0) & (multiplier < math.inf)
-        is_valid &= self.transformation.is_valid & self.noise_strategy.is_valid
-        return is_valid if self.average is None else is_valid & self.average.is_valid
+        return all_hold(self._conditions())
 
     def release(
         self, *, key: Key[Array, ""] | None = None, num_steps: int | None = None
@@ -314,7 +346,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         Raises:
             NotCoveredError: the noise is correlated, and a record may be in several batches.
         """
-        _clip_norm_of(self.clip_norm)
+        self.require_valid()
         num_steps = int(self.num_steps) if num_steps is None else num_steps
         strategy = self.noise_strategy
         strategy.require_covered(self.sampler, num_steps)
@@ -385,16 +417,3 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     def time(self, steps, num_samples):
         """In epochs: how often a record was used, on average."""
         return steps * (self.sampler.expected_batch_size / num_samples)
-
-
-def _clip_norm_of(value: Any) -> Any:
-    """A clip norm within the range of the proof as a Python float; a traced one as it is."""
-    if isinstance(value, AdaptiveClip):
-        return value
-    require_scalar("clip_norm", value)
-    known = concrete(value, "clip_norm")
-    if known is not None and not LEAST_CLIP_NORM <= known <= LARGEST_CLIP_NORM:
-        raise ValueError(
-            f"expected clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18), got {known}"
-        )
-    return value if known is None else float(known)

@@ -11,6 +11,7 @@ optimiser in place of its last line.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -46,6 +47,24 @@ from jaxdp.core.meshes import on_auto_axes
 from jaxdp.privacy.batches.base import AbstractSampler, require_step
 
 
+def _untrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of a step that no number ends in an error if its noise comes from the host.
+
+    NumPy and JAX can be told to raise FloatingPointError at overflow or NaN. Such an error depends
+    on the data and comes before the step counts as made: who calls the step again has fresh noise,
+    and errors would choose the run.
+    """
+
+    @functools.wraps(method)
+    def untrapped(self, *args, **kwargs):
+        if not self.steps_on_host:
+            return method(self, *args, **kwargs)
+        with np.errstate(all="ignore"), jax.debug_nans(False), jax.debug_infs(False):
+            return method(self, *args, **kwargs)
+
+    return untrapped
+
+
 class AbstractPrivateSteps(AbstractTrainable):
     """An optimiser that sees noisy sums of clipped gradients only, step by step."""
 
@@ -60,6 +79,11 @@ class AbstractPrivateSteps(AbstractTrainable):
     sum_multiplier: eqx.AbstractVar[Any]
     first_clip_norm: eqx.AbstractVar[Any]
     transformation: eqx.AbstractVar[Transformation]
+
+    @functools.cached_property
+    def _is_valid(self) -> Any:
+        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object."""
+        return self.require_valid()
 
     def init(self, model):
         weights = weights_of(model)
@@ -116,6 +140,7 @@ class AbstractPrivateSteps(AbstractTrainable):
         self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
     ):
         require_key(key)
+        _ = self._is_valid
         weights_of(model)
         inputs, targets = records_of(inputs, targets)
         self.require_rows(batch_size(inputs, targets))
@@ -125,6 +150,7 @@ class AbstractPrivateSteps(AbstractTrainable):
         given = inputs, targets, batch, key, microbatch_size, mesh
         return self.step_on_batch(loss, model, state, *given)
 
+    @_untrapped
     def step_on_batch(
         self, loss, model, state, inputs, targets, batch, key, microbatch_size=None, mesh=None
     ):
@@ -141,6 +167,7 @@ class AbstractPrivateSteps(AbstractTrainable):
         new = self.update(total, model, state, key=key, count_within=count, **sizes)
         return *new, dropped
 
+    @_untrapped
     def update(
         self,
         gradient_sum: TwoPartSum | PyTree[Array],
@@ -175,11 +202,12 @@ class AbstractPrivateSteps(AbstractTrainable):
                 before where one is needed, or secret noise is asked for under `jit` or where sums
                 are not proved (XLA's fast math, a TPU).
         """
+        is_valid = self._is_valid
         weights_of(model)
         made = steps_made(state, self.num_steps)
         self.iterate(model, state)
         self.noise_strategy.require_arrays((self.learning_rate, gradient_sum, model, state, key))
-        digest, is_valid = None, self.is_valid
+        digest = None
         if self.sampler.needs_one_key:
             digest, is_same = digest_of_run(state, key)
             is_valid &= is_same
@@ -190,10 +218,9 @@ class AbstractPrivateSteps(AbstractTrainable):
         )
         clip_norm = self._next_clip_norm(state, count_within, made, key)
         mean = jax.tree.map(lambda leaf: leaf / self.sampler.expected_batch_size, noisy)
-        if isinstance(is_valid, Tracer):
-            # A traced number out of its range leaves no weights, as it leaves no simulated risk;
-            # nor does a traced key that is not the one of the steps before.
-            mean = jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), mean)
+        # A traced number out of its range leaves no weights, as it leaves no simulated risk; nor
+        # does a traced key that is not the one of the steps before.
+        mean = _nothing_unless(is_valid, mean)
         before = OptimiserState(state.inner, made, state.iterate, buffers, digest, clip_norm)
         move = _moved_compiled if self.steps_on_host else moved
         length = jnp.asarray(self.num_steps, jnp.int32)
@@ -208,6 +235,7 @@ class AbstractPrivateSteps(AbstractTrainable):
 
         return jax.tree.map(choose, new, (model, state))
 
+    @_untrapped
     def noisy_sum(
         self,
         gradient_sum: TwoPartSum | PyTree[Array],
@@ -227,10 +255,12 @@ class AbstractPrivateSteps(AbstractTrainable):
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
         """
+        is_valid = self.require_valid()
         if isinstance(self.clip_norm, AdaptiveClip):
             raise ValueError("expected a fixed clip norm, got one that adapts: use update")
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        return self._noisy_sum(gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)[0]
+        noisy, _ = self._noisy_sum(gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)
+        return _nothing_unless(is_valid, noisy)
 
     def _next_clip_norm(self, state, count, step, key):
         """The clip norm of the next step from a noisy count; None where it is fixed."""
@@ -274,6 +304,13 @@ class AbstractPrivateSteps(AbstractTrainable):
         bound = places * clip_norm * (1 + excess)
         scale = Scale(std, self.sum_multiplier, bound, num_weights)
         return noise.added(total, scale, buffers, step, key=key)
+
+
+def _nothing_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
+    """The noisy numbers, or NaN if a traced number is found to be out of its range."""
+    if not isinstance(is_valid, Tracer):
+        return noisy
+    return jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), noisy)
 
 
 @eqx.filter_jit

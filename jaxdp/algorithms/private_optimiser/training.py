@@ -5,11 +5,12 @@ data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) diffe
 only.
 """
 
+import contextlib
 import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
+from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -30,7 +32,11 @@ from jaxdp.algorithms.private_optimiser.host_rows import (
     num_records,
 )
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.state import require_untraced, with_keys_of
+from jaxdp.algorithms.private_optimiser.state import (
+    OptimiserState,
+    require_untraced,
+    with_keys_of,
+)
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
@@ -165,23 +171,27 @@ def train(
             `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
             run ends with says which it was.
         evaluate: a function of the model to a dict of names and numbers or arrays; called on the
-            host. With an average it is given the average so far, which is what would be released.
-            On the training records it is private data, which the optimiser's account does not
-            cover. So it stops nothing: a number of steps that depends on private data would be a
-            release of its own.
+            host, and tried on the initial model before the first step. If it raises later, the run
+            goes on, a warning says so, and the record of that step is missing. With an average it
+            is given the average so far, which is what would be released. On the training records
+            it is private data, which the optimiser's account does not cover. So it stops nothing:
+            a number of steps that depends on private data would be a release of its own.
         every: how many steps lie between two stops, at which the model is evaluated, also before
-            the first step and after the last, and kept in `checkpoint`. None: evaluated after the
-            last step alone, and kept twenty times over the run.
+            the first step and after the last, and kept in `checkpoint`: one of the two is needed.
+            None: evaluated after the last step alone, and kept twenty times over the run.
         checkpoint: a folder, private data. Called again with equal arguments, in any process,
             `train` goes on where it was stopped, and ends bit by bit as if it never had been, on
-            the same kind of device; a run that has ended is returned as it was. Refused for
-            another key, other data, weights, loss or optimiser; all records are read once for that.
-            One process at a time. With `SecretNoise()` steps that were made and not kept are made
-            again with fresh noise: nobody has seen them, since what is evaluated has been kept
-            before.
+            the same kind of device; a run that has ended is returned as it was, and is never made
+            longer: a number of steps that was chosen by looking at a result costs more than its
+            account says. Refused for another key or number of steps, other data, weights, loss or
+            optimiser, and if the file was edited; all records are read once for that. One process
+            at a time. With `SecretNoise()` steps that were made and not kept are made again with
+            fresh noise: nobody has seen them, since what is evaluated has been kept before. If a
+            checkpoint cannot be written after the first, the run goes on and a warning says so.
         progress: True for a bar, or a function, called on the host with the share of the steps
-            that is done.
-        delta: at which the bar also shows what the steps so far cost; None for no cost.
+            that is done. If that function raises, the run goes on and a warning says so.
+        delta: at which the bar also shows what the steps so far cost, with `progress=True`; None
+            for no cost.
         microbatch_size: as in `jaxdp.clipped_gradient_sum`: how many records of a batch are
             clipped at a time, where memory is short.
         mesh: of one axis; each of its devices clips an equal share of every batch, and noise is
@@ -192,20 +202,22 @@ def train(
         The model, the state at which training can go on, and what was measured on the way.
 
     Warns:
-        UserWarning: once, after the last step, where records were dropped because their loss or
-            gradient was not finite (a label that is no class, for example). The warning depends
-            on the data: it is for whoever holds them, and no part of what is released. Where
-            warnings are errors it is printed on standard error instead of raised: the run is
-            paid for, and its result would be lost.
+        UserWarning: after the last step, if records were dropped because their loss or gradient
+            was not finite (a label that is no class, for example), or if the weights are not
+            finite; at once, if `evaluate`, `progress` or a checkpoint fails after the first step.
+            The first depends on the data: it is for whoever holds them, and no part of what is
+            released. If warnings are errors they are printed on standard error instead of raised:
+            the run is paid for, and its result would be lost.
 
     Raises:
-        ValueError: `every` is below 1, `evaluate` returns other names or shapes than before, the
-            checkpoint is damaged or of another run, the loss has no gradient by any weight, or as
-            from `PrivateOptimiser.step`.
-        FloatingPointError: weights that `checkpoint` would keep are not finite.
-        OSError: a checkpoint cannot be written; what was kept before stays.
+        ValueError: `every` is below 1 or `every` or `delta` has no effect, the checkpoint is
+            damaged, edited or of another run, the loss has no gradient by any weight, or as from
+            `PrivateOptimiser.step`.
+        OSError: the first checkpoint cannot be written, before the first step.
         TypeError: an argument is of another kind; inputs or targets hold text, dates or other
             things that are no numbers, nothing of which is shown.
+        KeyboardInterrupt: Ctrl-C; says how many steps were made and how to go on.
+        Exception: whatever `evaluate` raises at the initial model, before the first step.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
@@ -231,48 +243,109 @@ def train(
         require_callable("evaluate", evaluate, "a function of the model, or None")
     mesh = None if mesh is None else _mesh_of(mesh, optimiser)
     weights_of(model)
+    optimiser.require_valid()
     num_steps = int(optimiser.num_steps)
     spacing = num_steps if every is None else require_count("every", every)
+    if every is not None and evaluate is None and checkpoint is None:
+        raise ValueError("expected evaluate or checkpoint beside every, got neither to stop for")
     rows = held_records(inputs, targets)
     # What cannot be accounted for is refused before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     note = None if delta is None else _cost_so_far(optimiser, delta)
-    carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), [], 0
+    if note is not None and progress is not True:
+        raise ValueError("expected progress=True beside delta, got no bar that would show the cost")
+    carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), {}, 0
+    # Before anything is paid for.
+    tried = None if evaluate is None else _checked(evaluate(model))
     kept = None
     if checkpoint is not None:
         settings = microbatch_size, mesh and mesh.size, None if evaluate is None else spacing
         start = carried[:2]
         identity = identity_of_run(optimiser, loss, start, rows, key=key, settings=settings)
-        kept = Checkpoint(checkpoint, identity)
+        kept = Checkpoint(checkpoint, identity, key=key)
         done, carried, records = kept.restored(carried)
+        if records:
+            _checked(tried, next(iter(records.values())))
     if mesh is not None:
         everywhere = NamedSharding(mesh, PartitionSpec())
         carried, rows, key = eqx.filter_shard((carried, rows, key), everywhere)
     advance = _advancing(optimiser, loss, rows, key, microbatch_size, mesh)
-    measured = [] if evaluate is None else _multiples(spacing, num_steps, first=every is not None)
-    with listening(progress, "train", note) as told:
-        is_watched = told is not None or (kept is not None and every is None)
-        for stop in _stops(num_steps, spacing, is_watched):
-            if stop > done:
-                carried = advance(carried, stop - done)
-                done = stop
-                if kept is not None:
-                    kept.keep(done, carried, records)
-                if told is not None:
-                    jax.block_until_ready(carried)
-                    told(done / num_steps)
-            # After the run was kept: what has been seen of it is what goes on.
-            if evaluate is not None and measured[len(records) :][:1] == [stop]:
-                records.append(_checked(evaluate(carried[0]), records))
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records) if records else None
+    if every is not None and tried is not None and done == 0:
+        records = {0: tried}
+    measured = {*range(spacing, num_steps, spacing), num_steps} if evaluate is not None else set()
+    failures = _Failures(num_steps)
+    try:
+        with listening(progress, "train", note) as told:
+            is_watched = told is not None or (kept is not None and every is None)
+            for stop in _stops(num_steps, spacing, is_watched):
+                is_kept = True
+                if stop > done:
+                    carried = jax.block_until_ready(advance(carried, stop - done))
+                    done = stop
+                    if kept is not None:
+                        with failures.of("the checkpoint", done):
+                            kept.keep(done, carried, records)
+                        is_kept = kept.made == done
+                    if told is not None:
+                        with failures.of("progress", done):
+                            told(done / num_steps)
+                # After the run was kept: what has been seen of it is what goes on.
+                is_due = stop == done and stop in measured and stop not in records
+                if evaluate is not None and is_due and (is_kept or done == num_steps):
+                    with failures.of("evaluate", done):
+                        records[stop] = _checked(evaluate(carried[0]), tried)
+    except KeyboardInterrupt as reason:
+        raise KeyboardInterrupt(_how_to_go_on(reason, kept, done, num_steps)) from None
+    found = records.values()
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found) if found else None
     model, state, dropped = carried
     _warn_of_dropped(dropped)
-    return Training(model, state, tuple(measured), stacked, statement, dropped)
+    _warn_of_weights(model)
+    if isinstance(optimiser, PrivateOptimiser) and isinstance(state, OptimiserState):
+        made = concrete(state.num_released)
+        # The cost is that of the steps which were made.
+        statement = statement if made is None else optimiser.release(key=key, num_steps=int(made))
+    return Training(model, state, tuple(records), stacked, statement, dropped)
 
 
-def _multiples(spacing: int, num_steps: int, *, first: bool) -> list[int]:
-    """After how many steps the model is evaluated: multiples of the spacing, and the last."""
-    return sorted({*range(0 if first else spacing, num_steps, spacing), num_steps})
+class _Failures:
+    """Errors of what a user gave beside the steps, which do not end a run that is paid for."""
+
+    def __init__(self, num_steps: int):
+        self._num_steps = num_steps
+        self._told: set[str] = set()
+
+    @contextlib.contextmanager
+    def of(self, name: str, done: int) -> Iterator[None]:
+        """Warn of the first error in the block, and go on."""
+        try:
+            yield
+        except Exception as error:
+            if name in self._told:
+                return
+            self._told.add(name)
+            _warn(
+                f"{name} failed after step {done} of {self._num_steps}: {type(error).__name__}: "
+                f"{error}. The run goes on, since its steps are paid for; further failures "
+                "of this kind show no warning",
+                level=5,
+            )
+
+
+def _how_to_go_on(
+    reason: KeyboardInterrupt, kept: Checkpoint | None, done: int, num_steps: int
+) -> str:
+    """How far a run came that was interrupted, in words."""
+    words = f"{reason}: " if str(reason) else ""
+    if kept is None:
+        return (
+            f"{words}train stopped after {done} of {num_steps} steps, which are lost: give a "
+            "checkpoint to keep them next time"
+        )
+    return (
+        f"{words}train stopped after {done} of {num_steps} steps, {kept.made} of which are kept in "
+        f"{kept.path.parent}: call train again with the same arguments to go on"
+    )
 
 
 def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
@@ -304,7 +377,7 @@ def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
 
 
-def _checked(found: Any, records: list[Any]) -> dict[str, Any]:
+def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]:
     """What `evaluate` has returned, if it can stand beside what it returned before."""
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise TypeError(
@@ -314,10 +387,12 @@ def _checked(found: Any, records: list[Any]) -> dict[str, Any]:
         # A True or False may be measured as well.
         if not is_boolean(value):
             require_real("what evaluate returns", value)
-    if records and _form(found) != _form(records[0]):
+    # What JAX has no array for would end the run after its last step.
+    found = {name: jnp.asarray(value) for name, value in found.items()}
+    if before is not None and _form(found) != _form(before):
         raise ValueError(
             "expected evaluate to return the same names and shapes each time, got "
-            f"{eqx.tree_pformat(found)} after {eqx.tree_pformat(records[0])}"
+            f"{eqx.tree_pformat(found)} after {eqx.tree_pformat(before)}"
         )
     return found
 
@@ -327,18 +402,30 @@ def _form(found: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
-    """Warn of dropped records, and raise nothing: the budget of the run is spent."""
+    """Warn of dropped records."""
     known = concrete(dropped)
-    if known is None or known == 0:
+    if known is not None and known > 0:
+        _warn(
+            f"the losses or gradients of records were not finite {int(known)} times over the run, "
+            "and those records counted as zero: look for labels out of range, NaN in the table, or "
+            "a learning rate at which training diverges. This is for whoever holds the data "
+            "alone: the number is not private"
+        )
+
+
+def _warn_of_weights(model: PyTree) -> None:
+    """Warn of weights that are not finite, which follow from what is released."""
+    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    if any(isinstance(leaf, Tracer) for leaf in weights):
         return
-    text = (
-        f"the losses or gradients of records were not finite {int(known)} times over the run, "
-        "and those records counted as zero: look for labels out of range, NaN in the table, or "
-        "a learning rate at which training diverges. This is for whoever holds the data "
-        "alone: the number is not private"
-    )
+    if not all(np.isfinite(np.asarray(leaf)).all() for leaf in weights):
+        _warn("the trained weights are not finite: training diverged, so lower the learning rate")
+
+
+def _warn(text: str, *, level: int = 4) -> None:
+    """Warn at the line that calls `train`, and raise nothing: the budget of the run is spent."""
     try:
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warnings.warn(text, UserWarning, stacklevel=level)
     except UserWarning:
         print(f"UserWarning: {text}", file=sys.stderr)
 

@@ -31,7 +31,7 @@ class Training(AbstractExplained, eqx.Module):
             is released.
         state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
             on where the model is an average.
-        steps: how many steps had been made at each record.
+        steps: how many steps had been made at each record; none at which `evaluate` raised.
         records: what `evaluate` returned at each of `steps`, by its names, with a leading axis;
             None where nothing was evaluated.
         statement: what was released, and what is proved about it; None without privacy.
@@ -74,7 +74,8 @@ class Training(AbstractExplained, eqx.Module):
         """Write the records to a file: a line for each of `steps`, a column for each number.
 
         An array is written as columns `name[0]`, `name[1]`, ...; numbers as they are, to the last
-        digit. What it says of private data is covered by no account.
+        digit. What it says of private data is covered by no account, so the file is for its owner
+        alone (mode 600).
 
         Args:
             path: of a CSV file, written whole or not at all; one that exists is replaced.
@@ -94,7 +95,7 @@ class Training(AbstractExplained, eqx.Module):
                 columns[name + index] = [str(value) for value in known[:, *place]]
         lines = io.StringIO()
         csv.writer(lines).writerows([columns, *zip(*columns.values(), strict=True)])
-        write_whole(path, lines.getvalue().encode())
+        write_whole(path, lines.getvalue().encode(), private=True)
 
     def __repr__(self):
         values = [self._parameters(), *(f"{row.name} {row.value}" for row in self._rows_of_run())]

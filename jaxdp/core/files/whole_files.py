@@ -36,9 +36,12 @@ class NotAFileError(ValueError):
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pathlib.Path]:
+def whole_file(
+    path: str | os.PathLike, *, replace: bool = True, private: bool = False
+) -> Iterator[pathlib.Path]:
     """A name to write to; what is there at the end of the block gets the name `path`.
 
+    A private file is for its owner alone, from its first byte on and in whatever folder.
     A symbolic link is followed. OSError where it cannot be written or `path` is something else than
     a file; FileExistsError where it exists and is not to be replaced.
     """
@@ -49,6 +52,8 @@ def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pat
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     _unfinished.add(partial)
     try:
+        if private:
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield partial
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
@@ -66,9 +71,11 @@ def whole_file(path: str | os.PathLike, *, replace: bool = True) -> Iterator[pat
         _remove(partial)
 
 
-def write_whole(path: str | os.PathLike, content: bytes, *, replace: bool = True) -> None:
+def write_whole(
+    path: str | os.PathLike, content: bytes, *, replace: bool = True, private: bool = False
+) -> None:
     """Write a file whole or not at all; arguments and errors as of `whole_file`."""
-    with whole_file(path, replace=replace) as partial:
+    with whole_file(path, replace=replace, private=private) as partial:
         partial.write_bytes(content)
 
 

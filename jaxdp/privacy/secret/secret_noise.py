@@ -27,14 +27,14 @@ _WORD_BYTES = 8
 # Seeds below can be found by trying.
 _LEAST_SEED = 2**128
 # Standard deviations of the noise in units of the grid that it is released on.
-_RESOLUTION_BITS = 30
+RESOLUTION_BITS = 30
 # Sixteen standard deviations of it, and the value, fit in 64 bits.
 _LARGEST_STD = 2.0**58
 
 
 def grid_unit(std: float) -> float:
     """The power of two of which noise of this standard deviation is 2^29 to 2^30 units."""
-    return math.ldexp(1.0, math.frexp(std)[1] - _RESOLUTION_BITS)
+    return math.ldexp(1.0, math.frexp(std)[1] - RESOLUTION_BITS)
 
 
 def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
@@ -109,6 +109,15 @@ class SecretNoise(eqx.Module):
     def __init__(self, seed: int | None = None, context: bytes = b""):
         check_noise_seed(seed, "seed")
         self._seed, self.context = None if seed is None else _Seed(int(seed)), context
+
+    def __reduce__(self):
+        if not self.is_reusable:
+            raise ValueError(
+                "expected a secret seed to stay in its process, got a copy or a pickle of it: what "
+                "is drawn from it is for one release or one run alone, so give SecretNoise() or a "
+                "seed of its own where the release is made"
+            )
+        return SecretNoise, (self.seed, self.context)
 
     @property
     def seed(self) -> int | None:
@@ -208,7 +217,7 @@ class SecretNoise(eqx.Module):
         spread = np.broadcast_to(given, whole.shape).ravel()
         if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
             raise ValueError("expected std, of the noise, in (0, 2^58]")
-        shift = np.maximum(np.frexp(spread)[1] - _RESOLUTION_BITS, 0).astype(np.int64)
+        shift = np.maximum(np.frexp(spread)[1] - RESOLUTION_BITS, 0).astype(np.int64)
         high = whole.ravel() >> shift
         offsets = np.ldexp((whole.ravel() - (high << shift)).astype(np.float64), -shift)
 

@@ -3,8 +3,11 @@
 What an audit finds of it stands in tests/test_planted_bugs.py, its steps in test_training.py.
 """
 
+import copy
 import functools
 import math
+import pickle
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +18,7 @@ import pytest
 from helpers import assert_variance
 
 import jaxdp
+from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.privacy import (
     FixedSizeBatches,
     PoissonSampler,
@@ -26,10 +30,10 @@ from jaxdp.privacy import (
 RECORDS = 12
 RANDOM = np.random.default_rng(0)
 DATA = RANDOM.normal(size=(RECORDS, 3)), RANDOM.normal(size=RECORDS)
-FULL = ShuffledEpochs(RECORDS, RECORDS)
+FULL, SGD = ShuffledEpochs(RECORDS, RECORDS), optax.sgd(1.0)
 _optimiser = functools.partial(
     jaxdp.PrivateOptimiser,
-    optimiser=optax.sgd(1.0),
+    optimiser=SGD,
     clip_norm=1.0,
     noise_multiplier=2.0,
     num_steps=3,
@@ -106,6 +110,40 @@ def test_calibrated_noise_keeps_the_budget_and_no_more(sampler):
     assert jaxdp.account(optimiser, delta=1e-5).epsilon <= 2.0
     quieter = optimiser.replace(noise_multiplier=0.99 * optimiser.noise_multiplier)
     assert jaxdp.account(quieter, delta=1e-5).epsilon > 2.0
+
+
+# Copies and pickles.
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [_optimiser(), _optimiser(optimiser=optax.sgd, learning_rate=0.1), NonPrivateOptimiser(SGD, 3)],
+    ids=["made", "factory", "baseline"],
+)
+def test_a_pickled_optimiser_makes_the_same_steps(optimiser):
+    found = pickle.loads(pickle.dumps(optimiser))
+    np.testing.assert_array_equal(_run(found, 2), _run(optimiser, 2))
+    for copy_of in (copy.copy, copy.deepcopy):
+        np.testing.assert_array_equal(_run(copy_of(optimiser), 2), _run(optimiser, 2))
+
+
+def test_pickle_says_what_it_cannot_send(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(TypeError, match=r"give the factory and its rate, as in PrivateOptimiser"):
+        pickle.dumps(_optimiser())
+    assert pickle.loads(pickle.dumps(_optimiser(optimiser=optax.sgd, learning_rate=0.1)))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_no_copy_has_the_secret_seed_of_a_run(copied):
+    noise = SecretNoise(2**200 + 1)
+    optimiser = _optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=noise)
+    for thing in (optimiser, noise, noise.hiding(1.0)):
+        with pytest.raises(ValueError, match=r"expected (noise= in replace|a secret seed to stay)"):
+            copied(thing)
+    # Noise of the system, and a seed that hides nothing, may be anywhere.
+    for reusable in (SecretNoise(), SecretNoise(7)):
+        assert copied(_optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=reusable))
 
 
 # What the account says, in numbers and in words, for every sampler.

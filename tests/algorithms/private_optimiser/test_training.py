@@ -225,15 +225,85 @@ def test_a_network_learns_under_little_noise():
     assert accuracy(_train(optimiser, model).model, INPUTS, LABELS) > max(0.9, before)
 
 
-def test_what_evaluate_returns_is_checked_when_it_is_returned():
-    for said in ("good", 0.5, {1: 0.5}):
+@pytest.mark.parametrize("every", [None, 1])
+def test_evaluate_is_tried_before_the_first_step(every, monkeypatch):
+    monkeypatch.setattr(training, "_advance", None)
+    for said in ("good", 0.5, None, {1: 0.5}):
         with pytest.raises(TypeError, match="expected evaluate to return a dict of names"):
-            _train(_private(), evaluate=lambda _, said=said: said, every=1)
+            _train(_private(), evaluate=lambda _, said=said: said, every=every)
     with pytest.raises(TypeError, match="expected what evaluate returns to be a real number"):
-        _train(_private(), evaluate=lambda _: {"loss": 1.0, "word": "good"}, every=1)
-    sizes = iter((2, 3))
-    with pytest.raises(ValueError, match="expected evaluate to return the same names and shapes"):
-        _train(_private(), evaluate=lambda _: {"loss": np.zeros(next(sizes))}, every=1)
+        _train(_private(), evaluate=lambda _: {"loss": 1.0, "word": "good"}, every=every)
+    for wrong, error in ((lambda _: {"loss": 2**40}, OverflowError), (np.linalg.inv, Exception)):
+        with pytest.raises(error):
+            _train(_private(), evaluate=wrong, every=every)
+
+
+def _fails_at(*calls, error=None, wrong=None):
+    """A function of one argument that raises, or returns something wrong, at these calls."""
+    made = iter(range(1000))
+
+    def failing(_):
+        if next(made) not in calls:
+            return {"loss": 0.5}
+        if error is not None:
+            raise error
+        return wrong
+
+    return failing
+
+
+LATER = {
+    "an error": ({"evaluate": _fails_at(2, error=OSError("disk"))}, "OSError: disk", (0, 2, 6)),
+    "at the end": ({"evaluate": _fails_at(3, 2, error=KeyError("a"))}, "KeyError: 'a'", (0, 2)),
+    "names": ({"evaluate": _fails_at(1, wrong={"a": 1.0})}, "the same names and sh", (0, 4, 6)),
+    "shape": ({"evaluate": _fails_at(1, wrong={"loss": [1.0]})}, "the same names", (0, 4, 6)),
+    "text": ({"evaluate": _fails_at(1, wrong={"loss": "1"})}, "to be a real number", (0, 4, 6)),
+    "progress": ({"progress": _fails_at(1, error=RuntimeError())}, "RuntimeError", ()),
+}
+
+
+@pytest.mark.usefixtures("callers_line")
+@pytest.mark.parametrize("name", LATER)
+def test_what_fails_beside_the_steps_loses_no_trained_model(name):
+    options, said, steps = LATER[name]
+    if "evaluate" in options:
+        options = options | {"every": 2}
+    with pytest.warns(UserWarning, match=rf"failed after step \d of 6: .*{said}") as seen:
+        run = _train(_private(), **options)
+    assert (len(seen), seen[0].filename) == (1, __file__)
+    assert run.steps == steps
+    assert (run.records is None) == (not steps)
+    _assert_weights(run.model, _weights(_train(_private()).model))
+
+
+def test_a_failure_beside_the_steps_is_printed_where_warnings_are_errors(capsys):
+    fails = _fails_at(1, error=OSError("disk"))
+    assert int(_train(_private(), evaluate=fails).state.num_released) == STEPS
+    assert "evaluate failed after step 6 of 6: OSError: disk" in capsys.readouterr().err
+
+
+def test_arguments_without_effect_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="expected evaluate or checkpoint beside every, got nei"):
+        _train(_private(), every=2, progress=print)
+    for progress_ in (None, False, print):
+        with pytest.raises(ValueError, match="expected progress=True beside delta, got no bar"):
+            _train(_private(), delta=1e-5, progress=progress_)
+    assert _train(_private(num_steps=2), every=1, checkpoint=tmp_path).steps == ()
+
+
+def test_an_interrupted_run_says_how_far_it_came_and_how_to_go_on(tmp_path):
+    def stopped(**options):
+        with pytest.raises(KeyboardInterrupt) as caught:
+            _train(_private(), progress=_fails_at(2, error=KeyboardInterrupt()), **options)
+        return str(caught.value)
+
+    assert "after 3 of 6 steps, which are lost: give a checkpoint" in stopped()
+    kept = stopped(checkpoint=tmp_path)
+    assert f"after 3 of 6 steps, 3 of which are kept in {tmp_path}: call train again" in kept
+    assert _train(_private(), checkpoint=tmp_path).state.num_released == STEPS
+
+
+def test_numbers_and_truth_values_are_measured():
     run = _train(_private(), evaluate=lambda _: {"is_fine": True, "loss": 0.5}, every=4)
     assert run.steps == (0, 4, STEPS)
     assert {name: values.shape for name, values in run.records.items()} == {

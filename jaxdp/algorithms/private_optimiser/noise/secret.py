@@ -1,5 +1,7 @@
 """Certified noise: exact normal numbers from secret bits, rounded with the sum to one grid."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,12 @@ from jaxtyping import Float, PyTree
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
 from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
 from jaxdp.privacy.mechanisms import Unproved
-from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
+from jaxdp.privacy.secret.secret_noise import (
+    RESOLUTION_BITS,
+    SecretNoise,
+    grid_unit,
+    widened_for_grid,
+)
 
 _LARGEST_INTEGER = 2.0**61
 _CERTIFIED = (
@@ -88,7 +95,9 @@ def with_secret_noise(
     if unproved is not None:
         raise ValueError(f"expected sums with a proved bound for noise=SecretNoise(): {unproved}")
     unit = grid_unit(std)
-    if bound > _LARGEST_INTEGER * unit:
+    # By the least unit of such noise: a clip norm that adapts changes bound and noise in
+    # proportion, and the answer is that of the first step.
+    if bound > _LARGEST_INTEGER * math.ldexp(std, -RESOLUTION_BITS):
         raise ValueError(
             f"expected noise that 64-bit sums can hold, got a standard deviation of {std:.3g} on "
             f"sums of up to {bound:.3g}"
