@@ -41,6 +41,15 @@ class InclusionMoments(NamedTuple):
     epoch_steps: int | None
 
 
+def require_indices(num_records: int, capacity: int) -> None:
+    """Raise ValueError where places of records and of batches are beyond 32 bits, which wrap."""
+    if num_records + capacity >= 2**31:
+        raise ValueError(
+            "expected fewer than 2^31 records and places of a batch together, got num_records = "
+            f"{num_records} and a batch of {capacity}"
+        )
+
+
 class AbstractSampler(AbstractDescription):
     """Batches of records, padded to one capacity.
 
