@@ -118,7 +118,7 @@ VALUES = [
     (lambda steps: _sampled(num_steps=steps), [0], "num_steps >= 1"),
     (_sampled, ["shuffled"], r"got shuffled: amplification .* use ShuffledEpochs"),
     (lambda rate: PoissonSampler(10, rate), [0.0, -0.1, 1.5, NAN, 1e-11], "sampling_rate"),
-    (lambda batch: PoissonSampler(10, 0.5, batch), [2**31 - 10, 2**40], "fewer than 2\\^31 rec"),
+    (lambda batch: PoissonSampler(10, 0.5, batch), [2**31, 2**40], "fewer than 2\\^31 records"),
     (lambda batch: ShuffledEpochs(2**31 - 2, batch), [2, 3], "fewer than 2\\^31 records"),
     (lambda count: FixedSizeBatches(count, 2), [2**31, 2**33], "fewer than 2\\^31 records"),
     (_whole, [[2**62 + 1], [-(2**62) - 1], np.array([2**63], np.uint64)], "size at most 2\\^62"),

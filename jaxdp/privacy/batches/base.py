@@ -41,12 +41,12 @@ class InclusionMoments(NamedTuple):
     epoch_steps: int | None
 
 
-def require_indices(num_records: int, capacity: int) -> None:
-    """Raise ValueError where places of records and of batches are beyond 32 bits, which wrap."""
-    if num_records + capacity >= 2**31:
+def require_indices(num_records: int, num_places: int) -> None:
+    """Raise ValueError where records, or places in batches, are too many for indices of 32 bits."""
+    if max(num_records, num_places) >= 2**31:
         raise ValueError(
-            "expected fewer than 2^31 records and places of a batch together, got num_records = "
-            f"{num_records} and a batch of {capacity}"
+            "expected fewer than 2^31 records, and as few places in batches, got num_records = "
+            f"{num_records} and {num_places} places"
         )
 
 

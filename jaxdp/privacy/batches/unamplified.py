@@ -53,7 +53,8 @@ class AbstractUnamplifiedSampler(AbstractSampler):
             raise ValueError(
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
-        require_indices(self.num_records, self.capacity)
+        # Of an epoch, whose last batch may have places that are empty.
+        require_indices(self.num_records, self.num_records + self.capacity)
 
     @abc.abstractmethod
     def uses(self, num_steps: int) -> int:

@@ -79,8 +79,6 @@ def test_each_turn_goes_through_a_rule_that_is_not_linear_by_itself(loss):
     norms = np.linalg.norm(gradients, axis=1)
     clip_norm = float(np.median(norms))
     expected = (gradients * np.minimum(1, clip_norm / norms)[:, None]).sum(0)
-    found, measured = jaxdp.clipped_gradient_sum(
-        loss, WEIGHT, INPUTS, TARGETS, clip_norm=clip_norm
-    )
+    found, measured = jaxdp.clipped_gradient_sum(loss, WEIGHT, INPUTS, TARGETS, clip_norm=clip_norm)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(measured, norms, rtol=1e-5)
