@@ -55,7 +55,10 @@ $8 u A$ in norm: $8 u^2 A$ a block. Adding two pairs rounds twice, $5 u^2 A$ at 
 second pair is one block its low part is zero and $2 u^2 A$ is enough. Every microbatch is a block
 or part of one, or is made of blocks of at least 128 records. So the whole is within $4 n u^2 A$ of
 the sum of the computed blocks; every other device (`sum_over_devices`) adds $5 u^2 A$. Twice that
-for the two neighbours.
+for the two neighbours. Where the loss computes in binary64 with weights in binary32, blocks are
+added in binary64, within $4 n 2^{-106} A$, and the total is cut into two numbers of 24 bits, which
+changes it by at most $2 u^2 A$: together less than $4 n u^2 A$ again. Between the sum of the blocks
+and the noise nothing else is rounded: entries are moved, their signs changed, types widened.
 
 (v) *Underflow* changes a coordinate by at most $2^{-126}$ in each of at most 32 operations a
 record: $64 n \sqrt d\, 2^{-126}$ for both neighbours, at most $n \sqrt d\, 2^{-60}$ times C. It

@@ -79,6 +79,21 @@ def add(left: TwoPartSum, right: TwoPartSum) -> TwoPartSum:
     return _unzipped(pairs, jax.tree.structure(left.high))
 
 
+def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
+    """The sum, of one array, in two numbers of a type: of one with fewer digits, its first ones.
+
+    A loss may compute in float64 with weights in float32. Rounded to their type the sum alone
+    would forget what `sensitivity` counts on.
+    """
+    digits = jnp.finfo(dtype)
+    if digits.bits >= jnp.finfo(total.high.dtype).bits:
+        return jax.tree.map(lambda part: part.astype(dtype), total)
+    # Unlike a cast to and fro, no compiler leaves it out.
+    high = lax.reduce_precision(total.high, digits.nexp, digits.nmant)
+    low = (total.high - high) + total.low
+    return TwoPartSum(high.astype(dtype), low.astype(dtype))
+
+
 def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
     """The sum of every device's part, on each device: for `jax.shard_map` in place of `psum`.
 

@@ -37,7 +37,8 @@ from jaxdp.regression.private_sums import PrivateRows, released_scale
 # Of the labels' range, where none is given: its share of the budget, and its standard deviations.
 RANGE_SHARE, _RANGE = 0.04, 6.0
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
-# Of a budget: with less the noise on sums of whole numbers has more than 64 bits.
+# Of a budget, for each feature or output, whichever are more: with less the grid of some release,
+# of which a step of 80 has the least budget, would take half of its noise (`widened_for_grid`).
 _LEAST_MU = 2.0**-23
 _CERTIFIED = (
     "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
@@ -100,6 +101,11 @@ class _AbstractLinearLearner(eqx.Module):
         expected = "a method, such as jaxdp.regression.Automatic()"
         require_kind("method", self.method, AbstractMethod, expected)
 
+    @property
+    @abc.abstractmethod
+    def _num_outputs(self) -> int:
+        """How many numbers the function has, or more."""
+
     @abc.abstractmethod
     def _slopes(self, labels, ledger: Ledger, source) -> tuple[AbstractSlopes, float, float]:
         """The loss at the labels, an intercept that is known, and the unit of the function."""
@@ -130,9 +136,12 @@ class _AbstractLinearLearner(eqx.Module):
             inputs, labels, public_seed=_PUBLIC_SEED, warning=None, **budget
         )
         mu = gaussian_mu(request.epsilon, request.delta)
-        if not _LEAST_MU <= mu < math.inf:
-            came = f"epsilon={request.epsilon}, delta={request.delta}"
-            raise ValueError(f"expected a budget whose noise 64 bits can hold, got {came}")
+        size = max(self.features.num_outputs, self._num_outputs)
+        if not _LEAST_MU * size <= mu < math.inf:
+            raise ValueError(
+                "expected a budget whose noise 64 bits can hold, got "
+                f"epsilon={request.epsilon}, delta={request.delta} for {size} features or classes"
+            )
         if request.dim != self.features.dim:
             raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")
         source = request.noise()
@@ -186,6 +195,10 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
 
+    @property
+    def _num_outputs(self):
+        return 1
+
     def _slopes(self, labels, ledger, source):
         low, high = self.label_range or _learnt_range(labels, ledger, source)
         middle, bound = (low + high) / 2, (high - low) / 2
@@ -215,6 +228,10 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
     features: AbstractFeatureMap
     num_classes: int = eqx.field(static=True, default=2, converter=_checked_num_classes)
     method: AbstractMethod = Automatic()
+
+    @property
+    def _num_outputs(self):
+        return self.num_classes
 
     def _slopes(self, labels, ledger, source):
         count = self.num_classes

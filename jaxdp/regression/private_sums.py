@@ -2,8 +2,9 @@ r"""Three noisy sums over private rows: a histogram of residuals, second moments
 
 A row is held as whole numbers: its features over their public bound, rounded toward zero to
 multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic (`unit_rows`). The
-slope of the loss at a row is rounded in the same way. Sums of their products do not exceed
-$2^{53}$, so float64 adds them without any rounding, in whatever order: the sensitivities below are
+slope of the loss at a row is rounded in the same way. Sums of their products over a block of rows
+do not exceed $2^{53}$, so float64 adds them without any rounding, in whatever order; sums of blocks
+are exact for any number of rows (`_exact_sum`), and rounded once. So the sensitivities below are
 those of the machine's numbers. Noise is that of `SecretNoise.noisy_integers`, whose proof covers
 the grid.
 
@@ -12,7 +13,7 @@ sensitivity 2 C.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -69,13 +70,35 @@ class PrivateRows(NamedTuple):
         return np.concatenate([block @ scaled for _, block in self.blocks()])
 
     def norms(self, transform: Float[np.ndarray, "features features"]) -> Float[np.ndarray, " n"]:
-        r"""No less than |P x| of every row, in exact arithmetic.
+        """No less than |P x| of every row, in exact arithmetic."""
+        return np.concatenate([_norms(block, transform) for _, block in self.blocks()])
 
-        A product of p terms in float64 is off by less than $p\,2^{-52} \|P\|_F |x|$.
-        """
-        images = (np.linalg.norm(block @ transform.T, axis=1) for _, block in self.blocks())
-        slack = 4 * len(transform) * _EPS * np.linalg.norm(transform)
-        return np.concatenate(list(images)) * 2.0**-_ROW_BITS * (1 + 1e-12) + slack
+
+def _norms(
+    block: Float[np.ndarray, "rows features"], transform: Float[np.ndarray, "features features"]
+) -> Float[np.ndarray, " rows"]:
+    r"""No less than |P x| of every row of a block, in exact arithmetic.
+
+    A product of p terms in float64 is off by less than $p\,2^{-52} \|P\|_F |x|$.
+    """
+    slack = 4 * len(transform) * _EPS * np.linalg.norm(transform)
+    return np.linalg.norm(block @ transform.T, axis=1) * 2.0**-_ROW_BITS * (1 + 1e-12) + slack
+
+
+def _exact_sum(
+    parts: Iterable[Float[np.ndarray, "features columns"]],
+) -> Float[np.ndarray, "features columns"]:
+    r"""The sum of arrays of whole numbers of size at most $2^{53}$, exact but for one rounding.
+
+    It is kept in two halves, $2^{32}$ high + low with $0 \le$ low $< 2^{32}$. Rows add at most
+    $2^{37}$ each, so that high is below $2^{53}$ for fewer than $2^{48}$ rows, more than a process
+    has addresses for.
+    """
+    high, low = 0, 0
+    for part in parts:
+        low = low + part.astype(np.int64)
+        high, low = high + (low >> 32), low & 0xFFFFFFFF
+    return high * 2.0**32 + low
 
 
 def released_scale(
@@ -157,22 +180,24 @@ def released_second_moments(
     triangle, so that noise off the diagonal is $\sqrt 2$ times less; neighbours are moved apart by
     at most $\sqrt 2 (C^2 + 2 e) + p u$. Source: `jaxdp.kernels.release.joint_release`.
 
-    Rows are fewer than 2^26; A is public, None for 1, for which C clips none by default.
+    A is public, None for 1, for which C clips none by default.
     """
     num_rows, size = rows.units.shape
     transform = np.eye(size) if transform is None else transform
-    share = (clip_norm / np.maximum(rows.norms(transform), 1e-300)) ** 2 * (1 - 1e-12)
-    weights = np.floor(np.minimum(share, 1.0) * 2.0**_WEIGHT_BITS)[:, None]
-    total = np.zeros((size, size), np.int64)
-    for place, block in rows.blocks():
-        total += (block.T @ (block * weights[place])).astype(np.int64)
+
+    def of_block(block):
+        share = (clip_norm / np.maximum(_norms(block, transform), 1e-300)) ** 2 * (1 - 1e-12)
+        weights = np.floor(np.minimum(share, 1.0) * 2.0**_WEIGHT_BITS)
+        return block.T @ (block * weights[:, None])
+
+    total = _exact_sum(of_block(block) for _, block in rows.blocks())
     product = transform @ (total * 2.0 ** -(2 * _ROW_BITS + _WEIGHT_BITS)) @ transform.T
     slack = (2 * size + 4) * 2 * _EPS * float(np.linalg.norm(transform)) ** 2 * num_rows
     sensitivity = math.sqrt(2) * (clip_norm**2 + 2 * slack)
     std = widened_for_grid(sensitivity / mu, 1 / mu, size**2)
     grid, upper = grid_unit(std), np.triu_indices(size)
     stds = np.where(upper[0] == upper[1], std, std / math.sqrt(2)) / grid
-    values = np.rint(product[upper] / grid).astype(np.int64)
+    values = np.rint(product[upper] / grid)
     hidden = rows.source.hiding(values, std)
     noisy = np.zeros((size, size))
     noisy[upper] = noisy.T[upper] = hidden.noisy_integers(values, stds, "second moments") * grid
@@ -201,16 +226,17 @@ def released_gradient(
     """
     num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
     largest = _SHORTEST * clip_norm / typical_norm
-    # Those of outputs that have no number add nothing; no square overflows.
-    slopes = np.clip(np.nan_to_num(slopes), -1e100, 1e100)
-    sizes = np.linalg.norm(slopes, axis=1)
-    allowed = np.minimum(clip_norm / np.maximum(norms, 1e-300), largest) * (1 - 1e-12)
-    factor = np.minimum(1.0, allowed / np.maximum(sizes, 1e-300))
     step = largest / 2.0**_SLOPE_BITS
-    whole = np.trunc(slopes * factor[:, None] / step)
-    total = np.zeros((size, outputs), np.int64)
-    for place, block in rows.blocks():
-        total += (block.T @ whole[place]).astype(np.int64)
+
+    def of_block(slopes, norms, block):
+        # Those of outputs that have no number add nothing; no square overflows.
+        slopes = np.clip(np.nan_to_num(slopes), -1e100, 1e100)
+        sizes = np.linalg.norm(slopes, axis=1)
+        allowed = np.minimum(clip_norm / np.maximum(norms, 1e-300), largest) * (1 - 1e-12)
+        factor = np.minimum(1.0, allowed / np.maximum(sizes, 1e-300))
+        return block.T @ np.trunc(slopes * factor[:, None] / step)
+
+    total = _exact_sum(of_block(slopes[at], norms[at], block) for at, block in rows.blocks())
     unit = step * 2.0**-_ROW_BITS
     product = transform @ (total * unit)
     most = num_rows * largest * math.sqrt(outputs)
@@ -218,6 +244,6 @@ def released_gradient(
     sensitivity = 2 * clip_norm + slack
     std = widened_for_grid(sensitivity / mu, 1 / mu, size * outputs)
     grid = grid_unit(std)
-    values = np.rint(product / grid).astype(np.int64)
+    values = np.rint(product / grid)
     noisy = rows.source.hiding(values, std).noisy_integers(values, std / grid, "gradient")
     return noisy * (grid / num_rows)

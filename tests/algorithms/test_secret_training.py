@@ -381,8 +381,17 @@ def test_secret_noise_is_not_drawn_under_jit():
         eqx.filter_vmap(lambda key: _trained(optimiser, key=key).model)(jr.split(jr.key(0), 2))
 
 
-def test_noise_that_integers_cannot_hold_is_refused():
-    with pytest.raises(ValueError, match="64-bit sums"):
-        _trained(_optimiser(noise_multiplier=1e-12))
+@pytest.mark.parametrize("multiplier", [1e-9, 1e-12, 1e-200])
+def test_noise_of_any_size_leaves_the_sums_what_they_are(multiplier):
+    # At 1e-12 the sums are 2^70 units of the noise's grid, and 64 bits do not hold them.
+    total = TwoPartSum(jnp.asarray([7.5, -7.5, 0.0]), jnp.asarray([0.0, 2.0**-40, 0.0]))
+    noisy = _optimiser(noise_multiplier=multiplier).noisy_sum(total, 0, key=jr.key(0))
+    expected = np.asarray([7.5, -7.5 + 2.0**-40, 0.0])
+    np.testing.assert_allclose(noisy, expected, rtol=0, atol=20 * multiplier + 1e-15)
+
+
+def test_noise_that_no_grid_has_is_refused():
+    with pytest.raises(ValueError, match="standard deviation in"):
+        _trained(_optimiser(noise_multiplier=1e-280))
     with pytest.raises(ValueError, match="expected a noise_multiplier below"):
         widened_for_grid(1.0, 1e9, 100)

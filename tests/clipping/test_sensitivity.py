@@ -20,6 +20,7 @@ from jaxdp.clipping import (
     two_part_sum,
 )
 from jaxdp.clipping.ghost import ghost_pass, ghosts
+from jaxdp.core.numerics.precision import x64
 
 CLIP_NORM = 1.0
 
@@ -275,6 +276,52 @@ def _longest_in_low_precision(narrow, allow):
     options = {"xla_allow_excess_precision": allow}
     program = clipped.lower(arrays, inputs[0]).compile(options)
     return max(np.linalg.norm(exact(program(arrays, x))) for x in inputs) / 1e-3
+
+
+WIDE, NARROW = jnp.float64, jnp.float32
+# A loss by whose casts the weights are of another type than the gradients that are added.
+CASTS = {
+    "float32 used as float64": (NARROW, lambda w, x: jnp.sum(w.astype(WIDE) @ x)),
+    "float32, cast and turned": (NARROW, lambda w, x: jnp.sum((-w.astype(WIDE).T).T @ x)),
+    "float64 that passes through float32": (
+        WIDE,
+        lambda w, x: jnp.sum(w.astype(NARROW).astype(WIDE) @ x),
+    ),
+    "bfloat16 used as float64": (jnp.bfloat16, lambda w, x: jnp.sum(w.astype(WIDE) @ x)),
+    "in a loop": (
+        NARROW,
+        lambda w, x: jax.lax.map(lambda k: k * jnp.sum(w.astype(WIDE) @ x), jnp.ones(2)).sum(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_nothing_is_rounded_once_blocks_have_been_added(name):
+    dtype, product = CASTS[name]
+    num_records = 2**13
+    with x64():
+        weight = jnp.ones((3, 8), dtype)
+        inputs = np.sqrt(np.arange(2.0, 10.0)) * np.ones((num_records, 1))
+        moved = moved_by_one(lambda w, x, y: product(w, x), weight, inputs, 77)
+    # A record is clipped to one, and float32 has 2^13 of them to four digits.
+    assert moved == pytest.approx(1, abs=1e-6)
+
+
+def test_sums_of_weights_of_several_types_are_not_rounded_and_keep_their_types():
+    with x64():
+        model = jnp.ones((8, 3), NARROW), jnp.ones(8, WIDE), jnp.ones((5, 8), NARROW)
+
+        def loss(model, x, y):
+            turned, wide, table = model
+            in_narrow = turned.T @ x.astype(NARROW)
+            return jnp.sum(in_narrow) + wide @ x + jnp.sum(table[jnp.argmin(x) % 5] * x)
+
+        inputs = np.sqrt(np.arange(2.0, 10.0)) * np.ones((2**13, 1))
+        assert moved_by_one(loss, model, inputs, 77) == pytest.approx(1, abs=1e-6)
+        given = jnp.asarray(inputs[:4]), jnp.zeros(4)
+        total, _ = clipped_gradient_sum_in_parts(loss, model, *given, clip_norm=1.0)
+        for part in (total.high, total.low):
+            assert [leaf.dtype for leaf in part] == [leaf.dtype for leaf in model]
 
 
 def test_the_rounded_sum_is_the_high_part():

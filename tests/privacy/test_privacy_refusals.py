@@ -76,6 +76,10 @@ def _secret(std):
     return SecretNoise(1).noisy_integers(np.zeros(2, np.int64), std, "sums")
 
 
+def _whole(values):
+    return SecretNoise(1).noisy_integers(values, 5.0, "sums")
+
+
 def _strategy(matrix):
     return check_strategy(np.asarray(matrix), 2)
 
@@ -114,7 +118,12 @@ VALUES = [
     (lambda steps: _sampled(num_steps=steps), [0], "num_steps >= 1"),
     (_sampled, ["shuffled"], r"got shuffled: amplification .* use ShuffledEpochs"),
     (lambda rate: PoissonSampler(10, rate), [0.0, -0.1, 1.5, NAN, 1e-11], "sampling_rate"),
-    (lambda count: PoissonSampler(count, 0.5), [2**31], "num_records < 2\\^31"),
+    (lambda batch: PoissonSampler(10, 0.5, batch), [2**31, 2**40], "fewer than 2\\^31 records"),
+    (lambda batch: ShuffledEpochs(2**31 - 2, batch), [2, 3], "fewer than 2\\^31 records"),
+    (lambda count: FixedSizeBatches(count, 2), [2**31, 2**33], "fewer than 2\\^31 records"),
+    (_whole, [[2**62 + 1], [-(2**62) - 1], np.array([2**63], np.uint64)], "size at most 2\\^62"),
+    (_whole, [[0.5], [NAN], [1.0, INF]], "expected values to be whole numbers"),
+    (lambda count: PoissonSampler(count, 0.5), [2**31, 10**40], "fewer than 2\\^31 records"),
     (lambda capacity: PoissonSampler(10, 0.5, capacity), [0], "capacity >= 1"),
     (lambda kind: kind(5, 6), [ShuffledEpochs, FixedSizeBatches], "<= num_records = 5, got 6"),
     (ShuffledEpochs(5, 2).mechanism, [(1.0, 0)], "num_steps >= 1"),

@@ -215,6 +215,8 @@ REFUSED = [
         ValueError,
         "64 bits can hold, got epsilon=1",
     ),
+    # Of a thousand classes the grid would take half of the noise, once half of it is spent.
+    (lambda: _few(_classes(1000), None, 1e-4, 1e-6), ValueError, "for 1000 features or classes"),
     (lambda: _few(_regression(_features(2))), ValueError, "inputs of 2 columns, got 3"),
     (lambda: _few(_classes(), np.full(50, 5)), ValueError, "labels from 0 to 1, got others"),
     (lambda: _few(_classes(2, NoisyStatistics()), np.ones(50)), ValueError, "a method for classes"),

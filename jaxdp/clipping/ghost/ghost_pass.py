@@ -13,7 +13,7 @@ from jaxdp.clipping.ghost.ghosts import Kept, choose_ghost, length
 from jaxdp.clipping.ghost.program import Program, Step, evaluate
 from jaxdp.clipping.ghost.weight_gradient import Capture, WeightGradient, weighted
 from jaxdp.clipping.ghost.weight_uses import find_uses
-from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, sum_of_blocks
+from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, in_type, sum_of_blocks
 
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
@@ -110,10 +110,13 @@ class GhostPass:
         return sums
 
     def in_the_weight(self, position: int, total: TwoPartSum) -> TwoPartSum:
-        """A sum of `weighted_sum` in its weight's shape."""
+        """A sum of `weighted_sum` in its weight's shape and type, which is float32 at least."""
+        weight = self.weights[position]
         if position in self.ghosts:
-            return jax.tree.map(self.ghosts[position].in_the_weight, total)
-        return jax.tree.map(lambda part: part.reshape(self.weights[position].shape), total)
+            total = jax.tree.map(self.ghosts[position].in_the_weight, total)
+        else:
+            total = jax.tree.map(lambda part: part.reshape(weight.shape), total)
+        return in_type(total, jnp.promote_types(weight.dtype, jnp.float32))
 
     def _is_grouped(self, step: Step) -> bool:
         """Whether a batch of samples makes a grouped convolution of the step."""

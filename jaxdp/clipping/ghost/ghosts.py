@@ -256,8 +256,8 @@ class Rows(AbstractGhost):
     def weighted_sum(self, held, scale):
         rows, summed = held
         shape = self._table().shape
-        table = jnp.zeros((shape[0], summed.shape[-1]), summed.dtype)
         added = scaled(scale, summed).reshape(-1, summed.shape[-1])
+        table = jnp.zeros((shape[0], summed.shape[-1]), added.dtype)
         return table.at[rows.ravel()].add(added).ravel()
 
     def _table(self):

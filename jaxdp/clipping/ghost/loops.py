@@ -4,7 +4,8 @@ A weight that a scan reads in each turn has a gradient that is a sum over turns,
 at several positions is; of stacked weights, one a turn, each has its own. So a scan is rewritten:
 
 - what depends on no value of the sample that changes from turn to turn is computed before it, that
-  of stacked weights for all turns at once;
+  of stacked weights for all turns at once, unless its backward pass is not linear: the derivative
+  of each turn goes through that pass by itself, and not their sum;
 - to the output of each use of a weight that is left, a *tap* is added: a zero, one for each turn,
   whose derivative is the cotangent there. The values that the use joins with the weight come out
   of the scan;
@@ -98,7 +99,7 @@ class _Opening:
         turning = self.by_turn - reached
         once, each_turn, within = [], [], []
         for step in self.body.steps:
-            if reached.intersection(step.inputs):
+            if reached.intersection(step.inputs) or not step.is_linear_backward:
                 within.append(step)
                 reached.update(step.results)
             elif turning.intersection(step.inputs):

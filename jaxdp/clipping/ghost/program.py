@@ -24,6 +24,7 @@ _TRANSPARENT = {
     "checkpoint": "jaxpr",
     "remat2": "jaxpr",
 }
+_NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_precision")
 
 
 OpenLoop: TypeAlias = Callable[["Unroller", JaxprEqn, Sequence[int]], list[int]]
@@ -75,6 +76,11 @@ class Step(NamedTuple):
     def contains(self, *names: str) -> bool:
         """Whether it is one of the named operations or has one in a program of its own."""
         return any(equation.primitive.name in names for equation in self.equations())
+
+    @property
+    def is_linear_backward(self) -> bool:
+        """Whether the backward pass of a sum of cotangents is the sum of those of its terms."""
+        return not self.contains(*_NOT_LINEAR_BACKWARD)
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Any]:
         """The values of `results` from those of `inputs`."""

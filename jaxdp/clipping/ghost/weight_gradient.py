@@ -44,10 +44,24 @@ class WeightGradient:
         ]
         return functools.reduce(jnp.add, parts)
 
-    def through_view(self, gradient: Float[Array, "..."]) -> Float[Array, "..."]:
-        """From the gradient of the view in the only use to the weight's."""
+    def through_view(self, total: Float[Array, "..."]) -> Float[Array, "..."]:
+        """From a sum of gradients of the view in the only use to one of the weight's gradients.
+
+        The view rearranges the weight. The sum keeps its own type, whatever type the view has:
+        what no norm has measured may not be rounded.
+        """
         (use,) = self.uses
-        return self._through_view(use.view, use.value, gradient)
+
+        def function(weight):
+            values = {self.program.weights[use.view.weight]: weight}
+            for step in use.view.steps:
+                given = [values[value] for value in step.inputs]
+                is_cast = step.name == "convert_element_type"
+                found = given if is_cast else step.evaluate(given)
+                values.update(zip(step.results, found, strict=True))
+            return values[use.value]
+
+        return _pull(function, jnp.zeros(self.shape, total.dtype), total)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -34,8 +34,6 @@ _REARRANGEMENTS = {
     "copy_p",
     "convert_element_type",
 }
-# Their backward pass is not linear: that of a sum is not the sum of those of its terms.
-_NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_precision")
 
 
 class View(NamedTuple):
@@ -122,7 +120,7 @@ def _classify(program: Program, not_covered: frozenset[int]) -> tuple[WeightUses
         elif (
             len(weights) > 1
             or step.equation.effects
-            or (not others and step.contains(*_NOT_LINEAR_BACKWARD))
+            or (not others and not step.is_linear_backward)
         ):
             also |= weights
         elif not others:

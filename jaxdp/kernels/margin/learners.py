@@ -215,12 +215,7 @@ def noisy_on_grid(
 ) -> Float[np.ndarray, " coefficients"]:
     """The values rounded to the noise's grid, plus rounded normal noise: integers times a unit."""
     unit = grid_unit(std)
-    noise = source.noisy_integers(np.zeros(len(values), np.int64), std / unit, purpose)
-    # Python's integers: a value may be more units than 64 bits hold.
-    sums = [
-        int(place) + int(added) for place, added in zip(np.rint(values / unit), noise, strict=True)
-    ]
-    return np.asarray([float(total) * unit for total in sums])
+    return source.noisy_integers(np.rint(values / unit), std / unit, purpose) * unit
 
 
 class PrivateKernelClassifier(AbstractObjectiveLearner):

@@ -105,6 +105,9 @@ def unit_rows(
     Every row's norm is at most 2^bits: that is checked in exact arithmetic. A row that is not
     finite becomes zero: announcing it would be a second release.
     """
+    # Squares of rows that are longer than a shorter bound could be zero, in float64 too.
+    if not 2.0**-500 <= bound <= 2.0**500:
+        raise ValueError(f"expected features with a bound in [2^-500, 2^500], got {bound:.3g}")
     rows = np.asarray(features, np.float64)
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))

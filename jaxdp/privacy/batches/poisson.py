@@ -21,7 +21,12 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
+from jaxdp.privacy.batches.base import (
+    AbstractSampler,
+    InclusionMoments,
+    require_indices,
+    require_step,
+)
 from jaxdp.privacy.conversions.subsampling import SampledGaussian, composed_epsilon
 from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Proved
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -63,8 +68,7 @@ class PoissonSampler(AbstractSampler):
 
     def __init__(self, num_records: int, sampling_rate: float, capacity: int | None = None):
         self.num_records = require_count("num_records", num_records)
-        if self.num_records >= 2**31:
-            raise ValueError(f"expected num_records < 2^31, got {num_records}")
+        require_indices(self.num_records, 0)
         rate = host_number("sampling_rate", sampling_rate)
         if not 0 < rate <= 1:
             raise ValueError(f"expected 0 < sampling_rate <= 1, got {sampling_rate}")
@@ -75,6 +79,7 @@ class PoissonSampler(AbstractSampler):
         if capacity is None:
             capacity = self._least_capacity()
         self.capacity = require_count("capacity", capacity)
+        require_indices(self.num_records, self.capacity)
 
     @classmethod
     def of_share(cls, num_records: int, share: float):

@@ -12,7 +12,12 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar
-from jaxdp.privacy.batches.base import AbstractSampler, InclusionMoments, require_step
+from jaxdp.privacy.batches.base import (
+    AbstractSampler,
+    InclusionMoments,
+    require_indices,
+    require_step,
+)
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -48,6 +53,8 @@ class AbstractUnamplifiedSampler(AbstractSampler):
             raise ValueError(
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
+        # Of an epoch, whose last batch may have places that are empty.
+        require_indices(self.num_records, self.num_records + self.capacity)
 
     @abc.abstractmethod
     def uses(self, num_steps: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 import scipy
-from jaxtyping import Float, Int, UInt64
+from jaxtyping import Float, Real, UInt64
 
 from jaxdp.core.checks import host_array
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
@@ -27,14 +27,21 @@ _WORD_BYTES = 8
 # Seeds below can be found by trying.
 _LEAST_SEED = 2**128
 # Standard deviations of the noise in units of the grid that it is released on.
-RESOLUTION_BITS = 30
+_RESOLUTION_BITS = 30
 # Sixteen standard deviations of it, and the value, fit in 64 bits.
-_LARGEST_STD = 2.0**58
+_LARGEST_STD, _LARGEST_INTEGER = 2.0**58, 2**62
+# Between these no grid, and no sum over one, is beyond what float64 holds.
+_LEAST_GRID_STD, _LARGEST_GRID_STD = 2.0**-900, 2.0**900
 
 
 def grid_unit(std: float) -> float:
     """The power of two of which noise of this standard deviation is 2^29 to 2^30 units."""
-    return math.ldexp(1.0, math.frexp(std)[1] - RESOLUTION_BITS)
+    if not _LEAST_GRID_STD <= std <= _LARGEST_GRID_STD:
+        raise ValueError(
+            f"expected noise with a standard deviation in [2^-900, 2^900], got {std:.3g}: give "
+            "a noise multiplier, or a budget, that is nearer to 1"
+        )
+    return math.ldexp(1.0, math.frexp(std)[1] - _RESOLUTION_BITS)
 
 
 def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
@@ -194,32 +201,49 @@ class SecretNoise(eqx.Module):
         return np.where(words & np.uint64(1), sizes, -sizes).reshape(shape)
 
     def noisy_integers(
-        self, values: Int[Any, "*shape"], std: Float[Any, "*#shape"], purpose: str
-    ) -> Int[np.ndarray, "*shape"]:
+        self, values: Real[Any, "*shape"], std: Float[Any, "*#shape"], purpose: str
+    ) -> Real[np.ndarray, "*shape"]:
         r"""Each value plus its own normal noise, rounded to a multiple of a power of two.
 
         Released is $2^h \mathrm{round}((x + sZ)/2^h)$ with h the least for which $s/2^h < 2^{30}$.
         *Proof.* s, and so h, is public. $x + sZ$ with an exact standard normal Z is the Gaussian
         mechanism: for x of sensitivity $\Delta$ it is $\Delta/s$-GDP. What is released is a
         function of it, the same for every data set, and has exactly its law (`rounded_sums`), so
-        it is $\Delta/s$-GDP too. A finer grid would only show float64.
+        it is $\Delta/s$-GDP too. A finer grid would only show float64. No value is too large for
+        64 bits: whole numbers in float64 get their noise in float64, which holds both exactly and
+        rounds their sum, and so shows no more than the exact sum would.
 
         Args:
-            values: x, of size at most 2^62.
+            values: x, integers of size at most 2^62, or whole numbers of any size in float64.
             std: s, public: of the noise on each value; 0 < s <= 2^58.
             purpose: what it is for, in words: with a seed, every purpose has noise of its own.
         """
         given = host_array("std", std)
         whole = np.asarray(values)
-        if whole.dtype.kind not in "iub":
+        is_wide = whole.dtype == np.float64
+        if whole.dtype.kind not in "iub" and not is_wide:
             raise TypeError(f"expected values to be whole numbers, got {whole.dtype}")
-        whole = whole.astype(np.int64)
+        if is_wide:
+            is_right = np.isfinite(whole) & (np.floor(whole) == whole)
+        else:
+            is_right = (whole >= -_LARGEST_INTEGER) & (whole <= _LARGEST_INTEGER)
+            whole = whole.astype(np.int64)
+        if not is_right.all():
+            raise ValueError(
+                "expected values to be whole numbers, integers of size at most 2^62 or of any size "
+                "in float64, got others"
+            )
         spread = np.broadcast_to(given, whole.shape).ravel()
         if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
             raise ValueError("expected std, of the noise, in (0, 2^58]")
-        shift = np.maximum(np.frexp(spread)[1] - RESOLUTION_BITS, 0).astype(np.int64)
-        high = whole.ravel() >> shift
-        offsets = np.ldexp((whole.ravel() - (high << shift)).astype(np.float64), -shift)
+        shift = np.maximum(np.frexp(spread)[1] - _RESOLUTION_BITS, 0).astype(np.int64)
+        if is_wide:
+            places = np.ldexp(whole.ravel(), -shift)
+            high = np.floor(places)
+            offsets = places - high
+        else:
+            high = whole.ravel() >> shift
+            offsets = np.ldexp((whole.ravel() - (high << shift)).astype(np.float64), -shift)
 
         def more_digits(index: int, place: int) -> int:
             drawn = self._bytes(_WORD_BYTES, f"{purpose}: more digits of {index}, round {place}")
@@ -227,7 +251,8 @@ class SecretNoise(eqx.Module):
 
         words = self.words(whole.size, purpose)
         rounded = rounded_sums(offsets, np.ldexp(spread, -shift), words, more_digits)
-        return ((high + rounded) << shift).reshape(whole.shape)
+        noisy = high + rounded
+        return (np.ldexp(noisy, shift) if is_wide else noisy << shift).reshape(whole.shape)
 
     def _bytes(self, count: int, purpose: str) -> bytes:
         """Random bytes of the operating system, or SHAKE-256 of seed, purpose and context."""

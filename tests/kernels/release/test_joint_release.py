@@ -304,6 +304,13 @@ def test_every_residue_of_the_release_is_as_likely_as_any_other(epsilon):
             assert chisquare(found).pvalue > FALSE_ALARM
 
 
+@pytest.mark.parametrize("bound", [1e-310, 1e-200, 1e300])
+def test_bounds_whose_squares_float64_does_not_hold_are_refused(bound):
+    # A row of zeros would become one of NaN, and a row with squares of zero stay longer than 1e-200.
+    with pytest.raises(ValueError, match=r"bound in \[2\^-500, 2\^500\]"):
+        unit_rows(np.array([[0.0, 0.0], [3e-170, 0.0]]), bound, 16)
+
+
 def test_the_grid_is_as_fine_as_sums_allow():
     assert grid_bits(100_000, 10.0) == 21
     assert grid_bits(10**9, 10.0) == 16

@@ -137,6 +137,20 @@ def test_what_is_added_has_the_stated_law_on_every_grid(std):
     assert level(1.1) < FALSE_ALARM
 
 
+@pytest.mark.parametrize("std", [0.3, 2.0**29, 2.0**45 * 1.3])
+def test_values_in_float64_get_the_noise_of_integers_and_may_be_of_any_size(std):
+    values = np.random.default_rng(0).integers(-(2**50), 2**50, 1000)
+    noise = SecretNoise(2**200)
+    whole = noise.noisy_integers(values, std, "sums")
+    wide = noise.noisy_integers(values.astype(np.float64), std, "sums")
+    # Of float64 what is released keeps 53 bits.
+    np.testing.assert_array_equal(wide, whole.astype(np.float64))
+    added = wide - values
+    far = noise.noisy_integers(np.full(1000, 2.0**80), std, "sums")
+    np.testing.assert_array_equal(far, 2.0**80 + noise.noisy_integers(np.zeros(1000), std, "sums"))
+    assert np.abs(added).max() < 10 * std + grid_unit(std) + 1
+
+
 @pytest.mark.parametrize("std", [2.0**32, 2.0**45 * 1.3, 2.0**52, 3e16])
 def test_the_release_lies_on_a_grid_that_the_data_do_not_choose(std):
     """The noise is 2^29 to 2^30 units of the grid, and every residue is equally likely."""

@@ -1,7 +1,5 @@
 """Certified noise: exact normal numbers from secret bits, rounded with the sum to one grid."""
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,14 +9,8 @@ from jaxtyping import Float, PyTree
 from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
 from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
 from jaxdp.privacy.mechanisms import Unproved
-from jaxdp.privacy.secret.secret_noise import (
-    RESOLUTION_BITS,
-    SecretNoise,
-    grid_unit,
-    widened_for_grid,
-)
+from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
 
-_LARGEST_INTEGER = 2.0**61
 _CERTIFIED = (
     "proved in the arithmetic of the machine: the noise covers what rounding adds to one record's "
     "part of the sums, and what is released has exactly the law of rounded normal noise",
@@ -95,16 +87,9 @@ def with_secret_noise(
     if unproved is not None:
         raise ValueError(f"expected sums with a proved bound for noise=SecretNoise(): {unproved}")
     unit = grid_unit(std)
-    # By the least unit of such noise: a clip norm that adapts changes bound and noise in
-    # proportion, and the answer is that of the first step.
-    if bound > _LARGEST_INTEGER * math.ldexp(std, -RESOLUTION_BITS):
-        raise ValueError(
-            f"expected noise that 64-bit sums can hold, got a standard deviation of {std:.3g} on "
-            f"sums of up to {bound:.3g}"
-        )
     leaves, structure = jax.tree.flatten(total.in_float64())
     within = [np.clip(np.nan_to_num(leaf), -bound, bound) for leaf in leaves]
-    values = [np.rint(leaf / unit).astype(np.int64) for leaf in within]
+    values = [np.rint(leaf / unit) for leaf in within]
     hidden = noise.hiding(std, *values)
     noisy = [
         hidden.noisy_integers(value, std / unit, f"sum of leaf {place}") * unit
