@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_finite, require_kind, require_shape
+from jaxdp.core.checks import given_array, require_finite, require_kind, require_shape
 from jaxdp.kernels.evaluation import ROWS
 
 _LEAST_RECORDS = 2
@@ -68,7 +68,7 @@ def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
 
 def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     """Real numbers on the host: float32 and float64 as they are, all others in float64."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    array = given_array(name, value)
     if array.dtype in (np.float32, np.float64):
         return array
     require_no_text(name, value)

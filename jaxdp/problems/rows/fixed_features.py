@@ -10,7 +10,7 @@ import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
-from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.arrays import as_numbers, as_wide_float
 from jaxdp.core.checks import require_callable, require_count, require_real, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.feature_arguments import (
@@ -185,7 +185,8 @@ class FixedFeatures(AbstractFeatureProblem):
 def _rows(name: str, value: Any) -> Any:
     """Inputs as an array, of any shape behind the rows; the type stays, and what is on a device."""
     require_real(name, value)
-    rows = value if isinstance(value, jax.Array) else np.asarray(value)
+    # A body may look whole numbers up, in an embedding.
+    rows = as_numbers(value, name)
     if not rows.ndim or 0 in rows.shape:
         raise ValueError(f"expected {name} with a row for each sample, got shape {rows.shape}")
     return rows
