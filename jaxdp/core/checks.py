@@ -53,10 +53,9 @@ def refuse_collections(name: str, value: Any) -> None:
         kind = type(leaf)
         if kind in (int, float, np.ndarray):
             continue
-        # The last two are astropy's and dask's.
-        if any(isinstance(each, np.ma.MaskedArray) for each in (leaf, getattr(leaf, "_meta", 0))):
-            came = "a masked one: fill in what is missing first"
-        elif hasattr(kind, "unmasked"):
+        # An array of dask holds an empty one of its kind; astropy has masked arrays of its own.
+        kinds = kind, type(getattr(leaf, "_meta", None))
+        if any(issubclass(each, np.ma.MaskedArray) or hasattr(each, "unmasked") for each in kinds):
             came = "a masked one: fill in what is missing first"
         elif hasattr(kind, "toarray") or hasattr(kind, "todense"):
             method = "toarray" if hasattr(kind, "toarray") else "todense"
@@ -113,7 +112,7 @@ def _dtype_of(value: Any) -> np.dtype:
         array = np.asarray(value)
     except (MemoryError, OSError):
         raise
-    # Rows of unequal length, arrays that are no numbers, such as keys, or errors of other libraries.
+    # Rows of unequal length, arrays that are no numbers, such as keys, errors of other libraries.
     except Exception:
         return np.dtype(object)
     # A data frame's columns of different types, where None is a missing number.

@@ -95,7 +95,7 @@ def _read_archive(path: pathlib.Path) -> Cifar10:
             raise ValueError(f"no array named {' or '.join(missing)}")
     except ValueError as reason:
         raise ValueError(f"{path}: not an .npz of images and labels ({reason})") from None
-    return _checked(path, *map(found.get, names))
+    return _checked(path, *(found[name] for name in names))
 
 
 def _checked(path: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> Cifar10:

@@ -318,7 +318,9 @@ def _arrays(path: pathlib.Path, *names: str) -> tuple[np.ndarray, ...]:
         raise ValueError(f"{path}: expected an .npz file of numbers: {error}") from None
     for name in names:
         if name not in found:
-            raise ValueError(f"{path}: expected an array {name!r}, got {', '.join(there) or 'none'}")
+            raise ValueError(
+                f"{path}: expected an array {name!r}, got {', '.join(there) or 'none'}"
+            )
         if found[name].dtype.kind not in "iuf":
             raise ValueError(f"{path}: expected numbers in {name}, got {found[name].dtype}")
     return tuple(found.values())

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxdp.core.files.whole_files import opened
 
-# What a compressed file may unpack to, in bytes, where it is not as long itself.
+# Number of bytes that a compressed file may unpack to; or as many as it has itself, if those are more.
 MOST_UNPACKED = 2**30
 # How long an axis of an array without numbers may be.
 _MOST_EMPTY = 2**20
@@ -33,8 +33,8 @@ def read_arrays(
     """The names in an .npz file of NumPy, and the arrays of those that are wanted and there.
 
     Args:
-        path: of the file.
-        wanted: names of the arrays to read; None for all.
+        path: the file.
+        wanted: names of the arrays to read; None for all, the default.
 
     Raises:
         ValueError: the file cannot be read, is damaged, holds pickled objects, or would unpack to
@@ -47,9 +47,7 @@ def read_arrays(
             with zipfile.ZipFile(file) as archive:
                 entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
                 chosen = {
-                    name: info
-                    for name, info in entries.items()
-                    if wanted is None or name in wanted
+                    name: info for name, info in entries.items() if wanted is None or name in wanted
                 }
                 _check_sizes(chosen.values(), os.fstat(file.fileno()).st_size)
                 return list(entries), {
@@ -65,7 +63,7 @@ def read_arrays(
 
 
 def gunzipped(content: bytes) -> bytes:
-    """The bytes of a gzip file; ValueError if they are more than 1 GiB, other errors as of gzip."""
+    """The bytes of a gzip file; ValueError if they are more than 1 GiB, and gzip's errors."""
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         unpacked = file.read(MOST_UNPACKED + 1)
     if len(unpacked) > MOST_UNPACKED:
@@ -78,7 +76,9 @@ def _check_sizes(entries: Iterable[zipfile.ZipInfo], file_size: int) -> None:
     if sum(info.file_size for info in entries) > most:
         raise ValueError(f"{_too_large(most)}; numpy.savez writes arrays of any size uncompressed")
     # Other methods unpack a whole block at once; NumPy writes none of them.
-    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries):
+    if any(
+        info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in entries
+    ):
         raise ValueError("damaged, or no archive of NumPy")
 
 

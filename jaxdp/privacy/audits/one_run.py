@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Bool, Real
 
 from jaxdp.core.checks import given_array, require_count, require_host, require_whole
 from jaxdp.privacy.audits.two_data_sets import (
@@ -39,7 +39,7 @@ def audit_one_run(
     Each of m canaries is put among the training records, or left out, by a fair coin of its own:
     `included = numpy.random.default_rng().random(m) < 0.5`. If the run is $(\epsilon, \delta)$-DP
     in whether any one of them is included, the bound exceeds $\epsilon$ with probability at most
-    1 - `confidence`. The coins must be hidden from whoever makes the scores.
+    1 - `confidence`. Nothing that makes the scores may see the coins.
 
     How many canaries: all of r guesses right show no epsilon above $\ln(r/3)$ at confidence 0.95,
     and r is $5\sqrt{m}$. 100 canaries (50 guesses) can show 2.8, 1,000 can show 4.0 and 10,000 can
@@ -47,13 +47,14 @@ def audit_one_run(
     0.8, 1.6 and 2.2. With delta near 1/m or above little is shown.
 
     Args:
-        scores: one for each canary, (m,), higher where it looks included; only their order counts,
-            and equal scores show nothing.
-        included: which canaries were among the records, m booleans.
-        delta: in [0, 1); well below 1/m, or little is shown.
-        num_guesses: r <= m, to be chosen before the scores are looked at. None takes the even
-            number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1: it depends on m alone.
-        confidence: in (0, 1), 0.95 by default.
+        scores: one number for each canary, higher if it looks included, (m,); only their order
+            counts, and equal scores show nothing.
+        included: m booleans, true for canaries that were among the records.
+        delta: a number in [0, 1), well below 1/m.
+        num_guesses: number r <= m, chosen before the scores are seen. None, the default, takes the
+            even number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1: it depends on m
+            alone.
+        confidence: a number in (0, 1), default 0.95.
 
     Returns:
         The bound; 0.0 when none is shown.
@@ -103,9 +104,9 @@ def num_correct_guesses(
     often.
 
     Args:
-        scores: one for each canary, higher where it looks included.
-        included: which canaries were among the records, as many booleans.
-        num_guesses: r, at most as many as there are canaries.
+        scores: one number for each canary, higher if it looks included.
+        included: as many booleans, true for canaries that were among the records.
+        num_guesses: number r, at most that of the canaries.
 
     Returns:
         The number of right guesses.
@@ -121,7 +122,7 @@ def num_correct_guesses(
     """
     scores, included = _canaries(scores, included)
     _check_counts(0, num_guesses, len(scores))
-    # Ranks can be turned around, which unsigned numbers, truth values and the lowest integer cannot.
+    # A rank has a negative; unsigned numbers, truth values and the lowest integer have none.
     ranks = np.unique(scores, return_inverse=True)[1]
     num_out = num_guesses // 2
     right = _fewest_right(ranks, included, num_guesses - num_out)
@@ -167,8 +168,11 @@ def one_run_epsilon(
     released.
 
     Args:
-        num_correct: how many guesses were right.
-        num_guesses, num_canaries, delta, confidence: as of `audit_one_run`.
+        num_correct: number of right guesses, v.
+        num_guesses: number of guesses, r.
+        num_canaries: number of canaries, m >= r.
+        delta: a number in [0, 1), well below 1/m.
+        confidence: a number in (0, 1), default 0.95.
 
     Returns:
         The bound.

@@ -138,6 +138,7 @@ class FixedFeatures(AbstractFeatureProblem):
         require_callable("body", body, "a function of one input, or an Equinox module")
         require_count("batch_size", batch_size)
         inputs, test_inputs = _rows("inputs", inputs), _rows("test_inputs", test_inputs)
+        labels = as_wide_float(labels, "labels")
         require_shape("test_inputs", test_inputs, (None, *inputs.shape[1:]))
         _require_body(body, inputs)
         train, test = (_features(body, part, batch_size) for part in (inputs, test_inputs))
