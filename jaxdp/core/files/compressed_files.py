@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxdp.core.files.whole_files import opened
 
-# Number of bytes that a compressed file may unpack to; or as many as it has itself, if those are more.
+# Number of bytes that a compressed file may unpack to, unless it is longer itself.
 MOST_UNPACKED = 2**30
 # How long an axis of an array without numbers may be.
 _MOST_EMPTY = 2**20
