@@ -34,6 +34,7 @@ def given_array(name: str, value: Any) -> np.ndarray:
     except (MemoryError, OSError):
         raise
     except Exception as error:
+        require_host(name, value)
         # Other libraries raise errors of many kinds, some of which show a cell.
         came = f"{kind}, of which NumPy makes none ({type(error).__name__})"
         came = "rows of different lengths" if isinstance(value, (list, tuple)) else came
@@ -70,11 +71,13 @@ def refuse_collections(name: str, value: Any) -> None:
 
 def leaves_of(value: Any, depth: int = 0) -> Iterator[Any]:
     """The items of nested lists and tuples, to the depth that an array can have."""
-    if isinstance(value, (list, tuple)) and depth <= _MOST_AXES:
+    if not isinstance(value, (list, tuple)) or depth > _MOST_AXES:
+        yield value
+    elif any(issubclass(kind, (list, tuple)) for kind in set(map(type, value))):
         for part in value:
             yield from leaves_of(part, depth + 1)
     else:
-        yield value
+        yield from value
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:

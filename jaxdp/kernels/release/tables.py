@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -55,10 +54,7 @@ def check_magnitudes(table: Float[Any, "n dim"]) -> None:
 
 def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
     """Known finite rows in float64."""
-    try:
-        rows = real_array(name, value).astype(np.float64)
-    except jax.errors.TracerArrayConversionError:
-        raise TypeError(f"expected {name} with known values, got a traced array") from None
+    rows = real_array(name, value).astype(np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
     if not np.isfinite(rows).all():

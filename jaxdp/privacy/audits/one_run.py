@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from jaxtyping import Bool, Real
 
-from jaxdp.core.checks import given_array, require_count, require_host, require_whole
+from jaxdp.core.checks import given_array, require_count, require_whole
 from jaxdp.privacy.audits.two_data_sets import (
     recorded_scores,
     require_audit_delta,
@@ -131,7 +131,6 @@ def num_correct_guesses(
 
 def _canaries(scores: Any, included: Any) -> tuple[np.ndarray, np.ndarray]:
     """The scores in their own type, and which canaries were included."""
-    require_host("included", included)
     known, coins = recorded_scores("scores", scores), given_array("included", included)
     if coins.dtype != bool:
         raise TypeError(

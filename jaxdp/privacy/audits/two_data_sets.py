@@ -261,7 +261,6 @@ def recorded_scores(name: str, values: Any) -> np.ndarray:
 
     TypeError unless they are real numbers that are known.
     """
-    require_host(name, values)
     require_real(name, values)
     scores = given_array(name, values)
     if scores.dtype.kind == "O":
