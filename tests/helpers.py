@@ -56,7 +56,7 @@ class Unreadable:
     """A table that fails as soon as anybody looks at it."""
 
     def __array__(self, dtype=None, copy=None):
-        raise RuntimeError("the data were looked at")
+        raise OSError("the data were looked at")
 
 
 def quick_and_slow(names, *quick):

@@ -4,7 +4,9 @@ Another entry is one line of `CALLS`: a call that is right, an argument, and wha
 Nothing is compiled: all of these are refused before any work.
 """
 
+import inspect
 import re
+import types
 
 import equinox as eqx
 import jax
@@ -13,9 +15,20 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from scipy.sparse import csr_array, csr_matrix
 
 import jaxdp
-from jaxdp import algorithms, data, planning, privacy, theory
+from jaxdp import (
+    algorithms,
+    attacks,
+    data,
+    estimators,
+    kernels,
+    planning,
+    privacy,
+    regression,
+    theory,
+)
 from jaxdp.comparison import average
 
 KEY = jr.key(0)
@@ -160,6 +173,141 @@ def test_an_argument_of_the_wrong_kind_is_named(call, good, name, wrong):
     # In one line, and of a length that can be read.
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+SIGNS = np.where(np.arange(40) % 3 == 0, -1.0, 1.0)
+X = np.random.default_rng(0).uniform(size=(40, 3))
+TABLE = {"inputs": X, "labels": SIGNS}
+ROWS = {"train_features": X, "train_labels": SIGNS, "test_features": X, "test_labels": SIGNS}
+RANDOM_ROWS = {name.replace("features", "inputs"): value for name, value in ROWS.items()}
+NETWORK_ROWS = TABLE | {"test_inputs": X, "test_labels": SIGNS, "loss": jaxdp.losses.Squared()}
+UNIT = kernels.ClippedFeatures(kernels.IdentityFeatures(3), 1.5)
+RIDGE = kernels.PrivateKernelRidge(kernels.InnerProduct(), 2, label_bound=1.0, input_bound=2.0)
+BUDGET = {"epsilon": 8.0, "delta": 1e-6}
+LINEAR_FIT = regression.PrivateLinearRegression(UNIT, label_range=(-1, 1)).fit
+RELEASE = LINEAR_FIT(**TABLE, **BUDGET).release
+MADE = {
+    "linear": lambda: estimators.DPLinearRegression(
+        **BUDGET, input_range=(0, 1), label_range=(-1, 1)
+    ),
+    "logistic": lambda: estimators.DPLogisticRegression(
+        **BUDGET, input_range=(0, 1), classes=(-1, 1)
+    ),
+    "ridge": lambda: estimators.DPKernelRidge(
+        **BUDGET, input_range=(0, 1), label_bound=1.0, num_projections=2, num_features=4
+    ),
+    "classifier": lambda: estimators.DPKernelClassifier(
+        **BUDGET, input_range=(0, 1), classes=(-1, 1), num_projections=2, num_features=4
+    ),
+}
+FITTED = {name: MADE[name]().fit(X, SIGNS) for name in ("linear", "logistic")}
+LABELLED = {"X": X, "y": SIGNS}
+V = np.random.default_rng(1).normal(size=(90, 3))
+ATTACKED = {"inputs": X[:2], "labels": SIGNS[:2], "weights": V, "activation": jax.nn.relu}
+CANARIES = {"scores": X[:, 0], "included": SIGNS > 0}
+KNOWN_RUN = {
+    "iterates": np.ones((2, 90)),
+    "weights": V,
+    "activation": jax.nn.relu,
+    "algorithm": jaxdp.DPGD(0.1, 1.0, 1, 1.0),
+    "known_inputs": X[:1],
+    "known_labels": SIGNS[:1],
+    "num_samples": 3,
+}
+SCORED = {"member_scores": SIGNS, "other_scores": SIGNS, "false_positive_rates": [0.1]}
+TARGET = attacks.span_target(X[:2], V, jax.nn.relu)
+FOUND = attacks.Reconstruction(
+    jnp.asarray(X[:2]), *(jnp.zeros(()), False, 1.0, attacks.Ending.CONVERGED, jnp.zeros(1))
+)
+# Everything that takes data, with which of its arguments are data.
+TAKES_DATA = [
+    (algorithms.train, TRAIN, ["inputs", "targets"]),
+    (jaxdp.clipped_gradient_sum, BATCH | {"clip_norm": 1.0}, ["inputs", "targets", "clip_norm"]),
+    (jaxdp.clipped_gradient_sum, BATCH | {"clip_norm": 1.0}, ["mask", "model"]),
+    (jaxdp.clipping.clipped_gradient_sum_in_parts, BATCH | {"clip_norm": 1.0}, ["inputs"]),
+    (jaxdp.per_sample_gradient_norms, BATCH, ["inputs", "targets"]),
+    (PRIVATE.step, BATCH | {"state": STATE, "key": KEY}, ["inputs", "targets"]),
+    (PRIVATE.update, {"model": MODEL, "state": STATE, "key": KEY}, ["gradient_sum"]),
+    (jaxdp.clipping.explain, {"loss": _loss, "model": MODEL, "target": TARGETS[0]}, ["input"]),
+    (jaxdp.FixedFeatures.from_arrays, ROWS, [*ROWS]),
+    (jaxdp.RandomFeatures.from_arrays, RANDOM_ROWS | {"weights": V}, [*RANDOM_ROWS, "weights"]),
+    (jaxdp.FixedFeatures.from_network, NETWORK_ROWS | {"body": jnp.sin}, [*NETWORK_ROWS][:4]),
+    (jaxdp.Linearised, NETWORK_ROWS | {"model": jnp.sum}, [*NETWORK_ROWS][:4]),
+    (jaxdp.TabularRegression, TABLE, [*TABLE]),
+    (jaxdp.LinearRegression.from_data, TABLE, [*TABLE]),
+    (RIDGE.fit, TABLE | BUDGET | {"public_seed": 1}, [*TABLE]),
+    (LINEAR_FIT, TABLE | BUDGET, [*TABLE]),
+    (regression.PrivateLinearClassifier(UNIT).fit, TABLE | BUDGET, [*TABLE]),
+    (RELEASE, {}, ["inputs"]),
+    (RELEASE.predict, {}, ["inputs"]),
+    (kernels.blockwise, {"function": UNIT}, ["inputs"]),
+    (kernels.NystromFeatures, {"kernel": kernels.Gaussian(1.0)}, ["landmarks"]),
+    *((MADE[name]().fit, LABELLED, [*LABELLED]) for name in MADE),
+    *((one.predict, {}, ["X"]) for one in FITTED.values()),
+    *((one.score, LABELLED, ["X", "y", "sample_weight"]) for one in FITTED.values()),
+    (FITTED["logistic"].predict_proba, {}, ["X"]),
+    (data.column_scaling, {}, ["rows"]),
+    (data.column_scaling(X), {}, ["rows"]),
+    (data.on_sphere, {}, ["images"]),
+    (attacks.reconstruction_error, {"found_inputs": X, "true_inputs": X}, ["true_inputs"]),
+    (attacks.row_errors, {"true_inputs": X}, ["found_inputs"]),
+    (attacks.span_target, {"weights": V, "activation": jax.nn.relu}, ["inputs"]),
+    (attacks.minimum_norm_parameters, ATTACKED, ["inputs", "labels", "weights"]),
+    (attacks.without_known_rows, KNOWN_RUN, ["iterates", "weights", "known_inputs"]),
+    (attacks.RandomFeaturesTarget, ATTACKED | {"parameters": V[:, 0]}, ["weights", "parameters"]),
+    (attacks.leak_report, {"target": TARGET, "found": FOUND}, ["true_inputs"]),
+    (attacks.reconstruct, {"target": TARGET, "num_samples": 2, "key": KEY}, ["known_inputs"]),
+    (attacks.attained_tradeoff, SCORED, [*SCORED]),
+    (attacks.best_guess, {}, ["samples"]),
+    (privacy.audit_scores, {"second_scores": SIGNS, "delta": 0.1}, ["first_scores"]),
+    (privacy.audit_one_run, CANARIES | {"delta": 0.1}, [*CANARIES]),
+    (privacy.num_correct_guesses, CANARIES | {"num_guesses": 2}, [*CANARIES]),
+]
+NO_ARRAYS = [
+    (np.ma.masked_less(X, 0.1), "a masked one: fill in what is missing first"),
+    (np.ma.array(SIGNS), "a masked one: fill in what is missing first"),
+    (csr_matrix(X), r"a sparse csr_matrix: its method toarray\(\) makes an array"),
+    (csr_array(X), r"a sparse csr_array: its method toarray\(\) makes an array"),
+    (types.MappingProxyType({"train": X}), r"arrays by name \(mappingproxy\): give one of them"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "good", "name"),
+    [
+        pytest.param(call, good, name, id=f"{getattr(call, '__qualname__', 'call')}-{name}-{place}")
+        for place, (call, good, names) in enumerate(TAKES_DATA)
+        for name in names
+    ],
+)
+def test_everything_that_takes_data_refuses_what_is_no_array_in_the_same_words(call, good, name):
+    good = {key: value for key, value in good.items() if key in inspect.signature(call).parameters}
+    for value, came in NO_ARRAYS:
+        if name in ("model", "gradient_sum"):
+            if not isinstance(value, np.ma.MaskedArray):
+                continue
+            value = {"weights": value}
+        message = rf"^expected {name}s?.* to be an array of numbers, got {came}$"
+        with pytest.raises(TypeError, match=message) as seen:
+            call(**good | {name: value})
+        assert seen.value.__cause__ is None
+
+
+@pytest.mark.parametrize("large", [np.full(4, 2**31), [2**40] * 4, np.full(4, 2**63, np.uint64)])
+def test_whole_numbers_are_refused_where_they_would_wrap_and_else_become_floats(large):
+    message = "expected (inputs|targets) of whole numbers that u?int32 can .* enable jax_enable_x64"
+    for call, good in ((algorithms.train, TRAIN), (PRIVATE.step, BATCH | {"state": STATE})):
+        for name in ("inputs", "targets"):
+            with pytest.raises(ValueError, match=message):
+                call(**good | {"key": KEY, name: large})
+    with pytest.raises(ValueError, match=message):
+        jaxdp.clipped_gradient_sum(**BATCH | {"targets": large}, clip_norm=1.0)
+    wide = np.asarray(large, float)
+    labelled = ROWS | {"train_labels": np.tile(wide, 10)}
+    assert jaxdp.FixedFeatures.from_arrays(**labelled).train_labels[0] == np.float32(wide[0])
+    rows = {"inputs": np.tile(large, 10)[:, None], "test_inputs": np.ones((40, 1))}
+    with pytest.raises(ValueError, match=message):
+        jaxdp.FixedFeatures.from_network(jnp.sin, **NETWORK_ROWS | rows)
 
 
 @pytest.mark.parametrize(

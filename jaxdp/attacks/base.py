@@ -121,7 +121,7 @@ def require_activation(activation: Any) -> None:
 
 def as_parameters(value) -> Float[Array, "..."]:
     """Parameters as a floating-point array."""
-    parameters = as_wide_float(value)
+    parameters = as_wide_float(value, "parameters")
     if parameters.ndim not in (1, 2) or 0 in parameters.shape:
         raise ValueError(f"expected parameters of shape (p,) or (p, k), got {parameters.shape}")
     require_finite("parameters", parameters)

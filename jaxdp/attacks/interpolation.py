@@ -136,8 +136,9 @@ def gradient_descent_parameters(
 def _prepared(inputs, labels, weights, activation):
     """Features (n, p), labels (n, k), and what turns (p, k) into the caller's shape and type."""
     require_activation(activation)
-    inputs, labels = as_wide_float(inputs), as_wide_float(labels)
-    weights = weights if isinstance(weights, RegeneratedWeights) else as_wide_float(weights)
+    inputs, labels = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
+    if not isinstance(weights, RegeneratedWeights):
+        weights = as_wide_float(weights, "weights")
     require_shape("inputs", inputs, (None, None))
     require_shape("weights", weights, (None, inputs.shape[1]))
     require_shape("labels", labels, (len(inputs), None)[: max(labels.ndim, 1)])

@@ -17,7 +17,6 @@ import enum
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -26,10 +25,10 @@ from jaxdp.attacks.measures import reconstruction_error, row_errors
 from jaxdp.attacks.objective import checked_loss
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.attacks.reconstruction import Reconstruction, require_target
+from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import in_words
-from jaxdp.core.meshes import gathered
 
 # Singular values relative to the largest: less is what rounding leaves of a smaller rank.
 _INDEPENDENT = 1e-4
@@ -218,7 +217,7 @@ def leak_report(
         is_explained = not found.converged and found.loss <= _FAR_BELOW_CHANCE * (1 - fitted)
         is_in_span = True if found.converged else (None if rank <= num_samples else False)
     else:
-        rows = jnp.asarray(gathered(true_inputs), found.inputs.dtype)
+        rows = as_float(true_inputs, "true_inputs").astype(found.inputs.dtype)
         require_shape("true_inputs", rows, (num_samples, dim))
         require_finite("true_inputs", rows)
         rows = onto_sphere(rows)

@@ -335,6 +335,6 @@ def _change(after: Array, before: Any) -> Float[Array, "features outputs"]:
             "expected last_start to be the last layer before training, its weights or the "
             f"eqx.nn.Linear, got {_kind_of(before)}"
         )
-    before = as_float(before).astype(after.dtype)
+    before = as_float(before, "last_start").astype(after.dtype)
     require_shape("last_start", before, after.shape)
     return (jnp.asarray(after) - before).T

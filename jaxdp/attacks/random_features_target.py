@@ -205,7 +205,7 @@ class RandomFeaturesTarget(AbstractTarget):
         if hasattr(weights, "block"):
             count, self.block_size = weights.num_features, weights.block_size
         else:
-            weights = as_float(weights)
+            weights = as_float(weights, "weights")
             require_shape("weights", weights, (None, None))
             if not isinstance(weights, Tracer) and not _are_finite(weights):
                 raise ValueError("expected finite weights, got entries that are not")

@@ -213,7 +213,7 @@ def _known_rows(known_inputs: Any, num_samples: int, target: AbstractTarget) -> 
     dtype = target.parameters.dtype
     if known_inputs is None:
         return jnp.zeros((0, target.dim), dtype)
-    known = as_float(known_inputs)
+    known = as_float(known_inputs, "known_inputs")
     require_shape("known_inputs", known, (None, target.dim))
     require_finite("known_inputs", known)
     if len(known) >= num_samples:

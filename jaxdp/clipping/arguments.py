@@ -11,7 +11,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.core.arrays import as_numbers
-from jaxdp.core.checks import concrete, is_boolean, require_callable
+from jaxdp.core.checks import (
+    concrete,
+    is_boolean,
+    refuse_collections,
+    require_callable,
+)
 
 
 def require_loss(loss: Any) -> None:
@@ -44,7 +49,8 @@ def records_of(
                 leaf if keep(leaf) else as_numbers(leaf, name + jax.tree_util.keystr(path))
             ),
             part,
-            is_leaf=_is_list_of_scalars,
+            # A sparse array of JAX is a pytree, of numbers that are no rows.
+            is_leaf=lambda node: _is_list_of_scalars(node) or hasattr(type(node), "todense"),
         )
 
     return as_arrays("inputs", inputs), as_arrays("targets", targets)
@@ -63,9 +69,10 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
     """A clip norm for each of `size` samples; TypeError or ValueError unless it is such."""
     if isinstance(value, (str, bytes)) or value is None or is_boolean(value):
         raise TypeError(f"expected clip_norm to be a number, got {value!r}")
+    refuse_collections("clip_norm", value)
     try:
         array = value if eqx.is_array(value) else np.asarray(value)
-    except ValueError:
+    except Exception:
         array = None
     # As float64 NumPy would read the text "1" as 1.
     if array is None or (isinstance(array, np.ndarray) and array.dtype.kind not in "biufV"):
@@ -89,6 +96,7 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
     """Which of `size` samples count; all of them if nothing is said."""
     if value is None:
         return jnp.ones(size, bool)
+    refuse_collections("mask", value)
     try:
         mask = value if eqx.is_array(value) else np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -109,6 +117,8 @@ def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
         came = f"the class {model.__name__} itself" if isinstance(model, type) else "none in a "
         came += "" if isinstance(model, type) else type(model).__name__
         raise TypeError(f"expected {name} to hold floating-point arrays, its weights, got {came}")
+    for leaf in jax.tree.leaves(weights):
+        refuse_collections(name, leaf)
     if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(weights)):
         raise TypeError("expected real weights, got a complex one")
     return weights

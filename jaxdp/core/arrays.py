@@ -11,13 +11,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import described, is_boolean
+from jaxdp.core.checks import described, given_array, is_boolean, leaves_of, refuse_collections
 from jaxdp.core.meshes import gathered
 
-# The most axes that a NumPy array may have.
-_MOST_AXES = 64
-# Lists nested deeper than that, and masked arrays, whose masks NumPy would not read.
-_NO_LEAF = (list, tuple, np.ma.MaskedArray)
+# Lists nested deeper than an array can be.
+_NO_LEAF = (list, tuple)
 
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
@@ -29,8 +27,9 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice. An
     array on a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
     """
+    refuse_collections(name, value)
     value = gathered(value)
-    leaves = list(_leaves(value))
+    leaves = list(leaves_of(value))
     given = _known_numbers(value, leaves)
     if given is not None:
         # Put where JAX computes as they are: `jnp.asarray` compiles a program for every shape.
@@ -43,7 +42,10 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
             array = (
                 None if any(isinstance(leaf, _NO_LEAF) for leaf in leaves) else jnp.asarray(value)
             )
-        except (TypeError, ValueError, OverflowError):
+        except (MemoryError, OSError):
+            raise
+        except Exception:
+            # Errors of other libraries are of many kinds.
             array = None
         if array is None or not _is_real(array.dtype) or is_boolean(value):
             wanted = name if name == "real numbers" else f"{name} to be a real number"
@@ -76,44 +78,40 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
                 if len(leaves) == 1 and leaves[0] is value
                 else jnp.result_type(*leaves)
             )
+    except (MemoryError, OSError):
+        raise
     # No array, rows of different lengths, or an integer beyond the largest float.
-    except (TypeError, ValueError, OverflowError):
+    except Exception:
         return None
     with np.errstate(over="ignore"):
         return array.astype(jax.dtypes.canonicalize_dtype(kind))
 
 
-def _leaves(value: Any, depth: int = 0):
-    """The items of nested lists and tuples, to the depth that an array can have."""
-    if isinstance(value, (list, tuple)) and depth <= _MOST_AXES:
-        for part in value:
-            yield from _leaves(part, depth + 1)
-    else:
-        yield value
-
-
 def as_numbers(value: Any, name: str) -> Array | np.ndarray:
     """Rows of numbers as an array of a type that JAX has; arrays of JAX as they are, keys too.
 
-    Whole numbers and truth values stay what they are. What a table leaves out is NaN. The TypeError
-    about anything else says of what kind it is, and shows nothing of what may be private.
+    For functions of the user's, to which whole numbers and truth values go as they are: a token, a
+    class, a count. A whole number that JAX's integers cannot hold is a ValueError, because it would
+    wrap (to 32 bits, unless jax_enable_x64). Wherever jaxdp itself computes on data they become
+    floating-point numbers instead, by `as_float` or in float64 on the host, and none is refused for
+    its size. What a table leaves out is NaN. The TypeError about anything else says of what kind it
+    is, and shows nothing of what may be private.
     """
     if isinstance(value, jax.Array):
         return value
-    if isinstance(value, np.ma.MaskedArray):
-        raise _no_numbers(name, "a masked one: fill in what is missing first")
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        raise _no_numbers(name, "rows of different lengths") from None
-    if not array.ndim and not isinstance(value, (np.ndarray, np.generic)):
-        raise TypeError(f"expected {name} to be an array, got {type(value).__name__}")
+    array = given_array(name, value)
     if array.dtype.kind == "O":
         array = _of_objects(array, name, is_table=hasattr(value, "to_numpy"))
     # The types of eight and sixteen bits that NumPy does not know have a letter of their own.
-    if array.dtype.kind not in "biufc" and not jnp.issubdtype(array.dtype, jnp.floating):
+    is_number = array.dtype.kind in "biufc" or jnp.issubdtype(array.dtype, jnp.floating)
+    if not is_number or array.dtype.char in "gG":
         kinds = {"U": "text", "T": "text", "S": "bytes", "V": "named fields"}
         raise _no_numbers(name, kinds.get(array.dtype.kind, str(array.dtype)))
+    held = jax.dtypes.canonicalize_dtype(array.dtype)
+    if array.dtype.kind in "iu" and held != array.dtype and array.size:
+        limits = np.iinfo(held)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise _too_large(name, held)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -127,7 +125,17 @@ def _of_objects(array: np.ndarray, name: str, *, is_table: bool) -> np.ndarray:
     for item in cells:
         if not isinstance(item, (numbers.Real, np.bool_)) and not is_missing(item):
             raise _no_numbers(name, f"objects of type {type(item).__name__}")
-    return np.array([np.nan if is_missing(item) else item for item in cells]).reshape(array.shape)
+    known = np.array([np.nan if is_missing(item) else item for item in cells]).reshape(array.shape)
+    if known.dtype.kind == "O" and all(isinstance(item, numbers.Integral) for item in cells):
+        raise _too_large(name, jnp.result_type(int))
+    return known
+
+
+def _too_large(name: str, held: Any) -> ValueError:
+    return ValueError(
+        f"expected {name} of whole numbers that {held} can hold, got larger ones: enable "
+        "jax_enable_x64, or give floating-point numbers"
+    )
 
 
 def _no_numbers(name: str, came: str) -> TypeError:

@@ -7,7 +7,7 @@ that they spoil ends with a status instead.
 import functools
 import numbers
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,68 @@ from jaxtyping import Float
 
 # The most bits of a number that errors show: seeds of secret noise have more.
 _SHOWN_BITS = 64
+# The most axes that a NumPy array may have.
+_MOST_AXES = 64
+
+
+def given_array(name: str, value: Any) -> np.ndarray:
+    """The array that NumPy makes of data as a user holds them; TypeError where it makes none.
+
+    Every function that takes data begins here, or in `refuse_collections` where JAX's arrays stay
+    as they are: the same data are refused by the same words everywhere. An object that looks up its
+    rows by number is read row by row. The type of the array is checked by who asks.
+    """
+    refuse_collections(name, value)
+    kind = type(value).__name__
+    try:
+        array = np.asarray(value)
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        require_host(name, value)
+        # Other libraries raise errors of many kinds, some of which show a cell.
+        came = f"{kind}, of which NumPy makes none ({type(error).__name__})"
+        came = "rows of different lengths" if isinstance(value, (list, tuple)) else came
+        raise TypeError(f"expected {name} to be an array of numbers, got {came}") from None
+    if not array.ndim and not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(f"expected {name} to be an array, got {kind}")
+    return array
+
+
+def refuse_collections(name: str, value: Any) -> None:
+    """Raise TypeError for data that NumPy would misread or refuse in words of its own.
+
+    These are masked arrays, whose masks `numpy.asarray` takes off, sparse matrices, and arrays by
+    name: a dict of splits, an `h5py.File`. All of them are found in nested lists as well.
+    """
+    for leaf in leaves_of(value):
+        kind = type(leaf)
+        if kind in (int, float, np.ndarray):
+            continue
+        # An array of dask holds an empty one of its kind; astropy has masked arrays of its own.
+        kinds = kind, type(getattr(leaf, "_meta", None))
+        if any(issubclass(each, np.ma.MaskedArray) or hasattr(each, "unmasked") for each in kinds):
+            came = "a masked one: fill in what is missing first"
+        elif hasattr(kind, "toarray") or hasattr(kind, "todense"):
+            method = "toarray" if hasattr(kind, "toarray") else "todense"
+            came = f"a sparse {kind.__name__}: its method {method}() makes an array"
+        elif isinstance(leaf, Mapping):
+            came = f"arrays by name ({kind.__name__}): give one of them"
+        else:
+            continue
+        wanted = name if name == "real numbers" else f"{name} to be an array of numbers"
+        raise TypeError(f"expected {wanted}, got {came}")
+
+
+def leaves_of(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The items of nested lists and tuples, to the depth that an array can have."""
+    if not isinstance(value, (list, tuple)) or depth > _MOST_AXES:
+        yield value
+    elif any(issubclass(kind, (list, tuple)) for kind in set(map(type, value))):
+        for part in value:
+            yield from leaves_of(part, depth + 1)
+    else:
+        yield from value
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
@@ -34,6 +96,7 @@ def require_real(name: str, value: Any) -> None:
     Text is none: NumPy would read "1" as 1. Neither is a single True or False, which stands in
     another argument's place; arrays of them may be labels or masks.
     """
+    refuse_collections(name, value)
     dtype = getattr(value, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype.kind == "O":
         dtype = _dtype_of(value)
@@ -52,8 +115,10 @@ def is_boolean(value: Any) -> bool:
 def _dtype_of(value: Any) -> np.dtype:
     try:
         array = np.asarray(value)
-    # Rows of unequal length, and arrays that are no numbers, such as keys.
-    except (TypeError, ValueError):
+    except (MemoryError, OSError):
+        raise
+    # Rows of unequal length, arrays that are no numbers, such as keys, errors of other libraries.
+    except Exception:
         return np.dtype(object)
     # A data frame's columns of different types, where None is a missing number.
     if array.dtype.kind == "O" and array.ndim:
@@ -149,6 +214,10 @@ def described(value: Any) -> str:
         return f"{name}{' of texts' if is_text else ''} of shape {tuple(shape)}{_no_numbers(value)}"
     if isinstance(value, (list, tuple, set, frozenset, dict)):
         return f"{name} of {len(value)} items"
+    is_text = isinstance(value, (str, bytes))
+    if hasattr(type(value), "__getitem__") and not (is_text or hasattr(value, "dtype")):
+        # A data set may write its records out.
+        return name
     method = getattr(getattr(value, "__func__", None), "__name__", None)
     if method is not None and hasattr(value, "__self__"):
         return f"the method {method} itself; call it"

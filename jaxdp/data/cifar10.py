@@ -2,13 +2,13 @@
 
 import os
 import pathlib
-import zipfile
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int, UInt8
 
 from jaxdp.core.checks import require_kind
+from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.data.mnist import fetched
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
@@ -87,20 +87,15 @@ def _read_batch(path: pathlib.Path) -> Cifar10:
 
 
 def _read_archive(path: pathlib.Path) -> Cifar10:
+    names = "images", "labels"
     try:
-        # Opened here: the reader leaves a damaged file open.
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("a single array")
-            missing = [name for name in ("images", "labels") if name not in archive]
-            if missing:
-                raise ValueError(f"no array named {' or '.join(missing)}")
-            images, labels = archive["images"], archive["labels"]
-    # Whatever a damaged or foreign file makes the reader say.
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: not an .npz of images and labels ({error})") from None
-    return _checked(path, images, labels)
+        _, found = read_arrays(path, names)
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise ValueError(f"no array named {' or '.join(missing)}")
+    except ValueError as reason:
+        raise ValueError(f"{path}: not an .npz of images and labels ({reason})") from None
+    return _checked(path, *(found[name] for name in names))
 
 
 def _checked(path: pathlib.Path, images: np.ndarray, labels: np.ndarray) -> Cifar10:

@@ -25,7 +25,7 @@ class ImageRows(NamedTuple):
 
     def images_of(self, rows: Any) -> Float[np.ndarray, "images side side colours"]:
         """Rows beside `inputs`, in their order, as images, each with the contrast of its own."""
-        rows = np.asarray(rows, np.float64)
+        rows = host_array("rows", rows)
         if rows.shape != self.inputs.shape:
             raise ValueError(f"expected rows of shape {self.inputs.shape}, got {rows.shape}")
         return (self.mean + self.contrasts[:, None] * rows).reshape(-1, *self.shape)

@@ -1,6 +1,5 @@
 """MNIST from its four IDX files, or fetched by scikit-learn."""
 
-import gzip
 import os
 import pathlib
 import zlib
@@ -11,6 +10,7 @@ from jaxtyping import Float, Int
 
 from jaxdp.core.checks import require_kind
 from jaxdp.core.extras import require_extra
+from jaxdp.core.files.compressed_files import gunzipped
 
 _NUM_TRAIN, _SIDE, _NUM_CLASSES = 60_000, 28, 10
 # Two zero bytes, the code of unsigned bytes, the number of axes.
@@ -93,8 +93,8 @@ def read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
     content = path.read_bytes()
     if path.suffix == ".gz":
         try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
+            content = gunzipped(content)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise ValueError(f"{path}: damaged gzip file ({error})") from None
     magic, start = content[:4], 4 + 4 * num_axes
     if magic != _MAGIC[num_axes]:

@@ -75,6 +75,7 @@ class ColumnScaling(NamedTuple):
 
     def __call__(self, rows: Any) -> np.ndarray:
         """The rows scaled, in their own precision."""
+        require_real("rows", rows)
         rows = np.asarray(rows)
         dtype = rows.dtype if rows.dtype.kind == "f" else np.float64
         return ((rows - self.means) * self.factors).astype(dtype)

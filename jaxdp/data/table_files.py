@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp.core.extras import require_extra
+from jaxdp.core.files.compressed_files import read_arrays
 
 # Cells that stand for a missing number; a column of texts is taken as it is written.
 _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")
@@ -194,6 +195,8 @@ def _parsed(path: pathlib.Path, separator: str, start: int, **options: Any) -> A
             keep_default_na=False,
             encoding="utf-8-sig",
             low_memory=False,
+            # A name that ends in .gz or .zip would be unpacked, to any size.
+            compression=None,
             **options,
         )
     except pandas.errors.EmptyDataError:
@@ -222,15 +225,9 @@ def _columns(
 
 def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: np.asarray(archive[name]) for name in archive.files}
-    except MemoryError:
-        raise
-    except Exception:
-        # The errors of reading an archive have no common class.
-        raise ValueError(
-            f"{path}: not a readable .npz of plain arrays: it is damaged or holds pickled objects"
-        ) from None
+        _, arrays = read_arrays(path)
+    except ValueError as reason:
+        raise ValueError(f"{path}: not a readable .npz of plain arrays: {reason}") from None
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{path}: array {name!r} holds {array.dtype}, expected numbers")

@@ -12,7 +12,13 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from jaxdp.core.checks import described, host_number, require_positive, require_shape
+from jaxdp.core.checks import (
+    described,
+    given_array,
+    host_number,
+    require_positive,
+    require_shape,
+)
 from jaxdp.kernels import (
     AbstractFeatureMap,
     AbstractKernel,
@@ -85,7 +91,7 @@ def rows_and_labels(
     estimator: Any, inputs: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
     """Inputs in numbers, and as many labels, as scikit-learn checks them."""
-    labels: Any = real_array("y", y) if y_numeric and y is not None else y
+    labels: Any = None if y is None else (real_array if y_numeric else given_array)("y", y)
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
     return check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
@@ -103,12 +109,8 @@ def refuse_keywords(given: Mapping[str, Any]) -> None:
 
 
 def _real_rows(X: Any) -> Any:
-    """The inputs in float64, two-dimensional; sparse ones are left to scikit-learn to refuse."""
-    from scipy.sparse import issparse
-
-    if issparse(X):
-        return X
-    if np.asarray(X).dtype.kind == "c":
+    """The inputs in float64, two-dimensional."""
+    if given_array("X", X).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real numbers X")
     inputs = np.asarray(real_array("X", X), np.float64)
     if inputs.ndim != 2:
@@ -309,7 +311,7 @@ class PrivateClassifierMixin(ClassifierMixin):
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted; reads them without privacy."""
         # Compared here: scikit-learn's error about labels of another type shows them.
-        predicted, labels = self.predict(X), np.asarray(y).ravel()
+        predicted, labels = self.predict(X), given_array("y", y).ravel()
         require_shape("y", labels, predicted.shape)
         weights = score_numbers("sample_weight", sample_weight)
         return float(np.average(predicted == labels, weights=weights))

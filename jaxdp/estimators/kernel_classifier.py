@@ -10,7 +10,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
-from jaxdp.core.checks import require_kind
+from jaxdp.core.checks import given_array, require_kind
 from jaxdp.estimators.arguments import (
     HidesNoiseSeed,
     PrivateClassifierMixin,
@@ -106,7 +106,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         warn_without_classes(self.classes)
         if y is not None:
             # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
-            require_alike("labels", np.ravel(np.asarray(y)))
+            require_alike("labels", given_array("y", y).ravel())
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
         loss = _loss(self.loss, len(self.classes_))

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from jaxdp.core.checks import host_number, require_count, require_kind
+from jaxdp.core.checks import given_array, host_number, require_count, require_kind
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
     ROWS_ALONE,
@@ -502,7 +502,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         refuse_keywords(others)
         warn_without_classes(self.classes)
         if y is not None:
-            require_alike("labels", np.ravel(np.asarray(y)))
+            require_alike("labels", given_array("y", y).ravel())
         inputs, labels, features, names = self._read(X, y, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
         places = np.searchsorted(self.classes_, labels)

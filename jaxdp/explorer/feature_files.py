@@ -6,11 +6,11 @@ code.
 """
 
 import os
-import pathlib
 
 import numpy as np
 
 import jaxdp
+from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.losses import AbstractLoss, Logistic, Softmax
 
 NAMES = ("train_features", "train_labels", "test_features", "test_labels")
@@ -43,19 +43,13 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
     """
     wanted = f"{path}: expected an .npz with the arrays {', '.join(NAMES)}"
     try:
-        # Of an .npy this is an array, and of most other files an error.
-        with np.load(pathlib.Path(path), allow_pickle=False) as archive:
-            missing = [name for name in NAMES if name not in archive.files]
-            arrays = [np.asarray(archive[name]) for name in NAMES] if not missing else []
-    except MemoryError:
-        raise
-    except Exception:
-        # The errors of reading an archive have no common class.
-        raise ValueError(
-            f"{wanted}, got none that can be read: no such file, no .npz, or pickled objects"
-        ) from None
+        _, found = read_arrays(path, NAMES)
+    except ValueError as reason:
+        raise ValueError(f"{wanted}, got none that can be read: {reason}") from None
+    missing = [name for name in NAMES if name not in found]
     if missing:
         raise ValueError(f"{wanted}, got none of the name {missing[0]}")
+    arrays = [found[name] for name in NAMES]
     for name, array in zip(NAMES, arrays, strict=True):
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{wanted}, all of numbers, got {array.dtype} in {name}")

@@ -152,7 +152,7 @@ def check_draws(num_features: Any, dim: Any, key: Any) -> None:
 
 def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:
     """The value as a floating-point matrix of one input a row, in float32 at least."""
-    rows = as_wide_float(value)
+    rows = as_wide_float(value, name)
     require_shape(name, rows, (None, dim))
     return rows
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import require_count, require_shape
+from jaxdp.core.checks import given_array, refuse_collections, require_count, require_shape
 from jaxdp.core.meshes import gathered
 from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel
@@ -48,7 +48,9 @@ def row_blocks(
     """
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"expected function to be a feature map or a function, got {function!r}")
-    table: Any = gathered(inputs) if hasattr(inputs, "ndim") else np.asarray(inputs)
+    refuse_collections("inputs", inputs)
+    has_axes = hasattr(inputs, "ndim")
+    table: Any = gathered(inputs) if has_axes else given_array("inputs", inputs)
     require_shape("inputs", table, (None, None))
     rows = min(require_count("rows", rows), 1 << max(len(table) - 1, 0).bit_length())
     waiting = None

@@ -8,7 +8,14 @@ import pytest
 import jaxdp
 from jaxdp.core import checks
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import is_on_accelerator, require_count, require_finite, require_kind
+from jaxdp.core.checks import (
+    described,
+    given_array,
+    is_on_accelerator,
+    require_count,
+    require_finite,
+    require_kind,
+)
 
 
 def _accelerated(monkeypatch):
@@ -95,3 +102,46 @@ def test_a_frame_in_the_place_of_numbers_is_described_by_its_columns_without_num
     frame = pandas.DataFrame({"a": [1.0, 2.0], "town": ["here", "there"], "b": [1, 2]})
     assert checks.described(frame) == "DataFrame of shape (2, 3), without numbers in 'town'"
     assert checks.described(frame[["a", "b"]]) == "DataFrame of shape (2, 2)"
+
+
+class _Rows:
+    """A data set that gives one row for one number, and shows its rows."""
+
+    def __init__(self, row):
+        self.row = row
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, place):
+        if not 0 <= place < 3:
+            raise IndexError
+        return self.row(int(place))
+
+    def __repr__(self):
+        return "<731zq>"
+
+
+def _missing(place):
+    raise KeyError("731zq")
+
+
+class _Raising(list):
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("731zq")
+
+
+def test_data_that_look_their_rows_up_are_read_or_named():
+    assert given_array("rows", _Rows(lambda place: [place, 1.0])).tolist()[2] == [2.0, 1.0]
+    for value, came in (
+        (_Rows(lambda place: (np.zeros(3), 1.0)), "_Rows, of which NumPy makes none"),
+        (_Rows(_missing), "_Rows"),
+        (_Raising(), "rows of different lengths"),
+        ((row for row in ()), "generator"),
+        (object(), "object"),
+    ):
+        with pytest.raises(TypeError, match=f"expected rows to be an array.*, got {came}") as seen:
+            given_array("rows", value)
+        assert "731zq" not in str(seen.value)
+        assert seen.value.__cause__ is None
+    assert described(_Rows(_missing)) == "_Rows"

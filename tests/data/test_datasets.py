@@ -223,8 +223,8 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
     np.savez(tmp_path / "words.npz", a=np.asarray(["x", "y"]))
     for name, message in [
         ("binary.csv", "not a text file"),
-        ("text.npz", "damaged or holds pickled"),
-        ("pickle.npz", "damaged or holds pickled"),
+        ("text.npz", "damaged, or no archive of NumPy"),
+        ("pickle.npz", "pickled objects in "),
         ("cube.npz", "one or two dimensions"),
         ("uneven.npz", "unequal length"),
         ("words.npz", "expected numbers"),
@@ -246,7 +246,7 @@ def test_archives_that_are_no_tables_are_refused_by_the_name_of_the_file(tmp_pat
     path = tmp_path / "table.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes", "not an array")
-    with pytest.raises(ValueError, match=r"table\.npz: array 'notes' holds \|S12"):
+    with pytest.raises(ValueError, match=r"table\.npz: not a readable .* notes is no array"):
         read_table(path)
     np.savez(path, inputs=np.ones((9, 2)), labels=np.ones(9))
     whole = path.read_bytes()

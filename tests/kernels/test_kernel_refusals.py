@@ -203,8 +203,14 @@ KINDS = [
     (lambda: kernels.Columns(("a",), 1), "expected names of columns and classes as texts"),
     (lambda: kernels.Columns(("a",), "y", (0, 1)), "expected names of columns and classes as"),
     (lambda: kernels.load(None), "path"),
-    (lambda: jax.jit(lambda rows: _exact(rows).values)(LANDMARKS), "known values, got a traced"),
-    (lambda: jax.jit(lambda x: kernels.NystromFeatures(GAUSSIAN, x).projection)(INPUTS), "traced"),
+    (
+        lambda: jax.jit(lambda rows: _exact(rows).values)(LANDMARKS),
+        "expected concrete points, got a traced",
+    ),
+    (
+        lambda: jax.jit(lambda x: kernels.NystromFeatures(GAUSSIAN, x).projection)(INPUTS),
+        "got a traced",
+    ),
 ]
 
 

@@ -51,9 +51,8 @@ def _audit(mechanism=_noisy, first=0.0, second=1.0, **changed):
     )
 
 
-def _one_run(mechanism=lambda included, key: included + jr.normal(key, (10,)), **changed):
-    arguments = dict(num_canaries=10, num_guesses=4, delta=0.0, key=KEY) | changed
-    return audit_one_run(mechanism, **arguments)
+def _one_run(**changed):
+    return audit_one_run(SCORES[:10], SCORES[:10] > 4, **(dict(delta=0.0) | changed))
 
 
 def _guessed(num_correct):
@@ -165,13 +164,12 @@ VALUES = [
     (lambda rows: _audit(first=rows, second=rows[:3]), [np.ones(200)], "got 200 and 3 rows"),
     (lambda value: audit_scores(SCORES, SCORES, delta=value), [1.0], "expected 0 <= delta < 1"),
     (lambda value: _scored(confidence=value), [0.0, 95, NAN], "expected 0 < confidence < 1"),
-    (lambda found: _scored(second=found), [np.ones((50, 2)), 1.0, []], "to hold one score a run"),
+    (lambda found: _scored(second=found), [SCORES[:, None], SCORES[0], []], "one score a run"),
     (_scored, [SCORES[:1]], r"enough trials .* got 1 on one input and 100"),
     (lambda value: _one_run(num_guesses=value), [11], "num_guesses <= num_canaries, got 11"),
     (lambda value: _one_run(num_guesses=value), [0], "expected num_guesses >= 1, got 0"),
     (lambda value: _one_run(confidence=value), [1.0], "expected 0 < confidence < 1, got 1"),
     (lambda value: _one_run(delta=value), [-1.0], "expected 0 <= delta < 1, got -1"),
-    (_one_run, [lambda included, key: jnp.sum(included)], r"shape \(10,\), got shape \(\)"),
     (_guessed, [-1, 6], "expected num_correct from 0 to num_guesses = 5"),
     (lambda mu: privacy.reconstruction_bound(mu, 0.5), [-1.0], "mu >= 0"),
     (lambda kappa: privacy.reconstruction_bound(1.0, kappa), [1.5], "baseline"),
@@ -187,8 +185,7 @@ KINDS = [
     (_audit, [lambda s, key: (s, s), lambda s, key: s + 1j], r"expected .* real scalar score"),
     (_scored, ["scores", ["a", "b"], SCORES + 1j, None], "first_scores to be a real number"),
     (jax.jit(lambda x: audit_scores_mu(x, x)), [SCORES], "traced"),
-    (lambda value: _one_run(num_canaries=value), [10.0], "num_canaries to be a Python int"),
-    (lambda key: _one_run(key=key), [0], r"expected key to be a jax\.random\.key"),
+    (lambda value: _one_run(num_guesses=value), [10.0], "num_guesses to be a Python int"),
     (
         jax.jit(lambda shift: ObjectivePerturbation(shift, 0.1).epsilon(1e-5, "replace-one")),
         [1.0],

@@ -16,10 +16,15 @@ from jaxtyping import Array, Int, PyTree
 from jaxdp.clipping.arguments import records_of
 from jaxdp.clipping.ghost.traced_loss import batch_size
 from jaxdp.core.arrays import as_numbers
+from jaxdp.core.checks import refuse_collections
 from jaxdp.core.digests import digest
 
 # How many bytes are read at a time where all records are.
 _BLOCK_BYTES = 2**26
+_WANTED = (
+    "an array, or to have a length and give rows for an array of row numbers "
+    "(numpy.stack([data[i] for i in range(len(data))]) makes an array)"
+)
 
 
 class HostRows:
@@ -31,12 +36,14 @@ class HostRows:
 
     def __init__(self, source: Any, name: str):
         self._source, self._name = source, name
-        if not len(source):
-            raise ValueError(f"expected {name} to have rows, got none")
-        row = as_numbers(source[np.zeros(1, int)], name)
-        self._form = row.shape[1:], row.dtype
-        self.shape = (len(source), *row.shape[1:])
-        self.dtype = jax.dtypes.canonicalize_dtype(row.dtype)
+        first = _first_rows(source, name)
+        self._form = first.shape[1:], first.dtype
+        self.shape = (len(source), *first.shape[1:])
+        self.dtype = jax.dtypes.canonicalize_dtype(first.dtype)
+        if self.dtype != first.dtype and first.dtype.kind in "iu":
+            # A number that is too large is refused before the first step, not when it is drawn.
+            for _ in self._blocks():
+                pass
 
     def __getitem__(self, indices: Int[Any, " batch"]) -> np.ndarray:
         """The rows of these indices; ValueError where the source has changed its length or form."""
@@ -59,10 +66,39 @@ class HostRows:
 
     def digest(self) -> str:
         """A digest of all rows, which are read through once."""
+        return digest(tuple(map(digest, self._blocks())))
+
+    def _blocks(self) -> Iterator[np.ndarray]:
         size = max(1, _BLOCK_BYTES // max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize))
         starts = range(0, self.shape[0], size)
-        blocks = (self[np.arange(i, min(i + size, self.shape[0]))] for i in starts)
-        return digest(tuple(map(digest, blocks)))
+        return (self[np.arange(i, min(i + size, self.shape[0]))] for i in starts)
+
+
+def _first_rows(source: Any, name: str) -> np.ndarray:
+    """Two rows of records that are read batch by batch, or the only one; errors if there is none.
+
+    A data set that gives one row for one number is found out here: it raises an error of its own
+    for an array of numbers, or gives something else than as many rows.
+    """
+    refuse_collections(name, source)
+    try:
+        count = len(source)
+        found = source[np.arange(min(2, count))] if count else None
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        # In its words there may be a cell.
+        came = f"{type(source).__name__}, which raised {type(error).__name__}"
+        raise TypeError(f"expected {name} to be {_WANTED}, got {came}") from None
+    if not count:
+        raise ValueError(f"expected {name} to have rows, got none")
+    if isinstance(found, tuple):
+        raise TypeError(f"expected {name} to be {_WANTED}, got {type(source).__name__} of tuples")
+    rows = np.asarray(as_numbers(found, name))
+    if len(rows) != min(2, count):
+        came = f"{type(source).__name__}, which gives rows of shape {rows.shape} for two numbers"
+        raise TypeError(f"expected {name} to be {_WANTED}, got {came}")
+    return rows
 
 
 def held_records(inputs: PyTree[Any], targets: PyTree[Any]) -> PyTree[Any]:

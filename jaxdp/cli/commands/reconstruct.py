@@ -7,7 +7,6 @@ import argparse
 import io
 import pathlib
 import time
-import zipfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from jaxdp.cli import output
 from jaxdp.cli.output import check_file, settle
 from jaxdp.cli.values import check_sizes, check_steps, flag
 from jaxdp.core.checks import require_count, require_non_negative
+from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.core.progress import waiting
@@ -313,19 +313,14 @@ def _arrays(path: pathlib.Path, *names: str) -> tuple[np.ndarray, ...]:
     """Arrays of an .npz file, by name."""
     check_file(path)
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("not an archive")
-        with np.load(path, allow_pickle=False) as archive:
-            found = {name: np.asarray(archive[name]) for name in names if name in archive}
-            present = ", ".join(archive) or "none"
-    except MemoryError:
-        raise
-    except Exception as error:
-        # What reading an archive may raise has no common name.
+        there, found = read_arrays(path, names)
+    except ValueError as error:
         raise ValueError(f"{path}: expected an .npz file of numbers: {error}") from None
     for name in names:
         if name not in found:
-            raise ValueError(f"{path}: expected an array {name!r}, got {present}")
+            raise ValueError(
+                f"{path}: expected an array {name!r}, got {', '.join(there) or 'none'}"
+            )
         if found[name].dtype.kind not in "iuf":
             raise ValueError(f"{path}: expected numbers in {name}, got {found[name].dtype}")
     return tuple(found.values())

@@ -66,7 +66,7 @@ class NystromFeatures(AbstractFeatureMap):
         require_kernel(kernel)
         rows = host_rows("landmarks", landmarks)
         self.kernel = kernel
-        self.landmarks = as_wide_float(landmarks)
+        self.landmarks = as_wide_float(landmarks, "landmarks")
         dtype = self.landmarks.dtype
         floor = _FLOOR * float(jnp.finfo(dtype).eps)
         self.projection = jnp.asarray(_projection(kernel, rows, floor, num_outputs), dtype)

@@ -7,12 +7,11 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import require_finite, require_kind, require_shape
+from jaxdp.core.checks import given_array, require_finite, require_kind, require_shape
 from jaxdp.kernels.evaluation import ROWS
 
 _LEAST_RECORDS = 2
@@ -55,10 +54,7 @@ def check_magnitudes(table: Float[Any, "n dim"]) -> None:
 
 def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
     """Known finite rows in float64."""
-    try:
-        rows = real_array(name, value).astype(np.float64)
-    except jax.errors.TracerArrayConversionError:
-        raise TypeError(f"expected {name} with known values, got a traced array") from None
+    rows = real_array(name, value).astype(np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
     if not np.isfinite(rows).all():
@@ -68,7 +64,7 @@ def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
 
 def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     """Real numbers on the host: float32 and float64 as they are, all others in float64."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    array = given_array(name, value)
     if array.dtype in (np.float32, np.float64):
         return array
     require_no_text(name, value)

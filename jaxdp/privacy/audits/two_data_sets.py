@@ -3,7 +3,8 @@
 A mechanism is run many times on two neighbouring inputs, or its scores have been recorded. A
 quarter of the scores chooses an event; on the others it is counted under both inputs, and the two
 counts bound the privacy parameter from below (`lower_bound`). Recorded scores are shuffled first,
-by a digest of them: a bound depends on which scores there are, not on their order.
+by a digest of their ranks: a bound depends on how the scores of both compare, as NumPy orders them,
+and not on their type or on the order in which they come.
 
 Papers: Jagielski, Ullman and Oprea (2020), "Auditing differentially private machine learning"; Nasr
 et al. (2023), "Tight auditing of differentially private machine learning". Left out: finding the
@@ -23,12 +24,13 @@ from jax import lax
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import (
-    host_array,
+    given_array,
     host_number,
     require_callable,
     require_count,
     require_host,
     require_key,
+    require_real,
 )
 from jaxdp.core.keys import numbered_key, run_keys
 from jaxdp.privacy.audits.events import Epsilon, Mu, choose_event, lower_bound
@@ -245,13 +247,36 @@ def bound_of(
 def _audited(measure: Epsilon | Mu, first_scores: Any, second_scores: Any, confidence: float):
     require_confidence(confidence)
     given = {"first_scores": first_scores, "second_scores": second_scores}
-    scores = [host_array(name, values) for name, values in given.items()]
+    scores = [recorded_scores(name, values) for name, values in given.items()]
     for name, values in zip(given, scores, strict=True):
         if values.ndim != 1 or not len(values):
             raise ValueError(f"expected {name} to hold one score a run, got shape {values.shape}")
     require_enough(measure, (len(scores[0]), len(scores[1])), confidence)
-    first, second = _shuffled(*scores)
+    first, second = _shuffled(*_ranked(*scores))
     return bound_of(measure, first, second, confidence)
+
+
+def recorded_scores(name: str, values: Any) -> np.ndarray:
+    """Recorded scores in their own type, in which they are compared: float64 would join integers.
+
+    TypeError unless they are real numbers that are known.
+    """
+    require_real(name, values)
+    scores = given_array(name, values)
+    if scores.dtype.kind == "O":
+        scores = np.array(scores.tolist())
+    return scores if scores.dtype.kind in "biuf" else scores.astype(np.float64)
+
+
+def _ranked(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """Each score's place in the order of all: a bound depends on nothing else; NaN is -1."""
+    # Python compares numbers of different types without rounding.
+    kind = first.dtype if first.dtype == second.dtype else object
+    scores = np.concatenate([first.astype(kind), second.astype(kind)])
+    is_number = scores == scores
+    ranks = np.full(len(scores), -1)
+    ranks[is_number] = np.unique(scores[is_number], return_inverse=True)[1]
+    return np.split(ranks, [len(first)])
 
 
 def _shuffled(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
-from jaxdp.core.arrays import as_wide_float
+from jaxdp.core.arrays import as_numbers, as_wide_float
 from jaxdp.core.checks import require_callable, require_count, require_real, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.rows.feature_arguments import (
@@ -138,6 +138,7 @@ class FixedFeatures(AbstractFeatureProblem):
         require_callable("body", body, "a function of one input, or an Equinox module")
         require_count("batch_size", batch_size)
         inputs, test_inputs = _rows("inputs", inputs), _rows("test_inputs", test_inputs)
+        labels = as_wide_float(labels, "labels")
         require_shape("test_inputs", test_inputs, (None, *inputs.shape[1:]))
         _require_body(body, inputs)
         train, test = (_features(body, part, batch_size) for part in (inputs, test_inputs))
@@ -185,7 +186,8 @@ class FixedFeatures(AbstractFeatureProblem):
 def _rows(name: str, value: Any) -> Any:
     """Inputs as an array, of any shape behind the rows; the type stays, and what is on a device."""
     require_real(name, value)
-    rows = value if isinstance(value, jax.Array) else np.asarray(value)
+    # A body may look whole numbers up, in an embedding.
+    rows = as_numbers(value, name)
     if not rows.ndim or 0 in rows.shape:
         raise ValueError(f"expected {name} with a row for each sample, got shape {rows.shape}")
     return rows

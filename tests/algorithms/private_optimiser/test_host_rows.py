@@ -68,7 +68,7 @@ def test_batches_from_the_host_are_those_of_records_in_memory(kind, tmp_path):
     for one, other in zip(*(jax.tree.leaves(run.model) for run in (found, mapped)), strict=True):
         np.testing.assert_array_equal(one, other)
     first, *asked = source.asked
-    assert first.tolist() == [0]
+    assert first.tolist() == [0, 1]
     assert len(asked) == STEPS
     for step, places in enumerate(asked):
         indices, _ = made.noise_strategy.batch(made.sampler, jnp.asarray(step), key=jr.key(5))
@@ -151,3 +151,51 @@ def test_what_cannot_be_read_batch_by_batch_is_refused():
         trained(inputs=_Source(INPUTS[:0]))
     with pytest.raises(ValueError, match="outside jit and vmap with records that are read"):
         jax.vmap(lambda key: trained(inputs=_Source(INPUTS), key=key).model)(jr.split(jr.key(0)))
+
+
+def _one_by_one(indices):
+    return INPUTS[int(indices)]
+
+
+def _by_name(indices):
+    return {"train": INPUTS}[indices]
+
+
+def _pairs(indices):
+    return INPUTS[indices], INPUTS[indices]
+
+
+def _first_alone(indices):
+    return INPUTS[indices[0]]
+
+
+@pytest.mark.parametrize("look_up", [_one_by_one, _by_name, _pairs, _first_alone])
+def test_a_data_set_that_gives_no_rows_for_an_array_of_numbers_is_named(look_up):
+    kind = type(
+        "Images", (), {"__len__": lambda _: RECORDS, "__getitem__": lambda _, i: look_up(i)}
+    )
+    expected = r"^expected inputs to be an array, or to have a length and give rows .*, got Images"
+    with pytest.raises(TypeError, match=expected) as seen:
+        trained(inputs=kind())
+    assert seen.value.__cause__ is None
+    assert "\n" not in str(seen.value)
+
+
+def test_a_stream_without_a_length_and_an_empty_source_are_named():
+    class Stream(_Source):
+        def __len__(self):
+            raise NotImplementedError
+
+    with pytest.raises(TypeError, match=r"expected inputs .* got Stream, which raised NotImpl"):
+        trained(inputs=Stream(INPUTS))
+    with pytest.raises(ValueError, match="expected inputs to have rows, got none"):
+        trained(inputs=_Source(INPUTS[:0]))
+
+
+def test_a_whole_number_that_would_wrap_is_refused_before_the_first_step(tmp_path):
+    labels = np.memmap(tmp_path / "labels", np.int64, "w+", shape=TARGETS.shape)
+    labels[-1] = 2**31
+    with pytest.raises(ValueError, match="expected targets of whole numbers that int32 can hold"):
+        trained(targets=labels, made=NonPrivateOptimiser(optax.sgd(0.1), num_steps=1))
+    labels[-1] = 2**31 - 1
+    assert host_rows.HostRows(labels, "targets").shape == TARGETS.shape

@@ -39,7 +39,7 @@ LEARNERS = {
 def test_without_ranges_a_fit_warns_before_it_looks_at_the_data(made, given):
     with (
         pytest.warns(UserWarning, match="no public range of the inputs") as seen,
-        pytest.raises(RuntimeError, match="looked at"),
+        pytest.raises(OSError, match="looked at"),
     ):
         made(**given).fit(Unreadable(), LABELS, **BUDGET)
     assert len(seen) == 1

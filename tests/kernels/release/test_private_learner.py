@@ -56,7 +56,7 @@ def _request(**changes):
         ({"public_seed": "a", "noise_seed": -1}, TypeError, "public_seed"),
         ({"noise_seed": -1}, ValueError, "noise_seed"),
         ({"noise_seed": 1}, ValueError, "noise_seed to differ from public_seed"),
-        ({}, RuntimeError, "looked at"),
+        ({}, OSError, "looked at"),
     ],
     ids=["epsilon", "delta", "public seed", "noise seed", "one seed", "nothing"],
 )

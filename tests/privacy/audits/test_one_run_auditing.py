@@ -3,10 +3,8 @@
 import itertools
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +13,13 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 from scipy.stats import binom
 
-from jaxdp.privacy import audit_one_run, gaussian_epsilon, num_correct_guesses, one_run_epsilon
+from jaxdp.privacy import (
+    audit_one_run,
+    audit_scores_mu,
+    gaussian_epsilon,
+    num_correct_guesses,
+    one_run_epsilon,
+)
 from jaxdp.privacy.audits.one_run import correct_guesses_tail
 
 
@@ -166,40 +170,115 @@ def test_the_tail_is_monotone(num_guesses, share, epsilon, log_delta):
 
 
 def test_guesses_are_the_ends_of_the_order():
-    scores = jnp.asarray([5.0, -1.0, jnp.nan, 3.0, 0.0, jnp.inf])
-    included = jnp.asarray([True, False, False, False, True, True])
-    assert num_correct_guesses(scores, included, 2) == 2  # inf in, nan out
+    scores = jnp.asarray([5.0, -1.0, -jnp.inf, 3.0, 0.0, jnp.inf])
+    included = np.array([True, False, False, False, True, True])
+    assert num_correct_guesses(scores, included, 2) == 2  # inf in, -inf out
     assert num_correct_guesses(scores, included, 3) == 3  # 5 in as well
     assert num_correct_guesses(scores, included, 4) == 4  # -1 out as well
     assert num_correct_guesses(scores, included, 6) == 4  # 3 in and 0 out are wrong
     assert num_correct_guesses(scores, ~included, 6) == 2
 
 
-def _leaky_response(epsilon, delta):
+# Whole numbers around 3e9 and nanoseconds in this order wrap in 32 bits, floats become equal there,
+# and of the unsigned ones and the lowest integer there is no negative.
+SAME_ORDER = {
+    "around 3e9": lambda place: 2**31 - 50 + place,
+    "nanoseconds": lambda place: 1_700_000_000_000_000_000 + place,
+    "the lowest": lambda place: np.iinfo(np.int64).min + place,
+    "unsigned": lambda place: np.uint64(2**64 - 100) + place.astype(np.uint64),
+    "sums of losses": lambda place: 1e5 + 1e-3 * place,
+    "probabilities": lambda place: 1 - 1e-9 * (99 - place),
+    "long doubles": lambda place: place / np.longdouble(2**70),
+    "objects": lambda place: place.astype(object) + 2**62,
+    "with an infinity": lambda place: np.where(place == 99, np.inf, place),
+}
+
+
+@pytest.mark.parametrize("name", SAME_ORDER)
+def test_the_order_of_the_scores_is_all_that_counts(name):
+    rng = np.random.default_rng(0)
+    included, place = rng.random(100) < 0.5, rng.permutation(100)
+    scores = SAME_ORDER[name](place)
+    for num_guesses in (1, 20, 100):
+        expected = num_correct_guesses(place, included, num_guesses)
+        assert num_correct_guesses(scores, included, num_guesses) == expected
+    found, expected = (audit_scores_mu(one[included], one[~included]) for one in (scores, place))
+    assert found == expected
+
+
+def _by_every_choice(scores, included, num_guesses):
+    """The right guesses of every way of telling equal scores apart."""
+    found = []
+    for order in itertools.permutations(range(len(scores))):
+        ranks = [scores[i] for i in order]
+        if ranks == sorted(ranks):
+            coins = included[list(order)]
+            out = num_guesses // 2
+            found.append(int((~coins[:out]).sum() + coins[len(coins) - num_guesses + out :].sum()))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.integers(0, 2), min_size=1, max_size=6),
+    coins=st.integers(0, 63),
+    data=st.data(),
+)
+def test_ties_count_as_the_fewest_right_guesses_of_any_choice(scores, coins, data):
+    """So no bound comes of ties, by the proof: a choice by chance has at least as many."""
+    included = np.array([bool(coins >> i & 1) for i in range(len(scores))])
+    num_guesses = data.draw(st.integers(1, len(scores)))
+    found = num_correct_guesses(scores, included, num_guesses)
+    assert found == min(_by_every_choice(scores, included, num_guesses))
+
+
+def test_equal_scores_show_nothing_wherever_they_stand():
+    rng, inside = np.random.default_rng(0), np.arange(100) >= 50
+    saturated = np.where(np.arange(100) % 10 == 0, rng.normal(size=100), np.inf)
+    for scores in (np.ones(100), np.zeros(100, bool), np.full(100, 2**60), saturated):
+        for included in (inside, ~inside, inside[::-1]):
+            for num_guesses in (None, 100):
+                sizes = {"delta": 1e-5, "num_guesses": num_guesses}
+                assert audit_one_run(scores, included, **sizes) == 0
+    # What does not depend on ties is shown all the same.
+    scores = np.where(inside, np.where(np.arange(100) > 60, 9.0, 5.0), 0.0)
+    assert audit_one_run(scores, inside, delta=0.0, num_guesses=30) > 2
+
+
+def test_the_number_of_guesses_depends_on_the_number_of_canaries_alone():
+    rng = np.random.default_rng(0)
+    for count, num_guesses in ((1, 1), (3, 2), (40, 20), (100, 50), (1000, 158), (10_000, 500)):
+        included = rng.permutation(count) % 2 == 0
+        found = audit_one_run(2.0 * included + rng.normal(size=count), included, delta=1e-6)
+        all_right = audit_one_run(np.arange(count) + count * included, included, delta=1e-6)
+        sizes = {"num_guesses": num_guesses, "num_canaries": count, "delta": 1e-6}
+        assert all_right == one_run_epsilon(num_guesses, **sizes)
+        possible = [one_run_epsilon(v, **sizes) for v in range(num_guesses + 1)]
+        assert found in possible
+
+
+def _leaky_response(included, rng, epsilon, delta):
     """Randomised response that gives each canary away with probability delta."""
-
-    def mechanism(included, key):
-        lie, leak = jr.split(key)
-        lies = jr.bernoulli(lie, 1 / (1 + np.exp(epsilon)), included.shape)
-        leaks = jr.bernoulli(leak, delta, included.shape)
-        return jnp.where(included, 1.0, -1.0) * jnp.where(leaks, 2, jnp.where(lies, -1, 1))
-
-    return mechanism
+    lies = rng.random(included.shape) < 1 / (1 + np.exp(epsilon))
+    leaks = rng.random(included.shape) < delta
+    # Fine scores: those of a coarse answer are all equal, and show nothing.
+    answers = np.where(included, 1.0, -1.0) * np.where(leaks, 2, np.where(lies, -1, 1))
+    return answers + 0.1 * rng.random(included.shape)
 
 
-def _correct_over_keys(mechanism, num_canaries, num_guesses, num_keys):
-    def one(key):
-        coins, noise = jr.split(key)
-        included = jr.bernoulli(coins, 0.5, (num_canaries,))
-        return num_correct_guesses(mechanism(included, noise), included, num_guesses)
-
-    return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(0), num_keys)))
+def _correct_over_seeds(epsilon, delta, num_canaries, num_guesses, num_seeds):
+    rng, found = np.random.default_rng(0), []
+    for _ in range(num_seeds):
+        included = rng.random(num_canaries) < 0.5
+        scores = _leaky_response(included, rng, epsilon, delta)
+        found.append(num_correct_guesses(scores, included, num_guesses))
+    return np.array(found)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.01)])
 def test_bounds_exceed_the_truth_no_more_often_than_stated(epsilon, delta):
     sizes = dict(num_guesses=100, num_canaries=200, delta=delta)
-    correct = _correct_over_keys(_leaky_response(epsilon, delta), 200, 100, 2000)
+    correct = _correct_over_seeds(epsilon, delta, 200, 100, 2000)
     bounds = {v: one_run_epsilon(v, **sizes) for v in set(correct.tolist())}
     allowed = binom.isf(1e-6, len(correct), 0.05)
     assert np.sum([bounds[v] > epsilon for v in correct.tolist()]) <= allowed
@@ -208,35 +287,31 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated(epsilon, delta):
     assert np.sum([bounds[v] > epsilon for v in correct.tolist()]) > allowed
 
 
-class _Gaussian(eqx.Module):
-    """Each canary a coordinate of its own, of size mu in units of the noise."""
-
-    mu: jax.Array = eqx.field(converter=jnp.asarray)
-
-    def __call__(self, included, key):
-        return self.mu * included + jr.normal(key, included.shape)
+def _gaussian(mu, num_canaries, seed=0, **options):
+    """The bound of canaries that are coordinates of their own, of size mu in units of the noise."""
+    rng = np.random.default_rng(seed)
+    included = rng.random(num_canaries) < 0.5
+    scores = mu * included + rng.normal(size=num_canaries)
+    return audit_one_run(scores, included, **options)
 
 
 def test_a_third_of_the_claimed_noise_refutes_the_claim():
     delta, claim = 1e-4, gaussian_epsilon(1.0, 1e-4)
-    arguments = dict(num_guesses=1000, delta=delta, key=jr.key(0))
-    assert 1 < audit_one_run(_Gaussian(1.0), 10_000, **arguments) < claim
-    assert audit_one_run(_Gaussian(3.0), 10_000, **arguments) > claim
+    for num_guesses in (None, 1000):
+        assert 1 < _gaussian(1.0, 10_000, delta=delta, num_guesses=num_guesses) < claim
+        assert _gaussian(3.0, 10_000, delta=delta, num_guesses=num_guesses) > claim
 
 
 def test_more_noise_shows_less():
-    arguments = dict(num_guesses=1000, delta=1e-5, key=jr.key(0))
-    found = [audit_one_run(_Gaussian(mu), 10_000, **arguments) for mu in (0.0, 1.0, 2.0, 6.0)]
+    arguments = dict(num_guesses=1000, delta=1e-5)
+    found = [_gaussian(mu, 10_000, **arguments) for mu in (0.0, 1.0, 2.0, 6.0)]
     assert found == sorted(found)
     # All guesses correct: no more can be shown by so many.
     assert found[-1] == one_run_epsilon(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
 
 
 def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
-    found = [
-        audit_one_run(_Gaussian(0.0), 100, num_guesses=50, delta=1e-5, key=jr.key(i))
-        for i in range(300)
-    ]
+    found = [_gaussian(0.0, 100, seed, delta=1e-5) for seed in range(300)]
     assert np.sum(np.asarray(found) > 0) <= binom.isf(1e-6, 300, 0.05)
 
 
@@ -246,3 +321,28 @@ def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing()
     assert found == sorted(found, reverse=True)
     assert found[0] > 1.4
     assert found[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "included", "message"),
+    [
+        ([1.0, np.nan], [True, False], "expected scores that are numbers, got NaN"),
+        ([1.0, 2.0], [1, 0], "expected included to hold booleans, got int64"),
+        ([1.0, 2.0], [1.0, 0.0], "expected included to hold booleans, got float64"),
+        ([1.0, 2.0], [True, None], "expected included to hold booleans, got object"),
+        ([1.0, 2.0], [True], "one score for each canary"),
+        ([[1.0, 2.0]], [[True, False]], "one score for each canary"),
+        (["1", "2"], [True, False], "expected scores to be a real number"),
+        (np.ma.array([1.0, 2.0]), [True, False], "expected scores .* got a masked one"),
+        ([1.0, 2.0], np.ma.array([True, False]), "expected included .* got a masked one"),
+        ([], np.zeros(0, bool), "expected num_canaries >= 1, got 0"),
+    ],
+)
+def test_scores_that_are_none_are_refused(scores, included, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        audit_one_run(scores, included, delta=1e-5)
+
+
+def test_traced_scores_are_named():
+    with pytest.raises(TypeError, match="expected concrete scores, got a traced one"):
+        jax.eval_shape(lambda scores: num_correct_guesses(scores, [True], 1), jnp.ones(1))
