@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdp.core.display.terminals import printable
 from jaxdp.data.standardisation import LARGEST_VALUE
 from jaxdp.data.table_files import open_table, place_of
 
@@ -239,7 +240,7 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
     if place is None:
         shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
         raise ValueError(
-            f"{path}: no column {name!r}; there are {len(names)}: {shown} (or by number "
+            f"{path}: no column {name!r}; there are {len(names)}: {printable(shown)} (or by number "
             f"from 0 to {len(names) - 1})"
         )
     return place

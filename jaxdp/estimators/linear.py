@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import host_number, require_count, require_kind
+from jaxdp.core.display.terminals import printable
 from jaxdp.core.display.values import in_full
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
@@ -200,7 +201,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self._warn_of_little(features, names, len(labels))
         if is_beyond.any():
             counts = zip(names, is_beyond.sum(axis=0), strict=True)
-            told = ", ".join(f"{name}: {count}" for name, count in counts if count)
+            told = printable(", ".join(f"{name}: {count}" for name, count in counts if count))
             rows = f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows"
             beyond = f"{rows} are beyond what input_range or columns say ({told}) and are clipped"
             _warn_the_curator(beyond)
@@ -574,7 +575,9 @@ def _warn_of_labels_beyond(labels, label_range) -> None:
     low, high = label_range
     beyond = int(((labels < low) | (labels > high)).sum())
     if beyond:
-        _warn_the_curator(f"{beyond} of {len(labels)} labels are beyond label_range and are clipped")
+        _warn_the_curator(
+            f"{beyond} of {len(labels)} labels are beyond label_range and are clipped"
+        )
 
 
 def _warn_the_curator(what: str) -> None:

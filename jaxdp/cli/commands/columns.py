@@ -40,7 +40,8 @@ _SAYS = """\
 To fill in, from what was known before the table was: the range of each number or date, the
 categories of each text, and of the target too. A number that is a code or a class gets categories.
 Which columns hold text or dates was read off the table, so this template is for whoever holds it.
-Take out of the file what is not to be used, then: jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
+Take out of the file what is not to be used, then:
+jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
 
 
 def columns(options: argparse.Namespace) -> None:
@@ -81,6 +82,17 @@ def kinds_of(columns: Columns) -> dict[str, list[str]]:
     kinds = [*zip(columns.names, columns.is_number, columns.is_date, strict=True)]
     texts = [name for name, is_number, _ in kinds if not is_number]
     return {"texts": texts, "dates": [name for name, _, is_date in kinds if is_date]}
+
+
+def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:
+    """Raise ValueError, naming the table, unless each cell is of its column's kind."""
+    try:
+        columns.read(rows)
+    except TypeError as error:
+        reason = str(error)
+    else:
+        return
+    raise ValueError(f"{path}: {reason}")
 
 
 def tabular_fit(
@@ -137,6 +149,7 @@ def _fitted(
         raise ValueError(f"{options.data}: expected at least 2 rows, got {len(rows)}")
     target, place = options.target, list(known).index(options.target)
     table, labels = np.delete(rows, place, axis=1), rows[:, place]
+    check_cells(options.data, inputs, table)
     features = "additive" if options.additive else "linear"
     common = {"columns": inputs, "features": features}
     # As cells of categories are told apart; of numbers only those that are missing count.
@@ -172,13 +185,13 @@ def _described(path: pathlib.Path) -> dict[str, Any]:
     output.check_file(path)
     try:
         entries = plain_json(path.read_bytes())
-        reason = "" if isinstance(entries, dict) and entries else "got another value"
+        fault = "" if isinstance(entries, dict) and entries else "it is no object with entries"
     except DamagedError as error:
-        entries, reason = {}, str(error)
-    if reason:
+        entries, fault = {}, str(error)
+    if fault:
         raise ValueError(
-            f"{path}: expected a JSON object with an entry for each column, once, such as "
-            f'{{"age": {_ENTRY}}}; {reason}'
+            f"{path}: {fault}; expected a JSON object with an entry for each column, once, such as "
+            f'{{"age": {_ENTRY}}}'
         )
     found, unfilled = {}, []
     for name, entry in entries.items():

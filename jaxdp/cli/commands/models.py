@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.cli.commands.columns import kinds_of, tabular_fit
+from jaxdp.cli.commands.columns import check_cells, kinds_of, tabular_fit
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
@@ -189,6 +189,8 @@ def predict(options: argparse.Namespace) -> None:
     reader = release.features.reader
     kinds = {} if reader is None else kinds_of(reader)
     inputs = read_inputs(options.data, names, header=options.header, **kinds)
+    if reader is not None:
+        check_cells(options.data, reader, inputs)
     values = np.asarray(release(inputs))
     classes = known.classes if known else None
     if release.record is not None and release.record.has_logits:
