@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax.random as jr
@@ -178,7 +178,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             inputs = self.columns.read(X)
             is_beyond = inputs.is_beyond
             _, labels = rows_and_labels(self, inputs.codes, y, y_numeric=y_numeric)
-            self._warn_of_missing(inputs.codes)
+            for told in _missing_in_words(self.columns, inputs.codes):
+                _warn_the_curator(told)
             self.n_features_in_ = len(names)
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
@@ -206,22 +207,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             beyond = f"{rows} are beyond what input_range or columns say ({told}) and are clipped"
             _warn_the_curator(beyond)
         return inputs, labels, features, called
-
-    def _warn_of_missing(self, codes: np.ndarray) -> None:
-        """Warn if a listed category has no row and many rows are missing, which may be its rows."""
-        assert self.columns is not None
-        for name, spec, is_number, column in zip(
-            self.columns.names, self.columns.specs, self.columns.is_number, codes.T, strict=True
-        ):
-            missing = int((column == len(spec) + 1).sum())
-            absent = [key for place, key in enumerate(spec) if not (column == place).any()]
-            if is_number or not absent or missing < _MANY_MISSING * len(column):
-                continue
-            _warn_the_curator(
-                f"no row of column {name!r} has the category {absent[0]!r}, and {missing} of "
-                f"{len(column)} are missing: pandas.read_csv reads NA, None and null as missing "
-                "unless keep_default_na=False"
-            )
 
     def _keep(self, fit: LinearFit, names: TableNames | None) -> None:
         stated = fit.release.statement
@@ -569,6 +554,20 @@ def _columns_in(given: Any) -> list[str]:
         "expected input_range with a number for each column, such as ([0, 0, 0], [1, 10, 1]): a "
         "forecast reads no table, which would tell how many there are; got one for all"
     )
+
+
+def _missing_in_words(columns: Columns, codes: np.ndarray) -> Iterator[str]:
+    """Each column in which a category has no row and many are missing, which may be its rows."""
+    known = zip(columns.names, columns.specs, columns.is_number, codes.T, strict=True)
+    for name, spec, is_number, column in known:
+        missing = (column == len(spec) + 1).sum()
+        absent = [key for place, key in enumerate(spec) if not (column == place).any()]
+        if not is_number and absent and missing >= _MANY_MISSING * len(column):
+            yield (
+                f"no row of column {name!r} has the category {absent[0]!r}, and {missing} of "
+                f"{len(column)} are missing: pandas.read_csv takes NA, None and null for missing "
+                "unless keep_default_na=False"
+            )
 
 
 def _warn_of_labels_beyond(labels, label_range) -> None:

@@ -88,14 +88,15 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         figure = axes[0].get_figure(root=True)
     start = 0
     parts = zip(columns.names, columns.specs, columns.is_number, columns.sizes, strict=True)
-    for panel, (place, (name, spec, is_number, size)) in zip(axes, enumerate(parts), strict=False):
+    for panel, (number, (name, spec, is_number, size)) in zip(axes, enumerate(parts), strict=False):
         # Without what stands for missing values, and for categories that are not listed.
         shown = size - (1 if is_number else 2)
         values = coefficients[start : start + shown]
         spread = 2 * noise_std[start : start + shown] if len(noise_std) else None
         values = values - values.mean()
         if is_number:
-            edges = columns.edges(place)
+            edges = columns.edges(number)
+            panel.tick_params(axis="x", rotation=30 * columns.is_date[number])
             if spread is not None:
                 band = {"fill": True, "alpha": 0.25, "color": "C0", "label": _BAND}
                 panel.stairs(values + spread, edges, baseline=values - spread, **band)
