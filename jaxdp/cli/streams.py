@@ -19,8 +19,8 @@ class Stream(io.TextIOBase):
     """A text stream that raises no error of the stream below it.
 
     Args:
-        below: where text goes to; None for nowhere.
-        shown: what is made of each text first.
+        below: the stream that text is passed on to, or None.
+        shown: a function that changes each text first; none by default.
     """
 
     def __init__(self, below: Any, shown: Callable[[str], str] = str):

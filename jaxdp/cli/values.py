@@ -1,6 +1,6 @@
 """Values of options as they are typed: grids, lists of names, ranges of columns, two classes.
 
-Importing this imports no JAX: what is typed is checked before.
+This module imports no JAX, so that values are checked without it.
 """
 
 import csv

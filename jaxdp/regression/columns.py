@@ -64,20 +64,21 @@ class Columns(eqx.Module):
     A value beyond its range counts as the nearer end. A category that is not listed has one place,
     with all others that are not, and a missing value has one of its own.
 
-    What a cell is depends on that cell alone, whatever type its column has: true and false are 1
-    and 0, a date is one however it is kept or written in ISO 8601, and None, NaN, NaT, NA, what is
-    masked and an empty text are missing. A category that is written as a number usually is (7, 7.0,
-    -0.5, 1e-05) is that number, to every digit, and 0.1 is one category in single and in double
-    precision; 007, 1_0, 12e5 and Inf are texts. A range of numbers has 007 and 12e5 for numbers
-    too; a date in it is the days since 1970-01-01, in UTC if it has a time zone. A range of dates
-    has only dates: 20240131 is one, and any other number is refused.
+    A cell means the same whatever stands beside it and whatever type its column has: true and false
+    are 1 and 0, a date is one however it is kept or written in ISO 8601, and None, NaN, NaT, NA, a
+    masked cell and an empty text are missing. A category that is written as numbers usually are (7,
+    7.0, -0.5, 1e-05) is that number, to every digit, and 0.1 is one category in single and in
+    double precision; 007, 1_0, 12e5 and Inf are texts. In a range of numbers 007 and 12e5 are
+    numbers too, and a date is the days since 1970-01-01, in UTC if it has a time zone. In a range
+    of dates 20240131 is a date, and any other number is refused.
 
     Args:
         columns: for each column by name a tuple (low, high) of numbers or dates, or a list of
             categories: (0, 1) is a range, and ["0", "1"] two categories, of cells that are numbers
             too. A list [0, 1] of two numbers may be meant as either, and is refused. Dates may be
             texts in ISO 8601.
-        bins: of each number, evenly over its range, for additive models.
+        bins: number of bins of each range, which are equally wide, for additive models; 16 by
+            default.
         interactions: pairs of names: additive models have a part for each pair of their bins.
 
     Raises:
@@ -157,7 +158,7 @@ class Columns(eqx.Module):
             table: a data frame with these columns, among others; or rows in their order, as which a
                 frame counts too where it or these columns have numbers from 0 for names. Traced
                 rows, under `jit`, `vmap` or `grad`, are cells that are numbers, and the days since
-                1970 in a range of dates. What `read` made of a table is not read again.
+                1970 in a range of dates. A table that `read` has made is not read again.
 
         Raises:
             ValueError, TypeError: a column is missing or stands twice, or a cell is not of its
@@ -221,7 +222,7 @@ class Columns(eqx.Module):
                 low, high = _ends(spec)
                 code, missing = jnp.clip((cells - low) / (high - low), 0, 1), _MISSING
             else:
-                is_numeral = map(_NUMERAL.fullmatch, spec)
+                is_numeral = [_NUMERAL.fullmatch(str(key)) for key in spec]
                 pairs = zip(spec, is_numeral, strict=True)
                 keys = jnp.array([float(key) if found else math.nan for key, found in pairs])
                 is_key = jnp.pad(cells[:, None] == keys, ((0, 0), (0, 1)), constant_values=True)
@@ -423,26 +424,25 @@ def _are_counted(names: Any) -> bool:
 
 
 def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
-    """What a function makes of each cell of a column, found from that cell alone.
+    """The values of a function at the cells of a column, each found from its cell alone.
 
     TypeError says that a cell is of no kind that is known, or, if the function raises ValueError,
     the advice.
     """
-    dtype = getattr(cells, "dtype", None)
-    is_plain = isinstance(dtype, np.dtype) and not np.ma.isMaskedArray(cells)
-    is_moment = is_plain and dtype.kind == "M"
-    if is_plain and _is_real(dtype) and read is _number:
+    is_array = isinstance(getattr(cells, "dtype", None), np.dtype)
+    array = np.asarray(cells) if is_array and not np.ma.isMaskedArray(cells) else np.array(None)
+    is_real, is_moment = _is_real(array.dtype), array.dtype.kind == "M"
+    if is_real and read is _number:
         with np.errstate(over="ignore"):
-            return np.asarray(cells).astype(np.float64)
+            return array.astype(np.float64)
     if is_moment and read is not _key:
-        return _days(np.asarray(cells))
+        return _days(array)
     message = f"expected texts, dates or numbers in column {name!r}, got other things"
     try:
-        if is_moment or (is_plain and _is_real(dtype)):
-            # Categories are few. NumPy's own types are numbers, others are not.
-            known = np.asarray(cells)
-            known = known if known.dtype.kind in "biufM" else known.astype(np.float32)
-            values, places = np.unique(known, return_inverse=True)
+        if is_real or is_moment:
+            # Categories are few. Numbers of types that NumPy has not itself are no numbers alone.
+            array = array if array.dtype.kind in "biufM" else array.astype(np.float32)
+            values, places = np.unique(array, return_inverse=True)
             return np.array([read(value) for value in values], object)[places]
         texts: dict[str, Any] = {}
         return [_once(cell, read, texts) for cell in cells]
@@ -455,7 +455,7 @@ def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -
 
 
 def _once(cell: Any, read: Callable[[Any], Any], texts: dict[str, Any]) -> Any:
-    """What a function makes of a cell; a text that stood before is not read again."""
+    """The value of a function at a cell; a text that came before is not read again."""
     if type(cell) is not str:
         return read(cell)
     if cell not in texts:
@@ -602,13 +602,13 @@ def _date_text(when: Any) -> str:
     when = _read_date(when) if isinstance(when, str) else when
     moment = _moment(when)
     # NumPy's microseconds end after 292,000 years, without an error.
-    text = str(np.datetime64(moment, "us") if abs(_days(moment)) < 1e8 else moment)
+    text = str(moment.astype("datetime64[us]") if abs(_days(moment)) < 1e8 else moment)
     text = text.removesuffix(".000000").removesuffix("T00:00:00")
     return text + "Z" * (getattr(when, "tzinfo", None) is not None)
 
 
 def _days(moments: Any) -> Float[np.ndarray, "..."]:
-    """Days since 1970 of NumPy's moments in any unit; NaN where there is none."""
+    """Days since 1970 of NumPy's moments in any unit; NaN for NaT."""
     moments = np.asarray(moments)
     unit, count = np.datetime_data(moments.dtype)
     if unit not in _PER_DAY:

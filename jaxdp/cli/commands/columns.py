@@ -70,7 +70,7 @@ def columns(options: argparse.Namespace) -> None:
 
 
 def _unfilled(column: np.ndarray) -> dict[str, Any]:
-    """The entry of a column; of its cells this alone is told: whether all are dates, or numbers."""
+    """The entry of a column; it shows only whether all cells are dates, or all are numbers."""
     with contextlib.suppress(TypeError):
         if (Columns({"": ("0001-01-01", "9999-12-31")}).codes(column[:, None]) >= 0).any():
             return {_RANGE: [_A_DATE, _A_DATE]}
