@@ -56,12 +56,13 @@ _RANGES = (
     _Range("port", "0 <= {} < 65536", lambda value: 0 <= value < 65536),
     _Range("epsilon", "0 < {} < infinity", lambda value: 0 < value < math.inf),
     _Range("delta", "0 < {} < 1", lambda value: 0 < value < 1),
-    _Range("rho clip-scale clip-norm label-bound", "{} > 0", lambda value: value > 0),
-    _Range("input-bound", "{} > 0", lambda value: value > 0),
+    _Range("rho clip-scale clip-norm input-bound", "{} > 0", lambda value: value > 0),
     _Range("noise-multiplier", "{} >= 0", lambda value: value >= 0),
     _Range("sampling-rate", "0 < {} <= 1", lambda value: 0 < value <= 1),
     _Range("momentum intercept-share", "0 <= {} < 1", lambda value: 0 <= value < 1),
     _Range("peak learning-rate scale", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("ridge label-bound duration", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("initial-risk target-risk", "finite {} > 0", lambda value: 0 < value < math.inf),
     _Range("label-noise power", "finite {} >= 0", lambda value: 0 <= value < math.inf),
     _Range("condition-number", "finite {} >= 1", lambda value: 1 <= value < math.inf),
 )
@@ -144,7 +145,7 @@ def _range(text: str) -> str:
     """The text of `--input-range`; a file is read when it is used."""
     from jaxdp.cli.values import RANGES, low_high
 
-    if pathlib.Path(text).is_file():
+    if ":" not in text or pathlib.Path(text).is_file():
         return text
     try:
         low, high = low_high(text)

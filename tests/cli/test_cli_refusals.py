@@ -119,7 +119,7 @@ fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < --epsilon < infinit
 fit table.csv BUDGET | target, or --classify; and --input-range
 fit table.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
 fit table.csv BUDGET --classify --classes 0,1 | or --input-bound inf where public numbers
-fit table.csv BUDGET RANGE --label-bound -1 | --label-bound > 0
+fit table.csv BUDGET RANGE --label-bound -1 | expected finite --label-bound > 0
 fit table.csv REGRESSION --target x | no column 'x'
 fit table.csv REGRESSION --drop a,b | no input column besides
 fit table.csv REGRESSION --input-bound 1 | got both
