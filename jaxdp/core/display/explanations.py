@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from typing import NamedTuple
 
-from jaxdp.core.display.terminals import printable
+from jaxdp.core.display.terminals import on_a_line
 
 WIDTH = 80
 # No column of values or of meanings is narrower.
@@ -30,8 +30,8 @@ class Explanation(NamedTuple):
 
     def on_lines(self) -> "Explanation":
         """The same without line breaks and escape sequences, which names of a file may hold."""
-        rows = tuple(Row(*map(_on_a_line, row)) for row in self.rows)
-        return Explanation(_on_a_line(self.title), rows, tuple(map(_on_a_line, self.notes)))
+        rows = tuple(Row(*map(on_a_line, row)) for row in self.rows)
+        return Explanation(on_a_line(self.title), rows, tuple(map(on_a_line, self.notes)))
 
 
 class AbstractExplained(abc.ABC):
@@ -62,10 +62,6 @@ def as_text(explanation: Explanation) -> str:
     for note in explanation.notes:
         lines += textwrap.wrap(note, WIDTH, initial_indent="  - ", subsequent_indent="    ")
     return "\n".join(lines)
-
-
-def _on_a_line(text: str) -> str:
-    return printable(text.translate({ord(space): " " for space in "\n\t\r"}))
 
 
 def _lines(row: Row, first: int, second: int, room: int) -> list[str]:

@@ -12,6 +12,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def on_a_line(text: str) -> str:
+    """A printable text with blanks for its line breaks, so that it cannot pass for another line."""
+    return printable(text.translate({ord(space): " " for space in "\n\t\r"}))
+
+
 def is_terminal(stream: Any) -> bool:
     """Whether a stream is a terminal; not if it is None, closed, or cannot tell."""
     try:
