@@ -102,7 +102,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
                 panel.stairs(values + spread, edges, baseline=values - spread, **band)
             panel.stairs(values, edges, baseline=None, linewidth=1.2, color="C0")
         else:
-            names = spec
+            names = [str(key) for key in spec]
             label = _BAND if spread is not None else None
             dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "label": label}
             panel.errorbar(range(shown), values, spread, **dots)
