@@ -21,8 +21,10 @@ def main() -> None:
 
 def _end(number: int, frame: object) -> None:
     """What `jaxdp.core.files.interrupts.end_process` does, while nothing is written yet."""
-    os.write(2, b"jaxdp: interrupted\n")
-    os._exit(128 + number)
+    try:
+        os.write(2, b"jaxdp: interrupted\n")
+    finally:
+        os._exit(128 + number)
 
 
 if __name__ == "__main__":

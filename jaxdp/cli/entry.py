@@ -4,17 +4,19 @@ Bad input ends with one line and exit status 2; a defect of the toolkit with its
 """
 
 import argparse
-import contextlib
+import difflib
 import dis
 import gc
-import os
+import itertools
 import re
 import sys
 import warnings
 from collections.abc import Sequence
 
-from jaxdp.cli.options import add_commands, whole_or_inf
+from jaxdp.cli.options import add_commands
 from jaxdp.cli.programs import keep_programs
+from jaxdp.cli.streams import Stream, standard_streams
+from jaxdp.core.display.terminals import printable
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.files.interrupts import end_by_interrupts
 from jaxdp.core.version import installed_version
@@ -39,6 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
         >>> status, json.loads(said.getvalue())["cost"]["mu"]
         (0, 0.5)
     """
+    with standard_streams(is_process=arguments is None) as output:
+        return _run(arguments, output)
+
+
+def _run(arguments: list[str] | None, output: Stream) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     # Of the process, not of one command: it may stand anywhere.
     asked = [each for each in given if each != _NO_CACHE]
@@ -60,25 +67,18 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(asked)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        status, line = _ended(options)
+        status, line = _ended(options, output)
     if status == 0:
         texts = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
         _say([f"warning: {text}" for text in dict.fromkeys(texts)])
     else:
         _say([line] if line else [])
-        # Standard output may not take what is left: the process's end would try, and fail, again.
-        try:
-            sys.stdout.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
 
 def _say(lines: list[str]) -> None:
-    # Nobody may be left to read it.
-    with contextlib.suppress(BrokenPipeError):
-        for each in lines:
-            print(f"jaxdp: {' '.join(each.split())}", file=sys.stderr)
+    for each in lines:
+        print(f"jaxdp: {printable(' '.join(each.split()))}", file=sys.stderr)
 
 
 def _reads_rows(arguments: Sequence[str]) -> bool:
@@ -88,15 +88,10 @@ def _reads_rows(arguments: Sequence[str]) -> bool:
     )
 
 
-def _ended(options: argparse.Namespace) -> tuple[int, str]:
+def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
     """The exit status of a command, and why, in words."""
     try:
         status = options.command(options) or 0
-        # Here, where a full disk can still be told.
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read the output has seen enough.
-        return 128 + 13, ""
     except MemoryError as error:
         return 2, str(error) or "there is not enough memory for it"
     except ModuleNotFoundError as error:
@@ -107,7 +102,20 @@ def _ended(options: argparse.Namespace) -> tuple[int, str]:
         if not is_answer(error):
             raise
         return 2, _advised(error)
-    return status, ""
+    output.flush()
+    failure, out = output.failure, getattr(options, "out", None)
+    if failure is None or status != 0:
+        return status, ""
+    is_left = isinstance(failure, BrokenPipeError)
+    if out is not None:
+        # The results stand in files, and a budget may be spent.
+        if not is_left:
+            warnings.warn(
+                f"not all could be printed ({failure}); see {out}", UserWarning, stacklevel=1
+            )
+        return 0, ""
+    # Whoever read the output may have seen enough.
+    return (128 + 13, "") if is_left else (2, str(failure))
 
 
 def is_answer(error: Exception) -> bool:
@@ -161,17 +169,22 @@ class _Parser(argparse.ArgumentParser):
         # An option that is not given is absent.
         kwargs |= {"allow_abbrev": False, "argument_default": argparse.SUPPRESS}
         super().__init__(*args, formatter_class=_Help, **kwargs)
-        # What an option with `type=int` or `type=float` reads; argparse itself would say
-        # "invalid int value" of what is none.
-        self.register("type", int, _reader(int, "a whole number in digits, such as 20000"))
-        self.register("type", float, _reader(float, "a number, such as 0.5 or 1e-5"))
-        digits = "a whole number in digits, or inf"
-        self.register("type", whole_or_inf, _reader(whole_or_inf, digits))
 
     def parse_known_args(self, args=None, namespace=None):
         """The arguments with `=` before values such as -1,1, which would be taken for options."""
         joined: list[str] = []
-        for each in sys.argv[1:] if args is None else args:
+        given = sys.argv[1:] if args is None else args
+        own = (
+            [*itertools.takewhile(lambda each: each[:1] == "-", given)]
+            if self._subparsers
+            else given
+        )
+        for each in own:
+            name = each.partition("=")[0]
+            close = difflib.get_close_matches(name, self._option_string_actions, 1, 0.8)
+            if name[:2] == "--" and close and name not in close:
+                self.error(f"unrecognized arguments: {name}; did you mean {close[0]}?")
+        for each in given:
             option = joined[-1] if joined else ""
             if re.match(r"-[\d.]", each) and re.fullmatch(r"--[a-z][a-z-]*", option):
                 joined[-1] = f"{option}={each}"
@@ -180,17 +193,7 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(joined, namespace)
 
     def error(self, message):
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def _reader(kind, expected: str):
-    def read(text: str):
-        try:
-            return kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
-
-    return read
+        self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
 class _Help(argparse.HelpFormatter):

@@ -6,9 +6,12 @@ it imports JAX, and `jaxdp --help` does not.
 """
 
 import argparse
+import functools
 import importlib
+import math
 import pathlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 ACTIVATIONS = ("relu", "tanh")
 # Any of them says that `compare` is of DP-SGD on the rows of a table, step by step as it trains.
@@ -28,6 +31,41 @@ _INSTALLING = """\
 bash: add to ~/.bashrc the line  eval "$(jaxdp completion bash)"
 zsh:  add to ~/.zshrc, after compinit, the line  eval "$(jaxdp completion zsh)"
 fish: jaxdp completion fish > ~/.config/fish/completions/jaxdp.fish"""
+
+
+# What an option reads, in words.
+_WHOLE, _NUMBER = "a whole number in digits, such as 20000", "a number, such as 0.5 or 1e-5"
+
+
+class _Range(NamedTuple):
+    """The values that options of these names have in every command, as words and as a question."""
+
+    names: str
+    words: str
+    holds: Callable[[Any], bool]
+
+
+# Checked before JAX is imported, which takes seconds.
+_RANGES = (
+    _Range("dim num-runs num-train num-test num-features", "{} >= 1", lambda value: value >= 1),
+    _Range("num-projections num-records batch-size", "{} >= 1", lambda value: value >= 1),
+    _Range("num-steps num-samples max-passes", "1 <= {} < 2^31", lambda value: 1 <= value < 2**31),
+    _Range("num-starts", "1 <= {} < 2^31", lambda value: 1 <= value < 2**31),
+    _Range("shard-size", "{} >= 1", lambda value: value >= 1),
+    _Range("seed public-seed", "0 <= {} < 2^63", lambda value: 0 <= value < 2**63),
+    _Range("port", "0 <= {} < 65536", lambda value: 0 <= value < 65536),
+    _Range("epsilon", "0 < {} < infinity", lambda value: 0 < value < math.inf),
+    _Range("delta", "0 < {} < 1", lambda value: 0 < value < 1),
+    _Range("rho clip-scale clip-norm input-bound", "{} > 0", lambda value: value > 0),
+    _Range("noise-multiplier", "{} >= 0", lambda value: value >= 0),
+    _Range("sampling-rate", "0 < {} <= 1", lambda value: 0 < value <= 1),
+    _Range("momentum intercept-share", "0 <= {} < 1", lambda value: 0 <= value < 1),
+    _Range("peak learning-rate scale", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("ridge label-bound duration", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("initial-risk target-risk", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("label-noise power", "finite {} >= 0", lambda value: 0 <= value < math.inf),
+    _Range("condition-number", "finite {} >= 1", lambda value: 1 <= value < math.inf),
+)
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -63,10 +101,60 @@ def _adder(group):
             more |= {"action": "store_true"}
             default = False
         elif kind is not None:
-            more |= {"choices" if isinstance(kind, tuple) else "type": kind}
+            is_number = kind in (int, float, whole_or_inf)
+            read = _reader(kind, name) if is_number else kind
+            if kind is _grid:
+                read = functools.partial(_grid, name)
+            more |= {"choices" if isinstance(kind, tuple) else "type": read}
         group.add_argument(name, help=help, default=default, **more)
 
     return add
+
+
+def _reader(kind: Callable[[str], Any], option: str) -> Callable[[str], Any]:
+    """A reader of an option's number; argparse itself says "invalid int value" of what is none."""
+    expected = {int: _WHOLE, float: _NUMBER}.get(kind, "a whole number in digits, or inf")
+    known = [each for each in _RANGES if option.removeprefix("--") in each.names.split()]
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
+        for each in known:
+            if value is not None and not each.holds(value):
+                words = each.words.format(option)
+                raise argparse.ArgumentTypeError(f"expected {words}, got {value}")
+        return value
+
+    return read
+
+
+def _grid(option: str, text: str) -> str:
+    """The text of a grid; it is read when it is used."""
+    from jaxdp.cli.values import grid
+
+    try:
+        grid(text, option)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _range(text: str) -> str:
+    """The text of `--input-range`; a file is read when it is used."""
+    from jaxdp.cli.values import RANGES, low_high
+
+    if ":" not in text or pathlib.Path(text).is_file():
+        return text
+    try:
+        low, high = low_high(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{RANGES}, got {text!r}") from None
+    if not -math.inf < low < high < math.inf:
+        words = "expected --input-range with finite low < high"
+        raise argparse.ArgumentTypeError(f"{words}, got {low:g} and {high:g}")
+    return text
 
 
 def whole_or_inf(text: str) -> int | None:
@@ -203,11 +291,11 @@ def _sweep(commands) -> None:
         "first:last:count, or first:last:count:log.",
     )
     scale = "c, the clip norm over sqrt(dim)"
-    add("--clip-scale", str, scale, "0.1:10:20:log", metavar="GRID")
-    add("--peak", str, "learning rate at time 0", "1:20:20:log", metavar="GRID")
-    add("--power", str, "the learning rate decays as (1 - t)^power", "0.5", metavar="GRID")
-    add("--aspect-ratio", str, "gamma = dim / samples", "0.1", metavar="GRID")
-    add("--rho", str, "the result is rho-GDP", "1", metavar="GRID")
+    add("--clip-scale", _grid, scale, "0.1:10:20:log", metavar="GRID")
+    add("--peak", _grid, "learning rate at time 0", "1:20:20:log", metavar="GRID")
+    add("--power", _grid, "the learning rate decays as (1 - t)^power", "0.5", metavar="GRID")
+    add("--aspect-ratio", _grid, "gamma = dim / samples", "0.1", metavar="GRID")
+    add("--rho", _grid, "the result is rho-GDP", "1", metavar="GRID")
     add("--by", ("ode", "simulation", "both"), "what to compute", "ode")
     add("--dim", int, "number of inputs d", 1000)
     add("--label-noise", float, "zeta", 0.3)
@@ -268,7 +356,7 @@ def _fit(commands) -> None:
     add("--json", bool, "print one JSON object")
     add = _adder(parser.add_argument_group("a kernel regression or classifier"))
     add("--label-bound", float, "the target is clipped to -T..T, public")
-    add("--input-range", str, ranges)
+    add("--input-range", _range, ranges)
     add("--input-bound", float, bound)
     add("--scale", float, "of the Gaussian kernel [root of columns, or --input-bound]")
     add("--num-projections", int, "functions that are fitted [200]")

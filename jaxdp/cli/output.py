@@ -19,6 +19,7 @@ import numpy as np
 import jaxdp
 from jaxdp.cli.values import flag
 from jaxdp.comparison import Comparison
+from jaxdp.core.display.terminals import is_terminal
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.core.progress import Bar, hidden
@@ -169,7 +170,7 @@ def listed(columns: Sequence[str]) -> str:
 def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error, where that is a terminal."""
     with hidden():
-        if quiet or not sys.stderr.isatty():
+        if quiet or not is_terminal(sys.stderr):
             yield lambda share: None
             return
         with contextlib.closing(Bar(name, keep=False)) as bar:

@@ -1,4 +1,7 @@
-"""Values of options as they are typed: grids, lists of names, ranges of columns, two classes."""
+"""Values of options as they are typed: grids, lists of names, ranges of columns, two classes.
+
+This module imports no JAX, so that values are checked without it.
+"""
 
 import csv
 import io
@@ -7,12 +10,10 @@ import pathlib
 
 import numpy as np
 
-from jaxdp.data.table_files import as_numbers, open_table
-
 # Of a sweep, and so of each grid: more would fill a disk, and take weeks.
 MOST_CELLS = 1_000_000
 _GRIDS = "a number, numbers with commas between, first:last:count or first:last:count:log"
-_RANGES = "expected --input-range LOW:HIGH, or a file with lines column,low,high"
+RANGES = "expected --input-range LOW:HIGH, or a file with lines column,low,high"
 
 
 def flag(name: str) -> str:
@@ -58,6 +59,12 @@ def listed_names(text: str) -> list[str]:
         raise ValueError(f"expected names with commas between, got {text!r}") from None
 
 
+def low_high(text: str) -> tuple[float, float]:
+    """Both ends of LOW:HIGH; ValueError if the text is something else."""
+    low, high = map(float, text.split(":"))
+    return low, high
+
+
 def ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends: LOW:HIGH for all columns, or a file of lines `column,low,high`.
 
@@ -66,13 +73,9 @@ def ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """
     path = pathlib.Path(text)
     try:
-        if path.is_file():
-            known = _range_file(path)
-        else:
-            low, high = map(float, text.split(":"))
-            known = dict.fromkeys(names, (low, high))
+        known = _range_file(path) if path.is_file() else dict.fromkeys(names, low_high(text))
     except ValueError:
-        raise ValueError(f"{_RANGES}, got {text!r}") from None
+        raise ValueError(f"{RANGES}, got {text!r}") from None
     for name in names:
         if name not in known:
             raise ValueError(f"{path}: no range of the column {name!r}")
@@ -87,6 +90,8 @@ def ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
+    from jaxdp.data.table_files import as_numbers, open_table
+
     names, read = open_table(path, header=False)
     columns, *ends = read(range(len(names)))
     first = int([end[0] for end in ends] == ["low", "high"])
@@ -99,6 +104,8 @@ def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
 
 def two_classes(text: str) -> tuple[str, str]:
     """Both names, in the order in which the estimator has its classes."""
+    from jaxdp.data.table_files import as_numbers
+
     names = listed_names(text)
     if len(names) != 2:
         raise ValueError(f"expected two --classes with a comma between, got {text!r}")

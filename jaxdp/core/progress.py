@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from jaxdp.core.checks import require_callable, require_kind
+from jaxdp.core.display.terminals import is_terminal
 
 _BAR = 20
 # Seconds between two lines in a file or a pipe, where no line can be overwritten.
@@ -95,7 +96,7 @@ def is_seen() -> bool:
     """Whether a person would see a bar, and its line is not another one's."""
     # What a process of a pool writes would fall into the line of the one that waits for it.
     is_alone = not _num_hiding and multiprocessing.parent_process() is None
-    return is_alone and (sys.stderr.isatty() or _is_notebook())
+    return is_alone and (is_terminal(sys.stderr) or _is_notebook())
 
 
 class Bar:
@@ -122,7 +123,7 @@ class Bar:
     ):
         self._name, self._begun, self._keep, self._clock = name, begun, keep, clock
         self._stream = sys.stderr if stream is None else stream
-        self._is_overwritten = self._stream.isatty() or _is_notebook()
+        self._is_overwritten = is_terminal(self._stream) or _is_notebook()
         self._start = self._last = clock()
         # When the first block was back, and the share that was done then.
         self._first: tuple[float, float] | None = None
@@ -198,8 +199,8 @@ class Bar:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):
-            # Nobody reads it any more, or it is closed: that ends no run.
+        except (OSError, ValueError, AttributeError):
+            # Nobody reads it any more, it is closed, or there is none: that ends no run.
             self._is_broken = True
 
 

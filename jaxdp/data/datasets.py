@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdp.core.display.terminals import printable
 from jaxdp.data.standardisation import LARGEST_VALUE
 from jaxdp.data.table_files import open_table, place_of
 
@@ -145,6 +146,7 @@ def read_inputs(
     *,
     header: bool | None = None,
     texts: Collection[str] | None = None,
+    dates: Collection[str] = (),
 ) -> np.ndarray:
     """The named columns of a table, in the order asked for; it may have others.
 
@@ -155,6 +157,7 @@ def read_inputs(
             names are wanted, as many columns as are wanted are taken by position.
         texts: those that may hold texts, which come as they are written, and cells of all columns
             may be missing; the rows are objects then. None: all are finite numbers.
+        dates: those that may hold dates, as texts or as numbers; only with `texts`.
     """
     path = pathlib.Path(path)
     is_nameless = list(wanted) == [str(i) for i in range(len(wanted))]
@@ -175,9 +178,10 @@ def read_inputs(
     used = [names.index(name) for name in wanted]
     written = [names.index(name) for name in texts or ()]
     columns = read(written)
+    others = {*written, *(names.index(name) for name in dates)}
     # Only what is no number at all is a fault where cells may be missing.
     known = columns if texts is None else [_filled(column) for column in columns]
-    found = _fault(names, known, [i for i in used if i not in written])
+    found = _fault(names, known, [i for i in used if i not in others])
     if found is not None:
         numbers = "finite numbers" if texts is None else "numbers where a column has a range"
         raise ValueError(f"{path}: expected {numbers}; {found[0]}")
@@ -236,7 +240,7 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
     if place is None:
         shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
         raise ValueError(
-            f"{path}: no column {name!r}; there are {len(names)}: {shown} (or by number "
+            f"{path}: no column {name!r}; there are {len(names)}: {printable(shown)} (or by number "
             f"from 0 to {len(names) - 1})"
         )
     return place

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax.random as jr
@@ -14,6 +14,8 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import given_array, host_number, require_count, require_kind
+from jaxdp.core.display.terminals import printable
+from jaxdp.core.display.values import in_full
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
     ROWS_ALONE,
@@ -69,6 +71,8 @@ _SIGNAL, _LITTLE = 0.5, 0.1
 # "automatic" takes features whose forecast is at most this share less than the signal. The forecast
 # is of features of equal size: a kernel's, of which some have most, lose less.
 _MOST_LOST = 0.3
+# The share of missing rows from which on they may be those of a category without rows.
+_MANY_MISSING = 0.1
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the share of their "
     "variance that is guessed: no number of the table is in it"
@@ -174,6 +178,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             inputs = self.columns.read(X)
             is_beyond = inputs.is_beyond
             _, labels = rows_and_labels(self, inputs.codes, y, y_numeric=y_numeric)
+            for told in _missing_in_words(self.columns, inputs.codes):
+                _warn_the_curator(told)
             self.n_features_in_ = len(names)
             vars(self).pop("feature_names_in_", None)
             if hasattr(X, "columns"):
@@ -196,9 +202,10 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self._warn_of_little(features, names, len(labels))
         if is_beyond.any():
             counts = zip(names, is_beyond.sum(axis=0), strict=True)
-            told = ", ".join(f"{name}: {count}" for name, count in counts if count)
+            told = printable(", ".join(f"{name}: {count}" for name, count in counts if count))
             rows = f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows"
-            _warn_the_curator(f"{rows} are beyond what input_range or columns say ({told})")
+            beyond = f"{rows} are beyond what input_range or columns say ({told}) and are clipped"
+            _warn_the_curator(beyond)
         return inputs, labels, features, called
 
     def _keep(self, fit: LinearFit, names: TableNames | None) -> None:
@@ -242,13 +249,10 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Each column's name, and its range or categories, which are public."""
         names = named.inputs if named else tuple(map(str, range(dim)))
         if self.columns is not None:
-            specs, is_range = self.columns.specs, self.columns.is_number
+            words = self.columns.in_words
         else:
-            specs, is_range = zip(*ranges_of(self.input_range, names), strict=True), (True,) * dim
-        keys = ([key if isinstance(key, str) else f"{key:g}" for key in spec] for spec in specs)
-        words = (
-            (" to " if one else ", ").join(key) for key, one in zip(keys, is_range, strict=True)
-        )
+            ends = zip(*ranges_of(self.input_range, names), strict=True)
+            words = [f"{in_full(low)} to {in_full(high)}" for low, high in ends]
         return tuple(zip(names, words, strict=True))
 
     def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
@@ -413,7 +417,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         if self.label_range is None:
             return "least squares of labels whose range was learnt privately"
         low, high = self.label_range
-        return f"least squares of labels from {low:g} to {high:g}"
+        return f"least squares of labels from {in_full(low)} to {in_full(high)}"
 
     def fit(self, X: Any, y: Any, **others: Any) -> "DPLinearRegression":
         """Spend the budget on one release.
@@ -552,13 +556,29 @@ def _columns_in(given: Any) -> list[str]:
     )
 
 
+def _missing_in_words(columns: Columns, codes: np.ndarray) -> Iterator[str]:
+    """Each column in which a category has no row and many are missing, which may be its rows."""
+    known = zip(columns.names, columns.specs, columns.is_number, codes.T, strict=True)
+    for name, spec, is_number, column in known:
+        missing = (column == len(spec) + 1).sum()
+        absent = [key for place, key in enumerate(spec) if not (column == place).any()]
+        if not is_number and absent and missing >= _MANY_MISSING * len(column):
+            yield (
+                f"no row of column {name!r} has the category {absent[0]!r}, and {missing} of "
+                f"{len(column)} are missing: pandas.read_csv takes NA, None and null for missing "
+                "unless keep_default_na=False"
+            )
+
+
 def _warn_of_labels_beyond(labels, label_range) -> None:
     low, high = label_range
     beyond = int(((labels < low) | (labels > high)).sum())
     if beyond:
-        _warn_the_curator(f"{beyond} of {len(labels)} labels are beyond label_range")
+        _warn_the_curator(
+            f"{beyond} of {len(labels)} labels are beyond label_range and are clipped"
+        )
 
 
 def _warn_the_curator(what: str) -> None:
-    said = f"{what} and are clipped; this is for the curator alone: the number is not private"
+    said = f"{what}; this is for the curator alone: the number is not private"
     warnings.warn(said, UserWarning, stacklevel=4)

@@ -88,20 +88,21 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         figure = axes[0].get_figure(root=True)
     start = 0
     parts = zip(columns.names, columns.specs, columns.is_number, columns.sizes, strict=True)
-    for panel, (name, spec, is_number, size) in zip(axes, parts, strict=False):
+    for panel, (number, (name, spec, is_number, size)) in zip(axes, enumerate(parts), strict=False):
         # Without what stands for missing values, and for categories that are not listed.
         shown = size - (1 if is_number else 2)
         values = coefficients[start : start + shown]
         spread = 2 * noise_std[start : start + shown] if len(noise_std) else None
         values = values - values.mean()
         if is_number:
-            edges = np.linspace(spec[0], spec[1], shown + 1)
+            edges = columns.edges(number)
+            panel.tick_params(axis="x", rotation=30 * columns.is_date[number])
             if spread is not None:
                 band = {"fill": True, "alpha": 0.25, "color": "C0", "label": _BAND}
                 panel.stairs(values + spread, edges, baseline=values - spread, **band)
             panel.stairs(values, edges, baseline=None, linewidth=1.2, color="C0")
         else:
-            names = [f"{key:g}" if isinstance(key, float) else str(key) for key in spec]
+            names = [str(key) for key in spec]
             label = _BAND if spread is not None else None
             dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "label": label}
             panel.errorbar(range(shown), values, spread, **dots)

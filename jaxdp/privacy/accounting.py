@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display.terminals import on_a_line
 from jaxdp.core.display.values import in_words
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import release_of
@@ -61,7 +62,10 @@ class Cost(AbstractExplained, eqx.Module):
         text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
-        return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
+        # A model's file may hold any text.
+        return "\n".join(
+            [on_a_line(text), *(f"  - {on_a_line(each)}" for each in self.assumptions)]
+        )
 
     def _explanation(self):
         is_batch = any(np.ndim(value) for value in (self.epsilon, self.delta))

@@ -8,8 +8,9 @@ import datetime
 import itertools
 import math
 import numbers
+import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -21,16 +22,33 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count, require_kind
+from jaxdp.core.display.values import in_full
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 
 # What stands for a number that is missing; others are between 0 and 1.
 _MISSING = -1.0
 # Between these float32 divides by the width of a range.
 _NARROWEST, _WIDEST = 1e-30, 1e30
-_Spec = tuple[float, float] | tuple[Any, ...]
-# What a cell is known by; None where it is missing.
-_Key = float | str | None
-_EPOCH, _DAY = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1)
+# The ends of a range of numbers; both ends of a range of dates, or categories, as texts.
+_Spec = tuple[float, float] | tuple[str, ...]
+_EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
+_PER_DAY = {"D": 1.0, "h": 24.0, "m": 1440.0}
+_PER_DAY |= {f"{unit}s": 86400 * 1000.0**i for i, unit in enumerate(["", *"munpfa"])}
+# As Python, NumPy, R and spreadsheets write numbers. Texts such as 007, 12e5 and 1_0 are codes.
+_NUMERAL = re.compile(r"-?(0|[1-9][0-9]*|(?=\.))(\.[0-9]+)?([eE][+-][0-9]{1,3})?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?|[0-9]{8}(T.+)?")
+# As NumPy, pandas and JavaScript write what is missing.
+_MISSING_TEXTS = ("", "nan", "NaN", "NaT")
+_NO_NUMBERS = (
+    "expected numbers in column {!r}, got text: give its categories, or make it numbers, as "
+    'pandas.to_numeric(column, errors="coerce") does, after which text counts as missing'
+)
+_NO_DATES = (
+    "expected dates in column {!r}, whose range is of dates, such as 2024-01-31 or 20240131, got "
+    "text or other numbers: make them dates, as pandas.to_datetime does with unit='s' of seconds "
+    "since 1970, unit='ns' of nanoseconds, and unit='D', origin='1899-12-30' of a spreadsheet's "
+    "day numbers"
+)
 
 
 class CodedTable(NamedTuple):
@@ -46,16 +64,21 @@ class Columns(eqx.Module):
     A value beyond its range counts as the nearer end. A category that is not listed has one place,
     with all others that are not, and a missing value has one of its own.
 
-    What a cell is depends on that cell alone, whatever type its column has: a text that reads as a
-    number is that number, true and false are 1 and 0, a date is one however it is kept or written
-    in ISO 8601, and None, NaN, NaT, NA, what is masked and an empty text are missing. In a range a
-    date is the days since 1970-01-01, in UTC where it has a time zone.
+    A cell means the same whatever stands beside it and whatever type its column has: true and false
+    are 1 and 0, a date is one however it is kept or written in ISO 8601, and None, NaN, NaT, NA, a
+    masked cell and an empty text are missing. A category that is written as numbers usually are (7,
+    7.0, -0.5, 1e-05) is that number, to every digit, and 0.1 is one category in single and in
+    double precision; 007, 1_0, 12e5 and Inf are texts. In a range of numbers 007 and 12e5 are
+    numbers too, and a date is the days since 1970-01-01, in UTC if it has a time zone. In a range
+    of dates 20240131 is a date, and any other number is refused.
 
     Args:
         columns: for each column by name a tuple (low, high) of numbers or dates, or a list of
             categories: (0, 1) is a range, and ["0", "1"] two categories, of cells that are numbers
-            too. A list [0, 1] of two numbers may be meant as either, and is refused.
-        bins: of each number, evenly over its range, for additive models.
+            too. A list [0, 1] of two numbers may be meant as either, and is refused. Dates may be
+            texts in ISO 8601.
+        bins: number of bins of each range, which are equally wide, for additive models; 16 by
+            default.
         interactions: pairs of names: additive models have a part for each pair of their bins.
 
     Raises:
@@ -109,14 +132,33 @@ class Columns(eqx.Module):
         pairs = zip(self.specs, self.is_number, strict=True)
         return tuple(self.bins + 1 if number else len(spec) + 2 for spec, number in pairs)
 
+    @property
+    def is_date(self) -> tuple[bool, ...]:
+        """Whether a column has a range of dates."""
+        pairs = zip(self.specs, self.is_number, strict=True)
+        return tuple(number and isinstance(spec[0], str) for spec, number in pairs)
+
+    @property
+    def in_words(self) -> tuple[str, ...]:
+        """Each column's range or categories, with all digits."""
+        pairs = zip(self.specs, self.is_number, strict=True)
+        return tuple((" to " if number else ", ").join(_texts(spec)) for spec, number in pairs)
+
+    def edges(self, place: int) -> np.ndarray:
+        """The edges of the bins of a range: numbers, or moments if it is of dates."""
+        edges = np.linspace(*_ends(self.specs[place]), self.bins + 1)
+        if not self.is_date[place]:
+            return edges
+        return np.round(edges * _PER_DAY["ms"]).astype("datetime64[ms]")
+
     def codes(self, table: Any) -> Float[Any, "n columns"]:
         """The table in numbers: places in ranges from 0 to 1, and numbers of categories.
 
         Args:
             table: a data frame with these columns, among others; or rows in their order, as which a
                 frame counts too where it or these columns have numbers from 0 for names. Traced
-                rows, under `jit`, `vmap` or `grad`, are cells that are numbers. What `read` made of
-                a table is not read again.
+                rows, under `jit`, `vmap` or `grad`, are cells that are numbers, and the days since
+                1970 in a range of dates. A table that `read` has made is not read again.
 
         Raises:
             ValueError, TypeError: a column is missing or stands twice, or a cell is not of its
@@ -132,7 +174,7 @@ class Columns(eqx.Module):
         """The codes of a table, and which of its cells are beyond what is public."""
         found = self._found(table)
         coded = [
-            (_places if number else _category_numbers)(name, _keys(name, cells), spec)
+            (_places if number else _category_numbers)(name, cells, spec)
             for name, cells, spec, number in zip(
                 self.names, found, self.specs, self.is_number, strict=True
             )
@@ -177,10 +219,12 @@ class Columns(eqx.Module):
         for place, (spec, number) in enumerate(zip(self.specs, self.is_number, strict=True)):
             cells = rows[:, place]
             if number:
-                low, high = spec
+                low, high = _ends(spec)
                 code, missing = jnp.clip((cells - low) / (high - low), 0, 1), _MISSING
             else:
-                keys = jnp.array([math.nan if isinstance(key, str) else key for key in spec])
+                is_numeral = [_NUMERAL.fullmatch(str(key)) for key in spec]
+                pairs = zip(spec, is_numeral, strict=True)
+                keys = jnp.array([float(key) if found else math.nan for key, found in pairs])
                 is_key = jnp.pad(cells[:, None] == keys, ((0, 0), (0, 1)), constant_values=True)
                 code, missing = is_key.argmax(axis=1).astype(rows.dtype), len(spec) + 1
             coded.append(jnp.where(jnp.isnan(cells), missing, code))
@@ -260,19 +304,17 @@ class ColumnFeatures(AbstractFeatureMap):
     def names(self) -> tuple[str, ...]:
         """What each feature is, in words, in the order of the features."""
         columns, parts = self.columns, {}
-        for name, spec, is_number in zip(
-            columns.names, columns.specs, columns.is_number, strict=True
+        for place, (name, spec, is_number) in enumerate(
+            zip(columns.names, columns.specs, columns.is_number, strict=True)
         ):
             if is_number and self.is_additive:
-                edges = _told_apart(np.linspace(spec[0], spec[1], columns.bins + 1))
+                edges = _told_apart(columns.edges(place))
                 own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]
             elif is_number:
-                low, high = _told_apart(spec)
+                low, high = _texts(spec)
                 own = [f"{name}, -1 at {low} and 1 at {high}"]
             else:
-                told = iter(_told_apart([key for key in spec if isinstance(key, float)]))
-                keys = [next(told) if isinstance(key, float) else key for key in spec]
-                own = [f"{name} is {key}" for key in (*keys, "not listed")]
+                own = [f"{name} is {key}" for key in (*spec, "not listed")]
             parts[name] = [*own, f"{name} is missing"]
         pairs = columns.interactions if self.is_additive else ()
         both = ([f"{a}, {b}" for a in parts[one] for b in parts[two]] for one, two in pairs)
@@ -293,19 +335,20 @@ def _checked(name: str, spec: Any) -> _Spec:
         )
     if isinstance(spec, tuple):
         try:
-            low, high = _numbers(_keys(name, spec)).tolist()
+            ends: Any = _dates_or_numbers(spec)
+            low, high = _ends(ends)
         except (TypeError, ValueError):
             came = f"{spec}: two numbers or two dates are a range, and a list is categories"
             raise TypeError(f"expected column {name!r} as (low, high), got {came}") from None
+        came = f"({ends[0]}, {ends[1]})"
         if not -math.inf < low < high < math.inf:
-            came = f"({low}, {high})"
             raise ValueError(f"expected column {name!r} with low < high, both finite, got {came}")
         if not (_NARROWEST <= high - low <= _WIDEST and max(-low, high) <= _WIDEST):
             raise ValueError(
                 f"expected column {name!r} with a width from {_NARROWEST} to {_WIDEST} and no end "
-                f"beyond {_WIDEST}, got ({low}, {high})"
+                f"beyond {_WIDEST}, got {came}"
             )
-        return low, high
+        return ends
     if not isinstance(spec, list) or not spec:
         # Not shown: an array may be what `numpy.unique` found in the table.
         came = "no category" if isinstance(spec, list) else f"a {type(spec).__name__}"
@@ -313,7 +356,7 @@ def _checked(name: str, spec: Any) -> _Spec:
             f"expected column {name!r} as a tuple (low, high) or a list of categories, both public "
             f"and not read off the table, got {came}"
         )
-    keys = tuple(_keys(name, spec))
+    keys = tuple(_each(name, spec, _key))
     if None in keys:
         raise ValueError(
             f"expected categories of column {name!r} without missing values, which have a place of "
@@ -338,13 +381,38 @@ def _checked_pair(pair: Any, names: tuple[str, ...]) -> tuple[str, str]:
     return pair[0], pair[1]
 
 
-def _told_apart(numbers: Any) -> list[str]:
+def _dates_or_numbers(spec: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The ends of a range as numbers, or as texts if they are dates; TypeError of one of each."""
+    are_dates = [_is_date(end) for end in spec]
+    if not any(are_dates):
+        return tuple(map(_number, spec))
+    if not all(are_dates):
+        raise TypeError
+    return tuple(map(_date_text, spec))
+
+
+def _ends(spec: Any) -> tuple[float, float]:
+    """Both ends of a range as numbers, of dates the days since 1970."""
+    low, high = spec
+    if isinstance(low, str):
+        moments = [np.datetime64(end.removesuffix("Z")) for end in spec]
+        low, high = (float(_days(moment)) for moment in moments)
+    return low, high
+
+
+def _texts(spec: _Spec) -> list[str]:
+    return [part if isinstance(part, str) else in_full(part) for part in spec]
+
+
+def _told_apart(edges: np.ndarray) -> list[str]:
     """Numbers in as few digits, but six, as tell each from those beside it; whole ones in all."""
-    if all(float(number).is_integer() for number in numbers):
-        return [f"{number:.0f}" for number in numbers]
+    if edges.dtype.kind == "M":
+        return [_date_text(edge) for edge in edges]
+    if all(float(number).is_integer() for number in edges):
+        return [f"{number:.0f}" for number in edges]
     texts: list[str] = []
     for digits in range(6, 18):
-        texts = [f"{number:.{digits}g}" for number in numbers]
+        texts = [f"{number:.{digits}g}" for number in edges]
         if len(set(texts)) == len(texts):
             break
     return texts
@@ -355,115 +423,214 @@ def _are_counted(names: Any) -> bool:
     return list(names) == [str(place) for place in range(len(names))]
 
 
-def _keys(name: str, cells: Any) -> Sequence[_Key] | Float[np.ndarray, " n"]:
-    """What each cell of a column is known by, found from that cell alone."""
-    dtype = getattr(cells, "dtype", None)
-    # Each number becomes what `_key` makes of it.
-    if isinstance(dtype, np.dtype) and not np.ma.isMaskedArray(cells) and _is_real(dtype):
+def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
+    """The values of a function at the cells of a column, each found from its cell alone.
+
+    TypeError says that a cell is of no kind that is known, or, if the function raises ValueError,
+    the advice.
+    """
+    is_array = isinstance(getattr(cells, "dtype", None), np.dtype)
+    array = np.asarray(cells) if is_array and not np.ma.isMaskedArray(cells) else np.array(None)
+    is_real, is_moment = _is_real(array.dtype), array.dtype.kind == "M"
+    if is_real and read is _number:
         with np.errstate(over="ignore"):
-            return np.asarray(cells).astype(np.float64)
+            return array.astype(np.float64)
+    if is_moment and read is not _key:
+        return _days(array)
+    message = f"expected texts, dates or numbers in column {name!r}, got other things"
     try:
-        return [_key(cell) for cell in cells]
-    except (TypeError, ValueError):
-        # Raised outside the handler, whose error may show a cell.
+        if is_real or is_moment:
+            # Categories are few. Numbers of types that NumPy has not itself are no numbers alone.
+            array = array if array.dtype.kind in "biufM" else array.astype(np.float32)
+            values, places = np.unique(array, return_inverse=True)
+            return np.array([read(value) for value in values], object)[places]
+        texts: dict[str, Any] = {}
+        return [_once(cell, read, texts) for cell in cells]
+    except TypeError:
         pass
-    raise TypeError(f"expected texts, dates or numbers in column {name!r}, got other things")
+    except ValueError:
+        message = advice.format(name) or message
+    # Raised outside the handler, whose error may show a cell.
+    raise TypeError(message)
+
+
+def _once(cell: Any, read: Callable[[Any], Any], texts: dict[str, Any]) -> Any:
+    """The value of a function at a cell; a text that came before is not read again."""
+    if type(cell) is not str:
+        return read(cell)
+    if cell not in texts:
+        texts[cell] = read(cell)
+    return texts[cell]
 
 
 def _is_real(dtype: np.dtype) -> bool:
     return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
 
 
-def _key(cell: Any) -> _Key:
+def _present(cell: Any) -> Any:
+    """A cell, bytes as text; None if it is missing."""
     if isinstance(cell, bytes):
         cell = cell.decode(errors="backslashreplace")
     if isinstance(cell, str):
-        return _text_key(str(cell))
+        return None if cell.strip() in _MISSING_TEXTS else str(cell)
     # Of pandas: NA and NaT, of which the one can't be compared and the other is a date.
     is_nothing = cell is None or cell is np.ma.masked
     if is_nothing or type(cell).__name__ in ("NAType", "NaTType"):
         return None
-    if isinstance(cell, (datetime.date, np.datetime64)):
-        return _date_key(cell)
+    if isinstance(cell, np.datetime64):
+        return None if np.isnat(cell) else cell
+    if isinstance(cell, Decimal):
+        return None if cell.is_nan() else cell
+    return None if isinstance(cell, (float, np.floating)) and math.isnan(cell) else cell
+
+
+def _key(cell: Any) -> str | None:
+    """A category: a number in all its digits, a date in ISO 8601, or a text; None if missing."""
+    cell = _present(cell)
+    if not isinstance(cell, str):
+        if cell is None:
+            return None
+        return _date_text(cell) if _is_date(cell) else _digits(cell)
+    if cell.lower() in ("true", "false"):
+        return str(int(cell.lower() == "true"))
+    bare = cell.strip()
+    if _NUMERAL.fullmatch(bare):
+        return _digits(Decimal(bare))
+    return _date_text(bare) if _is_date(bare) else cell
+
+
+def _digits(number: Any) -> str:
+    """A number in all its digits, without an exponent; equal numbers have one text.
+
+    Single precision has the digits that tell a number from others of single precision.
+    """
     # NumPy's spans of time pass for whole numbers.
-    is_number = isinstance(cell, (numbers.Real, Decimal, np.bool_))
-    number: Any = cell
-    if not is_number or isinstance(cell, np.timedelta64):
+    is_number = isinstance(number, (numbers.Real, Decimal, np.bool_))
+    if not is_number or isinstance(number, np.timedelta64):
         raise TypeError
-    if isinstance(cell, Decimal) and cell.is_nan():
-        return None
+    if isinstance(number, (numbers.Integral, np.bool_)):
+        number = Decimal(int(number))
+    elif not isinstance(number, Decimal):
+        number = Decimal(_shortest(_float(number)))
+    if not number.is_finite():
+        return str(float(number))
+    text = f"{number:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _shortest(number: float) -> str:
+    if number.is_integer():
+        return f"{number:.0f}"
+    # Nobody writes more than 15 digits down: these are of a number that was rounded.
+    if math.isfinite(number) and float(f"{number:.15g}") != number:
+        single = np.float32(number)
+        return str(single) if float(single) == number else repr(number)
+    return repr(number)
+
+
+def _float(number: Any) -> float:
     try:
-        number = float(number)
+        return float(number)
     except OverflowError:
-        number = math.inf if number > 0 else -math.inf
-    return None if math.isnan(number) else number
+        return math.inf if number > 0 else -math.inf
 
 
-def _text_key(text: str) -> _Key:
-    """The number, date, true or false that a text is: a file's reader may leave it as a text."""
-    if not text.strip():
-        return None
-    if text.lower() in ("true", "false"):
-        return float(text.lower() == "true")
+def _number(cell: Any) -> float:
+    """A cell of a range of numbers, NaN if missing; ValueError of a text that is no number."""
+    cell = _present(cell)
+    if cell is None:
+        return math.nan
+    if isinstance(cell, str):
+        if cell.lower() in ("true", "false"):
+            return float(cell.lower() == "true")
+        # Python takes digits of all scripts for numbers, and 1_0 for 10; no other reader does.
+        if not cell.isascii() or "_" in cell:
+            raise ValueError
+        try:
+            return float(cell)
+        except ValueError:
+            return _day(cell)
+    if _is_date(cell):
+        return _day(cell)
+    _digits(cell)
+    return _float(cell)
+
+
+def _day(cell: Any) -> float:
+    """A cell of a range of dates: the days since 1970, NaN if missing; ValueError of no date."""
+    cell = _present(cell)
+    if cell is None:
+        return math.nan
+    if not isinstance(cell, str):
+        cell = cell if _is_date(cell) else _digits(cell)
+    elif _NUMERAL.fullmatch(cell.strip()):
+        cell = _digits(Decimal(cell.strip()))
+    return float(_days(_moment(cell)))
+
+
+def _is_date(cell: Any) -> bool:
+    if not isinstance(cell, str):
+        return isinstance(cell, (datetime.date, np.datetime64))
     try:
-        number = float(text)
-        return None if math.isnan(number) else number
+        _read_date(cell)
     except ValueError:
-        pass
-    try:
-        return _date_key(datetime.datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        return text
+        return False
+    return True
 
 
-def _date_key(when: Any) -> str | None:
+def _read_date(text: str) -> datetime.datetime:
+    if not _DATE.fullmatch(text.strip()):
+        raise ValueError
+    return datetime.datetime.fromisoformat(text.strip())
+
+
+def _moment(when: Any) -> np.datetime64:
+    """A date of Python, NumPy or pandas, or its text, in UTC if it has a time zone."""
+    when = _read_date(when) if isinstance(when, str) else when
+    # pandas' moments reach beyond Python's years.
+    when = getattr(when, "asm8", when)
+    if isinstance(when, datetime.datetime):
+        # As a span of time: in UTC the year may be 0 or 10000.
+        since = when.replace(tzinfo=None) - _EPOCH - (when.utcoffset() or datetime.timedelta())
+        return np.datetime64(since // _MICROSECOND, "us")
+    return np.datetime64(when)
+
+
+def _date_text(when: Any) -> str:
     """A moment in ISO 8601 to the microsecond, without a time at midnight."""
-    is_aware = getattr(when, "tzinfo", None) is not None
-    if is_aware:
-        when = when.astimezone(datetime.UTC).replace(tzinfo=None)
-    text = str(np.datetime64(when, "us"))
-    if text == "NaT":
-        return None
-    return text.removesuffix(".000000").removesuffix("T00:00:00") + ("Z" if is_aware else "")
+    when = _read_date(when) if isinstance(when, str) else when
+    moment = _moment(when)
+    # NumPy's microseconds end after 292,000 years, without an error.
+    text = str(moment.astype("datetime64[us]") if abs(_days(moment)) < 1e8 else moment)
+    text = text.removesuffix(".000000").removesuffix("T00:00:00")
+    return text + "Z" * (getattr(when, "tzinfo", None) is not None)
 
 
-def _numbers(keys: Any) -> Float[np.ndarray, " n"]:
-    """Places on an axis: dates are days since 1970; ValueError of a text that is no date."""
-    if isinstance(keys, np.ndarray):
-        return keys
-    days = [_days(key) if isinstance(key, str) else key for key in keys]
-    # None is NaN.
-    return np.array(days, np.float64)
+def _days(moments: Any) -> Float[np.ndarray, "..."]:
+    """Days since 1970 of NumPy's moments in any unit; NaN for NaT."""
+    moments = np.asarray(moments)
+    unit, count = np.datetime_data(moments.dtype)
+    if unit not in _PER_DAY:
+        # Years, months and weeks; more of them would be counted wrongly, without an error.
+        limits = np.array([-(10**12), 10**12]).astype(moments.dtype)
+        moments, unit, count = moments.clip(*limits).astype("datetime64[D]"), "D", 1
+    days = moments.astype(np.int64).astype(np.float64) * count / _PER_DAY[unit]
+    return np.where(np.isnat(moments), np.nan, days)
 
 
-def _days(text: str) -> float:
-    # Their time zone is UTC where they have one (`_date_key`).
-    return (datetime.datetime.fromisoformat(text.removesuffix("Z")) - _EPOCH) / _DAY
-
-
-def _places(name: str, keys: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
+def _places(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
     """Places in a range, and which are beyond it."""
-    low, high = spec
-    try:
-        cells = _numbers(keys)
-    except ValueError:
-        cells = None
-    if cells is None:
-        # Outside the handler, whose error shows a cell.
-        raise TypeError(
-            f"expected numbers in column {name!r}, got text: give its categories, or make it "
-            'numbers, as pandas.to_numeric(column, errors="coerce") does, after which text counts '
-            "as missing"
-        )
-    places = (np.clip(cells, low, high) - low) / (high - low)
-    return np.where(np.isnan(cells), _MISSING, places), (cells < low) | (cells > high)
+    low, high = _ends(spec)
+    read, advice = (_day, _NO_DATES) if isinstance(spec[0], str) else (_number, _NO_NUMBERS)
+    values = np.asarray(_each(name, cells, read, advice), np.float64)
+    places = (np.clip(values, low, high) - low) / (high - low)
+    return np.where(np.isnan(values), _MISSING, places), (values < low) | (values > high)
 
 
-def _category_numbers(name: str, keys: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
+def _category_numbers(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of categories: from 0, then one for all that are not listed, and one for none."""
-    del name
-    places = {key: place for place, key in enumerate(spec)}
-    missing = len(spec) + 1
-    found = [missing if key is None or key != key else places.get(key, len(spec)) for key in keys]
-    codes = np.array(found, np.float64)
+    places: dict[Any, int] = {key: place for place, key in enumerate(spec)}
+    places[None] = len(spec) + 1
+    codes = np.array([places.get(key, len(spec)) for key in _each(name, cells, _key)], np.float64)
     return codes, codes == len(spec)

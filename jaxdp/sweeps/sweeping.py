@@ -19,6 +19,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
+from jaxdp.core.display.terminals import is_terminal
 from jaxdp.core.extras import require_extra
 from jaxdp.core.progress import Bar, hidden
 from jaxdp.sweeps import execution
@@ -155,7 +156,7 @@ class _Sweep:
     def _complete(self, stop: threading.Event) -> None:
         """Compute what is not done, until `stop` is set."""
         bar = None
-        if sys.stderr.isatty() and not self.quiet:
+        if is_terminal(sys.stderr) and not self.quiet:
             name = name_of(self.work.function).partition("(")[0].rpartition(".")[2]
             bar = Bar(name, begun=self.done.mean())
         with hidden(), contextlib.closing(bar) if bar else contextlib.nullcontext():

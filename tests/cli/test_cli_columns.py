@@ -52,12 +52,15 @@ def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, run, monk
     status, out, err = run("columns", "table.csv")
     assert (status, err) == (0, "")
     text = (tmp_path / "columns.json").read_text()
-    kinds = {"a": "range", "b": "range", "name": "categories", "born": "categories"}
+    kinds = {"a": "range", "b": "range", "name": "categories", "born": "range"}
     found = json.loads(text)
     assert {name: next(iter(entry)) for name, entry in found.items()} == kinds
-    assert [list(entry.values()) for entry in found.values()] == [[[None, None]]] * 2 + [[[]]] * 2
+    assert [list(entry.values()) for entry in found.values()] == [[[None, None]]] * 2 + [
+        [[]],
+        [["YYYY-MM-DD"] * 2],
+    ]
     # Nor does the size of the table or of a column's cells tell in what is written.
-    (tmp_path / "other.csv").write_text("a,b,name,born\n7,8,x,y\n")
+    (tmp_path / "other.csv").write_text("a,b,name,born\n7,8,x,19990101\n")
     run("columns", "other.csv", "--out", "other.json")
     assert (tmp_path / "other.json").read_text() == text
     _, printed, _ = run("columns", "table.csv", "--out", "third.json", "--json")
@@ -134,7 +137,7 @@ def _changed(**columns):
 
 
 REFUSED = {
-    "budget first": (["--epsilon", "0", "--target", "zzz"], None, "0 < epsilon"),
+    "budget first": (["--epsilon", "0", "--target", "zzz"], None, "0 < --epsilon"),
     "no file": (["--columns", "none.json"], None, "none.json: no such file"),
     "another target": (["--target", "zzz"], None, "no target 'zzz' among age, degree, pay, inc"),
     "a kernel's option": (["--scale", "1"], None, "--scale does not go with --columns"),
@@ -143,8 +146,31 @@ REFUSED = {
     "two kinds": (["--linear", "--additive"], None, "not allowed with argument --linear"),
     "linear classes": (["--linear"], None, "'income', got --linear, which is for a range"),
     "logistic numbers": (["--logistic", "--target", "pay"], None, "'pay' with --logistic, got a"),
-    "no JSON": ([], "age: 17", "expected a JSON object"),
-    "twice": ([], '{"age": {"range": [0, 1]}, "age": {"range": [0, 1]}}', "each column, once"),
+    "no JSON": ([], "age: 17", "line 1 column 1 (char 0); expected a JSON object"),
+    "a comma too many": ([], '{\n"age": {"range": [0, 1]},\n}', "quotes: line 3 column 1 (char"),
+    "UTF-8 cut off": ([], '{"\udcc3": 1}', "in position 2"),
+    "no object": ([], "[]", "it is no object with entries; expected a JSON object"),
+    "twice": ([], '{"age": {"range": [0, 1]}, "age": {"range": [0, 1]}}', "has 'age' twice"),
+    "dates to fill in": (
+        [],
+        _changed(age={"range": ["YYYY-MM-DD", "2020-01-01"]}),
+        "fill in the ranges and categories of 'age'",
+    ),
+    "a date and a number": (
+        [],
+        _changed(age={"range": ["2020-01-01", 9]}),
+        "'age' as (low, high)",
+    ),
+    "a target of dates": (
+        ["--target", "age"],
+        _changed(age={"range": ["2020-01-01", "2020-12-31"]}),
+        "expected a target of numbers or categories, got the range of dates of 'age'",
+    ),
+    "numbers in a range of dates": (
+        [],
+        _changed(age={"range": ["2020-01-01", "2020-12-31"]}),
+        "expected dates in column 'age', whose range is of dates, such as",
+    ),
     "a bare pair": ([], _changed(age=[17, 90]), "column 'age' to be {\"range\": [LOW, HIGH]} or"),
     "text as range": ([], _changed(age={"range": ["a", "b"]}), "'age' as (low, high)"),
     "an empty range": ([], _changed(age={"range": [9, 1]}), "'age' with low < high"),
@@ -184,7 +210,7 @@ REFUSED = {
 def test_what_is_wrong_ends_with_one_line_and_no_model(name, folder, run):
     arguments, known, message = REFUSED[name]
     if known is not None:
-        (folder / "columns.json").write_text(known)
+        (folder / "columns.json").write_text(known, errors="surrogateescape")
     status, out, err = _fit(run, *arguments)
     assert (status, out) == (2, "")
     assert message in err.splitlines()[-1]
@@ -197,9 +223,11 @@ def test_what_is_wrong_ends_with_one_line_and_no_model(name, folder, run):
 def test_all_that_is_public_is_checked_before_the_table_is_looked_at(folder, run):
     (folder / "table.csv").unlink()
     for arguments, known, message in REFUSED.values():
-        if any(text in message for text in ("holds text", "labels of", "'height'", "TABLE")):
+        of_the_table = "holds text", "labels of", "'height'", "TABLE", "dates in column"
+        if any(text in message for text in of_the_table):
             continue
-        (folder / "columns.json").write_text(known or json.dumps(KNOWN))
+        known = known or json.dumps(KNOWN)
+        (folder / "columns.json").write_text(known, errors="surrogateescape")
         _, _, err = _fit(run, *arguments)
         assert message in err
     (folder / "columns.json").write_text(json.dumps(KNOWN))
@@ -215,3 +243,36 @@ def test_options_of_columns_alone_are_refused_without_their_file(run):
         status, out, err = run("fit", *arguments)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert message in err
+
+
+DATES = {"seen": {"range": ["2020-01-01", "2024-12-31"]}, "y": {"range": [-1, 1]}}
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y%m%d", "%Y-%m-%dT%H:%M:%SZ"])
+def test_a_range_of_dates_is_filled_in_fitted_and_predicted(tmp_path, run, monkeypatch, form):
+    monkeypatch.chdir(tmp_path)
+    seen = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(0, 1800, 3), "D")
+    frame = pd.DataFrame({"seen": seen.strftime(form), "y": np.arange(600) / 300 - 1})
+    frame.loc[5:6, "seen"] = ["", "NA"]
+    frame.to_csv("t.csv", index=False)
+    assert run("columns", "t.csv")[0] == 0
+    assert json.loads((tmp_path / "columns.json").read_text())["seen"]["range"] == [
+        "YYYY-MM-DD",
+        "YYYY-MM-DD",
+    ]
+    (tmp_path / "columns.json").write_text(json.dumps(DATES))
+    status, out, err = _fit(run, target="y", data="t.csv")
+    assert (status, err) == (0, "")
+    assert "seen: 2020-01-01 to 2024-12-31" in out
+    status, out, err = run("predict", "model.npz", "t.csv", "--json")
+    assert (status, err) == (0, "")
+    found = np.array(json.loads(out)["prediction"])
+    assert np.corrcoef(found, frame.y)[0, 1] > 0.98
+    # As in Python.
+    frame["seen"] = seen
+    release = regression.load("model.npz")
+    np.testing.assert_allclose(release.predict(frame)[10:], found[10:], rtol=1e-6)
+    (tmp_path / "new.csv").write_text("seen\n45000\n")
+    status, out, err = run("predict", "model.npz", "new.csv")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "new.csv: expected dates in column 'seen'" in err

@@ -34,13 +34,14 @@ ALWAYS = {
 }
 # A command, and what its line says.
 REFUSED = """\
-compare --dim 0 | expected dim >= 1, got 0
+compare --dim 0 | expected --dim >= 1, got 0
 compare --dim two | --dim: expected a whole number in digits, such as 20000, got 'two'
 compare --dim 2e4 | --dim: expected a whole number in digits
 compare --rho 1,5 | --rho: expected a number, such as 0.5 or 1e-5, got '1,5'
 compare --colour red | unrecognized arguments: --colour red
-compare --rho -1 | rho > 0, got -1.0
-compare --delta 2 | 0 < delta < 1
+compare --nmu-runs=9 | unrecognized arguments: --nmu-runs; did you mean --num-runs?
+compare --rho -1 | --rho > 0, got -1.0
+compare --delta 2 | 0 < --delta < 1
 compare --data nowhere.csv --dim 3 | --dim describes synthetic data
 compare --target y | --target needs --data
 compare --seed -1 | expected 0 <= --seed < 2^63, got -1
@@ -54,14 +55,14 @@ compare --dim MANY | fewer than 2^31 numbers in all runs
 compare --num-features MANY | fewer than 2^31 numbers in the weights
 compare --num-features 9 --num-steps MANY | --num-steps < 2^31
 compare ROWS --target z | no column 'z'; there are 4: a, b, c, y
-compare ROWS --sampling-rate nan | 0 < sampling_rate <= 1, got nan
+compare ROWS --sampling-rate nan | 0 < --sampling-rate <= 1, got nan
 compare ROWS --loss hinge | invalid choice: 'hinge'
 compare ROWS --momentum 0.9 | --momentum needs --optimiser momentum or nesterov
 compare --data numbers.csv --optimiser momentum --momentum 1 | 0 <= --momentum < 1
 compare ROWS --average mean | expected --average polyak, tail, or a number
 compare ROWS --average 1 | 0 <= d < 1, the decay of an exponential average
 compare --data numbers.csv --optimiser adam --average tail | of Adam no average
-compare ROWS --num-test 0 | num_test >= 1, got 0
+compare ROWS --num-test 0 | --num-test >= 1, got 0
 compare ROWS --num-train 50 | of 60 rows together at most, got 50 and 12
 compare ROWS --activation relu | --activation needs --num-features
 compare ROWS --num-features inf | a number of --num-features with --data
@@ -86,7 +87,7 @@ compare --data x.csv --loss squared --duration 1 | give --learning-rate
 compare --data x.csv --num-features 9 | --data does not go with --num-features
 plan --epsilon 2 --rho 1 | expected one of --rho and --epsilon, got both
 plan --dim 10000000000 | expected fewer than 2^31 numbers in directions
-plan --num-samples 3000000000 | expected --num-samples < 2^31, got 3000000000
+plan --num-samples 3000000000 | expected 1 <= --num-samples < 2^31, got 3000000000
 plan --schedule cosine | invalid choice: 'cosine'
 plan --target-risk .1 | expected with --target-risk a budget
 plan --target-risk .5 --rho 1 | below the initial risk 0.5, got 0.5
@@ -97,32 +98,33 @@ account one-pass --num-steps 9 | --num-steps does not belong to one-pass
 account dp-gd --epsilon 2 | expected --num-steps for dp-gd
 account dp-gd --num-steps 10 --noise-multiplier -1 | expected --noise-multiplier >= 0, got -1.0
 account BATCHES | one of --sampling-rate (Poisson batches) and --batch-size
-account BATCHES --sampling-rate 2 | expected 0 < sampling_rate <= 1, got 2.0
+account BATCHES --sampling-rate 2 | expected 0 < --sampling-rate <= 1, got 2.0
 account BATCHES --batch-size 200 | expected batch_size <= num_records = 100, got 200
 account dp-sgd --num-steps 10 | expected --num-records for dp-sgd
 sweep --clip-scale 0:1:3 | --clip-scale: expected clip_scale > 0
+sweep --num-runs nan | expected a whole number in digits
 sweep --peak 1:2:3:4 | expected --peak to be a number, numbers with commas between
 sweep --peak 1,1.000000001 | --peak: expected values of axis peak that differ
 sweep --aspect-ratio 30 | expected 0 < --aspect-ratio <= --dim
 sweep --num-runs 0 | --num-runs >= 1
 sweep --num-runs MANY | fewer than 2^31 numbers in all runs
-sweep --shard-size 0 | shard_size >= 1
+sweep --shard-size 0 | --shard-size >= 1
 sweep --peak 1:2:1000000000 | at most 1000000 values of --peak, got '1:2:1000000000'
 sweep --peak 1:2:1001 --clip-scale 1:2:1001 | at most 1000000 cells together
 sweep --aspect-ratio 5e-324 | fewer than 2^31, got 4.94066e-324
 sweep --rho 1e150 | --rho: expected values of axis rho that float32 can hold
 sweep --peak 1e150 | expected finite peak > 0, got inf
 fit table.csv --label-bound 1 --delta 1e-5 | required: --epsilon
-fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < epsilon < infinity
+fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < --epsilon < infinity
 fit table.csv BUDGET | target, or --classify; and --input-range
 fit table.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
 fit table.csv BUDGET --classify --classes 0,1 | or --input-bound inf where public numbers
-fit table.csv BUDGET RANGE --label-bound -1 | label_bound > 0
+fit table.csv BUDGET RANGE --label-bound -1 | expected finite --label-bound > 0
 fit table.csv REGRESSION --target x | no column 'x'
 fit table.csv REGRESSION --drop a,b | no input column besides
 fit table.csv REGRESSION --input-bound 1 | got both
 fit table.csv REGRESSION --input-range 3 | expected --input-range LOW:HIGH
-fit table.csv REGRESSION --input-range 3:2 | low < high of column 'a', got 3 and 2
+fit table.csv REGRESSION --input-range 3:2 | finite low < high, got 3 and 2
 fit table.csv REGRESSION --classes 0,1 | --classes needs --classify
 fit table.csv REGRESSION --classify | --label-bound does not go with --classify
 fit table.csv BUDGET --classify | expected --classes A,B
@@ -151,8 +153,8 @@ predict text.npz table.csv | text.npz:
 reconstruct --num-features 10 | expected --num-features above --num-samples, got 10 and 10
 reconstruct --delta 1e-5 | --delta needs --epsilon
 reconstruct --truth rows.npz | --truth goes with a model
-reconstruct --max-passes 0 | --max-passes >= 1, got 0
-reconstruct --max-passes HUGE | expected --max-passes < 2^31
+reconstruct --max-passes 0 | 1 <= --max-passes < 2^31, got 0
+reconstruct --max-passes HUGE | expected 1 <= --max-passes < 2^31
 reconstruct model.npz | expected --num-samples
 reconstruct model.npz --num-samples 3 --dim 8 | --dim does not go with a model
 reconstruct model.npz --num-samples 240 | expected more features than samples
@@ -168,10 +170,11 @@ reconstruct model.npz --num-samples 3 --truth model.npz | model.npz: expected an
 reconstruct model.npz --num-samples 4 --truth rows.npz | shape (4, 8), (n, d), got
 reconstruct model.npz --num-samples 3 --truth flat.npz | flat.npz: row 2 of inputs is constant
 explore --address everywhere | expected address to be an IP address, got 'everywhere'
-explore --port 70000 | expected 0 <= port < 65536, got 70000
+explore --port 70000 | expected 0 <= --port < 65536, got 70000
 explore --store nowhere | expected store to be a folder or a .nc file
 explore --store . | expected the folder of a sweep
 completion tcsh | invalid choice: 'tcsh'
+--versoin | unrecognized arguments: --versoin; did you mean --version?
 """
 
 

@@ -210,8 +210,9 @@ def test_no_error_or_warning_of_a_command_shows_a_cell(
         ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", *out],
         ["fit", table, *BUDGET, *SMALL, "--classify", "--classes", "hi,up", *out],
         *(["predict", model, table] for model in private_models),
-        ["compare", "--data", table, "--num-runs", "0", "--out", folder],
-        ["compare", "--data", table, "--loss", "logistic", "--num-runs", "0", "--out", folder],
+        # Refused after the table is read.
+        ["compare", "--data", table, "--num-steps", 2**31 - 1, "--out", folder],
+        ["compare", "--data", table, "--loss", "logistic", "--num-runs", 2**31, "--out", folder],
     ]
     for command in commands:
         said = io.StringIO()

@@ -202,3 +202,19 @@ def test_one_line_shows_one_bar(monkeypatch):
             time.sleep(0.05)
         _until(lambda: "plan: compiling, 0:00" in stream.getvalue())
     assert "predict" not in stream.getvalue()
+
+
+class _Silent:
+    """A stream that cannot say whether it is a terminal."""
+
+    def write(self, text):
+        raise AttributeError
+
+
+@pytest.mark.parametrize("stream", [None, _Silent()])
+def test_without_standard_error_no_bar_is_shown_and_the_call_goes_on(monkeypatch, stream):
+    monkeypatch.setattr("sys.stderr", stream)
+    assert not is_seen()
+    for progress in (None, True):
+        with listening_where_seen(progress, "predict") as told:
+            told(0.5)

@@ -1,6 +1,8 @@
 """Private linear and logistic regression by the conventions of scikit-learn."""
 
 import dataclasses
+import datetime
+import io
 import re
 import warnings
 
@@ -369,6 +371,49 @@ def test_rows_beyond_ranges_or_categories_are_told_of_once(features):
         assert len(caught) == 1
         assert told in str(caught[0].message)
         assert caught[0].filename == __file__
+
+
+def test_a_category_that_a_reader_took_for_missing_is_told_to_the_curator(recwarn):
+    draw = np.random.default_rng(0)
+    written = pd.DataFrame(
+        {"where": draw.choice(["EU", "NA", "AS"], 600), "x": draw.uniform(size=600)}
+    )
+    labels = written["x"].to_numpy()
+    columns = Columns({"where": ["EU", "NA", "AS"], "x": (0, 1)})
+    estimator = DPLinearRegression(8.0, 1e-6, columns=columns, label_range=(0, 1))
+    estimator.fit(written, labels)
+    # A category may have no row, and rows may be missing.
+    estimator.fit(written.replace("NA", "EU"), labels)
+    estimator.fit(written.mask(draw.uniform(size=(600, 2)) < 0.2), labels)
+    assert not recwarn.list
+    read = pd.read_csv(io.StringIO(written.to_csv(index=False)), dtype=str)
+    missing = f"'where' has the category 'NA', and {read['where'].isna().sum()} of 600 are missing"
+    with pytest.warns(UserWarning, match=f"{missing}.*keep_default_na.*curator alone") as told:
+        estimator.fit(read, labels)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+def test_the_card_shows_ranges_codes_and_dates_with_all_digits():
+    codes = ["1234567", "1234568", "007"]
+    days = datetime.date(2020, 1, 1), datetime.date(2024, 12, 31)
+    columns = Columns({"code": codes, "id": (1_000_000, 1_234_567.25), "when": days})
+    table = [["007", 1_000_001, "2021-01-01"], ["1234568", 1_234_560, 20220101]] * 10
+    estimator = DPLinearRegression(
+        8.0, 1e-6, columns=columns, label_range=(1_234_567.125, 1_234_999)
+    ).fit(table, [1_234_570.0, 1_234_900] * 10)
+    card = str(estimator.release_.card)
+    for text in (
+        "code: 1234567, 1234568, 007\n",
+        "id: 1000000 to 1234567.25\n",
+        "when: 2020-01-01 to 2024-12-31\n",
+        "labels from 1234567.125 to 1234999,",
+    ):
+        assert text in card
+    assert "when, -1 at 2020-01-01 and 1 at 2024-12-31" in estimator.coef_names_
+    ranged = DPLinearRegression(
+        8.0, 1e-6, input_range=([0.0], [1_234_567.0]), label_range=(0, 1)
+    ).fit(np.ones((20, 1)), np.ones(20))
+    assert "0 to 1234567\n" in str(ranged.release_.card)
 
 
 def test_labels_are_read_alike_with_columns_and_with_ranges():

@@ -51,7 +51,9 @@ def test_a_rows_numbers_depend_on_that_row_alone():
 
 DAY = datetime.date(2020, 1, 2)
 CELLS = {
-    "a number": [2, 2.0, "2", "02", " 2.0", b"2", np.float32(2), Decimal(2), Fraction(2), "2e0"],
+    "a number": [2, 2.0, "2", "2.00", " 2.0", b"2", np.float32(2), Decimal("2.0"), Fraction(2)],
+    "a fraction": [0.1, "0.1", ".10", np.float32(0.1), float(np.float32(0.1)), Decimal("0.1")],
+    "a small number": [1e-5, "1e-05", "1E-5", "0.00001", np.float32(1e-5)],
     "a truth": [True, np.True_, "True", "true", "TRUE", 1, "1"],
     "a text": ["f", b"f", np.str_("f")],
     "a date": [
@@ -64,8 +66,8 @@ CELLS = {
         "2020-01-02 00:00:00",
     ],
     "a moment": ["2020-01-02T03:00+01:00", pd.Timestamp("2020-01-02 02:00", tz="UTC")],
-    "beyond all floats": [10**400, math.inf, "inf", "1e400", Decimal("1e400")],
-    "missing": [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "nan", Decimal("sNaN")],
+    "beyond all floats": [math.inf, "inf", Decimal("inf"), Fraction(10**400, 3)],
+    "missing": [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "nan", "NaN", "NaT"],
 }
 BESIDE = ["?", None, 1.5, 7, True, DAY, pd.Timestamp(DAY), b"?", "nan"]
 # None: not a category, but missing.
@@ -112,11 +114,49 @@ def test_a_cell_that_a_files_reader_cannot_place_changes_no_other_cell(cells):
 
 def test_a_number_in_a_range_is_found_from_its_cell_alone():
     columns = Columns({"x": (0, 4)})
-    for cell in CELLS["a number"]:
+    for cell in [*CELLS["a number"], "02", "2e0", "+2.", " 2"]:
         for other in (None, 1.5, "3", True, 10**400, "nan"):
             for table in (*_ways([cell]), *_ways([cell, other])):
                 assert columns.codes(table)[0, 0] == 0.5
     assert columns.codes([[10**400], [-(10**400)], ["nan"]]).tolist() == [[1], [0], [-1]]
+
+
+CODES_OF_TEXTS = [
+    ["1_0", "10", "010", "+10", "1e1", "1\u0660", "\uff11\uff10", "10,0", "1 0"],
+    ["12e5", "1200000", "12E5"],
+    ["9007199254740993", "9007199254740992", "9007199254740994"],
+    ["Inf", "inf", "Infinity", "-inf", "INF"],
+    ["Nan", "NAN", "None", "NA", "null"],
+    ["2020-W01", "2019-12-30", "2020-01"],
+    ["0.1000000000000000055511151231257827", "0.1"],
+    ["0x10", "16", "0b1", "1j"],
+]
+
+
+def test_identifiers_are_told_apart_to_every_digit_as_numbers_too():
+    ids = [2**53, 2**53 + 1, 2**63 - 1]
+    columns = Columns({"x": [*map(str, ids)]})
+    for cells in (ids, np.array(ids), [*map(Decimal, ids)], pd.array(ids, dtype="Int64")):
+        assert columns.codes(pd.DataFrame({"x": cells}))[:, 0].tolist() == [0, 1, 2]
+    assert columns.codes([[2**53 + 2], [2**63], [10**400]])[:, 0].tolist() == [3, 3, 3]
+    assert columns.in_words == ("9007199254740992, 9007199254740993, 9223372036854775807",)
+
+
+@pytest.mark.parametrize("texts", CODES_OF_TEXTS, ids=lambda texts: texts[0])
+def test_codes_that_are_written_differently_are_told_apart(texts):
+    columns = Columns({"x": texts})
+    assert columns.codes(pd.DataFrame({"x": texts})).ravel().tolist() == [*range(len(texts))]
+    # Nor is one that is not listed taken for one that is.
+    for text in texts:
+        others = [each for each in texts if each != text]
+        assert Columns({"x": others}).codes([[text]])[0, 0] == len(others)
+
+
+def test_texts_that_python_alone_takes_for_numbers_are_refused_in_a_range():
+    columns = Columns({"x": (0, 2000)})
+    for text in ("1_000", "\uff11\uff10", "1\u0660", "1 000", "1,5"):
+        with pytest.raises(TypeError, match="numbers in column 'x', got text"):
+            columns.codes([[text]])
 
 
 def test_masked_cells_are_missing():
@@ -195,6 +235,9 @@ WRONG = {
     "an infinite range": ({"age": (0, math.inf)}, ValueError, "both finite"),
     "a triple": ({"age": (0, 1, 2)}, TypeError, "two numbers or two dates"),
     "texts for ends": ({"age": ("low", "high")}, TypeError, "two numbers or two dates"),
+    "a date and a number": ({"day": (DAY, 18270)}, TypeError, "two numbers or two dates"),
+    "an end that is no date": ({"day": (pd.NaT, DAY)}, ValueError, "both finite"),
+    "spans of time": ({"day": (np.timedelta64(1), np.timedelta64(9))}, TypeError, "two dates"),
     "dates turned round": ({"day": ("2021-01-01", "2020-01-01")}, ValueError, "low < high"),
     "a range as a list": (
         {"age": [17, 90]},
@@ -205,9 +248,9 @@ WRONG = {
     "what NumPy found": ({"sex": np.array(["secret"])}, TypeError, "not read off.*a ndarray"),
     "no categories": ({"age": []}, TypeError, "a list of categories"),
     "a text": ({"age": "0-10"}, TypeError, "a list of categories"),
-    "categories twice": ({"rooms": [1, 2, 1.0]}, ValueError, r"got 1\.0 twice"),
+    "categories twice": ({"rooms": [1, 2, 1.0]}, ValueError, "got '1' twice"),
     "a number for a name": ({1: (0, 1)}, TypeError, "as texts, got 1: '1' is read from a table's"),
-    "one category twice": ({"rooms": [1, "1"]}, ValueError, r"got 1\.0 twice"),
+    "one category twice": ({"rooms": [1, "1"]}, ValueError, "got '1' twice"),
     "an end beyond all floats": ({"age": (0, 10**400)}, ValueError, "both finite"),
     "an end that is missing": ({"age": (0, math.nan)}, ValueError, "both finite"),
     "a range too small": ({"age": (0, 5e-324)}, ValueError, "a width from 1e-30"),
@@ -234,22 +277,98 @@ def test_two_categories_that_are_numbers_are_written_as_texts_or_truths(given):
 WEEK = datetime.date(2020, 1, 1), datetime.date(2020, 1, 9)
 
 
+CELLS_OF_DAYS = {
+    datetime.date(2020, 1, 5): 0.5,
+    "2020-01-01T12:00": 1 / 16,
+    "2020-01-02T01:00+01:00": 1 / 8,
+    "20200103": 0.25,
+    20200103: 0.25,
+    np.float32(20200104): 0.375,
+    "20200103T120000": 5 / 16,
+    None: -1,
+}
+
+
 @pytest.mark.parametrize(
     "ends",
-    [WEEK, tuple(map(pd.Timestamp, WEEK)), ("2020-01-01", "2020-01-09T00:00:00Z"), (18262, 18270)],
+    [
+        WEEK,
+        tuple(map(pd.Timestamp, WEEK)),
+        ("2020-01-01", "2020-01-09T00:00:00"),
+        ("20200101", "20200109"),
+    ],
 )
-def test_a_date_in_a_range_is_the_days_since_1970(ends):
-    columns = Columns({"day": ends})
-    assert columns.specs == ((18262.0, 18270.0),)
-    cells = [datetime.date(2020, 1, 5), "2020-01-01T12:00", "2020-01-02T01:00+01:00", 18264, None]
-    expected = [0.5, 1 / 16, 1 / 8, 0.25, -1]
-    found = columns.read([[cell] for cell in cells])
-    np.testing.assert_allclose(found.codes[:, 0], expected, rtol=1e-12)
+def test_a_range_of_dates_is_kept_as_dates_and_reads_them(ends):
+    columns = Columns({"day": ends}, bins=2)
+    assert (columns.specs, columns.is_date) == ((("2020-01-01", "2020-01-09"),), (True,))
+    assert columns.in_words == ("2020-01-01 to 2020-01-09",)
+    assert ColumnFeatures(columns, True).names[0] == "day from 2020-01-01 to 2020-01-05"
+    found = columns.read([[cell] for cell in CELLS_OF_DAYS])
+    np.testing.assert_allclose(found.codes[:, 0], [*CELLS_OF_DAYS.values()], rtol=1e-12)
     assert not found.is_beyond.any()
-    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-05", "2019-12-31", None])})
-    found = columns.read(frame)
-    assert found.codes[:, 0].tolist() == [0.5, 0, -1]
-    assert found.is_beyond[:, 0].tolist() == [False, True, False]
+    for unit in ("s", "ms", "us", "ns"):
+        times = pd.to_datetime(["2020-01-05", "2019-12-31", None]).as_unit(unit)
+        for kept in (times, times.tz_localize("UTC"), times.astype(object)):
+            found = columns.read(pd.DataFrame({"day": kept}))
+            assert found.codes[:, 0].tolist() == [0.5, 0, -1]
+            assert found.is_beyond[:, 0].tolist() == [False, True, False]
+
+
+def test_a_date_in_a_range_of_numbers_is_the_days_since_1970():
+    columns = Columns({"day": (18262, 18270)})
+    cells = [[datetime.date(2020, 1, 5)], ["2020-01-01T12:00"], [18264], ["18264"], [None]]
+    np.testing.assert_allclose(columns.codes(cells)[:, 0], [0.5, 1 / 16, 0.25, 0.25, -1])
+
+
+NO_DATES = [45000, 1704067200, 1704067200 * 10**9, 1610121300012, 20240231, -20240131, 20240131.5]
+NO_DATES += [True, math.inf, 10**400, "2024", "1701020300", "20240131123000", "31/01/2024", "NA"]
+NO_DATES += ["10000-01-01", "0000-01-01", "2024-W05-1", "\u0662\u0660240131"]
+
+
+@pytest.mark.parametrize("cell", NO_DATES)
+def test_what_may_be_seconds_or_day_numbers_is_refused_in_a_range_of_dates(cell):
+    columns = Columns({"x": ("1970-01-01", "2200-01-01")})
+    for table in _ways([cell]):
+        with pytest.raises(TypeError, match=r"expected dates in column 'x'.*unit='ns'") as caught:
+            columns.codes(table)
+        assert caught.value.__context__ is None
+
+
+FAR = datetime.timezone(datetime.timedelta(hours=-12))
+ODD_DATES = {
+    "early": [
+        np.datetime64(-(2**62), "s"),
+        np.datetime64(-(10**15), "Y"),
+        np.datetime64(-1970, "Y"),
+        datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=12))),
+        datetime.date.min,
+        pd.Timestamp.min,
+        "0001-01-01T00:00+12:00",
+    ],
+    "late": [
+        np.datetime64(2**62, "s"),
+        np.datetime64(2**62, "D"),
+        np.datetime64(2**62, "W"),
+        np.datetime64(10**15, "M"),
+        np.datetime64("10000-01-01"),
+        datetime.datetime.max.replace(tzinfo=FAR),
+        datetime.datetime.max,
+        pd.Timestamp.max.tz_localize("UTC"),
+        pd.Timestamp(np.datetime64("20000-01-01", "s")),
+        "9999-12-31T23:59:59-12:00",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ODD_DATES)
+def test_dates_that_other_types_cannot_hold_are_beyond_the_nearer_end(kind):
+    columns = Columns({"x": WEEK})
+    for cell in ODD_DATES[kind]:
+        for table in _ways([cell]):
+            found = columns.read(table)
+            assert (found.codes[0, 0], found.is_beyond[0, 0]) == (float(kind == "late"), True)
+        # Categories of them are one with themselves, and with no others.
+        assert Columns({"x": [cell, "other"]}).codes([[cell], ["x"]])[:, 0].tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("given", [None, "as", {"age": "sex"}])

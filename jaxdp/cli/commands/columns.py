@@ -1,11 +1,13 @@
 """`jaxdp columns`, and the file in which somebody says what is publicly known of a table's columns.
 
 The file is a JSON object with an entry for each column, the target among them:
-{"age": {"range": [17, 90]}, "income": {"categories": ["<=50K", ">50K"]}}. The command writes its
-names and which of the two a column is likely to be; every range and category is left to fill in.
+{"age": {"range": [17, 90]}, "seen": {"range": ["2020-01-01", "2024-12-31"]}, "income":
+{"categories": ["<=50K", ">50K"]}}. The command writes its names and which of the three a column is
+likely to be; every range and category is left to fill in.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -27,16 +29,19 @@ from jaxdp.regression import Columns
 
 _RANGE, _CATEGORIES = "range", "categories"
 _ENTRY = '{"range": [LOW, HIGH]} or {"categories": ["A", "B"]}'
+# In the range of a column of dates, to be filled in.
+_A_DATE = "YYYY-MM-DD"
 _DELTA = 1e-6
 _OF_KERNELS = (
     *("label_bound", "input_range", "input_bound", "scale", "num_projections", "num_features"),
     *("ridge", "intercept_share", "public_seed", "classes"),
 )
 _SAYS = """\
-To fill in, from what was known before the table was: the range of each number, the categories of
-each text, and of the target too. A number that is a code or a class gets categories. Which columns
-hold text was read off the table, so this template is for whoever holds it. Take out of the file
-what is not to be used, then: jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
+To fill in, from what was known before the table was: the range of each number or date, the
+categories of each text, and of the target too. A number that is a code or a class gets categories.
+Which columns hold text or dates was read off the table, so this template is for whoever holds it.
+Take out of the file what is not to be used, then:
+jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
 
 
 def columns(options: argparse.Namespace) -> None:
@@ -51,11 +56,8 @@ def columns(options: argparse.Namespace) -> None:
         raise ValueError(
             f"{options.data}: expected names of columns that differ, got {twice!r} twice"
         )
-    # Of the cells of a column this alone is told: whether all of them are numbers.
-    entries: dict[str, Any] = {
-        name: {_RANGE: [None, None]} if column.dtype.kind == "f" else {_CATEGORIES: []}
-        for name, column in zip(names, read([]), strict=True)
-    }
+    columns = zip(names, read([]), strict=True)
+    entries = {name: _unfilled(column) for name, column in columns}
     # A line for each column.
     lines = [json.dumps({name: entry}, ensure_ascii=False)[1:-1] for name, entry in entries.items()]
     text = ",\n".join(f"  {line}" for line in lines)
@@ -65,6 +67,32 @@ def columns(options: argparse.Namespace) -> None:
         return
     print(f"columns: {output.listed(names)}", f"template: {options.out}", sep="\n")
     print(_SAYS.format(data=options.data, out=options.out))
+
+
+def _unfilled(column: np.ndarray) -> dict[str, Any]:
+    """The entry of a column; it shows only whether all cells are dates, or all are numbers."""
+    with contextlib.suppress(TypeError):
+        if (Columns({"": ("0001-01-01", "9999-12-31")}).codes(column[:, None]) >= 0).any():
+            return {_RANGE: [_A_DATE, _A_DATE]}
+    return {_RANGE: [None, None]} if column.dtype.kind == "f" else {_CATEGORIES: []}
+
+
+def kinds_of(columns: Columns) -> dict[str, list[str]]:
+    """The names of columns whose cells may be texts, and dates, as `read_inputs` takes them."""
+    kinds = [*zip(columns.names, columns.is_number, columns.is_date, strict=True)]
+    texts = [name for name, is_number, _ in kinds if not is_number]
+    return {"texts": texts, "dates": [name for name, _, is_date in kinds if is_date]}
+
+
+def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:
+    """Raise ValueError, naming the table, unless each cell is of its column's kind."""
+    try:
+        columns.read(rows)
+    except TypeError as error:
+        reason = str(error)
+    else:
+        return
+    raise ValueError(f"{path}: {reason}")
 
 
 def tabular_fit(
@@ -102,7 +130,9 @@ def tabular_fit(
     except (TypeError, ValueError) as error:
         reason = str(error)
     else:
-        return lambda: _fitted(options, known, inputs, own)
+        if not own.is_date[0]:
+            return lambda: _fitted(options, known, inputs, own)
+        reason = f"expected a target of numbers or categories, got the range of dates of {target!r}"
     # A type that is wrong in the file is an answer to its user, too.
     raise ValueError(f"{path}: {reason}")
 
@@ -112,12 +142,14 @@ def _fitted(
 ) -> tuple[NumericTable, ReleasedFunction]:
     from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
 
-    texts = [name for name, spec in known.items() if isinstance(spec, list)]
-    rows = read_inputs(options.data, list(known), header=options.header, texts=texts)
+    kinds = kinds_of(inputs)
+    kinds["texts"] += [options.target] * (not own.is_number[0])
+    rows = read_inputs(options.data, list(known), header=options.header, **kinds)
     if len(rows) < 2:
         raise ValueError(f"{options.data}: expected at least 2 rows, got {len(rows)}")
     target, place = options.target, list(known).index(options.target)
     table, labels = np.delete(rows, place, axis=1), rows[:, place]
+    check_cells(options.data, inputs, table)
     features = "additive" if options.additive else "linear"
     common = {"columns": inputs, "features": features}
     # As cells of categories are told apart; of numbers only those that are missing count.
@@ -153,11 +185,12 @@ def _described(path: pathlib.Path) -> dict[str, Any]:
     output.check_file(path)
     try:
         entries = plain_json(path.read_bytes())
-    except DamagedError:
-        entries = None
-    if not isinstance(entries, dict) or not entries:
+        fault = "" if isinstance(entries, dict) and entries else "it is no object with entries"
+    except DamagedError as error:
+        entries, fault = {}, str(error)
+    if fault:
         raise ValueError(
-            f"{path}: expected a JSON object with an entry for each column, once, such as "
+            f"{path}: {fault}; expected a JSON object with an entry for each column, once, such as "
             f'{{"age": {_ENTRY}}}'
         )
     found, unfilled = {}, []
@@ -166,9 +199,9 @@ def _described(path: pathlib.Path) -> dict[str, Any]:
         if kinds not in ([_RANGE], [_CATEGORIES]) or not isinstance(entry[kinds[0]], list):
             raise ValueError(f"{path}: expected column {name!r} to be {_ENTRY}")
         known = entry[kinds[0]]
-        if not known or None in known:
+        if not known or None in known or _A_DATE in known:
             unfilled.append(name)
-        # A cell is the number that its text is, so a code and its text are one category.
+        # A number and its text are one category.
         texts = [each if isinstance(each, str) else json.dumps(each) for each in known]
         found[name] = tuple(known) if kinds == [_RANGE] else texts
     if unfilled:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.cli.commands.columns import tabular_fit
+from jaxdp.cli.commands.columns import check_cells, kinds_of, tabular_fit
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
@@ -187,11 +187,10 @@ def predict(options: argparse.Namespace) -> None:
     known = release.columns
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
     reader = release.features.reader
-    texts = None
+    kinds = {} if reader is None else kinds_of(reader)
+    inputs = read_inputs(options.data, names, header=options.header, **kinds)
     if reader is not None:
-        pairs = zip(reader.names, reader.is_number, strict=True)
-        texts = [name for name, is_number in pairs if not is_number]
-    inputs = read_inputs(options.data, names, header=options.header, texts=texts)
+        check_cells(options.data, reader, inputs)
     values = np.asarray(release(inputs))
     classes = known.classes if known else None
     if release.record is not None and release.record.has_logits:

@@ -6,6 +6,8 @@ import itertools
 import textwrap
 from typing import NamedTuple
 
+from jaxdp.core.display.terminals import on_a_line
+
 WIDTH = 80
 # No column of values or of meanings is narrower.
 _LEAST = 20
@@ -26,6 +28,11 @@ class Explanation(NamedTuple):
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
 
+    def on_lines(self) -> "Explanation":
+        """The same without line breaks and escape sequences, which names of a file may hold."""
+        rows = tuple(Row(*map(on_a_line, row)) for row in self.rows)
+        return Explanation(on_a_line(self.title), rows, tuple(map(on_a_line, self.notes)))
+
 
 class AbstractExplained(abc.ABC):
     """An object that `print` and notebooks show as a table of its quantities."""
@@ -43,6 +50,7 @@ class AbstractExplained(abc.ABC):
 
 def as_text(explanation: Explanation) -> str:
     """The table in at most 80 columns, where names are short enough."""
+    explanation = explanation.on_lines()
     rows = explanation.rows
     first = max((len(row.name) for row in rows), default=0)
     room = max(WIDTH - 2 - first - 2, 2 * _LEAST)
@@ -73,6 +81,7 @@ def _lines(row: Row, first: int, second: int, room: int) -> list[str]:
 
 def as_html(explanation: Explanation) -> str:
     """The table for a notebook; whatever is in it is text and no markup."""
+    explanation = explanation.on_lines()
     has_meanings = any(row.meaning for row in explanation.rows)
     rows = "".join(
         f'<tr><th style="text-align:left">{html.escape(row.name)}</th>'

@@ -90,6 +90,13 @@ def number(value: Any) -> str:
     return f"{float(value):.6g}"
 
 
+def in_full(value: float) -> str:
+    """A number in all its digits: "1234567", "0.25"."""
+    number = float(value)
+    is_whole = number.is_integer() and abs(number) < 1e16
+    return f"{number:.0f}" if is_whole else repr(number)
+
+
 def called(function: Any) -> str:
     """A function's name, with the numbers that a partial fixes."""
     if isinstance(function, functools.partial):

@@ -90,11 +90,14 @@ def unsealed(content: bytes) -> dict[str, np.ndarray]:
 
 
 def plain_json(text: str | bytes) -> Any:
-    """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice."""
+    """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice.
+
+    The error says where it is no JSON, or which name it is.
+    """
     try:
         return json.loads(text, object_pairs_hook=_each_once)
-    except (ValueError, RecursionError):
-        raise DamagedError("its description is no JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"its description is no JSON: {error}") from None
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
@@ -130,5 +133,6 @@ def _array(content: bytes) -> np.ndarray:
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice")
+        twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise ValueError(f"an object has {twice!r} twice")
     return found

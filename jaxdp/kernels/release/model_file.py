@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
+from jaxdp.core.display.terminals import printable
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import write_whole
 
@@ -77,7 +78,7 @@ def load(path: str | os.PathLike) -> Any:
     try:
         return _unpacked(read_sealed(path, largest=_MOST_BYTES))
     except (Refused, DamagedError) as reason:
-        raise ValueError(f"{os.fspath(path)}: {reason}") from None
+        raise ValueError(f"{os.fspath(path)}: {printable(str(reason))}") from None
     except MemoryError:
         raise ValueError(f"{os.fspath(path)}: more than this machine's memory holds") from None
 

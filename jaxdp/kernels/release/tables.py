@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import given_array, require_finite, require_kind, require_shape
+from jaxdp.core.display.terminals import printable
 from jaxdp.kernels.evaluation import ROWS
 
 _LEAST_RECORDS = 2
@@ -219,7 +220,7 @@ def in_order(inputs: Any, columns: Columns | None) -> Any:
         found = [f"without {', '.join(map(repr, missing))}"] if missing else []
         found += [f"with {', '.join(map(repr, more))} besides"] if more else []
         raise ValueError(
-            f"expected inputs with the columns of the fit, {', '.join(wanted)}, got a "
+            f"expected inputs with the columns of the fit, {printable(', '.join(wanted))}, got a "
             f"table {' and '.join(found) or 'in which a name stands twice'}"
         )
     labels = dict(zip(names, inputs.columns, strict=True))
