@@ -15,7 +15,7 @@ from typing import Any
 import xarray
 
 from experiments import registry, smoke
-from experiments.harness.fingerprints import Fingerprint, differences, versions
+from experiments.harness.fingerprints import Fingerprint, alike, differences, versions
 
 
 def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
@@ -90,4 +90,4 @@ def _changed(saved: dict[str, Any], config: Any) -> str:
     """The fields in which a saved configuration differs from one of today."""
     now = as_saved(config)
     names = sorted(saved.keys() | now.keys())
-    return ", ".join(name for name in names if saved.get(name, ...) != now.get(name, ...))
+    return ", ".join(name for name in names if not alike(saved.get(name, ...), now.get(name, ...)))

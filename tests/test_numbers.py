@@ -36,7 +36,7 @@ def _optimiser(**changed):
     return jaxdp.PrivateOptimiser(SGD, **usual | changed)
 
 
-def _calibrated(algorithm, epsilon=1.0, delta=0.25):
+def _calibrated(algorithm, epsilon=1.0, delta=2.0**-7):
     if algorithm is jaxdp.OnePassDPSGD:
         return algorithm.calibrated(epsilon, delta, learning_rate=1.0, clip_scale=1.0, num_steps=10)
     if algorithm is jaxdp.CorrelatedDPSGD:
@@ -147,7 +147,7 @@ ARGUMENTS = [
     (jaxdp.GaussianClosure, {"rank": 4}),
     (jaxdp.ClippedDiffusion, {"rank": 4}),
     *(
-        (functools.partial(_calibrated, algorithm), {"epsilon": 0.5, "delta": 0.5})
+        (functools.partial(_calibrated, algorithm), {"epsilon": 0.5, "delta": 2.0**-7})
         for algorithm in CALIBRATED.values()
     ),
 ]

@@ -33,6 +33,8 @@ from experiments import registry
 RTOL = 1e-5
 # Processes that round differently agree to this, so that one more agrees to RTOL.
 _AGREEMENT = RTOL / 10
+# Relative: configured numbers that are so near each other are one, rounded by two processors.
+_SAME = 1e-9
 # Units of what is measured of the machine, not computed by the code.
 _MEASURED = ("s", "B")
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy")
@@ -113,6 +115,23 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in _PACKAGES}
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values that JSON holds are equal, numbers that are not whole to rounding.
+
+    Processors round the last digit of a power differently, and with it a configuration's numbers.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) and isinstance(other, float) and not math.isnan(one):
+        # The neighbours of infinity and of zero are no share of them.
+        largest, least = sys.float_info.max, sys.float_info.min
+        one, other = (min(max(each, -largest), largest) for each in (one, other))
+        return math.isclose(one, other, rel_tol=_SAME, abs_tol=least)
+    return one == other or (one != one and other != other)
+
+
 def differences(stored: Fingerprint, found: Fingerprint) -> list[str]:
     """What differs by more than rounding explains, a line each.
 
@@ -122,7 +141,7 @@ def differences(stored: Fingerprint, found: Fingerprint) -> list[str]:
     """
     before, now = stored["variables"], found["variables"]
     lines = [f"{name}: only one of the two has it" for name in sorted(set(before) ^ set(now))]
-    if stored["config"] != found["config"]:
+    if not alike(stored["config"], found["config"]):
         lines.append("the smoke version's configuration")
     for name in sorted(set(before) & set(now)):
         for key in _apart(before[name], now[name], RTOL):

@@ -84,6 +84,12 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
         return dim / (jnp.asarray(self.num_steps, float) * self.batch_size)
 
     @property
+    def num_records(self) -> int | None:
+        """How many records a pass uses, each once; None if that is traced."""
+        known = concrete(self.num_steps)
+        return None if known is None or known.ndim else int(known) * self.batch_size
+
+    @property
     def _has_enough_noise(self) -> Bool[Array, ""]:
         """Whether traced values keep what `checked_clip_and_rho` asks of concrete ones."""
         rho, scale = in_numpy((self.rho, self.clip_scale))

@@ -25,6 +25,7 @@ from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import warn_of_large_delta
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column_of, noise_mixing
@@ -122,9 +123,14 @@ class CorrelatedDPSGD(AbstractRhoPass):
             epsilon: > 0 and finite.
             delta: in (0, 1).
             rates, clip_scale, batch_size, strategy: as for the constructor.
+
+        Warns:
+            UserWarning: delta is at least one over the number of samples.
         """
         rho = largest_rho(epsilon, delta)
-        return cls(rates, clip_scale, rho, batch_size=batch_size, strategy=strategy)
+        found = cls(rates, clip_scale, rho, batch_size=batch_size, strategy=strategy)
+        warn_of_large_delta(delta, found.num_records, stacklevel=2)
+        return found
 
     @property
     def mixing(self) -> Float[Array, "steps steps"]:
@@ -243,6 +249,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
                 "simulated run draws them and adds them up in floating point",
                 *unchecked,
             ),
+            num_records=self.num_records,
         )
 
 

@@ -158,7 +158,7 @@ class DPGD(AbstractFullBatchAlgorithm):
         return self.learning_rate * self.num_steps
 
     def _derived(self):
-        return {"noise_multiplier": self.noise_multiplier}
+        return ("noise_multiplier",)
 
     @property
     def noise_multiplier(self) -> Float[Array, ""]:

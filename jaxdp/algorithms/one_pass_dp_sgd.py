@@ -18,6 +18,7 @@ from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, 
 from jaxdp.clipping import NormClip
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
+from jaxdp.privacy.arguments import warn_of_large_delta
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
 from jaxdp.schedules import (
@@ -115,9 +116,14 @@ class OnePassDPSGD(AbstractRhoPass):
             epsilon: > 0 and finite.
             delta: in (0, 1).
             learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
+
+        Warns:
+            UserWarning: delta is at least one over the number of samples.
         """
         rho = largest_rho(epsilon, delta)
-        return cls(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
+        found = cls(learning_rate, clip_scale, rho, num_steps, batch_size=batch_size)
+        warn_of_large_delta(delta, found.num_records, stacklevel=2)
+        return found
 
     @property
     def releases_every_iterate(self):
@@ -269,6 +275,7 @@ class OnePassDPSGD(AbstractRhoPass):
                 "computes them, draws it and adds it in floating point",
                 *self._unchecked(),
             ),
+            num_records=self.num_records,
         )
 
 

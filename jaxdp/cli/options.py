@@ -187,7 +187,7 @@ def _compare(commands) -> None:
     add("--dim", int, "number of inputs d [1000; 40 for random features]")
     add("--clip-scale", float, "clip norm over sqrt(dim) [1], or sqrt(features) [0.5]")
     add("--num-steps", int, f"updates [{steps}]")
-    add("--delta", float, "delta of the budget [1e-5; 1 / rows for random features]")
+    add("--delta", float, "delta of the budget [1e-5]")
     add("--num-runs", int, "independent runs", 10)
     add("--seed", int, "of the simulation", 0)
     _add_results(add)

@@ -134,9 +134,9 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             for name in constructor_arguments(kind)
         }
 
-    def _derived(self) -> dict[str, Any]:
-        """Further values in the table of concrete arguments that are no batch."""
-        return {}
+    def _derived(self) -> tuple[str, ...]:
+        """Further attributes in the table of concrete arguments that are no batch, by name."""
+        return ()
 
     def _notes(self) -> tuple[str, ...]:
         """Sentences below the table."""
@@ -157,7 +157,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         if shape:
             title += f", a batch of {' x '.join(map(str, shape))}"
         if not shape and all(map(_is_number, jax.tree.leaves(self))):
-            shown |= self._derived()
+            shown |= {name: getattr(self, name) for name in self._derived()}
         rows = tuple(
             Row(name, _in_words(self, name, value), MEANINGS.get(name, ""))
             for name, value in shown.items()

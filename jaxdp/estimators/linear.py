@@ -40,7 +40,7 @@ from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import Columns as TableNames
 from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost, gaussian_mu
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.regression import (
     AbstractMethod,
     Automatic,
@@ -291,6 +291,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if not 0 < signal <= 1:
             raise ValueError(f"expected 0 < signal <= 1, got {signal}")
         check_budget(self.epsilon, self.delta)
+        warn_of_large_delta(self.delta, count, stacklevel=2)
         self._check_features()
         _, features = self._chosen(_columns_in(self.input_range), count)
         return Forecast(count, signal, self._left(features, count, signal), _GUESSED)

@@ -15,6 +15,7 @@ from jaxdp.planning.streams.one_pass_plan import OnePassPlan
 from jaxdp.planning.streams.one_pass_planning import plan_one_pass
 from jaxdp.planning.streams.optimal import Optimal
 from jaxdp.planning.streams.robust import Box
+from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.base import AbstractProblem
@@ -157,6 +158,9 @@ def plan(
         `.assumptions`, `.status`. Features have a `TrainingPlan`: `.algorithm`, `.predicted`,
         `.table`. Both have a text to print.
 
+    Warns:
+        UserWarning: delta is at least one over the number of samples or of training rows.
+
     Raises:
         NotCoveredError: of such problems there is no plan, or none with `uncertainty`; or the
             closure does not cover the optimiser or the batches.
@@ -196,6 +200,8 @@ def plan(
     }
     if isinstance(problem, AbstractFeatureProblem | Linearised):
         _refuse(problem, of_streams, _OF_STREAMS, _OF_FEATURES)
+        check_budget(epsilon, delta)
+        warn_of_large_delta(delta, problem.num_train, stacklevel=2)
         with listening_where_seen(progress, "plan") as told:
             found = plan_training(problem, **budget, **of_features, told=told)
             told(1.0)

@@ -24,8 +24,9 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
-from jaxdp.planning.features.training_plan import TrainingPlan
-from jaxdp.privacy.accounting import account
+from jaxdp.planning.features.training_plan import LOOKED_AT, TrainingPlan
+from jaxdp.privacy.accounting import cost_of
+from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.batches.poisson import PoissonSampler
 from jaxdp.problems.rows.fixed_features import FixedFeatures
 from jaxdp.problems.rows.linearised import Linearised
@@ -156,7 +157,7 @@ class Forecast(AbstractExplained, eqx.Module):
         """The epsilon that twice the rows are worth: with it n rows have as little noise as 2 n."""
         algorithm = self.plan.algorithm
         halved = algorithm.replace(noise_multiplier=algorithm.noise_multiplier / 2)
-        return float(account(halved, delta=self.plan.delta).epsilon)
+        return float(cost_of(halved.release(), self.plan.delta).epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as JSON can hold them."""
@@ -215,7 +216,7 @@ class Forecast(AbstractExplained, eqx.Module):
             f"of {plan.epsilon:g}"
         )
         return Explanation(
-            f"Forecast for n = {self.num_samples}, epsilon = {plan.epsilon:g}, delta = "
+            f"{LOOKED_AT} Forecast for n = {self.num_samples}, epsilon = {plan.epsilon:g}, delta = "
             f"{plan.delta:g}, {plan.adjacency}",
             (*levels, Row("settings", settings), *leak, *curve),
             (
@@ -271,6 +272,9 @@ def forecast(
     Returns:
         A `Forecast`; it prints, `jaxdp.plots.plot_forecast` draws it.
 
+    Warns:
+        UserWarning: delta is at least 1/n.
+
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range, or disturbed rows
             have other shapes.
@@ -299,6 +303,8 @@ def forecast(
                 f"expected disturbed rows of the shapes {_shapes(problem)} and the loss of the "
                 f"problem, got {_shapes(other)}"
             )
+    check_budget(epsilon, delta)
+    warn_of_large_delta(delta, num_samples, stacklevel=2)
     rows = _of_size(problem, num_samples)
 
     def planned(epsilon, num_steps, sampling_rate, begun=0.0, share=_OF_PLAN):

@@ -15,8 +15,8 @@ from jaxdp.core.checks import concrete
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.terminals import on_a_line
 from jaxdp.core.display.values import in_words
-from jaxdp.privacy.arguments import check_delta
-from jaxdp.privacy.release import release_of
+from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
+from jaxdp.privacy.release import Release, release_of
 
 
 class Cost(AbstractExplained, eqx.Module):
@@ -94,6 +94,9 @@ def account(thing: Any, *, delta: Any) -> Cost:
     Returns:
         The cost at delta: floats for a concrete release, arrays for a traced one.
 
+    Warns:
+        UserWarning: delta is at least 1/n, if the release states its number n of records.
+
     Raises:
         TypeError: `thing` does not state what it releases.
         ImportError: a subsampled mechanism, and dp_accounting is not installed.
@@ -108,8 +111,15 @@ def account(thing: Any, *, delta: Any) -> Cost:
     if np.ndim(delta):
         raise ValueError(f"expected one delta, got shape {np.shape(delta)}; use vmap over account")
     check_delta(delta)
+    thing = release_of(thing)
+    warn_of_large_delta(delta, thing.num_records, stacklevel=2)
+    return cost_of(thing, delta)
+
+
+def cost_of(thing: Release, delta: Any) -> Cost:
+    """The cost of a release at a delta that has been checked and, if it is large, warned of."""
     # Through its constructor, whose checks a copy that set a field has gone by.
-    thing = dataclasses.replace(release_of(thing))
+    thing = dataclasses.replace(thing)
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
         if np.ndim(leaf):
             raise ValueError(

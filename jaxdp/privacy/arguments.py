@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.checks import concrete, host_array, require_scalar
+from jaxdp.core.checks import concrete, host_array, require_real
 
 # Far above the least number of float64: noise for a smaller delta could not be represented.
 _LEAST_DELTA = 1e-300
@@ -31,16 +31,25 @@ def check_delta(delta: Any) -> None:
 def check_budget(epsilon: Any, delta: Any) -> None:
     """Raise unless 0 < epsilon < infinity and delta is one that noise can reach, both scalars."""
     for name, value in (("epsilon", epsilon), ("delta", delta)):
-        require_scalar(name, value)
+        require_real(name, value)
+        if np.ndim(value):
+            raise ValueError(
+                f"expected {name} to be one number, got shape {np.shape(value)}; make one call for "
+                "each budget, or use vmap"
+            )
     known = concrete(epsilon, "epsilon")
     if known is not None and not 0 < known < math.inf:
         raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
     check_delta(delta)
 
 
-def warn_of_large_delta(delta: float, num_records: int, *, stacklevel: int) -> None:
-    """Warn where the budget allows to publish a record drawn at random; both numbers are public."""
-    if delta * num_records >= 1:
+def warn_of_large_delta(delta: Any, num_records: int | None, *, stacklevel: int) -> None:
+    """Warn if the budget allows to publish a record drawn at random; both numbers are public.
+
+    Nothing is said of a traced delta or of an unknown number of records.
+    """
+    known = concrete(delta)
+    if num_records is not None and known is not None and np.any(known >= 1 / num_records):
         warnings.warn(
             f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to "
             "publish a record drawn at random; choose delta far below 1/n",

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from jaxdp.core.checks import concrete, host_number
-from jaxdp.privacy.arguments import check_budget, check_non_negative
+from jaxdp.privacy.arguments import check_budget, check_non_negative, warn_of_large_delta
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
@@ -87,6 +87,9 @@ def calibrated_noise_multiplier(
     Returns:
         The standard deviation of the noise on a sum over the clip norm.
 
+    Warns:
+        UserWarning: delta is at least one over the sampler's number of records.
+
     Raises:
         ValueError: delta is below the probability that the sampler has to leave records out.
         ImportError: dp_accounting is needed and not installed.
@@ -99,6 +102,13 @@ def calibrated_noise_multiplier(
         7.46
     """
     require_sampler(sampler)
+    found = multiplier_for(epsilon, delta, sampler, num_steps)
+    warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
+    return found
+
+
+def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_steps: int) -> float:
+    """The noise multiplier of `calibrated_noise_multiplier`, without a word on a large delta."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     alone = sampler.mechanism(1.0, num_steps).proved.mu

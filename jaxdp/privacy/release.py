@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import concrete, described, require_kind
+from jaxdp.core.checks import concrete, described, require_count, require_kind
 from jaxdp.privacy.adjacency import ADJACENCIES
 from jaxdp.privacy.arguments import check_delta, host_scalar
 from jaxdp.privacy.conversions.zcdp import zcdp_epsilon_published
@@ -82,6 +82,8 @@ class Release(eqx.Module):
         published: what the paper states, or None.
         is_certified: whether the proof holds in the arithmetic of the machine; else it is of the
             exact normal numbers that simulated noise stands for.
+        num_records: n, how many records the data have at least, a public number; None if that is
+            not known. `account` warns of a delta of at least 1/n.
 
     Raises:
         ValueError: the mechanism is not proved for the adjacency.
@@ -100,6 +102,7 @@ class Release(eqx.Module):
     assumptions: tuple[str, ...] = eqx.field(static=True, default=())
     published: AbstractClaim | None = None
     is_certified: bool = eqx.field(static=True, default=False)
+    num_records: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         require_kind("what", self.what, str, "a text")
@@ -109,6 +112,8 @@ class Release(eqx.Module):
             require_kind("published", self.published, AbstractClaim, "a claim, or None")
         if self.adjacency not in ADJACENCIES:
             raise ValueError(f"expected adjacency to be one of {ADJACENCIES}, got {self.adjacency}")
+        if self.num_records is not None:
+            require_count("num_records", self.num_records)
         proved = self.mechanism.adjacencies
         if self.adjacency not in proved:
             raise ValueError(
@@ -159,10 +164,12 @@ def compose(*things: Any) -> Release:
             f"expected releases with one adjacency, got {', '.join(adjacencies) or 'none'}"
         )
     lines = [line for release in releases for line in release.assumptions]
+    sizes = [release.num_records for release in releases if release.num_records is not None]
     return Release(
         what="; ".join(release.what for release in releases),
         adjacency=adjacencies[0],
         mechanism=Composition(tuple(release.mechanism for release in releases)),
         assumptions=tuple(dict.fromkeys(lines)),
         is_certified=all(release.is_certified for release in releases),
+        num_records=max(sizes, default=None),
     )

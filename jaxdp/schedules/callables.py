@@ -1,8 +1,8 @@
 r"""Functions as schedules: of the time in [0, 1], or of a number of steps, as optax's are.
 
-The two cannot be told apart by looking: a function of steps that is asked within [0, 1] answers
-with the rate of its first step, which hardly falls. `as_schedule` refuses what optax made and warns
-of what hardly falls.
+A function of steps that is asked within [0, 1] answers with the rates up to its first step. These
+are constant, or rise from next to nothing, or hardly change. `as_schedule` refuses the first two,
+and what optax made, and warns of the third, which a function of time may also do.
 """
 
 import functools
@@ -24,10 +24,15 @@ from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
 
 # A straight line to 0 over 20 steps loses as much in its first one; a schedule of more steps loses
-# less. Over a whole run a rate that loses no more acts like a constant one.
-_HARDLY_FALLS = 0.05
+# less. Over a whole run a rate that loses no more acts like a constant one. A warm-up begins at a
+# smaller share of its peak.
+_LITTLE = 0.05
 # In float64: what rounding makes of a constant rate.
 _ROUNDING = 1e-12
+# Points of time that are looked at; a late one, and which share of its rise a rate that rises to
+# the end has not made by then.
+_POINTS, _LATE, _RISEN = 1001, 900, 0.96
+_OF_STEPS = "if it is a function of the number of steps, use jaxdp.FromSteps(function, num_steps)"
 
 
 class _Opaque(eqx.Module):
@@ -136,10 +141,12 @@ def as_schedule(learning_rate: Any) -> AbstractSchedule:
 
     Raises:
         TypeError: it is none of these, or a schedule of optax, which is a function of steps.
-        ValueError: the number is not a positive scalar.
+        ValueError: the number is not a positive scalar; or a callable is constant on [0, 1], or
+            does nothing there but rise from nearly zero, as functions of steps do. `Plain` takes
+            such a callable as it is.
 
     Warns:
-        UserWarning: a callable hardly falls on [0, 1], as functions of steps do.
+        UserWarning: a callable hardly falls on [0, 1], or only rises.
 
     Example:
         >>> from jaxdp.schedules import as_schedule
@@ -163,16 +170,8 @@ def as_schedule(learning_rate: Any) -> AbstractSchedule:
             "use jaxdp.FromSteps(schedule, num_steps)"
         )
     schedule = Plain(learning_rate)
-    _require_traceable(schedule, "learning_rate to be a function of an array of times")
-    share = _share_lost(schedule)
-    if share is not None and _ROUNDING < share < _HARDLY_FALLS:
-        warnings.warn(
-            f"the learning rate loses only {100 * share:.2g} % from t = 0 to t = 1, the whole run; "
-            "if it is a function of the number of steps, use "
-            "jaxdp.FromSteps(schedule, num_steps)",
-            UserWarning,
-            stacklevel=3,
-        )
+    _require_traceable(schedule, "learning_rate to be a function of an array of times", _OF_STEPS)
+    _look_for_steps(schedule)
     return schedule
 
 
@@ -181,14 +180,14 @@ def _as_pytree(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return _Opaque(function) if is_opaque else function
 
 
-def _require_traceable(schedule: AbstractSchedule, expected: str) -> None:
+def _require_traceable(schedule: AbstractSchedule, expected: str, advice: str = "") -> None:
     try:
         jax.eval_shape(schedule, jax.ShapeDtypeStruct((2,), jnp.result_type(float)))
     except Exception as error:
         raise TypeError(
             f"expected {expected} that JAX can trace "
-            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if); it raised "
-            f"{type(error).__name__}"
+            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if), also at what is "
+            f"no whole number; it raised {type(error).__name__}{advice and '; '}{advice}"
         ) from error
 
 
@@ -210,13 +209,36 @@ def _is_of_optax(function: Any) -> bool:
     return module.split(".")[0] == "optax"
 
 
-def _share_lost(schedule: AbstractSchedule) -> float | None:
-    """The share of itself that a rate loses from t = 0 to t = 1; None where it is traced.
+def _look_for_steps(schedule: Plain) -> None:
+    """Refuse, or warn of, a callable that looks like one of steps; a traced one is left alone.
 
     In float64, because in float32 the cosine of a thousand steps is constant over its first.
     """
     with jax.ensure_compile_time_eval(), on_host():
-        rates = concrete(schedule(jnp.linspace(0.0, 1.0, 2)))
-    if rates is None or not rates[0] > 0:
-        return None
-    return float(1 - rates[1] / rates[0])
+        rates = concrete(schedule(jnp.linspace(0.0, 1.0, _POINTS)))
+    if rates is None or not np.isfinite(rates[1:-1]).all():
+        return
+    first, last, inner = rates[0], rates[-1], rates[1:-1]
+    found = None
+    # The ends are left out: the first step may be one of its own, and t = 1 is the second step.
+    if np.ptp(inner) <= _ROUNDING * np.abs(inner).max():
+        found = f"is {inner[0]:.6g} all the time"
+        instead = "if the rate is constant, give the number itself"
+    # A warm-up in time has ended long before the run has.
+    is_late = rates[_LATE] - first < _RISEN * (last - first)
+    is_rising = is_late and (np.diff(rates) >= 0).all()
+    if is_rising and first <= _LITTLE * last:
+        found = f"only rises, from {first:.6g} to {last:.6g}"
+        instead = "if it is to rise all along, give jaxdp.schedules.Plain(function)"
+    if found is not None:
+        raise ValueError(
+            "expected learning_rate to be a function of the time t in [0, 1], the whole run, got "
+            f"one that {found}; {_OF_STEPS}; {instead}"
+        )
+    if is_rising or np.ptp(rates) < _LITTLE * rates.max():
+        warnings.warn(
+            f"the learning rate only goes from {first:.6g} to {last:.6g} over t in [0, 1], the "
+            f"whole run; {_OF_STEPS}",
+            UserWarning,
+            stacklevel=4,
+        )

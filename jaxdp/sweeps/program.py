@@ -42,7 +42,21 @@ class Program:
 
         self._axes, self._combination, self._key = axes, combination, key
         self._name, self._devices = name_of(function), jax.local_devices()
-        self._cell = jaxpr_as_fun(jax.make_jaxpr(cell)(key, axes.mapped_types()))
+        try:
+            traced = jax.make_jaxpr(cell)(key, axes.mapped_types())
+        except TypeError as error:
+            # JAX's own words for a shape that is not known.
+            if not isinstance(error, jax.errors.JAXTypeError) and "concrete value" not in str(
+                error
+            ):
+                raise
+            raise TypeError(
+                f"expected {self._name} to be traceable by JAX: the values of axes given as arrays "
+                f"({', '.join(axes.mapped) or 'none'}) and the key are no numbers to Python, so "
+                "int(), float(), if, range() and NumPy take none of them. Give an axis as a tuple, "
+                'such as {"num_steps": (10, 100)}, to loop over its values instead'
+            ) from error
+        self._cell = jaxpr_as_fun(traced)
         self._compiled: dict[int, Any] = {}
         self._lock = threading.Lock()
 

@@ -26,6 +26,7 @@ from jaxdp.core.digests import digest, versions_of_results
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import read_file, write_whole
+from jaxdp.sweeps.axes import Axes
 from jaxdp.sweeps.results import Place, Shard, Variable, as_dataset, counts
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _DAMAGED = ".damaged"
 _STALE = 3600
 # The folder is listed for at most this share of the time: a store has as many files as shards.
 _LISTING_SHARE = 0.05
+# Relative: numbers that are so near each other are one, rounded by two processors.
+_SAME = 1e-9
 # The most bytes of a description, and the most numbers of a dataset: 2 GiB in float64.
 _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
@@ -188,6 +191,42 @@ class Store:
                 f"{self.folder} keeps another sweep: {_difference(found, identity)}; it was made "
                 f"by {name}, and this is {function}; use another folder"
             )
+
+
+def with_kept_values(folder: str | os.PathLike, axes: Axes) -> Axes:
+    """The axes with the values that a store keeps, if the given ones differ by rounding alone.
+
+    Processors round the last digit of a power differently, and several may share a sweep. A folder
+    that cannot be read changes nothing here: opening it as a `Store` raises the error.
+    """
+    folder = pathlib.Path(folder)
+    try:
+        described = axes_of(read_description(folder / DESCRIPTION)[0])
+        kept = unsealed(read_sealed(folder / COORDINATES))
+    except (DamagedError, ValueError, KeyError, TypeError, OSError):
+        return axes
+
+    def values_of(name: str, given: Any) -> Any:
+        if isinstance(given, tuple) and not all(isinstance(one, (int, float)) for one in given):
+            return given
+        known, numbers = np.asarray(kept.get(name)), np.asarray(given)
+        if known.shape != numbers.shape or {known.dtype.kind, numbers.dtype.kind} != {"f"}:
+            return given
+        is_same = _is_rounding(known, numbers)
+        if isinstance(given, tuple):
+            known = tuple(type(one)(other) for one, other in zip(given, known, strict=True))
+        # The digest says that these are the sweep's own.
+        return known if is_same and [digest(known)] == described.get(name, [])[2:] else given
+
+    looped = {name: values_of(name, given) for name, given in axes.looped.items()}
+    mapped = {name: values_of(name, given) for name, given in axes.mapped.items()}
+    return Axes(looped, mapped, axes.names)
+
+
+def _is_rounding(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether floats differ by no more than a library's last digits."""
+    precision = max(np.finfo(one.dtype).eps, np.finfo(other.dtype).eps)
+    return np.allclose(one, other, rtol=max(_SAME, 4 * precision), atol=0)
 
 
 def read_store(folder: str | os.PathLike) -> "xarray.Dataset":

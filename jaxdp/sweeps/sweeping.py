@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import importlib
+import inspect
 import os
 import pickle
 import random
@@ -27,7 +28,7 @@ from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.execution import Work, stop_on_interrupt
 from jaxdp.sweeps.provenance import name_of
 from jaxdp.sweeps.results import Place, Shard, as_dataset, require_alike
-from jaxdp.sweeps.store import Store, identity_of
+from jaxdp.sweeps.store import Store, identity_of, with_kept_values
 
 if TYPE_CHECKING:
     import xarray
@@ -62,7 +63,8 @@ def sweep(
             each choice of looped values (what JAX traces of the function, with its constants; or
             one `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
             setting of x64, of the precision of products and of random bits. An edit that changes
-            nothing that is computed makes no other sweep.
+            nothing that is computed makes no other sweep, and neither do values of an axis that
+            another processor rounded otherwise: those of the folder are taken then.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.
@@ -100,12 +102,15 @@ def sweep(
         importlib.import_module("xarray")
     _require_options(function, store, executor, version, quiet)
     checked = as_axes(axes)
+    _require_signature(function, checked.names)
     require_key(key)
     if isinstance(key, Tracer):
         raise TypeError(
             "expected a concrete key, got a traced one; a sweep compiles by itself: call it "
             "outside jit, vmap and grad"
         )
+    if store is not None:
+        checked = with_kept_values(store, checked)
     size = None
     if shard_size is not None:
         # A larger one would only repeat its last cell.
@@ -250,6 +255,22 @@ def _require_sendable(function: Callable) -> None:
         raise TypeError(
             "expected a function that can be sent to other processes, as one at the top of a "
             f"module can, got {name_of(function)}: {error}"
+        ) from None
+
+
+def _require_signature(function: Callable, names: tuple[str, ...]) -> None:
+    """Raise TypeError unless the function can be called with a key and every axis by name."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        # Written in C, it says nothing of its arguments.
+        return
+    try:
+        signature.bind(**dict.fromkeys(("key", *names)))
+    except TypeError as error:
+        raise TypeError(
+            f"expected a function of key and the axes by name, {', '.join(('key', *names))}, got "
+            f"{name_of(function)} with the arguments {signature}: {error}"
         ) from None
 
 

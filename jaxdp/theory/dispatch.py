@@ -48,7 +48,8 @@ def predict(
         theory predicts how runs differ.
 
     Raises:
-        NotCoveredError: no theory, or not this one, covers the pair.
+        NotCoveredError: no theory, or not this one, covers the pair; names each that was asked,
+            and why it does not.
 
     Example:
         >>> import jaxdp
@@ -62,19 +63,20 @@ def predict(
     records = require_count("records", records)
     if theory is not None:
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
+    reasons = []
     with waiting(progress, "predict"):
         for asked in _defaults(problem, algorithm) if theory is None else (theory,):
             try:
                 reading = asked.read(problem, algorithm)
             except NotCoveredError as error:
-                reason = f"{type(asked).__name__}: {error}"
+                reasons.append(f"{type(asked).__name__}: {error}")
             else:
                 return asked.solve(reading, records)
-    raise NotCoveredError(reason)
+    raise NotCoveredError("; ".join(reasons))
 
 
 def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
-    """The theories to ask, in this order; the last one covers most, and says what it does not."""
+    """The theories to ask, in this order."""
     if isinstance(algorithm, CorrelatedDPSGD):
         return (DiscreteVolterra(),)
     if isinstance(problem, Linearised):

@@ -39,7 +39,7 @@ def test_full_batches_cost_what_their_noise_multiplier_says(run):
 
 def test_shuffled_epochs_count_the_batches_of_a_record(run):
     options = ["--num-steps", "100", "--num-records", "1000", "--batch-size", "20"]
-    found = _cost(run, "dp-sgd", "--noise-multiplier", "4", "--delta", "1e-3", *options)
+    found = _cost(run, "dp-sgd", "--noise-multiplier", "4", "--delta", "1e-4", *options)
     # Two epochs of fifty batches.
     assert found["cost"]["mu"] == pytest.approx(2 * 2**0.5 / 4, rel=1e-6)
     assert found["cost"]["adjacency"] == "replace-one"
@@ -103,3 +103,12 @@ def test_noise_that_was_given_is_printed_as_it_came(run):
     assert _printed(run, "one-pass", "--rho", "0.7") == "0.7"
     given = ["--noise-multiplier", "1.1", "--num-steps", "100"]
     assert _printed(run, "dp-gd", *given) == "1.1"
+
+
+def test_a_large_delta_is_warned_of_in_one_line(run):
+    sizes = ["--num-steps", "100", "--num-records", "1000", "--batch-size", "20"]
+    budget = ["--epsilon", "1", "--delta", "1e-3"]
+    status, _, err = run("account", "dp-sgd", *budget, *sizes)
+    assert status == 0
+    assert err.startswith("jaxdp: warning: delta = 0.001 is at least 1/n = 0.001: ")
+    assert err.count("\n") == 1

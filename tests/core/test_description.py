@@ -290,3 +290,16 @@ def test_what_arguments_are_is_said_of_arguments_that_there_are():
     for description in _descriptions():
         shown |= {*description._shown(), *description._derived()}
     assert set(MEANINGS) <= shown
+
+
+def test_what_is_printed_of_a_description_can_be_read_from_it():
+    named = set()
+    for description in _descriptions():
+        rows = [row.name for row in description._explanation().rows]
+        named |= set(rows)
+        assert [name for name in rows if not hasattr(description, name)] == []
+    assert {"initial_risk", "num_train", "feature_norm"} <= named
+    problem = jaxdp.LinearRegression.power_law(
+        9, condition_number=4.0, label_noise=0.3, initial_risk=0.2
+    )
+    assert float(problem.initial_risk) == pytest.approx(0.2, rel=1e-6)

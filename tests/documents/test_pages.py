@@ -164,7 +164,7 @@ print(*(float(found.observables["accuracy"][..., -1].mean()) for found in (simul
     assert gap < 0.1
     assert "(1.0000, 1e-05)-DP; zero-out-one; simulated noise" in out
     assert _sigmas(out) < 6
-    before, _, planned = out.partition("Plan for epsilon = 1")
+    before, _, planned = out.partition("Settings were chosen")
     *_, risks, accuracies = before.strip().splitlines()
     (simulated, risk), (right, accuracy) = (map(float, x.split()) for x in (risks, accuracies))
     assert_as_claimed(page, "a test loss of # and an accuracy of", risk)

@@ -11,6 +11,7 @@ import pytest
 
 import jaxdp
 from jaxdp.planning import Forecast
+from jaxdp.planning.features.training_plan import LOOKED_AT
 
 pytestmark = pytest.mark.long_runs
 BUDGET = {"num_samples": 240, "epsilon": 2.0, "delta": 1e-5}
@@ -97,6 +98,8 @@ def test_unlike_stand_ins_choose_but_tell_no_level(alike):
 
 
 def test_a_forecast_prints_and_is_json(alike):
+    assert str(alike).splitlines()[0] == LOOKED_AT
+    assert f"<strong>{LOOKED_AT} Forecast for n = 240" in alike._repr_html_()
     text = " ".join(str(alike).split())
     for part in ("nine runs in ten", "twice the rows", "AUC", "PrivateOptimiser.calibrated"):
         assert part in text

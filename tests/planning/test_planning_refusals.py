@@ -3,6 +3,7 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
@@ -25,6 +26,7 @@ NOTHING = jaxdp.LinearRegression(np.ones(5), np.zeros(5), 0.3)
 TABLE = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 3)), np.arange(90.0))
 LOGISTIC = jaxdp.LogisticRegression(9, signal=2.0)
 ROWS = jaxdp.RandomFeatures.sample(40, 10, 3, 4, key=jr.key(0))
+PUBLIC = jaxdp.FixedFeatures.from_arrays(*2 * (np.eye(30)[:, :3], np.arange(30.0)))
 NOT_COVERED = jaxdp.NotCoveredError
 
 
@@ -34,6 +36,10 @@ def _without_a_rate(rate):
 
 def _changing_rate(rate):
     return optax.adam(lambda count: rate / (1 + count))
+
+
+def _warming_up(peak):
+    return lambda step: peak * jnp.minimum(1.0, step / 20)
 
 
 # What is changed of a call that is right, and what is then said.
@@ -52,6 +58,14 @@ OF_STREAMS = [
     ({"num_samples": 10.5}, TypeError, "expected num_samples to be a Python int"),
     ({"schedule": jaxdp.Constant(3.0)}, TypeError, "expected schedule to be jaxdp.Optimal"),
     ({"schedule": None}, TypeError, "expected schedule to be jaxdp.Optimal"),
+    ({"schedule": optax.linear_schedule(3.0, 0.0, 100)}, TypeError, "single schedule is no family"),
+    ({"schedule": lambda time: 3.0 - time}, TypeError, "gives float: 2.3 for 0.7: a single sch"),
+    ({"schedule": optax.sgd}, TypeError, "or lambda peak: jaxdp.FromSteps.*gives GradientTransf"),
+    ({"schedule": optax.cosine_decay_schedule}, TypeError, "of optax.*use jaxdp.FromSteps"),
+    ({"schedule": lambda peak: lambda time: peak}, ValueError, "0.7 all the time"),
+    ({"schedule": _warming_up}, ValueError, "only rises, from 0 to 0.035; .*use jaxdp.FromSteps"),
+    ({"rho": None, "epsilon": 1.0, "delta": 1e-3}, UserWarning, "at least 1/n = 0.001"),
+    ({"rho": None, "epsilon": [1.0, 2.0], "delta": 1e-5}, ValueError, "epsilon to be one number"),
     ({"uncertainty": (1, 2)}, TypeError, "expected uncertainty to be a jaxdp.Box"),
     ({"num_steps": 10}, TypeError, "for LinearRegression epsilon, delta and num_samples.*num_s"),
     ({"optimiser": None}, TypeError, "got optimiser"),
@@ -66,7 +80,13 @@ OF_ROWS = [
     ({"epsilon": 0}, ValueError, "expected 0 < epsilon"),
     ({"epsilon": math.inf}, ValueError, "expected 0 < epsilon < infinity"),
     ({"epsilon": "2"}, TypeError, "expected epsilon to be a real number"),
+    (
+        {"epsilon": [1.0, 2.0]},
+        ValueError,
+        "epsilon to be one number, got shape .2,.; make one call",
+    ),
     ({"delta": 1.0}, ValueError, "expected 0 < delta < 1"),
+    ({"delta": 0.025}, UserWarning, "delta = 0.025 is at least 1/n = 0.025"),
     ({"num_steps": ()}, ValueError, "expected at least one num_steps, got none"),
     ({"num_steps": (5, 0)}, ValueError, "expected num_steps >= 1, got 0"),
     ({"num_steps": 2.5}, TypeError, "expected num_steps to be a Python int"),
@@ -108,6 +128,16 @@ OF_EPSILON = [
     ({"delta": 2.0}, ValueError, "0 < delta < 1"),
     ({"problem": LOGISTIC}, NOT_COVERED, "the inverse question is for least squares on Gauss"),
 ]
+OF_FORECASTS = [
+    (
+        {"epsilon": [1.0, 2.0]},
+        ValueError,
+        "epsilon to be one number, got shape .2,.; make one call",
+    ),
+    ({"delta": [1e-5]}, ValueError, "expected delta to be one number"),
+    # Of the private table, not of the public rows.
+    ({"delta": 1e-4}, UserWarning, "delta = 0.0001 is at least 1/n = 0.0001"),
+]
 OF_RISKS = [
     ({"num_samples": [9, 0]}, ValueError, "num_samples > "),
     ({"rho": [1, -1]}, ValueError, "rho > 0"),
@@ -144,6 +174,11 @@ CALLS = [
         {"problem": STREAM, "target_risk": 0.1, "num_samples": 9, "delta": 0.1},
         OF_EPSILON,
     ),
+    (
+        jaxdp.forecast,
+        {"problem": PUBLIC, "num_samples": 10_000, "epsilon": 1.0, "delta": 1e-5},
+        OF_FORECASTS,
+    ),
     (best_risks, {"problem": STREAM, "num_samples": 9, "rho": 1.0}, OF_RISKS),
     (jaxdp.Box, {"initial_risk": (0.1, 1.0), "label_noise": (0.1, 1.0)}, OF_BOXES),
     (optimal_strategy, {"problem": STREAM, **STRATEGY}, OF_STRATEGIES),
@@ -159,7 +194,7 @@ def test_a_wrong_call_is_one_error_before_any_work(call, right, changes, error, 
     def never(*args, **kwargs):
         raise AssertionError("work was begun")
 
-    monkeypatch.setattr(private_training, "calibrated_noise_multiplier", never)
+    monkeypatch.setattr(private_training, "multiplier_for", never)
     monkeypatch.setattr(private_training, "closure_risk", never)
     with pytest.raises(error, match=words):
         call(**{**right, **changes})

@@ -1,5 +1,6 @@
 """What `account` says, and that it is what the algorithm's worst case leaks."""
 
+import dataclasses
 import math
 
 import equinox as eqx
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 from helpers import FALSE_ALARM, assert_mean_close
 from hypothesis import given, settings
@@ -18,9 +20,11 @@ from jaxdp.privacy import (
     AbstractClaim,
     GaussianMechanism,
     Release,
+    ShuffledEpochs,
     StatedBudget,
     Unproved,
     audit_scores_mu,
+    calibrated_noise_multiplier,
     compose,
     gaussian_epsilon,
     zcdp_epsilon,
@@ -66,9 +70,67 @@ def test_the_cost_is_that_of_rho_and_of_nothing_else(
     schedule, rho, clip_scale, num_steps, batch_size
 ):
     algorithm = jaxdp.OnePassDPSGD(schedule, clip_scale, rho, num_steps, batch_size=batch_size)
-    cost = jaxdp.account(algorithm, delta=1e-5)
+    delta = 0.1 / (num_steps * batch_size)
+    cost = jaxdp.account(algorithm, delta=delta)
     assert cost.mu == rho
-    assert cost.epsilon == gaussian_epsilon(rho, 1e-5)
+    assert cost.epsilon == gaussian_epsilon(rho, delta)
+
+
+_BATCHES = ShuffledEpochs(num_records=1000, batch_size=50)
+_SUMS = {"clip_norm": 1.0, "num_steps": 20, "sampler": _BATCHES}
+_PASS = {"learning_rate": 1.0, "clip_scale": 1.0, "num_steps": 250, "batch_size": 4}
+_CORRELATED = {"rates": [0.1] * 4, "clip_scale": 1.0, "strategy": np.eye(4), "batch_size": 250}
+_MEAN = Release("a noisy mean", "replace-one", GaussianMechanism(0.5))
+# Calls with a delta that know of 1000 records.
+KNOWN = {
+    "one pass": lambda delta: jaxdp.account(
+        _algorithm(jaxdp.Constant(1.0), 1.0, 1000), delta=delta
+    ),
+    "correlated": lambda delta: jaxdp.account(
+        jaxdp.CorrelatedDPSGD(rho=1.0, **_CORRELATED), delta=delta
+    ),
+    "optimiser": lambda delta: jaxdp.account(
+        jaxdp.PrivateOptimiser(optax.sgd(0.1), noise_multiplier=9.0, **_SUMS), delta=delta
+    ),
+    "several": lambda delta: jaxdp.account(
+        compose(_algorithm(jaxdp.Constant(1.0), 1.0, 1000), _MEAN), delta=delta
+    ),
+    "a release": lambda delta: jaxdp.account(
+        dataclasses.replace(_MEAN, num_records=1000), delta=delta
+    ),
+    "pass of a budget": lambda delta: jaxdp.OnePassDPSGD.calibrated(1.0, delta, **_PASS),
+    "correlated of a budget": lambda delta: jaxdp.CorrelatedDPSGD.calibrated(
+        1.0, delta, **_CORRELATED
+    ),
+    "optimiser of a budget": lambda delta: jaxdp.PrivateOptimiser.calibrated(
+        optax.sgd(0.1), 1.0, delta, **_SUMS
+    ),
+    "multiplier of a budget": lambda delta: calibrated_noise_multiplier(
+        1.0, delta, sampler=_BATCHES, num_steps=20
+    ),
+    "required epsilon": lambda delta: jaxdp.required_epsilon(
+        jaxdp.LinearRegression.isotropic(100, label_noise=0.3),
+        0.001,
+        num_samples=1000,
+        delta=delta,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_delta_of_one_over_n_is_warned_of_once_where_n_is_known(name):
+    KNOWN[name](0.999e-3)
+    with pytest.warns(UserWarning, match=r"delta = 0.001 is at least 1/n = 0.001") as told:
+        KNOWN[name](1e-3)
+    assert [one.filename for one in told] == [__file__]
+
+
+def test_nothing_is_said_of_delta_where_n_is_not_known():
+    jaxdp.account(_MEAN, delta=0.5)
+    jaxdp.account(jaxdp.DPGD(0.02, 1.0, num_steps=50, noise_scale=2.0), delta=0.5)
+    jax.jit(lambda steps: jaxdp.account(_algorithm(3.0, 1.0, steps), delta=0.5).epsilon)(9)
+    with pytest.raises(ValueError, match="expected num_records >= 1, got 0"):
+        dataclasses.replace(_MEAN, num_records=0)
 
 
 def test_assumptions_are_stated_in_words():

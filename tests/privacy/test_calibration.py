@@ -110,7 +110,8 @@ def test_batches_that_hardly_fit_get_the_noise_that_is_left():
     """Most of delta goes to batches that do not fit."""
     sampler = PoissonSampler(50, 0.9, capacity=49)
     delta = 1.001 * sampler.overflow_probability
-    found = calibrated_noise_multiplier(1.0, delta, sampler=sampler, num_steps=1)
+    with pytest.warns(UserWarning, match="is at least 1/n"):
+        found = calibrated_noise_multiplier(1.0, delta, sampler=sampler, num_steps=1)
     assert found > 2 * gaussian_noise_std(1.0, delta, sensitivity=1.0)
     spent = PoissonSubsampledGaussian(sampler, found, 1).epsilon(delta, _ADDED)
     assert 0.99 < spent <= 1
@@ -128,7 +129,7 @@ def test_batches_that_hardly_fit_get_the_noise_that_is_left():
     ids=repr,
 )
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.01, 1e-3), (1.0, 1e-12), (8.0, 1e-6), (60.0, 1e-5), (1e3, 1e-8)]
+    ("epsilon", "delta"), [(0.01, 1e-5), (1.0, 1e-12), (8.0, 1e-6), (60.0, 1e-5), (1e3, 1e-8)]
 )
 def test_every_budget_that_is_calibrated_is_stated_of_either_noise(
     sampler, num_steps, epsilon, delta

@@ -134,7 +134,7 @@ VALUES = [
     (lambda number: _std(num_releases=number), [0, 1.5, NAN], "num_releases to be a whole number"),
     (lambda number: _zcdp_std(num_releases=number), [0, 1.5, NAN], "num_releases to be a whole"),
     (_multiplier, [0.0, -1.0, NAN, INF], "0 < epsilon < infinity"),
-    (_multiplier, [np.ones(2)], "expected epsilon to be a scalar"),
+    (_multiplier, [np.ones(2)], "expected epsilon to be one number"),
     (
         lambda sampler: _multiplier(1.0, sampler),
         [PoissonSampler(10_000, 0.01, capacity=100)],

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.schedules import as_schedule, base, is_non_increasing, require_non_increasing
+from jaxdp.privacy import PoissonSampler
+from jaxdp.schedules import Plain, as_schedule, base, is_non_increasing, require_non_increasing
 
 # Each with the same function in NumPy.
 SCHEDULES = [
@@ -99,7 +100,8 @@ def test_a_plain_callable_works():
     schedule = as_schedule(lambda t: 2 - t)
     np.testing.assert_allclose(schedule(jnp.asarray([0.0, 1.0])), [2, 1])
     np.testing.assert_allclose(schedule.squared_drop(jnp.asarray(0), 2), 4 - 2.25)
-    assert as_schedule(functools.partial(jnp.full_like, fill_value=1.0))(jnp.zeros(2)).shape == (2,)
+    partial = functools.partial(jnp.subtract, 3.0)
+    np.testing.assert_array_equal(as_schedule(partial)(jnp.ones(2)), [2, 2])
 
 
 @pytest.mark.parametrize(
@@ -188,28 +190,71 @@ def test_a_function_of_time_may_call_a_schedule_of_optax():
 
 
 @pytest.mark.parametrize("num_steps", [20, 1000, 100_000])
-def test_functions_that_hardly_fall_are_warned_of(num_steps):
+def test_functions_that_hardly_change_or_only_rise_are_warned_of(num_steps):
     for of_steps in (
         optax.cosine_decay_schedule(3.0, num_steps),
         optax.linear_schedule(3.0, 0.0, num_steps + 1),
+        optax.linear_schedule(1.0, 3.0, num_steps),
     ):
         with pytest.warns(UserWarning, match="use jaxdp.FromSteps"):
             as_schedule(lambda step, of_steps=of_steps: of_steps(step))
 
 
+OF_STEPS = {
+    "step decay": lambda step: jnp.where(step < 30, 0.1, 0.01),
+    "staircase": lambda step: 0.1 * 0.5 ** (step // 30),
+    "whole numbers": lambda step: 9 - step // 30,
+    "nothing at first": lambda step: 0.01 * (step // 10),
+    "a decay at the first step": lambda step: jnp.where(step < 1, 0.1, 0.01),
+    "a first step of its own": lambda step: jnp.where(step == 0, 0.0, 0.1),
+    "a table": lambda step: jnp.linspace(0.1, 0.0, 100)[step.astype(int)],
+    "pieces of optax": lambda step: OPTAX["staircase"](step),
+    "warm-up": lambda step: 0.1 * jnp.minimum(1.0, step / 20),
+    "a warm-up of one step": lambda step: jnp.minimum(0.1, 0.1 * step),
+    "a smooth warm-up": lambda step: 0.05 * (1 - jnp.cos(jnp.pi * jnp.minimum(step / 50, 1))),
+    "warm-up and cosine": lambda step: optax.warmup_cosine_decay_schedule(0.0, 0.1, 20, 99)(step),
+}
+
+
+@pytest.mark.parametrize("name", OF_STEPS)
+def test_a_function_of_steps_is_refused_as_a_function_of_time(name):
+    sampler = PoissonSampler(100, 0.5)
+    steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 100, "sampler": sampler}
+    with pytest.raises(ValueError, match=r"use jaxdp.FromSteps\(function, num_steps\)"):
+        jaxdp.PrivateOptimiser(optax.sgd, learning_rate=OF_STEPS[name], **steps)
+    with pytest.raises(ValueError, match=r"use jaxdp.FromSteps\(function, num_steps\)"):
+        jaxdp.OnePassDPSGD(OF_STEPS[name], 1.0, 1.0, 100)
+
+
+def test_a_constant_function_is_told_to_be_given_as_its_number():
+    with pytest.raises(ValueError, match=r"got one that is 0.1 all the time.* the number itself"):
+        jaxdp.OnePassDPSGD(lambda time: 0.1 + 0 * time, 1.0, 1.0, 10)
+
+
+def test_a_function_of_whole_steps_alone_is_told_of_steps():
+    for function in (lambda step: jnp.ones(100)[step], lambda step: jnp.ones(9) << step):
+        with pytest.raises(TypeError, match=r"no whole number; .*use jaxdp.FromSteps"):
+            as_schedule(function)
+
+
 @pytest.mark.parametrize(
     "schedule",
     [
-        lambda t: 3.0 + 0 * t,
-        lambda t: 3.0 * (1 - t) ** 0,
         lambda t: 3.0 * jnp.exp(-0.06 * t),
+        lambda t: jnp.where(t < 0.5, 3.0, 0.3),
+        lambda t: 3.0 + jnp.sin(2 * jnp.pi * t),
+        # Warm-ups in time: a line, one that ends smoothly, and one before a decay.
+        lambda t: jnp.minimum(3.0, 30 * t),
+        lambda t: 3.0 * jnp.tanh(10 * t),
+        lambda t: 3.0 * jnp.minimum(10 * t, 1 - t),
+        Plain(lambda t: 3.0 + 0 * t),
         jaxdp.Polynomial(3.0, power=0.0),
         jaxdp.Hyperbolic(3.0, knee=1e4),
         jaxdp.PiecewiseLinear([0.0, 1.0], [3.0, 2.999]),
         jaxdp.FromSteps(optax.cosine_decay_schedule(3.0, 100), num_steps=1),
     ],
 )
-def test_constant_functions_and_schedules_of_jaxdp_are_not_warned_of(schedule):
+def test_functions_of_time_and_schedules_of_jaxdp_are_not_warned_of(schedule):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         as_schedule(schedule)
@@ -222,7 +267,7 @@ WARM = optax.warmup_cosine_decay_schedule(0.1, 3.0, 10, 100)
 
 
 def _checked(function):
-    require_non_increasing(as_schedule(function))
+    require_non_increasing(Plain(function))
 
 
 @pytest.mark.parametrize(

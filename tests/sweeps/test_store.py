@@ -169,7 +169,7 @@ def _by_gain(key, gain, power, shift):
 # What the error says, and how the call differs from the one that made the store.
 REFUSED = {
     "its axis gain is array, 10, .*, not array, 10, ": {
-        "axes": AXES | {"gain": AXES["gain"] + 1e-15}
+        "axes": AXES | {"gain": AXES["gain"] + 1e-8}
     },
     "its axis gain is array, 10, .*, not array, 11, ": {
         "axes": AXES | {"gain": np.linspace(0.5, 2.0, 11)}
@@ -418,3 +418,24 @@ def test_a_description_that_is_no_file_is_refused_without_waiting(tmp_path):
             workload.run(workload.noisy, tmp_path)
         other = tmp_path / "sweep.json"
         other.rmdir() if other.is_dir() else other.unlink()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_axes_that_another_processor_rounds_are_those_of_the_store(tmp_path, dtype):
+    gain = np.geomspace(0.1, 3.0, 4).astype(dtype)
+    axes = {"gain": gain, "power": (0.1, 0.7), "shift": np.arange(2)}
+    rounded = np.nextafter(gain, np.inf, dtype=dtype)
+    powers = tuple(np.nextafter(axes["power"], 0.0).tolist())
+    calls = []
+
+    def counted(key, gain, power, shift):
+        calls.append(power)
+        return {"number": gain**power + shift}
+
+    first = workload.run(counted, tmp_path, axes=axes)
+    again = workload.run(counted, tmp_path, axes=axes | {"gain": rounded, "power": powers})
+    assert len(calls) == 2
+    xarray.testing.assert_identical(again.drop_attrs(), first.drop_attrs())
+    for other in ({"gain": (gain * (1 + 1e-6)).astype(dtype)}, {"power": (0.1, 0.7 + 1e-8)}):
+        with _refused(tmp_path, "keeps another sweep"):
+            workload.run(counted, tmp_path, axes=axes | other)

@@ -154,7 +154,21 @@ REFUSED = [
     ({"function": lambda key, c: {"x": "a"}}, TypeError, "x to be an array of numbers, got str"),
     ({"function": lambda key, c: {1: c}}, TypeError, "each name that the function .*, got int: 1"),
     ({"function": None}, TypeError, "expected function to be a function of key and the axes, got"),
-    ({"function": lambda c: {"x": c}}, TypeError, "unexpected keyword argument 'key'"),
+    (
+        {"function": lambda c: {"x": c}},
+        TypeError,
+        r"by name, key, c, got .* arguments \(c\): .*'key'",
+    ),
+    ({"function": lambda key, d: {"x": d}}, TypeError, r"arguments \(key, d\): missing .*'d'"),
+    ({"function": lambda key, c, d: {"x": c}}, TypeError, "missing a required argument: 'd'"),
+    ({"function": lambda key, c: {"x": jnp.ones(int(c))}}, TypeError, r"arrays \(c\) .*as a tuple"),
+    (
+        {"function": lambda key, c: {"x": jnp.ones(c)}},
+        TypeError,
+        r"arrays \(c\) .*Give .* as a tuple",
+    ),
+    ({"function": lambda key, c: {"x": np.sqrt(c)}}, TypeError, "if, range.. and NumPy take none"),
+    ({"function": lambda key, c: {"x": c if c > 0 else -c}}, TypeError, "Give an axis as a tuple"),
     ({"function": lambda key, c: {}}, ValueError, "at least one array"),
     ({"function": lambda key, c: {"c": c}}, ValueError, "axes and of dimensions, got c twice"),
     (

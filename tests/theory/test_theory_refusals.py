@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import jaxdp
@@ -106,3 +107,15 @@ def _quadratics(**weights):
 def test_what_is_wrong_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_every_default_theory_that_was_asked_says_why_it_does_not_cover():
+    rows = ROWS, np.array([0, 1, 2])
+    problem = jaxdp.FixedFeatures.from_arrays(*rows, *rows, loss=jaxdp.losses.Softmax(3))
+    batches = {"num_steps": 2, "sampler": jaxdp.privacy.FixedSizeBatches(3, 1)}
+    algorithm = jaxdp.PrivateOptimiser(
+        optax.adam(0.1), clip_norm=1.0, noise_multiplier=1.0, **batches
+    )
+    closures = "ModewiseClosure: .*is linear.*; GaussianClosure: of Adam no loss of several outputs"
+    with pytest.raises(NOT_COVERED, match=closures):
+        jaxdp.predict(problem, algorithm)

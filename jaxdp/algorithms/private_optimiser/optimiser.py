@@ -50,9 +50,9 @@ from jaxdp.core.checks import (
     require_scalar,
 )
 from jaxdp.core.description import AbstractDescription
-from jaxdp.privacy.arguments import host_scalar
+from jaxdp.privacy.arguments import host_scalar, warn_of_large_delta
 from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
-from jaxdp.privacy.calibration import calibrated_noise_multiplier
+from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -252,6 +252,9 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             delta: in (0, 1).
             learning_rate, clip_norm, num_steps, sampler, average, noise: as for the constructor.
 
+        Warns:
+            UserWarning: delta is at least one over the sampler's number of records.
+
         Raises:
             ValueError, TypeError: as the constructor, or the budget is out of its range.
             ImportError: dp_accounting, which Poisson batches need, is not installed.
@@ -268,9 +271,8 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         )
         # What is wrong is said before the search for the noise, which may take seconds.
         make(noise_multiplier=1.0).release()
-        multiplier = calibrated_noise_multiplier(
-            epsilon, delta, sampler=sampler, num_steps=num_steps
-        )
+        multiplier = multiplier_for(epsilon, delta, sampler, num_steps)
+        warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
         return make(noise_multiplier=multiplier)
 
     def _argument(self, name):
@@ -372,6 +374,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             mechanism=claim.mechanism,
             assumptions=(*self.sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
             is_certified=claim.is_certified,
+            num_records=self.sampler.num_records,
         )
 
     # On fixed rows, as simulators see it: with the noise of its formula, without the share that

@@ -60,7 +60,8 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listening
-from jaxdp.privacy.accounting import account
+from jaxdp.privacy.accounting import cost_of
+from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
 
 _PROGRESS_BLOCKS = 20
 _ANY_NUMBER = np.iinfo(np.int32).max
@@ -359,11 +360,13 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
         made = round(share * num_steps)
         block = made * _PROGRESS_BLOCKS // num_steps
         if block not in said:
-            found = account(optimiser.release(num_steps=made), delta=delta).epsilon
+            found = cost_of(optimiser.release(num_steps=made), delta).epsilon
             said[block] = f"epsilon {found:.2f} after step {made}"
         return said[block]
 
-    # A delta at which nothing is proved is refused before the first step.
+    # A delta at which nothing is proved is refused, and a large one warned of, before any step.
+    check_delta(delta)
+    warn_of_large_delta(delta, optimiser.sampler.num_records, stacklevel=3)
     cost(1.0)
     return cost
 

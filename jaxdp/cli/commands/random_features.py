@@ -1,6 +1,7 @@
 """`jaxdp compare --num-features P`: DP-GD on random features, in simulation and in theory."""
 
 import argparse
+import dataclasses
 import warnings
 
 import jaxdp
@@ -14,6 +15,7 @@ _DEFAULTS = {
     "num_train": 800,
     "num_test": 500,
     "epsilon": 4.0,
+    "delta": 1e-5,
     "clip_scale": 0.5,
     "duration": 4.3,
     "num_steps": 40,
@@ -44,7 +46,8 @@ def compare(options: argparse.Namespace) -> None:
         clip_norm=options.clip_scale * width**0.5,
         num_steps=options.num_steps,
     )
-    cost = jaxdp.account(algorithm, delta=options.delta)
+    release = dataclasses.replace(algorithm.release(), num_records=options.num_train)
+    cost = jaxdp.account(release, delta=options.delta)
     data_key, *keys = output.seeded_keys(options, 4)
     files = output.prepared_files(options, output.COMPARE_FILES)
     problem = jaxdp.RandomFeatures.sample(
@@ -98,7 +101,6 @@ def _settle(options: argparse.Namespace) -> int:
     finite = () if options.num_features is None else ("num_features",)
     for name in ("num_train", "num_test", "dim", "num_steps", *finite):
         require_count(name, getattr(options, name))
-    output.settle(options, {"delta": 1 / options.num_train})
     width, rows = options.num_features or 1, options.num_train + options.num_test
     check_sizes(
         the_rows=(rows, options.dim),

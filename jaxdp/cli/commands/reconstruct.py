@@ -4,6 +4,7 @@ What is attacked are parameters from a file, or of a model that is trained here 
 """
 
 import argparse
+import dataclasses
 import io
 import pathlib
 import time
@@ -265,7 +266,8 @@ def train_victim(options: argparse.Namespace, key) -> Victim:
     ).check()
     assert run.parameters is not None
     target = RandomFeaturesTarget(weights, activation, run.parameters[0])
-    cost: Any = jaxdp.account(algorithm, delta=options.delta)
+    release = dataclasses.replace(algorithm.release(), num_records=options.num_samples)
+    cost: Any = jaxdp.account(release, delta=options.delta)
     predicted = None
     # Of one step from 0; of more, nothing is known.
     if options.num_steps == 1:

@@ -19,7 +19,7 @@ from jaxdp.kernels.features.exact_paths import ExactPaths
 from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down
 from jaxdp.kernels.release.private_learner import FitRequest, Released
 from jaxdp.kernels.release.tables import Columns, host_rows, in_order
-from jaxdp.privacy.accounting import Cost, account
+from jaxdp.privacy.accounting import Cost, cost_of
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 
@@ -137,7 +137,7 @@ class CuratedFunction:
     @property
     def cost(self) -> Cost:
         """What the answers cost together, at the delta of the fit."""
-        return account(self._statement, delta=self.delta)
+        return cost_of(self._statement, self.delta)
 
     def release(self) -> Release:
         """What is answered; `jaxdp.account` reads it at any delta."""

@@ -78,6 +78,7 @@ def statement(
         source.proved(mechanism),
         (*remarks, *_ASSUMPTIONS, *source.assumptions()),
         StatedBudget(request.epsilon, request.delta),
+        num_records=request.num_samples,
     )
 
 

@@ -22,9 +22,9 @@ from jaxdp.core.display.terminals import printable
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import write_whole
 
-_FORMAT, _VERSION = "jaxdp released function", 4
+_FORMAT, _VERSION = "jaxdp released function", 5
 # Of version 2 the columns always had a name of their label; before 4 no fit was recorded.
-_READABLE = (2, 3, 4)
+_READABLE = (2, 3, 4, 5)
 _HEADER = "header"
 # No function of features that are worth having comes near it.
 _MOST_BYTES = 2**32
@@ -96,8 +96,11 @@ def _unpacked(content: bytes) -> eqx.Module:
     if type(version) is not int or version not in _READABLE:
         readable = " or ".join(map(str, _READABLE))
         raise Refused(f"expected version {readable} of the format, got {version!r}")
-    if version < 4 and isinstance(parts, dict) and isinstance(parts.get("fields"), dict):
-        parts["fields"]["record"] = None
+    if (fields_read := _fields_in(parts)) is not None:
+        if version < 4:
+            fields_read["record"] = None
+        if version < 5 and (of_statement := _fields_in(fields_read.get("statement"))) is not None:
+            of_statement["num_records"] = None
     try:
         function = decoded(parts, arrays)
     except RecursionError:
@@ -106,6 +109,12 @@ def _unpacked(content: bytes) -> eqx.Module:
         raise Refused(f"entries that belong to nothing: {', '.join(sorted(arrays))}")
     check(function)
     return function
+
+
+def _fields_in(part: Any) -> dict[str, Any] | None:
+    """The written fields of a class; None if the part is written otherwise."""
+    found = part.get("fields") if isinstance(part, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 _KERNELS, _PRIVACY = "jaxdp.kernels", "jaxdp.privacy"

@@ -131,7 +131,7 @@ class FitRequest:
             intercept=intercept,
             label_bound=label_bound,
             public_seed=self.public_seed,
-            statement=statement,
+            statement=dataclasses.replace(statement, num_records=self.num_samples),
             delta=self.delta,
             columns=self.columns,
             record=FitRecord(self.num_samples),

@@ -26,7 +26,7 @@ from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.model_card import FitRecord, card_of
 from jaxdp.kernels.release.model_file import written
 from jaxdp.kernels.release.tables import Columns, check_magnitudes, in_order, real_array
-from jaxdp.privacy.accounting import Cost, account
+from jaxdp.privacy.accounting import Cost, cost_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import check_noise_seed
@@ -170,7 +170,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     @property
     def cost(self) -> Cost:
         """What the release costs at the delta of the fit."""
-        return account(self.statement, delta=self.delta)
+        return cost_of(self.statement, self.delta)
 
     def release(self) -> Release:
         """What was made public; `jaxdp.account` reads it at any delta."""

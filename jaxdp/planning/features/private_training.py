@@ -35,7 +35,7 @@ from jaxdp.planning.features.search import (
 )
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
 from jaxdp.privacy.arguments import check_budget
-from jaxdp.privacy.calibration import calibrated_noise_multiplier
+from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
@@ -181,9 +181,7 @@ def _table(
 
 
 def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> PrivateOptimiser:
-    multiplier = calibrated_noise_multiplier(
-        epsilon, delta, sampler=draft.sampler, num_steps=int(draft.num_steps)
-    )
+    multiplier = multiplier_for(epsilon, delta, draft.sampler, int(draft.num_steps))
     return draft.replace(noise_multiplier=multiplier)
 
 

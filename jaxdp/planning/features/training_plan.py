@@ -15,6 +15,8 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 
+# The first line that is printed, of at most 80 columns: nothing asked whether the rows are public.
+LOOKED_AT = "Settings were chosen by looking at these rows; if private, no cost covers it."
 # What a plan is not, for whoever prints it.
 ASSUMPTIONS = (
     "planning is not private: learning rate, clip norm, steps and sampling rate were chosen by "
@@ -151,6 +153,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
         ]
         final = float(self.predicted.final_risk)
         lines = [
+            LOOKED_AT,
             f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}, in "
             "every row",
             *lines,
@@ -181,7 +184,8 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             )
             for cell in self.table
         )
-        title = f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
+        budget = f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
+        title = f"{LOOKED_AT} Plan for {budget}"
         limited = (_LIMITED.removeprefix("*: "),) * any(cell.is_at_limit for cell in self.table)
         return Explanation(title, rows, (self.line, *limited, *self.assumptions))
 

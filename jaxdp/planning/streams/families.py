@@ -21,12 +21,13 @@ from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.schedule_risk import Clock, log_clock, two_sided_clock
 from jaxdp.planning.streams.setting import AbstractSetting
-from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, as_schedule
+from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, Plain, as_schedule
 
 # A first parameter is a rate, and is tried in these shares of the cap; others are numbers around 1.
 _RATES = np.geomspace(2e-3, 0.9, 8)
 _FARTHEST = 25.0
 _NUMBERS = np.asarray([0.003, 0.03, 0.2, 0.7, 3.0])
+_A_NUMBER = 0.7
 
 
 class AbstractFamily(AbstractDescription):
@@ -80,6 +81,16 @@ class Parametric(AbstractFamily):
     def __init__(self, make):
         self.make = make
         self.names = _free_parameters(make)
+        # One look at numbers that are not special; others may well make a constant rate.
+        made = make(**dict.fromkeys(self.names, _A_NUMBER))
+        if not callable(made):
+            raise TypeError(
+                "expected schedule to be a callable from positive parameters to a schedule, such "
+                "as jaxdp.Constant or lambda peak: jaxdp.FromSteps(optax.cosine_decay_schedule("
+                f"peak, n), n), got one that gives {described(made)} for {_A_NUMBER}: a single "
+                "schedule is no family to be fitted"
+            )
+        as_schedule(made)
 
     @property
     def size(self):
@@ -95,7 +106,8 @@ class Parametric(AbstractFamily):
         return self._made, dict(zip(self.names, values.tolist(), strict=True))
 
     def _made(self, **arguments):
-        return as_schedule(self.make(**arguments))
+        made = self.make(**arguments)
+        return made if isinstance(made, AbstractSchedule) else Plain(made)
 
     def clock(self, setting):
         return two_sided_clock(setting.gamma, 2 * setting.num_steps + 1)

@@ -25,7 +25,7 @@ from jaxdp.planning.streams.isotropic_search import best_greedy, isotropic_floor
 from jaxdp.planning.streams.optimal import Optimal
 from jaxdp.planning.streams.setting import require_least_squares, setting_of
 from jaxdp.planning.streams.solution import best_risk, family_of, floor_of, rho_of
-from jaxdp.privacy.arguments import check_delta
+from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.streams.linear import LinearRegression
 
@@ -61,6 +61,9 @@ def required_samples(
         n: the search sees the target or less with n samples, with n - 1 more. What `jaxdp.plan`
             predicts of n samples is within 1e-4 of the target or below it.
 
+    Warns:
+        UserWarning: delta is at least one over the number of samples.
+
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
         RuntimeError: more than 1e15 samples per dimension would be needed.
@@ -84,7 +87,10 @@ def required_samples(
         raise RuntimeError(
             f"expected a target that 1e15 samples per dimension reach, got {target_risk}"
         )
-    return max(1, math.ceil(math.exp(root) * (1 - _ROUNDING)))
+    count = max(1, math.ceil(math.exp(root) * (1 - _ROUNDING)))
+    if delta is not None:
+        warn_of_large_delta(delta, count, stacklevel=2)
+    return count
 
 
 def required_epsilon(
@@ -108,6 +114,9 @@ def required_epsilon(
         epsilon; infinite for a target at or below the floor, the best risk of one pass without
         privacy, which `jaxdp.plan` has as `.floor`; 0 where delta alone allows what is needed.
 
+    Warns:
+        UserWarning: delta is at least one over the number of samples.
+
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
 
@@ -123,6 +132,7 @@ def required_epsilon(
     family, target = _checked(problem, target_risk, schedule)
     count = require_count("num_samples", num_samples)
     check_delta(host_number("delta", delta))
+    warn_of_large_delta(delta, count, stacklevel=2)
     if target <= floor_of(setting_of(problem, count, math.inf)):
         return math.inf
 

@@ -16,6 +16,7 @@ from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLin
 _WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)
 # Relative: knots that follow the schedule so closely are enough to paste.
 _CLOSE = 1e-2
+_LOOKED_AT = "if the problem was estimated from private rows, no cost covers that"
 _NAMES = {"exchange": "clip_scale at a fixed product with the rate"}
 
 
@@ -105,7 +106,7 @@ class OnePassPlan(AbstractExplained, eqx.Module):
         one = self.algorithm
         first, last = self._rates
         lines = [
-            f"Plan for {int(one.num_steps):,} samples at {self._budget}",
+            f"Plan for {int(one.num_steps):,} samples at {self._budget}; {_LOOKED_AT}",
             f"{self._clipping}; learning rate {first:.4g} to {last:.4g}, in units of 1/number of "
             "steps",
             f"neighbours differ in one record that is replaced ({self.adjacency})",
@@ -181,7 +182,8 @@ class OnePassPlan(AbstractExplained, eqx.Module):
             for name, each in self.sensitivities.items()
         ]
         rows.append(Row("status", self.status.name.lower(), "of the search"))
-        return Explanation("Plan of one-pass DP-SGD", tuple(rows), (self.line, *self.assumptions))
+        title = f"Plan of one-pass DP-SGD; {_LOOKED_AT}"
+        return Explanation(title, tuple(rows), (self.line, *self.assumptions))
 
 
 def _schedule_text(schedule: AbstractSchedule) -> str:

@@ -26,6 +26,7 @@ from jaxdp.planning.streams.solution import (
     rho_of,
     solve,
 )
+from jaxdp.privacy.arguments import warn_of_large_delta
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory import CoupledODE
@@ -62,6 +63,9 @@ def plan_one_pass(
     require_host("problem", problem)
     count = require_count("num_samples", num_samples)
     rho = rho_of(rho, epsilon, delta)
+    if delta is not None:
+        # Seen from the caller of `jaxdp.plan`.
+        warn_of_large_delta(delta, count, stacklevel=3)
     setting = stream_setting_of(problem, count, rho)
     family, regret = family_of(schedule), None
     if uncertainty is not None:

@@ -116,23 +116,27 @@ def least_trace_strategy(weights: Float[np.ndarray, "steps steps"]) -> Float[np.
     weights = weights / trace + _FLOOR * np.eye(count)
     multipliers = np.sqrt(np.diag(weights))
     for _ in range(_MOST_ROUNDS):
-        found = np.diag(_root_between(weights, multipliers))
+        root = _fourth_root_between(weights, multipliers)
+        found = np.einsum("ij,ij->j", root, root)
         moved = np.max(np.abs(found / multipliers - 1))
         multipliers = found
         if moved < _SAME:
             break
-    scale = np.sqrt(multipliers)
-    gram = _root_between(weights, multipliers) / scale[:, None] / scale[None]
-    # The factor that is lower triangular from the left: C'C, not CC'.
-    strategy = np.linalg.cholesky(gram[::-1, ::-1])[::-1, ::-1].T
-    return np.tril(strategy / np.linalg.norm(strategy, axis=0))
+    factor = _fourth_root_between(weights, multipliers) / np.sqrt(multipliers)
+    # The factor of C'C that is lower triangular, without the product: weights of low rank are none
+    # for Cholesky's algorithm.
+    strategy = np.asarray(np.linalg.qr(factor[:, ::-1], mode="r"))[::-1, ::-1]
+    strategy = strategy * np.where(np.diag(strategy) < 0, -1, 1)[:, None]
+    return np.tril(strategy / np.linalg.norm(strategy, axis=0)) + 0.0
 
 
-def _root_between(weights: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-    r"""$(v^{1/2}Wv^{1/2})^{1/2}$."""
+def _fourth_root_between(weights: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    r"""A matrix A with $A^\top A = (v^{1/2}Wv^{1/2})^{1/2}$."""
     scale = np.sqrt(multipliers)
     values, vectors = np.linalg.eigh(scale[:, None] * weights * scale[None])
-    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    # Rounding may leave an eigenvalue at or below 0, with which no strategy could be inverted.
+    values = np.maximum(values, np.finfo(float).eps * values[-1])
+    return values[:, None] ** 0.25 * vectors.T
 
 
 @eqx.filter_jit

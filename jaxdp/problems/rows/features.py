@@ -102,9 +102,7 @@ class AbstractFeatureProblem(AbstractProblem):
         return are_finite(self)
 
     def _derived(self):
-        sizes = {"num_train": self.num_train, "num_test": self.num_test}
-        known = self.num_features
-        return sizes | {"num_features": "infinitely many" if known is None else known}
+        return "num_train", "num_test", *(() if self.num_features is None else ("num_features",))
 
     def interpolator_risk(self) -> float:
         r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).

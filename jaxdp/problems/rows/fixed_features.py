@@ -148,10 +148,14 @@ class FixedFeatures(AbstractFeatureProblem):
     def num_features(self):
         return self.train_inputs.shape[1]
 
-    def _derived(self):
+    @property
+    def feature_norm(self) -> float:
+        """Root mean square of the norms of the training rows' features."""
         norms = np.linalg.norm(np.asarray(self.train_inputs, np.float64), axis=1)
-        typical, largest = np.sqrt(np.mean(norms**2)), norms.max()
-        return super()._derived() | {"feature_norm": f"{typical:.4g}, at most {largest:.4g}"}
+        return float(np.sqrt(np.mean(norms**2)))
+
+    def _derived(self):
+        return *super()._derived(), "feature_norm"
 
     def train_features(self):
         return self.train_inputs

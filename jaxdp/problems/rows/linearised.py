@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import require_callable, require_shape
+from jaxdp.core.checks import described, require_callable, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.feature_arguments import (
@@ -51,7 +51,7 @@ class Linearised(AbstractProblem):
         test_inputs, test_labels: the test rows, (m, ...) and (m,).
         loss: of a row, one of `jaxdp.losses`; it says which labels there are.
         trainable: which weights are trained, a filter of Equinox: a tree like the model of True and
-            False, or a prefix of one; None for all of them.
+            False, a prefix of one, or a function that says it of one leaf; None for all of them.
 
     Raises:
         TypeError: an argument is of another kind, or no weight is trained.
@@ -92,6 +92,7 @@ class Linearised(AbstractProblem):
         require_callable("model", model, "an Equinox model, called with one input")
         require_loss(loss)
         _refuse_layers(model)
+        _require_filter(model, trainable)
         self.model, self.loss, self.trainable = model, loss, trainable
         self.inputs = as_wide_float(inputs, "inputs")
         self.labels = as_wide_float(labels, "labels")
@@ -155,7 +156,7 @@ class Linearised(AbstractProblem):
         return are_finite(self)
 
     def _derived(self):
-        return {name: getattr(self, name) for name in ("num_train", "num_test", "num_weights")}
+        return "num_train", "num_test", "num_weights"
 
     def _partition(self):
         chosen = True if self.trainable is None else self.trainable
@@ -192,6 +193,22 @@ class Linearised(AbstractProblem):
         parts = zip(blocks_of(self.inputs), blocks_of(coefficients), strict=True)
         changes = [_pulled_back(self, rows, block) for rows, block in parts]
         return functools.reduce(functools.partial(jax.tree.map, jnp.add), changes, self.weights)
+
+
+def _require_filter(model: Callable[..., Any], trainable: Any) -> None:
+    """Raise TypeError unless Equinox can filter the model's weights by it."""
+    if trainable is None:
+        return
+    try:
+        eqx.filter(model, trainable)
+    # A filter may be a function of the user, which may raise anything.
+    except Exception as error:
+        raise TypeError(
+            "expected trainable to be None, a tree of True and False like the model, such as "
+            "eqx.tree_at(where, jax.tree.map(lambda _: False, model), replace=True), or a function "
+            "of one leaf (a weight, or a function of the model) to True or False, such as "
+            f"eqx.is_array; got {described(trainable)}, which raised {type(error).__name__}"
+        ) from error
 
 
 def blocks_of(rows: Array) -> Iterator[Array]:

@@ -218,9 +218,13 @@ class LinearRegression(AbstractLinearModelProblem):
         """
         return blocks_of(self.spectrum, self.target, self._multiplicities)
 
+    @property
+    def initial_risk(self) -> Float[Array, ""]:
+        """R(0), the excess risk at zero parameters."""
+        return jnp.sum(self.spectrum * self.target**2) / 2
+
     def _derived(self):
-        risk = float(jnp.sum(self.spectrum * self.target**2)) / 2
-        return {"dim": self.dim, "initial_risk": risk}
+        return "dim", "initial_risk"
 
     @property
     def dim(self):

@@ -109,7 +109,7 @@ class TabularRegression(AbstractLinearModelProblem):
         return {"rows": self.rows, "labels": self.centred_labels}
 
     def _derived(self):
-        return {"dim": self.dim, "num_steps": self.num_steps}
+        return "dim", "num_steps"
 
     def _notes(self):
         return (

@@ -562,3 +562,13 @@ def test_labels_in_a_table_stay_whole_numbers():
         _private(), cross_entropy, _model(), pd.DataFrame(INPUTS), list(LABELS), key=jr.key(7)
     )
     _assert_weights(found.model, _weights(_train(_private()).model))
+
+
+def test_a_large_delta_is_warned_of_before_the_first_step():
+    def evaluate(model):
+        raise AssertionError("steps were made")
+
+    with pytest.raises(UserWarning, match=r"delta = 0.1 is at least 1/n = 0.033"):
+        _train(_private(), delta=0.1, evaluate=evaluate)
+    with pytest.raises(ValueError, match="expected 0 < delta < 1"):
+        _train(_private(), delta=1.0, evaluate=evaluate)

@@ -12,6 +12,7 @@ import pandas
 import pytest
 from helpers import Unreadable
 
+import jaxdp
 from jaxdp import kernels, losses
 from jaxdp.core.files.sealed_arrays import sealed, unsealed
 from jaxdp.kernels import published
@@ -182,7 +183,7 @@ def test_names_are_saved_and_files_of_the_versions_before_are_read(tmp_path):
     np.testing.assert_array_equal(kernels.load(path)(FRAME[["b", "a"]]), release(TABLE))
     arrays = unsealed(path.read_bytes())
     header = json.loads(arrays["header"].tobytes())
-    assert header["version"] == 4
+    assert header["version"] == 5
     assert release.record == kernels.FitRecord(len(TABLE))
     header["version"] = 2
     header["function"]["fields"]["columns"] = None
@@ -259,3 +260,19 @@ def test_labels_and_objects_that_are_no_numbers_are_refused():
 def test_cells_of_pandas_that_are_no_numbers_are_named(cells, came):
     with pytest.raises(TypeError, match=f"expected inputs of real numbers, got {came}"):
         real_array("inputs", pandas.DataFrame({"length": cells, "b": [1.0, 2.0]}))
+
+
+def test_a_large_delta_is_warned_of_before_the_fit_and_by_account_and_not_by_its_result(tmp_path):
+    budget, path = BUDGET | {"delta": 1 / len(TABLE)}, tmp_path / "model.npz"
+    with pytest.raises(UserWarning, match="is at least 1/n"):
+        RIDGE.fit(TABLE, LABELS, **budget)
+    with pytest.warns(UserWarning, match="is at least 1/n") as told:
+        release = RIDGE.fit(TABLE, LABELS, **budget)
+    assert len(told) == 1
+    # Of a fit that is paid for nothing may raise, also if warnings are errors.
+    release.save(path)
+    for one in (release, kernels.load(path)):
+        assert one.cost.epsilon <= budget["epsilon"]
+        assert f"{one}{one!r}{one.card}"
+        with pytest.warns(UserWarning, match=f"at least 1/n = {1 / len(TABLE):.2g}"):
+            jaxdp.account(one, delta=budget["delta"])

@@ -12,10 +12,11 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
+from jaxdp.core.display.explanations import as_text
 from jaxdp.planning.features import closure_risk as of_closure
 from jaxdp.planning.features import drafts, private_training, search
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
-from jaxdp.planning.features.training_plan import Cell, best_cell
+from jaxdp.planning.features.training_plan import LOOKED_AT, Cell, best_cell
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.theory.features import modes as mode_basis
 from jaxdp.theory.features.modes import explicit_modes, kernel_modes
@@ -83,12 +84,12 @@ def test_every_cell_keeps_the_budget_and_spends_it():
 
 
 def test_noise_for_a_larger_budget_is_noticed(monkeypatch):
-    exact = private_training.calibrated_noise_multiplier
+    exact = private_training.multiplier_for
 
-    def too_little(*args, **sizes):
-        return 0.97 * exact(*args, **sizes)
+    def too_little(*args):
+        return 0.97 * exact(*args)
 
-    monkeypatch.setattr(private_training, "calibrated_noise_multiplier", too_little)
+    monkeypatch.setattr(private_training, "multiplier_for", too_little)
     with pytest.raises(AssertionError):
         _assert_within_budget(_plan(epsilon=8.01))
 
@@ -283,6 +284,9 @@ def test_what_is_printed_says_what_a_plan_is_not_and_can_be_pasted():
     plan = _plan()
     text = str(plan)
     assert text == repr(plan)
+    for first in (text, as_text(plan._explanation())):
+        assert first.splitlines()[0] == LOOKED_AT
+    assert "rows; if private, no cost covers it" in LOOKED_AT
     for words in (
         "planning is not private",
         "proxy",

@@ -10,6 +10,7 @@ import pytest
 from plan_cells import CELLS, plan_once
 
 import jaxdp
+from jaxdp.core.display.explanations import as_text
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams import one_pass_planning
 from jaxdp.planning.streams.setting import setting_of
@@ -59,8 +60,23 @@ def test_a_plan_keeps_the_budget_and_spends_it(epsilon):
     assert 0.9999 * epsilon < cost.epsilon <= epsilon
     first = str(plan).splitlines()[0]
     assert first.startswith(f"Plan for 1,000 samples at epsilon {epsilon:g}, delta 1e-05 (rho = ")
-    assert float(first.split()[-4]) == pytest.approx(float(plan.algorithm.rho), rel=2e-3)
+    assert float(first.partition("(rho = ")[2].split()[0]) == pytest.approx(
+        float(plan.algorithm.rho), rel=2e-3
+    )
     assert float(_plan(rho=0.3).algorithm.rho) <= 0.3
+
+
+def test_a_plan_says_first_that_it_does_not_pay_for_what_was_estimated():
+    plan = _plan(epsilon=2.0, delta=DELTA)
+    words = "if the problem was estimated from private rows, no cost covers that"
+    assert words in str(plan).splitlines()[0]
+    assert words in " ".join(as_text(plan._explanation()).splitlines()[:2])
+
+
+def test_a_large_delta_is_warned_of_once_and_where_the_plan_is_made():
+    with pytest.warns(UserWarning, match=r"delta = 0.001 is at least 1/n = 0.001") as told:
+        jaxdp.plan(PROBLEM, num_samples=1000, epsilon=2.0, delta=1e-3)
+    assert [one.filename for one in told] == [__file__]
 
 
 def test_a_larger_budget_and_more_samples_are_better():
@@ -125,7 +141,7 @@ def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     assert third == "neighbours differ in one record that is replaced (replace-one)"
     assert plan.adjacency == jaxdp.account(plan.algorithm, delta=DELTA).adjacency == "replace-one"
     assert "replace-one" in plan._repr_html_()
-    assert first == "Plan for 1,000 samples at rho = 1 in Gaussian DP"
+    assert first.startswith("Plan for 1,000 samples at rho = 1 in Gaussian DP; if the problem was ")
     scale = float(plan.algorithm.clip_scale)
     assert second.startswith(
         f"clip norm {10 * scale:.4g} (clip scale {scale:.4g} times sqrt(100)); "

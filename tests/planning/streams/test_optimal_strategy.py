@@ -83,6 +83,27 @@ def test_the_least_trace_satisfies_its_conditions():
     assert (np.diag(multipliers) > 0).all()
 
 
+@pytest.mark.parametrize(("count", "rank"), [(3, 1), (6, 2), (6, 3), (12, 1)])
+def test_weights_of_low_rank_have_a_strategy_and_a_lower_trace(count, rank):
+    root = np.random.default_rng(count).normal(size=(count, rank))
+    weights = root @ root.T
+    strategy = least_trace_strategy(weights)
+    np.testing.assert_allclose(np.linalg.norm(strategy, axis=0), 1, rtol=1e-12)
+    assert (np.diag(strategy) > 0).all()
+    np.testing.assert_array_equal(strategy, np.tril(strategy))
+    assert _trace(weights, strategy) < 0.97 * np.trace(weights)
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        other = strategy + 1e-3 * np.tril(random.normal(size=strategy.shape)) * np.diag(strategy)
+        other /= np.linalg.norm(other, axis=0)
+        assert _trace(weights, strategy) < _trace(weights, other) * 1.001
+
+
+def _trace(weights, strategy):
+    mixing = np.linalg.inv(strategy)
+    return np.trace(weights @ mixing @ mixing.T)
+
+
 def test_steps_without_a_rate_and_runs_without_noise_are_left_independent(problem):
     still = optimal_strategy(
         problem, rates=[1.0, 0.0, 0.5, 0.3], clip_scale=0.5, rho=1.0, batch_size=2500

@@ -262,6 +262,6 @@ def test_certified_training_is_audited(sampler):
         np.where(np.arange(10)[:, None] == 0, row, zeros) for row in ([5.0, 0], [-5.0, 0])
     )
     other = second if sampler.adjacency == "replace-one" else zeros
-    claim = jaxdp.account(step, delta=0.1).mu
+    claim = jaxdp.account(step, delta=0.01).mu
     settings = {"num_trials": 200, "confidence": 1 - 1e-3, "key": jr.key(0)}
     assert 0.4 * claim < audit_mu(released, first, other, **settings) <= claim
