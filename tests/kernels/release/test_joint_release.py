@@ -306,7 +306,7 @@ def test_every_residue_of_the_release_is_as_likely_as_any_other(epsilon):
 
 @pytest.mark.parametrize("bound", [1e-310, 1e-200, 1e300])
 def test_bounds_whose_squares_float64_does_not_hold_are_refused(bound):
-    # A row of zeros would become one of NaN, and a row with squares of zero stay longer than 1e-200.
+    # A row of zeros would become one of NaN, and one with squares of zero stay longer than 1e-200.
     with pytest.raises(ValueError, match=r"bound in \[2\^-500, 2\^500\]"):
         unit_rows(np.array([[0.0, 0.0], [3e-170, 0.0]]), bound, 16)
 
