@@ -94,7 +94,7 @@ def _exact_sum(
     $2^{37}$ each, so that high is below $2^{53}$ for fewer than $2^{48}$ rows, more than a process
     has addresses for.
     """
-    high, low = 0, 0
+    high, low = np.zeros(()), np.zeros((), np.int64)
     for part in parts:
         low = low + part.astype(np.int64)
         high, low = high + (low >> 32), low & 0xFFFFFFFF

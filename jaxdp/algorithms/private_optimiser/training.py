@@ -427,10 +427,13 @@ def _warn_of_weights(model: PyTree) -> None:
 
 def _warn(text: str, *, level: int = 4) -> None:
     """Warn at the line that calls `train`, and raise nothing: the budget of the run is spent."""
-    try:
-        warnings.warn(text, UserWarning, stacklevel=level)
-    except UserWarning:
-        print(f"UserWarning: {text}", file=sys.stderr)
+    # Standard error may be closed, full or in an encoding that lacks a letter.
+    with contextlib.suppress(Exception):
+        try:
+            warnings.warn(text, UserWarning, stacklevel=level)
+        except UserWarning:
+            if sys.stderr is not None:
+                print(f"UserWarning: {text}", file=sys.stderr)
 
 
 def _as_array(leaf: Any) -> Any:

@@ -156,7 +156,7 @@ def _fitted(
     codes = own.codes(labels[:, None])[:, 0]
     is_wrong, classes = codes < 0, None
     if own.is_number[0]:
-        (label_range,) = own.specs
+        label_range: Any = own.specs[0]
         estimator = DPLinearRegression(
             options.epsilon, options.delta, label_range=label_range, **common
         )

@@ -75,6 +75,17 @@ def test_batches_from_the_host_are_those_of_records_in_memory(kind, tmp_path):
         np.testing.assert_array_equal(places, np.unique(indices))
 
 
+def test_a_record_that_is_not_finite_ends_no_run_in_an_error():
+    inputs = np.where(np.arange(RECORDS)[:, None] == 3, np.nan, INPUTS)
+    # For every thread: `jax.debug_nans` is for the one that calls it.
+    jax.config.update("jax_debug_nans", True)
+    try:
+        with pytest.warns(UserWarning, match="counted as zero"):
+            trained(inputs=_Source(inputs), made=KINDS["seeded"])
+    finally:
+        jax.config.update("jax_debug_nans", False)
+
+
 def test_rows_come_in_the_order_of_the_batch_and_a_batch_ahead():
     rows = host_rows.held_records(_Source(INPUTS), TARGETS)
     batches, begun = {0: [3, 1, 1, 0], 1: [5, 2, 0, 0]}, threading.Event()

@@ -1,5 +1,7 @@
 """The training loop: Algorithm 1 of PF on a network, its records, and what it shares."""
 
+import os
+import sys
 import warnings
 
 import equinox as eqx
@@ -280,6 +282,14 @@ def test_a_failure_beside_the_steps_is_printed_where_warnings_are_errors(capsys)
     fails = _fails_at(1, error=OSError("disk"))
     assert int(_train(_private(), evaluate=fails).state.num_released) == STEPS
     assert "evaluate failed after step 6 of 6: OSError: disk" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stream", [None, open(os.devnull)])
+def test_a_standard_error_that_cannot_be_written_loses_no_trained_model(stream, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", None)
+    fails = _fails_at(1, error=OSError("disk"))
+    assert int(_train(_private(), evaluate=fails).state.num_released) == STEPS
 
 
 def test_arguments_without_effect_are_refused(tmp_path):
