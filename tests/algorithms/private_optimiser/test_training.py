@@ -1,6 +1,6 @@
 """The training loop: Algorithm 1 of PF on a network, its records, and what it shares."""
 
-import os
+import io
 import sys
 import warnings
 
@@ -284,9 +284,11 @@ def test_a_failure_beside_the_steps_is_printed_where_warnings_are_errors(capsys)
     assert "evaluate failed after step 6 of 6: OSError: disk" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("stream", [None, open(os.devnull)])
-def test_a_standard_error_that_cannot_be_written_loses_no_trained_model(stream, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream)
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_standard_error_that_cannot_be_written_loses_no_trained_model(is_closed, monkeypatch):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream if is_closed else None)
     monkeypatch.setattr(sys, "stdout", None)
     fails = _fails_at(1, error=OSError("disk"))
     assert int(_train(_private(), evaluate=fails).state.num_released) == STEPS
