@@ -85,9 +85,10 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def num_records(self) -> int | None:
-        """How many records a pass uses, each once; None if that is traced."""
+        """How many records a pass uses, each once; None if that is traced, or none."""
         known = concrete(self.num_steps)
-        return None if known is None or known.ndim else int(known) * self.batch_size
+        is_known = known is not None and not known.ndim and known >= 1
+        return int(known) * self.batch_size if is_known else None
 
     @property
     def _has_enough_noise(self) -> Bool[Array, ""]:

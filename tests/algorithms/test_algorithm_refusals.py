@@ -59,7 +59,11 @@ CALLS = {
 }
 SECRET = {"noise": SecretNoise(2**200)}
 REFUSED = [
-    ("one pass", {"learning_rate": lambda t: 1 + t}, "non-increasing learning rate"),
+    (
+        "one pass",
+        {"learning_rate": lambda t: 1 + (t > 0.5) - (t > 0.9)},
+        "non-increasing learning rate",
+    ),
     ("one pass", {"clip_scale": [1.0, 2.0]}, "vmap over the constructor"),
     ("one pass", {"clip_scale": np.inf}, "finite clip_scale"),
     ("one pass", {"rho": -1.0}, r"rho > 0, got -1\.0"),

@@ -278,19 +278,19 @@ def _longest_in_low_precision(narrow, allow):
     return max(np.linalg.norm(exact(program(arrays, x))) for x in inputs) / 1e-3
 
 
-WIDE, NARROW = jnp.float64, jnp.float32
+BINARY64, BINARY32 = jnp.float64, jnp.float32
 # A loss by whose casts the weights are of another type than the gradients that are added.
 CASTS = {
-    "float32 used as float64": (NARROW, lambda w, x: jnp.sum(w.astype(WIDE) @ x)),
-    "float32, cast and turned": (NARROW, lambda w, x: jnp.sum((-w.astype(WIDE).T).T @ x)),
+    "float32 used as float64": (BINARY32, lambda w, x: jnp.sum(w.astype(BINARY64) @ x)),
+    "float32, cast and turned": (BINARY32, lambda w, x: jnp.sum((-w.astype(BINARY64).T).T @ x)),
     "float64 that passes through float32": (
-        WIDE,
-        lambda w, x: jnp.sum(w.astype(NARROW).astype(WIDE) @ x),
+        BINARY64,
+        lambda w, x: jnp.sum(w.astype(BINARY32).astype(BINARY64) @ x),
     ),
-    "bfloat16 used as float64": (jnp.bfloat16, lambda w, x: jnp.sum(w.astype(WIDE) @ x)),
+    "bfloat16 used as float64": (jnp.bfloat16, lambda w, x: jnp.sum(w.astype(BINARY64) @ x)),
     "in a loop": (
-        NARROW,
-        lambda w, x: jax.lax.map(lambda k: k * jnp.sum(w.astype(WIDE) @ x), jnp.ones(2)).sum(),
+        BINARY32,
+        lambda w, x: jax.lax.map(lambda k: k * jnp.sum(w.astype(BINARY64) @ x), jnp.ones(2)).sum(),
     ),
 }
 
@@ -309,11 +309,11 @@ def test_nothing_is_rounded_once_blocks_have_been_added(name):
 
 def test_sums_of_weights_of_several_types_are_not_rounded_and_keep_their_types():
     with x64():
-        model = jnp.ones((8, 3), NARROW), jnp.ones(8, WIDE), jnp.ones((5, 8), NARROW)
+        model = jnp.ones((8, 3), BINARY32), jnp.ones(8, BINARY64), jnp.ones((5, 8), BINARY32)
 
         def loss(model, x, y):
             turned, wide, table = model
-            in_narrow = turned.T @ x.astype(NARROW)
+            in_narrow = turned.T @ x.astype(BINARY32)
             return jnp.sum(in_narrow) + wide @ x + jnp.sum(table[jnp.argmin(x) % 5] * x)
 
         inputs = np.sqrt(np.arange(2.0, 10.0)) * np.ones((2**13, 1))
