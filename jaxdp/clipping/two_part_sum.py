@@ -80,7 +80,7 @@ def add(left: TwoPartSum, right: TwoPartSum) -> TwoPartSum:
 
 
 def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
-    """The sum, of one array, in two numbers of a type: of one with fewer digits, its first ones.
+    """The sum of one array in two numbers of another type, cut to the digits that both hold.
 
     A loss may compute in float64 with weights in float32. Rounded to their type the sum alone
     would forget what `sensitivity` counts on.

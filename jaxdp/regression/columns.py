@@ -64,7 +64,7 @@ class Columns(eqx.Module):
     A value beyond its range counts as the nearer end. A category that is not listed has one place,
     with all others that are not, and a missing value has one of its own.
 
-    A cell means the same whatever stands beside it and whatever type its column has: true and false
+    A cell means the same whatever other cells and the type of its column are: true and false
     are 1 and 0, a date is one however it is kept or written in ISO 8601, and None, NaN, NaT, NA, a
     masked cell and an empty text are missing. A category that is written as numbers usually are (7,
     7.0, -0.5, 1e-05) is that number, to every digit, and 0.1 is one category in single and in

@@ -64,7 +64,7 @@ def sweep(
             one `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
             setting of x64, of the precision of products and of random bits. An edit that changes
             nothing that is computed makes no other sweep, and neither do values of an axis that
-            another processor rounded otherwise: those of the folder are taken then.
+            another processor rounded otherwise: the values in the folder are taken then.
         executor: anything with `submit(function, *arguments)` that gives an object with
             `result()`; each task computes one shard on its process's devices. What it gets must
             be picklable by the executor's means.

@@ -50,7 +50,7 @@ from jaxdp.privacy.batches.base import AbstractSampler, require_step
 def _untrapped(method: Callable[..., Any]) -> Callable[..., Any]:
     """A part of a step that no number ends in an error if its noise comes from the host.
 
-    NumPy and JAX can be told to raise FloatingPointError at overflow or NaN. Such an error depends
+    NumPy and JAX can be set to raise FloatingPointError at overflow or NaN. Such an error depends
     on the data and comes before the step counts as made: who calls the step again has fresh noise,
     and errors would choose the run.
     """

@@ -173,7 +173,7 @@ def train(
             run ends with says which it was.
         evaluate: a function of the model to a dict of names and numbers or arrays; called on the
             host, and tried on the initial model before the first step. If it raises later, the run
-            goes on, a warning says so, and the record of that step is missing. With an average it
+            goes on, there is a warning, and the record of that step is missing. With an average it
             is given the average so far, which is what would be released. On the training records
             it is private data, which the optimiser's account does not cover. So it stops nothing:
             a number of steps that depends on private data would be a release of its own.
@@ -188,9 +188,9 @@ def train(
             optimiser, and if the file was edited; all records are read once for that. One process
             at a time. With `SecretNoise()` steps that were made and not kept are made again with
             fresh noise: nobody has seen them, since what is evaluated has been kept before. If a
-            checkpoint cannot be written after the first, the run goes on and a warning says so.
+            checkpoint cannot be written after the first, the run goes on with a warning.
         progress: True for a bar, or a function, called on the host with the share of the steps
-            that is done. If that function raises, the run goes on and a warning says so.
+            that is done. If that function raises, the run goes on with a warning.
         delta: at which the bar also shows what the steps so far cost, with `progress=True`; None
             for no cost.
         microbatch_size: as in `jaxdp.clipped_gradient_sum`: how many records of a batch are

@@ -92,7 +92,7 @@ def unsealed(content: bytes) -> dict[str, np.ndarray]:
 def plain_json(text: str | bytes) -> Any:
     """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice.
 
-    The error says where it is no JSON, or which name it is.
+    The error says the place at which it is no JSON, or the name.
     """
     try:
         return json.loads(text, object_pairs_hook=_each_once)

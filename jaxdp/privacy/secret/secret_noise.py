@@ -122,7 +122,7 @@ class SecretNoise(eqx.Module):
             raise ValueError(
                 "expected a secret seed to stay in its process, got a copy or a pickle of it: what "
                 "is drawn from it is for one release or one run alone, so give SecretNoise() or a "
-                "seed of its own where the release is made"
+                "seed of its own in the process that makes the release"
             )
         return SecretNoise, (self.seed, self.context)
 
