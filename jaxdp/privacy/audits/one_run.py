@@ -43,8 +43,8 @@ def audit_one_run(
 
     How many canaries: all of r guesses right show no epsilon above $\ln(r/3)$ at confidence 0.95,
     and r is $5\sqrt{m}$. 100 canaries (50 guesses) can show 2.8, 1,000 can show 4.0 and 10,000 can
-    show 5.1. If the leak is Gaussian with mu = 1, whose epsilon at $10^{-5}$ is 4.4, they show about
-    0.8, 1.6 and 2.2. With delta near 1/m or above little is shown.
+    show 5.1. If the leak is Gaussian with mu = 1, whose epsilon at $10^{-5}$ is 4.4, they show
+    about 0.8, 1.6 and 2.2. With delta near 1/m or above little is shown.
 
     Args:
         scores: one number for each canary, higher if it looks included, (m,); only their order
