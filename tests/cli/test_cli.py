@@ -139,8 +139,8 @@ FEATURES = ["--num-train", "40", "--num-test", "20", "--dim", "5", "--num-steps"
 @pytest.mark.slow
 @pytest.mark.parametrize("width", ["60", "inf"])
 def test_random_features_show_the_algorithm_the_diffusions_and_the_theories(run, tmp_path, width):
-    arguments = ["--num-features", width, *FEATURES, "--num-runs", "5", "--out", str(tmp_path)]
-    status, out, err = run("compare", *arguments)
+    few = ["--num-runs", "5", "--delta", "0.02"]
+    status, out, err = run("compare", "--num-features", width, *FEATURES, *few, "--out", tmp_path)
     assert (status, err) == (0, "")
     # Heads are broken where the table is wide.
     for word in ("Gaussian", "closure", "OU", "recursion", "gradient", "flow", "clipped", "SDE"):
