@@ -313,8 +313,9 @@ def _columns(commands) -> None:
         "columns",
         "a template in which to say what is publicly known of a table's columns",
         "Write a file for jaxdp fit --columns: the names of the table's columns and whether each "
-        "is of numbers or text, with ranges and categories left to fill in. No value of the table "
-        "is in it; which columns hold text is read off the table, so it is for the curator.",
+        "is of numbers, dates or text, with ranges and categories left to fill in. No value of "
+        "the table is in it; which columns hold text is read off the table, so it is for the "
+        "curator.",
     )
     add("data", _Path, "a table: text with a line of column names, or .npz")
     add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)

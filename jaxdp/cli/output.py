@@ -19,7 +19,7 @@ import numpy as np
 import jaxdp
 from jaxdp.cli.values import flag
 from jaxdp.comparison import Comparison
-from jaxdp.core.display.terminals import is_terminal
+from jaxdp.core.display.terminals import is_terminal, on_a_line
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.core.progress import Bar, hidden
@@ -163,7 +163,9 @@ def named(column: str) -> str:
 def listed(columns: Sequence[str]) -> str:
     """The names of the first columns, and how many more there are."""
     more = len(columns) - _MOST_NAMED
-    return ", ".join(columns[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(on_a_line, columns[:_MOST_NAMED])) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 @contextlib.contextmanager

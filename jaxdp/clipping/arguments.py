@@ -99,10 +99,11 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
     refuse_collections("mask", value)
     try:
         mask = value if eqx.is_array(value) else np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"expected mask to be an array of booleans, got {type(value).__name__}"
-        ) from error
+    # Other libraries raise errors of many kinds, some of which show a cell.
+    except Exception:
+        mask = None
+    if mask is None:
+        raise TypeError(f"expected mask to be an array of booleans, got {type(value).__name__}")
     if mask.shape != (size,) or mask.dtype != bool:
         raise ValueError(
             f"expected mask to be {size} booleans, got {mask.dtype} of shape {mask.shape}"

@@ -54,7 +54,7 @@ def refuse_collections(name: str, value: Any) -> None:
     """
     for leaf in leaves_of(value):
         kind = type(leaf)
-        if kind in (int, float, np.ndarray):
+        if kind in (int, float, np.ndarray) or issubclass(kind, np.generic):
             continue
         # An array of dask holds an empty one of its kind; astropy has masked arrays of its own.
         kinds = kind, type(getattr(leaf, "_meta", None))

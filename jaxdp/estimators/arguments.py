@@ -16,6 +16,7 @@ from jaxdp.core.checks import (
     described,
     given_array,
     host_number,
+    refuse_collections,
     require_positive,
     require_shape,
 )
@@ -234,13 +235,15 @@ def _of_columns(end: Any, names: Sequence[str], expected: str) -> Float[np.ndarr
                 f"{expected}, by the names of the columns where they are labelled, got labels "
                 f"{reprlib.repr(labels)} for columns {reprlib.repr(names)}"
             )
+    refuse_collections("input_range", end)
     try:
         numbers = np.asarray(end)
         if numbers.dtype.kind in "US":
             raise TypeError
         return np.broadcast_to(numbers.astype(np.float64), (len(names),))
-    except (TypeError, ValueError) as error:
-        kind = type(error)
+    except Exception as error:
+        # Other libraries raise errors of many kinds.
+        kind = ValueError if isinstance(error, ValueError) else TypeError
     raise kind(f"{expected}, got {_shown(end)}")
 
 

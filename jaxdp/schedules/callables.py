@@ -223,7 +223,7 @@ def _look_for_steps(schedule: Plain) -> None:
     # The ends are left out: the first step may be one of its own, and t = 1 is the second step.
     if np.ptp(inner) <= _ROUNDING * np.abs(inner).max():
         found = f"is {inner[0]:.6g} all the time"
-        instead = "if the rate is constant, give the number itself"
+        instead = "if the rate is constant, give the number or jaxdp.Constant(number)"
     # A warm-up in time has ended long before the run has.
     is_late = rates[_LATE] - first < _RISEN * (last - first)
     is_rising = is_late and (np.diff(rates) >= 0).all()

@@ -147,6 +147,7 @@ REFUSED = {
     "linear classes": (["--linear"], None, "'income', got --linear, which is for a range"),
     "logistic numbers": (["--logistic", "--target", "pay"], None, "'pay' with --logistic, got a"),
     "no JSON": ([], "age: 17", "line 1 column 1 (char 0); expected a JSON object"),
+    "lists of categories": ([], '{"age": {"categories": [["A"]]}}', "got lists in it"),
     "a comma too many": ([], '{\n"age": {"range": [0, 1]},\n}', "quotes: line 3 column 1 (char"),
     "UTF-8 cut off": ([], '{"\udcc3": 1}', "in position 2"),
     "no object": ([], "[]", "it is no object with entries; expected a JSON object"),

@@ -165,12 +165,12 @@ def test_values_in_words(value, ndim, text):
 
 
 def test_no_text_of_a_file_forges_a_row_or_is_obeyed_by_a_terminal():
-    forged = "price\n  epsilon  0.1\r\x1b[2J\x9b2J\u202e\u2066"
+    forged = "price\n  epsilon  0.1\r\x1b[2J\x9b2J\u202e\u2066\u200f\ufeff"
     table = Explanation(
         forged, (Row(forged, forged, forged), Row("plain", "größe\u200d")), (forged,)
     )
     for text in (as_text(table), as_html(table)):
-        assert not {*"\x1b\x9b\r\u202e\u2066"} & {*text}
-        assert r"\x1b[2J\x9b2J\u202e\u2066" in text
+        assert not {*"\x1b\x9b\r\u202e\u2066\u200f\ufeff"} & {*text}
+        assert r"\x1b[2J\x9b2J\u202e\u2066\u200f\ufeff" in text
         assert "größe\u200d" in text
     assert not any(line.startswith("  epsilon") for line in as_text(table).splitlines())

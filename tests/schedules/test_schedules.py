@@ -227,7 +227,7 @@ def test_a_function_of_steps_is_refused_as_a_function_of_time(name):
 
 
 def test_a_constant_function_is_told_to_be_given_as_its_number():
-    with pytest.raises(ValueError, match=r"got one that is 0.1 all the time.* the number itself"):
+    with pytest.raises(ValueError, match=r"got one that is 0.1 all the time.* jaxdp.Constant"):
         jaxdp.OnePassDPSGD(lambda time: 0.1 + 0 * time, 1.0, 1.0, 10)
 
 

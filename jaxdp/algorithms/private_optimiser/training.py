@@ -47,7 +47,7 @@ from jaxdp.algorithms.transformations.transformation import (
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import records_of, require_loss, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
-from jaxdp.core.arrays import plain_number
+from jaxdp.core.arrays import as_numbers, plain_number
 from jaxdp.core.checks import (
     concrete,
     described,
@@ -391,7 +391,10 @@ def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]
         if not is_boolean(value):
             require_real("what evaluate returns", value)
     # What JAX has no array for would end the run after its last step.
-    found = {name: jnp.asarray(value) for name, value in found.items()}
+    found = {
+        name: jnp.asarray(as_numbers(value if eqx.is_array(value) else np.asarray(value), name))
+        for name, value in found.items()
+    }
     if before is not None and _form(found) != _form(before):
         raise ValueError(
             "expected evaluate to return the same names and shapes each time, got "

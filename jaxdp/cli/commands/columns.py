@@ -201,6 +201,8 @@ def _described(path: pathlib.Path) -> dict[str, Any]:
         known = entry[kinds[0]]
         if not known or None in known or _A_DATE in known:
             unfilled.append(name)
+        if any(isinstance(each, (list, dict)) for each in known):
+            raise ValueError(f"{path}: expected column {name!r} to be {_ENTRY}, got lists in it")
         # A number and its text are one category.
         texts = [each if isinstance(each, str) else json.dumps(each) for each in known]
         found[name] = tuple(known) if kinds == [_RANGE] else texts

@@ -3,8 +3,11 @@
 import re
 from typing import Any
 
-# Control characters but line breaks and tabs, and those that turn the direction of writing round.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+# Control characters but line breaks and tabs, those that turn the direction of writing round, and
+# those without a width that no language needs within a word.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
 
 
 def printable(text: str) -> str:

@@ -23,8 +23,9 @@ from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed
 from jaxdp.core.files.whole_files import write_whole
 
 _FORMAT, _VERSION = "jaxdp released function", 5
-# Of version 2 the columns always had a name of their label; before 4 no fit was recorded.
-_READABLE = (2, 3, 4, 5)
+# Of version 2 the columns always had a name of their label; before 5 no fit was recorded. In 4,
+# which no release of jaxdp wrote, categories that are numbers were kept without their digits.
+_READABLE = (2, 3, 5)
 _HEADER = "header"
 # No function of features that are worth having comes near it.
 _MOST_BYTES = 2**32
@@ -96,10 +97,9 @@ def _unpacked(content: bytes) -> eqx.Module:
     if type(version) is not int or version not in _READABLE:
         readable = " or ".join(map(str, _READABLE))
         raise Refused(f"expected version {readable} of the format, got {version!r}")
-    if (fields_read := _fields_in(parts)) is not None:
-        if version < 4:
-            fields_read["record"] = None
-        if version < 5 and (of_statement := _fields_in(fields_read.get("statement"))) is not None:
+    if version < 5 and (fields_read := _fields_in(parts)) is not None:
+        fields_read["record"] = None
+        if (of_statement := _fields_in(fields_read.get("statement"))) is not None:
             of_statement["num_records"] = None
     try:
         function = decoded(parts, arrays)

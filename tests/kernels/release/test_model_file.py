@@ -185,7 +185,8 @@ _FIELDS = "function", "fields"
 _STATEMENT = *_FIELDS, "statement", "fields"
 # One for each thing that is looked at; test_model_fuzz makes thousands of others.
 FORGERIES = {
-    "another version": (_set("version", value=6), "expected version 2 or 3 or 4 or 5"),
+    "another version": (_set("version", value=6), "expected version 2 or 3 or 5"),
+    "a version that no release had": (_set("version", value=4), "2 or 3 or 5 .* got 4"),
     "a version that is no number": (_set("version", value=True), "expected version 2"),
     "another format": (_set("format", value="a sweep"), "but of 'a sweep'"),
     "unknown class": (_set("function", "class", value="os.system"), "unknown class, 'os.system'"),
