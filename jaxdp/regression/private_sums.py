@@ -174,11 +174,12 @@ def released_second_moments(
 
     *Sensitivity.* $|z z^\top - z' z'^\top|_F \le \sqrt 2\,C^2$ for norms of at most C. A row is
     clipped by a weight w, rounded down to a multiple of 1/32, with $w |A x|^2 \le C^2$ in exact
-    arithmetic; so the sum S of all $w x x^\top$ is one of whole numbers. $A S A^\top$ in float64
-    is within $e = (2 p + 4)\,2^{-52} \|A\|_F^2 n$ of the exact product, and then rounded to the
-    grid of the noise, u. The matrix is a vector of its diagonal and of $\sqrt 2$ times its upper
-    triangle, so that noise off the diagonal is $\sqrt 2$ times less; neighbours are moved apart by
-    at most $\sqrt 2 (C^2 + 2 e) + p u$. Source: `jaxdp.kernels.release.joint_release`.
+    arithmetic; so the sum S of all $w x x^\top$ is one of whole numbers. S rounded once and
+    $A S A^\top$ in float64 are together within $e = (2 p + 4)\,2^{-52} \|A\|_F^2 n$ of the exact
+    product, and are then rounded to the grid of the noise, u. The matrix is a vector of its
+    diagonal and of $\sqrt 2$ times its upper triangle, so that noise off the diagonal is $\sqrt 2$
+    times less; neighbours are moved apart by at most $\sqrt 2 (C^2 + 2 e) + p u$. Source:
+    `jaxdp.kernels.release.joint_release`.
 
     A is public, None for 1, for which C clips none by default.
     """
@@ -217,8 +218,8 @@ def released_gradient(
 
     *Sensitivity.* The slopes g of a row are scaled down until $|g| |P x| \le C$ and rounded toward
     zero, so that the term of a row has norm at most C in exact arithmetic. The sum S of all
-    $x_i g_i^\top$ is one of whole numbers, without rounding. What follows is a function of S: P S
-    in float64, which lies within $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, rounded
+    $x_i g_i^\top$ is one of whole numbers. What follows is a function of S: S rounded once, and P S
+    in float64, together within $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, rounded
     to the grid of the noise, u. Neighbours are moved apart by at most $2 C + 2 e + \sqrt{p k}\,u$.
 
     P, C and `typical_norm`, which sets the grid of the slopes, are public; `norms` are of P x,

@@ -121,8 +121,9 @@ class Checkpoint:
             return 0, carried, {}
         try:
             arrays = unsealed(read_sealed(self.path))
-            seal, about = str(arrays.pop("seal")), plain_json(str(arrays["about"]))
+            about = plain_json(str(arrays["about"]))
             self._require_same(about["identity"])
+            seal = str(arrays.pop("seal"))
             if not hmac.compare_digest(seal, self._seal(arrays)):
                 raise DamagedError("it was edited: it is not what this run has written")
             self.made, steps = about["made"], about["measured"]

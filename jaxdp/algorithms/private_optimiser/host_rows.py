@@ -134,8 +134,8 @@ def batches_ahead(
     def read(step):
         indices, is_real = sample(step)
         rows = [leaf[indices] for leaf in jax.tree.leaves(records)]
-        # A record that is not finite ends no step: its error would tell of the data.
-        with jax.debug_nans(False), jax.debug_infs(False):
+        # No number ends a step in an error, which would tell of the data.
+        with np.errstate(all="ignore"), jax.debug_nans(False), jax.debug_infs(False):
             held = [jnp.asarray(leaf) for leaf in rows]
         return jax.tree.unflatten(jax.tree.structure(records), held), is_real
 

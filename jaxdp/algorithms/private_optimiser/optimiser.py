@@ -211,7 +211,9 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         is_finite = (multiplier >= 0) & (multiplier < math.inf)
         yield Condition("a finite noise_multiplier", multiplier, is_finite)
         if self.noise_strategy.is_on_host:
-            yield Condition("noise_multiplier > 0 with secret noise", multiplier, multiplier > 0)
+            is_on_grid = (multiplier >= 2.0**-800) & (multiplier <= 2.0**28)
+            expected = "noise_multiplier > 0 with secret noise, in [2^-800, 2^28]"
+            yield Condition(expected, multiplier, is_on_grid)
         if isinstance(self.clip_norm, AdaptiveClip):
             yield from self.clip_norm.conditions()
             count_noise = in_numpy(self.clip_norm.count_noise)

@@ -80,10 +80,19 @@ class AbstractPrivateSteps(AbstractTrainable):
     first_clip_norm: eqx.AbstractVar[Any]
     transformation: eqx.AbstractVar[Transformation]
 
-    @functools.cached_property
+    @property
     def _is_valid(self) -> Any:
-        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object."""
-        return self.require_valid()
+        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object.
+
+        A traced answer is of one trace alone, and is not kept.
+        """
+        kept = vars(self)
+        if "_validity" in kept:
+            return kept["_validity"]
+        found = self.require_valid()
+        if not isinstance(found, Tracer):
+            kept["_validity"] = found
+        return found
 
     def init(self, model):
         weights = weights_of(model)

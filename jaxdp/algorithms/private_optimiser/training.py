@@ -188,7 +188,8 @@ def train(
             optimiser, and if the file was edited; all records are read once for that. One process
             at a time. With `SecretNoise()` steps that were made and not kept are made again with
             fresh noise: nobody has seen them, since what is evaluated has been kept before. If a
-            checkpoint cannot be written after the first, the run goes on with a warning.
+            checkpoint cannot be written after the first, the run goes on with a warning; if that
+            is the last one, remove the folder: to go on from it would be a second release.
         progress: True for a bar, or a function, called on the host with the share of the steps
             that is done. If that function raises, the run goes on with a warning.
         delta: at which the bar also shows what the steps so far cost, with `progress=True`; None
@@ -297,6 +298,12 @@ def train(
                         records[stop] = _checked(evaluate(carried[0]), tried)
     except KeyboardInterrupt as reason:
         raise KeyboardInterrupt(_how_to_go_on(reason, kept, done, num_steps)) from None
+    if kept is not None and kept.made < done:
+        _warn(
+            f"the last step that the checkpoint keeps is {kept.made} of {done}: remove its folder, "
+            "because with SecretNoise() to call train again makes the steps after it a second "
+            "time, with other noise, which this run's account does not cover"
+        )
     found = records.values()
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found) if found else None
     model, state, dropped = carried

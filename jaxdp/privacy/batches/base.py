@@ -45,8 +45,8 @@ def require_indices(num_records: int, num_places: int) -> None:
     """Raise ValueError where records, or places in batches, are too many for indices of 32 bits."""
     if max(num_records, num_places) >= 2**31:
         raise ValueError(
-            "expected fewer than 2^31 records, and as few places in batches, got num_records = "
-            f"{num_records} and {num_places} places"
+            "expected fewer than 2^31 records, and as few places in batches, got "
+            f"{max(num_records, num_places)}"
         )
 
 

@@ -211,3 +211,16 @@ def test_a_share_of_one_is_the_iterate_to_the_last_bit():
     old, new = jnp.float32(3.3), jnp.float32(1e-7)
     found = eqx.filter_jit(jaxdp.PolyakAverage().after)(old, new, 1, 5)
     assert found == new
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_an_optimiser_of_a_compiled_step_serves_other_steps(name):
+    """What was traced in one of them is no part of the next."""
+    optimiser = _optimiser(AVERAGES[name][0], learning_rate=lambda time: RATE * (1 - time))
+
+    def step(model, state):
+        return optimiser.step(loss, model, state, *DATA, key=jr.key(0))[0]
+
+    state = optimiser.init(START)
+    compiled = jax.jit(step)(START, state)
+    np.testing.assert_allclose(compiled, step(START, state), rtol=1e-6)

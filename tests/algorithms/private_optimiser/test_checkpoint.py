@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ import jaxdp
 from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser import checkpoint, training
 from jaxdp.core.files import whole_files
+from jaxdp.core.files.sealed_arrays import sealed, unsealed
 from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, ShuffledEpochs
 
 TESTS = pathlib.Path(__file__).parents[2]
@@ -180,6 +182,17 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
         trained(tmp_path)
 
 
+def test_a_checkpoint_of_an_earlier_version_is_called_so(tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoint, "_FORMAT", 1)
+        trained(tmp_path)
+    arrays = unsealed((tmp_path / checkpoint.FILE).read_bytes())
+    del arrays["seal"]
+    (tmp_path / checkpoint.FILE).write_bytes(sealed(arrays))
+    with pytest.raises(ValueError, match="format 1, not 2"):
+        trained(tmp_path)
+
+
 def _on_disk_with_room_for(writes, monkeypatch):
     """Let the disk be full after so many checkpoints; returns what was written, or begun."""
     written = []
@@ -201,8 +214,11 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(noise, tmp_p
     # Before the first step, after 3 and after 6 of 12.
     with monkeypatch.context() as patched:
         writes = _on_disk_with_room_for(3, patched)
-        with pytest.warns(UserWarning, match="checkpoint failed after step 9 of 12: .* No space"):
+        with pytest.warns(UserWarning, match="checkpoint") as seen:
             run = trained(tmp_path, made=made)
+    failed, not_kept = (str(warning.message) for warning in seen)
+    assert re.search(r"checkpoint failed after step 9 of 12: .* No space", failed)
+    assert "keeps is 6 of 12: remove its folder" in not_kept
     assert os.listdir(tmp_path) == [checkpoint.FILE]
     assert (tmp_path / checkpoint.FILE).read_bytes() == writes[2]
     assert int(run.state.num_released) == STEPS

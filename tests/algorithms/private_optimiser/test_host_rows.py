@@ -75,8 +75,9 @@ def test_batches_from_the_host_are_those_of_records_in_memory(kind, tmp_path):
         np.testing.assert_array_equal(places, np.unique(indices))
 
 
-def test_a_record_that_is_not_finite_ends_no_run_in_an_error():
-    inputs = np.where(np.arange(RECORDS)[:, None] == 3, np.nan, INPUTS)
+@pytest.mark.parametrize("cell", [np.nan, 3e300])
+def test_a_record_that_no_float_holds_ends_no_run_in_an_error(cell):
+    inputs = np.where(np.arange(RECORDS)[:, None] == 3, cell, INPUTS.astype(np.float64))
     # For every thread: `jax.debug_nans` is for the one that calls it.
     jax.config.update("jax_debug_nans", True)
     try:

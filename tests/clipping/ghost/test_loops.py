@@ -56,20 +56,12 @@ def _made_of_the_weight(weight, inputs, _):
     return lax.scan(turn, jnp.ones(2), inputs)[0].sum()
 
 
-def _nested(weight, inputs, _):
-    def turn(total, x):
-        return lax.fori_loop(0, 2, lambda _, t: t + jnp.sin(_signed(weight)) @ x, total), None
-
-    return lax.scan(turn, 0.0, inputs)[0]
-
-
 LOSSES = (
     _every_turn,
     _of_one_turn_of_the_sample,
     _compiled_and_kept,
     _in_a_branch,
     _made_of_the_weight,
-    _nested,
 )
 
 
