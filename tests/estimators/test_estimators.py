@@ -6,6 +6,7 @@ import re
 import warnings
 
 import equinox as eqx
+import jax
 import numpy as np
 import pandas
 import pytest
@@ -67,7 +68,7 @@ def classifier():
     [
         _ridge(),
         _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge()),
-        _classifier(loss=jaxdp.losses.HuberHinge(0.5)),
+        _classifier(loss=jaxdp.losses.Softmax(2)),
     ],
     ids=["ridge", "described ridge", "classifier"],
 )
@@ -382,8 +383,8 @@ def test_other_classes_are_refused(classes, labels, message):
 
 
 def test_a_loss_a_label_bound_and_holes_are_refused():
-    with pytest.raises(TypeError, match=r"expected loss .*, got the class HuberHinge"):
-        _classifier(loss=jaxdp.losses.HuberHinge).fit(INPUTS, KINDS)
+    with pytest.raises(TypeError, match=r"expected loss .*, got the class Logistic"):
+        _classifier(loss=jaxdp.losses.Logistic).fit(INPUTS, KINDS)
     for bound in (None, "1"):
         with pytest.raises(TypeError, match="expected label_bound to be a real number, got"):
             _ridge().set_params(label_bound=bound).fit(INPUTS, LABELS)
@@ -416,16 +417,11 @@ def test_without_ranges_a_fit_warns_once_before_it_looks_at_the_data(made):
     assert seen[0].filename == __file__
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"kernel": jaxdp.kernels.RangedKernel(jaxdp.kernels.Gaussian(1.0), [-1, -1], [1, 1])},
-        {"feature_map": jaxdp.kernels.NystromFeatures(jaxdp.kernels.Gaussian(1.0), INPUTS[:4])},
-    ],
-    ids=["kernel", "landmarks"],
-)
-def test_ranges_within_the_kernel_or_the_map_are_ranges(given):
-    _ridge(input_bound=None, **given).fit(INPUTS, LABELS)
+@pytest.mark.parametrize("given", [{}, {"input_range": (-1, 1)}], ids=["alone", "in a range"])
+def test_a_function_of_a_row_may_replace_the_kernel(given):
+    """A user's function says where its inputs lie: nothing is warned of."""
+    found = _ridge(input_bound=None, feature_map=jax.numpy.sin, **given).fit(INPUTS, LABELS)
+    assert found.release_.coefficients.shape == (INPUTS.shape[1],)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 import jaxdp
-from jaxdp.kernels import Gaussian, InnerProduct, load
-from jaxdp.kernels.published import (
+from experiments.private_kernel_learning.published import (
     Algorithm1,
     Algorithm2,
     Algorithm3,
@@ -19,8 +18,10 @@ from jaxdp.kernels.published import (
     Algorithm5,
     CanonicalEstimator,
     GaussianUnlessFailure,
+    HuberHinge,
 )
-from jaxdp.losses import HuberHinge, Logistic
+from jaxdp.kernels import Gaussian, InnerProduct, load
+from jaxdp.losses import Logistic
 from jaxdp.privacy import SecretNoise, gaussian_delta, gaussian_epsilon
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 5}
@@ -377,7 +378,7 @@ def test_a_curator_answers_the_same_question_the_same_way(releases):
 
 
 def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
-    from jaxdp.kernels.published.curated import SecretPaths
+    from experiments.private_kernel_learning.published.curated import SecretPaths
 
     points = np.array([[0.0], [0.5], [1.3]])
     paths = SecretPaths(KERNEL, 20_000, SecretNoise(11, b""))
