@@ -205,7 +205,7 @@ def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
     swapped = _ridge(input_range=(low[::-1], high[::-1])).fit(table, LABELS)
     assert np.abs(np.asarray(swapped.release_.features(rows)) - expected).max() > 0.01
     one = _ridge(input_range=(-50, ends[1])).fit(table, LABELS)
-    np.testing.assert_array_equal(one.release_.features.base.base.low, [-50, -50])
+    np.testing.assert_array_equal(one.release_.features.base.low, [-50, -50])
     for end, columns in ((_labelled(kind, {names[0]: 1, "more": 2}), table), (ends[1], INPUTS)):
         with pytest.raises(
             ValueError, match=r"by the names .* where they are labelled, got labels"
@@ -216,7 +216,7 @@ def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
 def test_a_series_without_labels_goes_by_place():
     table = pandas.DataFrame(INPUTS, columns=["a", "b"])
     found = _ridge(input_range=(-1, pandas.Series([1, 2]))).fit(table, LABELS)
-    np.testing.assert_array_equal(found.release_.features.base.base.high, [1, 2])
+    np.testing.assert_array_equal(found.release_.features.base.high, [1, 2])
 
 
 @pytest.mark.parametrize("made", [list, tuple, np.array], ids=["list", "tuple", "array"])
@@ -227,7 +227,7 @@ def test_ranges_of_two_columns_that_may_be_lows_and_highs_as_well_are_refused(ma
     # One of the two readings has an empty range, or the ends are arrays.
     for low, high in ([0, 0], [10, 100]), ([-1, -1], [1, 1]), (np.array([-1, 1]), np.array([0, 9])):
         found = _ridge(input_range=(low, high)).fit(INPUTS, LABELS)
-        np.testing.assert_array_equal(found.release_.features.base.base.low, low)
+        np.testing.assert_array_equal(found.release_.features.base.low, low)
 
 
 def test_columns_named_by_numbers_are_taken_by_name():
@@ -314,8 +314,8 @@ OF_BOTH = [
     ({"kernel": jaxdp.kernels.Gaussian, **UNIT}, TypeError, f"{KERNEL}the class Gaussian"),
     ({"kernel": jaxdp.Polynomial(1.0, 1.0)}, TypeError, f"{KERNEL}Polynomial"),
     ({"kernel": jaxdp.kernels.InnerProduct()}, ValueError, "input_bound"),
-    ({"feature_map": np.sin}, TypeError, f"{MAP}ufunc"),
-    ({"feature_map": np.sin, **UNIT}, TypeError, f"{MAP}ufunc"),
+    ({"feature_map": "waves"}, TypeError, f"{MAP}str"),
+    ({"feature_map": "waves", **UNIT}, TypeError, f"{MAP}str"),
     ({"input_bound": 0}, ValueError, "expected input_bound > 0"),
     ({"input_bound": "1"}, TypeError, "expected input_bound to be a real number, got str: '1'"),
     ({"input_bound": 1.0, "input_range": (0, 1)}, ValueError, "input_bound or input_range, got"),

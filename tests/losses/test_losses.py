@@ -205,7 +205,7 @@ def test_questions_are_answered(name):
     assert {name: found.tolist() for name, found in entry.loss.measures(*given).items()} == expected
     found = entry.loss.expected_measures(given[0], jnp.zeros(2), given[1])
     assert {name: part.tolist() for name, part in found.items()} == expected
-    assert (name in BOUNDED) == (square is None)
+    assert (name in BOUNDED) == bool(np.isfinite(entry.loss.slope_bound))
 
 
 SOFTMAX_10 = losses.Softmax(10)

@@ -1,5 +1,6 @@
 """The published algorithms against their boxes, and what their costs state."""
 
+import doctest
 import itertools
 import math
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 import jaxdp
+from experiments.private_kernel_learning import published
 from experiments.private_kernel_learning.published import (
     Algorithm1,
     Algorithm2,
@@ -441,3 +443,15 @@ def test_labels_other_than_signs_are_refused(name):
     inputs, labels = _signed_table()
     with pytest.raises(ValueError, match=r"labels -1 or \+1 for the \w+ loss, got others"):
         _learners()[name].fit(inputs, (labels + 1) / 2, **BUDGET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", published.__all__)
+def test_the_example_of_a_published_name_runs_and_prints_what_it_shows(name):
+    thing = getattr(published, name)
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    assert sum(len(test.examples) for test in found) > 0
+    said = []
+    for test in found:
+        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert not said, "".join(said)
