@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 import optax
 import pytest
 
@@ -13,7 +12,6 @@ from jaxdp.attacks.random_features_target import RegeneratedWeights
 from jaxdp.problems.rows import random_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
-POINTS = np.random.default_rng(0).uniform(size=(4, 2))
 SHUFFLED, POISSON = privacy.ShuffledEpochs(4, 2), privacy.PoissonSampler(4, 0.5)
 OPTIMISER = jaxdp.PrivateOptimiser(
     optax.sgd(0.1), clip_norm=1.0, noise_multiplier=1.0, num_steps=2, sampler=SHUFFLED
@@ -49,17 +47,9 @@ DRAWS = {
     ),
     "frequencies": lambda key: GAUSSIAN.frequencies(2, 2, key=key),
     "features": lambda key: GAUSSIAN.features(2, 2, key=key),
-    "RangedKernel": lambda key: kernels.RangedKernel(GAUSSIAN, [0.0], [1.0]).features(
-        2, 1, key=key
-    ),
-    "ArcCosine": lambda key: kernels.ArcCosine(1).features(2, 2, key=key),
-    "Polynomial": lambda key: kernels.Polynomial(2, 1.0).features(2, 2, key=key),
     "FourierFeatures": lambda key: kernels.FourierFeatures.sample(GAUSSIAN, 2, 2, key=key),
     "CosineFeatures": lambda key: kernels.CosineFeatures.sample(GAUSSIAN, 2, 2, key=key),
-    "OrthogonalFeatures": lambda key: kernels.OrthogonalFeatures.sample(GAUSSIAN, 2, 2, key=key),
     "SamplePaths": lambda key: kernels.SamplePaths.sample(GAUSSIAN, 2, 2, 2, key=key),
-    "ExactPaths": lambda key: kernels.ExactPaths.sample(GAUSSIAN, POINTS, 2, key=key),
-    "exact_sample_paths": lambda key: kernels.exact_sample_paths(GAUSSIAN, POINTS, 2, key=key),
     "gaussian_inputs": lambda key: random_features.gaussian_inputs(2, 2, key=key),
     "sphere_inputs": lambda key: random_features.sphere_inputs(2, 2, key=key),
     "RegeneratedWeights": lambda key: RegeneratedWeights(key, 2, 2),

@@ -10,10 +10,10 @@ import pytest
 from helpers import programs_compiled
 
 import jaxdp
+from experiments.private_kernel_learning import published
 from jaxdp import attacks, kernels, losses, privacy, theory
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser
 from jaxdp.clipping import NormClip
-from jaxdp.kernels import published
 
 LINEAR = jaxdp.LinearRegression
 GAUSSIAN, LOGISTIC = kernels.Gaussian(1.0), losses.Logistic()
@@ -109,18 +109,15 @@ ARGUMENTS = [
     (kernels.Gaussian, {"scale": 2.0}),
     (kernels.Laplace, {"scale": 2.0}),
     (kernels.Matern, {"scale": 2.0, "smoothness": 1.5}),
-    (functools.partial(kernels.Polynomial, 2), {"constant": 2.0}),
     (kernels.TorusKernel, {"eigenvalues": [0.5, 0.5, 0.5]}),
-    (functools.partial(kernels.CallableKernel, jnp.dot), {"largest_norm": 2.0}),
     (functools.partial(kernels.ClippedFeatures, IDENTITY), {"bound": 2.0}),
     (functools.partial(kernels.NormScaling, IDENTITY), {"radius": 2.0}),
     (lambda low: kernels.RangeScaling(IDENTITY, low, [4.0, 4.0]), {"low": [2.0, 2.0]}),
-    (functools.partial(kernels.RangedKernel, GAUSSIAN, [0.0]), {"high": [2.0]}),
+    (functools.partial(kernels.FunctionFeatures, jnp.sin), {"num_inputs": 4}),
     (losses.Huber, {"width": 2.0}),
-    (losses.HuberHinge, {"width": 2.0}),
+    (published.HuberHinge, {"width": 2.0}),
     (kernels.NoiseRidge, {"factor": 2.0}),
     (kernels.Theorem11Rule, {"source": 0.5, "capacity": 0.5}),
-    (kernels.SelectedProjections, {"least": 4}),
     (_ridge, {"label_bound": 2.0, "ridge": 0.5, "intercept_share": 0.5, "input_bound": 2.0}),
     (_ridge, {"balance": 2.0, "num_projections": 4}),
     (

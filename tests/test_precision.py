@@ -193,8 +193,6 @@ KERNELS = {
     "laplace": kernels.Laplace(0.75),
     "matern": kernels.Matern(0.75, 2.5),
     "inner product": kernels.InnerProduct(),
-    "polynomial": kernels.Polynomial(3, 0.5),
-    "ReLU": kernels.ArcCosine(1),
 }
 
 
@@ -212,12 +210,8 @@ def test_kernels_and_their_features_keep_their_digits(name):
 def test_public_feature_maps_keep_their_digits():
     gaussian, rows = KERNELS["gaussian"], jnp.asarray(ROWS)
     torus = kernels.TorusKernel.power_law(7, capacity=0.5)
-    for made in (
-        kernels.SamplePaths.sample(gaussian, 4, 16, 3, key=jr.key(0)),
-        kernels.NystromFeatures(gaussian, ROWS),
-        kernels.PathwiseFeatures.sample(gaussian, ROWS, 4, 16, key=jr.key(0)),
-    ):
-        _assert_full(lambda made, rows: made(rows), made, rows)
+    made = kernels.SamplePaths.sample(gaussian, 4, 16, 3, key=jr.key(0))
+    _assert_full(lambda made, rows: made(rows), made, rows)
     _assert_full(lambda torus, rows: torus.diagonal(rows), torus, rows[:, :1])
 
 

@@ -241,7 +241,6 @@ TAKES_DATA = [
     (RELEASE, {}, ["inputs"]),
     (RELEASE.predict, {}, ["inputs"]),
     (kernels.blockwise, {"function": UNIT}, ["inputs"]),
-    (kernels.NystromFeatures, {"kernel": kernels.Gaussian(1.0)}, ["landmarks"]),
     *((MADE[name]().fit, LABELLED, [*LABELLED]) for name in MADE),
     *((one.predict, {}, ["X"]) for one in FITTED.values()),
     *((one.score, LABELLED, ["X", "y", "sample_weight"]) for one in FITTED.values()),

@@ -13,6 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from experiments.private_kernel_learning.published import (
+    Algorithm1,
+    Algorithm3,
+    exact_sample_paths,
+)
 from jaxdp.kernels import (
     AbstractKernel,
     CosineFeatures,
@@ -21,9 +26,7 @@ from jaxdp.kernels import (
     PrivateKernelRidge,
     SamplePaths,
     blockwise,
-    exact_sample_paths,
 )
-from jaxdp.kernels.published import Algorithm1, Algorithm3
 from jaxdp.privacy import gaussian_mu
 
 # Random features behind a sample path; the independent study saw no gain beyond 512.

@@ -25,6 +25,14 @@ from jaxtyping import Array, Float, Key
 from scipy.optimize import brentq
 
 from experiments.private_kernel_learning.public_tables import CLASSIFICATION, PublicTable
+from experiments.private_kernel_learning.published import (
+    Algorithm1,
+    Algorithm2,
+    Algorithm3,
+    Algorithm4,
+    Algorithm5,
+)
+from experiments.private_kernel_learning.published.algorithms_2_and_4 import least_tolerance
 from experiments.private_kernel_learning.ridge_grid import UnitNoise, solutions
 from experiments.private_kernel_learning.ridge_methods import CLIPPED_PATHS, Budget
 from experiments.private_kernel_learning.synthetic import Split
@@ -40,8 +48,6 @@ from jaxdp.kernels import (
 )
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.published import Algorithm1, Algorithm2, Algorithm3, Algorithm4, Algorithm5
-from jaxdp.kernels.published.algorithms_2_and_4 import least_tolerance
 from jaxdp.losses import AbstractMarginLoss, Logistic
 from jaxdp.privacy import gaussian_noise_std
 

@@ -30,7 +30,6 @@ RECORDS = {
     "train_factor",
     "test_factor",
     "unseen_factor",
-    "landmarks",
 }
 # What arguments are, with their units. A name means one thing throughout the toolkit; those that
 # need their class's own words (`scale`, `weights`, `order`) are left out.
@@ -47,13 +46,13 @@ MEANINGS = {
     "feature_norm": "of the training rows, root mean square",
     "initial_risk": "risk at zero parameters",
     "input_bound": "longest row, in units of the inputs",
+    "input_range": "ends of the columns' public ranges",
     "input_scales": "squared scale of a row's inputs; none: Gaussian",
     "intercept_share": "of the budget, for the mean label",
     "knee": "time at which the rate has halved",
     "knots": "times in [0, 1]",
     "label_bound": "largest label, in units of the labels",
     "label_noise": "standard deviation of the labels' noise",
-    "largest_norm": "of a feature vector",
     "max_steps": "steps of the solver",
     "noise": "how it is drawn; none: simulated, from a key",
     "noise_multiplier": "noise on the sum over the clip norm",

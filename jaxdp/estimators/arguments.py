@@ -20,16 +20,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.kernels import (
-    AbstractFeatureMap,
-    AbstractKernel,
-    Columns,
-    Gaussian,
-    RangedKernel,
-    RangeScaling,
-    ReleasedFunction,
-)
-from jaxdp.kernels.base import require_feature_map, require_kernel
+from jaxdp.kernels import Columns, Gaussian, ReleasedFunction
 from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
@@ -154,42 +145,27 @@ def completed(release: ReleasedFunction, columns: Columns | None) -> ReleasedFun
 
 
 def learner_arguments(estimator: Any, names: Sequence[str]) -> dict[str, Any]:
-    """What the private kernel learners take alike; columns have these names."""
-    return {
-        "kernel": _kernel_of(estimator, names),
-        "num_projections": estimator.num_projections,
-        "num_features": estimator.num_features,
-        "ridge": estimator.ridge,
-        # Infinite where none is given, of which the estimator warns.
-        "input_bound": math.inf if estimator.input_bound is None else estimator.input_bound,
-        "feature_map": _feature_map_of(estimator, names),
-    }
+    """What the private kernel learners take alike; columns have these names.
 
-
-def _kernel_of(estimator: Any, names: Sequence[str]) -> AbstractKernel:
-    """The estimator's kernel on its inputs; every choice in it is free of the data."""
+    Every choice in it is free of the data.
+    """
     radius, given, kernel = estimator.input_bound, estimator.input_range, estimator.kernel
-    if radius is not None and given is not None:
-        raise ValueError("expected input_bound or input_range, got both")
     if radius is not None:
         # The default kernel takes it for its scale and would call it by that name.
         require_positive("input_bound", host_number("input_bound", radius), infinite=True)
     if kernel is None:
-        scale = math.inf if radius is None else radius
-        kernel = Gaussian(scale if math.isfinite(scale) else math.sqrt(len(names)))
-    if given is None:
-        return kernel
-    require_kernel(kernel)
-    return RangedKernel(kernel, *ranges_of(given, names))
-
-
-def _feature_map_of(estimator: Any, names: Sequence[str]) -> AbstractFeatureMap | None:
-    """The estimator's feature map, where it has one, of inputs in the given ranges."""
-    given, features = estimator.input_range, estimator.feature_map
-    if given is None or features is None:
-        return features
-    require_feature_map("feature_map", features)
-    return RangeScaling(features, *ranges_of(given, names))
+        is_known = radius is not None and math.isfinite(radius)
+        kernel = Gaussian(radius if is_known else math.sqrt(len(names)))
+    return {
+        "kernel": kernel,
+        "num_projections": estimator.num_projections,
+        "num_features": estimator.num_features,
+        "ridge": estimator.ridge,
+        # Infinite if nothing is given, of which the estimator warns.
+        "input_bound": math.inf if radius is None and given is None else radius,
+        "input_range": None if given is None else ranges_of(given, names),
+        "feature_map": estimator.feature_map,
+    }
 
 
 def ranges_of(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from jaxdp.estimators.arguments import (
     warn_without_range,
 )
 from jaxdp.kernels import (
-    AbstractFeatureMap,
     AbstractKernel,
     PrivateKernelClassifier,
     ReleasedFunction,
@@ -47,8 +46,8 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         random_state, noise_seed: as `DPKernelRidge`.
         classes: the labels, public. None reads them off `y`: nothing is private then, and the
             epsilon of `cost_` is infinite.
-        loss: of two classes a margin loss of `jaxdp.losses`: `Logistic()` (None) or `HuberHinge`;
-            of more `Softmax(k)` (None), which two may have too.
+        loss: margin loss for two classes, `jaxdp.losses.Logistic()` (None) or one of your own; for
+            more `Softmax(k)` (None), which two may have too.
         ridge: lambda > 0; a smaller one than privacy needs is raised. None for the data-free rule.
         max_steps: of Newton's method, which gradient steps follow; None for the learner's own.
         tolerance: of the gradient's norm, which costs extra noise; None for the learner's own.
@@ -83,7 +82,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     ridge: float | None = None
     max_steps: int | None = None
     tolerance: float | None = None
-    feature_map: AbstractFeatureMap | None = None
+    feature_map: Callable[[Any], Any] | None = None
     random_state: int | None = None
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)

@@ -1,6 +1,7 @@
 """Private kernel ridge regression as an estimator."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,8 @@ from jaxdp.estimators.arguments import (
     warn_without_range,
 )
 from jaxdp.kernels import (
-    AbstractFeatureMap,
     AbstractKernel,
-    AbstractStatisticsRule,
+    AbstractRidgeRule,
     PrivateKernelRidge,
 )
 from jaxdp.kernels.release.tables import columns_of
@@ -48,7 +48,8 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         ridge: a positive number, a rule of `jaxdp.kernels`, or None for the data-free rule.
         intercept_share: the part in [0, 1) of the budget spent on the mean label.
         residual_bound: of the labels less that mean; None for `label_bound`.
-        feature_map: a public feature map instead of M random functions of the kernel.
+        feature_map: public feature map, or function of one row, instead of M random functions of
+            the kernel.
         random_state: the public randomness, of the features: an int that is published, or None for
             one that is always the same. This seed has no part in privacy.
         noise_seed: the secret randomness, of the noise: None for the operating system's. An int of
@@ -84,10 +85,10 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     kernel: AbstractKernel | None = None
     num_projections: int = 200
     num_features: int = 2048
-    ridge: float | AbstractStatisticsRule | None = None
+    ridge: float | AbstractRidgeRule | None = None
     intercept_share: float = 0.0
     residual_bound: float | None = None
-    feature_map: AbstractFeatureMap | None = None
+    feature_map: Callable[[Any], Any] | None = None
     random_state: int | None = None
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)

@@ -113,7 +113,7 @@ class AbstractKernel(AbstractDescription):
             key: of the draws, in float32 whatever the configuration: one key, one map.
 
         Raises:
-            NotCoveredError: the kernel has none; use `NystromFeatures`.
+            NotCoveredError: the kernel has none.
         """
 
 

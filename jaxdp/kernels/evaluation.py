@@ -97,34 +97,13 @@ def host_gram(
     The kernel's own numbers (its scale) stay as they were given, in float32 by default.
     """
     with in_float64():
-        gram = np.asarray(kernel(_wide(first), _wide(second)), np.float64)
-    return _finite(gram)
-
-
-def host_diagonal(
-    kernel: AbstractKernel, inputs: Float[np.ndarray, "n dim"]
-) -> Float[np.ndarray, " n"]:
-    """The kernel's diagonal k(x, x) in float64, computed as `host_gram` is."""
-    with in_float64():
-        diagonal = np.asarray(_diagonal(kernel, _wide(inputs)), np.float64)
-    return _finite(diagonal)
+        rows = (jnp.asarray(each, jnp.float64) for each in (first, second))
+        gram = np.asarray(kernel(*rows), np.float64)
+    if not np.isfinite(gram).all():
+        raise ValueError("expected a kernel with finite values, got NaN or infinite ones")
+    return gram
 
 
 @eqx.filter_jit
 def _evaluate(function, block):
     return function(block)
-
-
-@eqx.filter_jit
-def _diagonal(kernel, rows):
-    return kernel.diagonal(rows)
-
-
-def _wide(rows: np.ndarray) -> Array:
-    return jnp.asarray(rows, jnp.float64)
-
-
-def _finite(values):
-    if not np.isfinite(values).all():
-        raise ValueError("expected a kernel with finite values, got NaN or infinite ones")
-    return values

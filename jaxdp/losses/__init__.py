@@ -10,9 +10,6 @@ from jaxdp.losses.base import AbstractResidualLoss as AbstractResidualLoss
 from jaxdp.losses.base import AbstractScalarLoss as AbstractScalarLoss
 from jaxdp.losses.base import AbstractUnivariateLoss as AbstractUnivariateLoss
 from jaxdp.losses.base import ClippedSlope as ClippedSlope
-from jaxdp.losses.corners import HuberHinge as HuberHinge
-from jaxdp.losses.corners import SmoothedAbsolute as SmoothedAbsolute
-from jaxdp.losses.corners import SmoothedQuantile as SmoothedQuantile
 from jaxdp.losses.gaussian.softmax import CorrelatedSlope as CorrelatedSlope
 from jaxdp.losses.gaussian.well_specified_logistic import SignalSlope as SignalSlope
 from jaxdp.losses.gaussian.well_specified_logistic import (
@@ -41,11 +38,8 @@ __all__ = [
     "CorrelatedSlope",
     "HalfSquared",
     "Huber",
-    "HuberHinge",
     "Logistic",
     "SignalSlope",
-    "SmoothedAbsolute",
-    "SmoothedQuantile",
     "Softmax",
     "Squared",
     "loss_gradient",

@@ -12,13 +12,15 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import numpy as np
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels import (
     ClippedFeatures,
     IdentityFeatures,
     PrivateKernelClassifier,
-    PrivateKernelRegressor,
 )
+from jaxdp.kernels.margin.learners import AbstractObjectiveLearner
+from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.losses import Huber, Logistic, Softmax
 from jaxdp.privacy import Composition, GaussianMechanism, gaussian_epsilon
 from jaxdp.regression.descent import (
@@ -284,6 +286,25 @@ class NoisyStatistics(AbstractMethod):
         return Learnt(inverse @ correlation, noise_std)
 
 
+class HuberLearner(AbstractObjectiveLearner):
+    r"""The learner by objective perturbation whose loss is Huber's, for labels in [-1, 1].
+
+    Args:
+        kernel, num_projections, num_features, max_steps, tolerance, input_bound, input_range,
+            feature_map: as in `PrivateKernelClassifier`.
+        loss: Huber's loss of the residual f(x) - y. Labels and predictions are clipped to [-1, 1].
+        ridge: as in `PrivateKernelClassifier`; None: $\sigma B/n$ with the floor's $\sigma$.
+    """
+
+    loss: Huber = eqx.field(kw_only=True, converter=on_host)
+
+    def __check_init__(self):
+        require_kind("loss", self.loss, Huber, "Huber's loss, such as jaxdp.losses.Huber(1.0)")
+
+    def _labels_within(self):
+        return 1.0
+
+
 class ObjectivePerturbation(AbstractMethod):
     r"""The minimiser of an objective with a random linear term: Huber's loss, or that of classes.
 
@@ -318,8 +339,7 @@ class ObjectivePerturbation(AbstractMethod):
         # Public numbers have scaled the rows already.
         given = {"feature_map": unit, "input_bound": math.inf}
         if isinstance(slopes, SquaredSlopes):
-            loss = Huber(self.width)
-            learner = PrivateKernelRegressor(None, loss=loss, label_bound=1.0, **given)
+            learner = HuberLearner(None, loss=Huber(self.width), **given)
         else:
             loss = Logistic() if slopes.num_outputs == 1 else Softmax(slopes.num_outputs)
             learner = PrivateKernelClassifier(None, loss=loss, **given)

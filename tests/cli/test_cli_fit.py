@@ -167,7 +167,7 @@ def test_ranges_may_stand_in_a_file(folder, run, tmp_path):
     arguments = [*BUDGET, *SMALL, "--label-bound", "1", "--out", tmp_path / "m.npz"]
     status, _, _ = run("fit", folder / "table.csv", *arguments, "--input-range", ranges)
     assert status == 0
-    scaling = kernels.load(tmp_path / "m.npz").features.base.base
+    scaling = kernels.load(tmp_path / "m.npz").features.base
     np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 2], [9, 8]])
 
 

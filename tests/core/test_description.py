@@ -16,12 +16,12 @@ import optax
 import pytest
 
 import jaxdp
+from experiments.private_kernel_learning import published
 from jaxdp import attacks, kernels, losses, problems, regression, simulation, theory
 from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
 from jaxdp.clipping import NormClip
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
-from jaxdp.kernels import published
 from jaxdp.planning.streams.families import Parametric
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
@@ -30,6 +30,7 @@ from jaxdp.privacy import (
     SecretNoise,
     ShuffledEpochs,
 )
+from jaxdp.regression.methods import HuberLearner
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).normal(size=12).astype(np.float32)
@@ -44,7 +45,6 @@ SAMPLER = PoissonSampler(100, 0.1)
 def _descriptions():
     """At least one of every kind."""
     paths = kernels.SamplePaths.sample(KERNEL, 4, 16, 3, key=jr.key(0))
-    nystrom = kernels.NystromFeatures(KERNEL, ROWS)
     torus = kernels.TorusKernel.power_law(7, capacity=0.5)
     columns = regression.Columns({"age": (17, 90), "sex": ["f", "m"]}, bins=8)
     return [
@@ -138,18 +138,12 @@ def _descriptions():
         kernels.Laplace(0.5),
         kernels.Matern(0.5, 1.5),
         kernels.InnerProduct(),
-        kernels.Polynomial(2, 1.0),
-        kernels.ArcCosine(1),
-        kernels.CallableKernel(lambda x, y: x @ y, 1.0),
-        kernels.RangedKernel(KERNEL, -np.ones(3), np.ones(3)),
         torus,
         paths,
         kernels.FourierFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
         kernels.CosineFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
-        kernels.OrthogonalFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
+        kernels.FunctionFeatures(jnp.sin, 3),
         kernels.IdentityFeatures(3),
-        kernels.Polynomial(2, 1.0).features(4, 3, key=jr.key(0)),
-        kernels.ArcCosine(1).features(4, 3, key=jr.key(0)),
         kernels.ClippedFeatures(paths, 1.0),
         kernels.RangeScaling(paths, -np.ones(3), np.ones(3)),
         regression.ColumnFeatures(columns, is_additive=True),
@@ -162,25 +156,20 @@ def _descriptions():
         regression.NoisyStatistics(),
         regression.ObjectivePerturbation(),
         kernels.NormScaling(paths, 1.0),
-        nystrom,
-        kernels.PathwiseFeatures.sample(KERNEL, ROWS, 4, 16, key=jr.key(0)),
         kernels.MercerFeatures(torus.eigenvalues),
         published.canonical.Eigenfunctions(jnp.cos, 3, 2),
         LOSS,
-        losses.HuberHinge(0.5),
+        published.HuberHinge(0.5),
         losses.Squared(),
         losses.HalfSquared(),
         losses.Huber(0.5),
         losses.Softmax(3),
-        losses.SmoothedAbsolute(0.1),
-        losses.SmoothedQuantile(0.9, 0.1),
         kernels.NoiseRidge(),
         kernels.SelectedRidge(),
-        kernels.SelectedProjections(),
         kernels.Theorem11Rule(source=0.5, capacity=0.5),
-        kernels.PrivateKernelRidge(KERNEL, label_bound=1.0),
+        kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, input_range=(-np.ones(3), np.ones(3))),
         kernels.PrivateKernelClassifier(KERNEL, loss=LOSS, ridge=0.1),
-        kernels.PrivateKernelRegressor(KERNEL, loss=losses.Huber(0.5), label_bound=1.0),
+        HuberLearner(KERNEL, loss=losses.Huber(0.5)),
         published.Algorithm1(KERNEL, 8, 0.1, 1.0),
         published.Algorithm2(KERNEL, 8, 0.1, LOSS),
         published.Algorithm3(KERNEL, 8, 0.1, 1.0),

@@ -263,14 +263,14 @@ print(float(losses.mean() / labels.var()))
 @slow_page
 def test_functions_are_released_as_it_stands_by_estimator_and_command(tmp_path, bits):
     page = "docs/how_to/release_a_function.md"
-    made, fitted, loaded, full = blocks(page, "python")
+    made, fitted, loaded, full, own = blocks(page, "python")
     after = """
 error = jnp.mean((release(inputs) - signal) ** 2)
 print(float(error), float(signal.var()), release.cost.epsilon)
 """
     between = "print(table['price'].std())\nprint('=====')"
-    out = run("\n".join([made, fitted, loaded, between, full, after]), tmp_path, bits)
-    houses, _, out = out.partition("=====\n")
+    parts = [made, fitted, loaded, between, full, after, "print('=====')", own]
+    houses, out, nystrom = run("\n".join(parts), tmp_path, bits).split("=====\n")
     assert houses.startswith("privacy: (1.0000, 1e-06)-DP")
     *_, error, without = map(float, houses.split()[-2:])
     # Over twelve fits the error's mean was 10.72, its deviation .056.
@@ -289,6 +289,8 @@ print(float(error), float(signal.var()), release.cost.epsilon)
     assert_as_claimed(page, "Here its error is about #, at a variance of .50", error, spread=0.004)
     assert_as_claimed(page, "error is about .04, at a variance of # and", variance)
     assert epsilon == pytest.approx(1, rel=1e-6)
+    assert nystrom.startswith("privacy: (1.0000, 1e-06)-DP")
+    assert 0 < float(nystrom.split()[-1]) < variance / 3
 
 
 def test_the_published_calibration_takes_as_much_more_noise_as_the_page_says():

@@ -9,6 +9,7 @@ import pytest
 from helpers import assert_mean_close, assert_variance, give_noise
 
 from experiments.private_kernel_learning import synthetic, year_prediction
+from experiments.private_kernel_learning.published import Algorithm1, Algorithm3
 from experiments.private_kernel_learning.ridge_grid import (
     FORMS,
     Grid,
@@ -32,7 +33,6 @@ from experiments.private_kernel_learning.ridge_methods import (
 from experiments.private_kernel_learning.synthetic import Split
 from experiments.private_kernel_learning.year_prediction import Songs
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
-from jaxdp.kernels.published import Algorithm1, Algorithm3
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
 from jaxdp.kernels.ridge.rules import ridge_path
 from jaxdp.privacy import SecretNoise

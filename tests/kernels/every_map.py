@@ -20,10 +20,6 @@ KERNELS = {
     "matern 2.5": kernels.Matern(0.75, 2.5),
     "matern 5.5": kernels.Matern(0.75, 5.5),
     "inner product": kernels.InnerProduct(),
-    "polynomial": kernels.Polynomial(3, 0.5),
-    "steps": kernels.ArcCosine(0),
-    "ReLU": kernels.ArcCosine(1),
-    "callable": kernels.CallableKernel(lambda x, y: jnp.exp(x @ y)),
 }
 RADIAL = {name: KERNELS[name] for name in ("gaussian", "laplace", "matern 2.5")}
 _GAUSSIAN = KERNELS["gaussian"]
@@ -35,19 +31,14 @@ MAPS = MadeWhenAsked(
     {
         "paired": lambda: kernels.FourierFeatures.sample(_GAUSSIAN, 16, DIM, key=jr.key(0)),
         "cosine": lambda: kernels.CosineFeatures.sample(_GAUSSIAN, 16, DIM, key=jr.key(0)),
-        "orthogonal": lambda: kernels.OrthogonalFeatures.sample(_GAUSSIAN, 16, DIM, key=jr.key(0)),
         "heavy tails": lambda: kernels.FourierFeatures.sample(
             KERNELS["laplace"], 16, DIM, key=jr.key(0)
         ),
         "identity": lambda: KERNELS["inner product"].features(1, DIM, key=jr.key(0)),
-        "products": lambda: KERNELS["polynomial"].features(16, DIM, key=jr.key(0)),
-        "steps": lambda: KERNELS["steps"].features(16, DIM, key=jr.key(0)),
-        "ReLU": lambda: KERNELS["ReLU"].features(16, DIM, key=jr.key(0)),
-        "paths": lambda: kernels.SamplePaths.sample(_GAUSSIAN, 4, 16, DIM, key=jr.key(0)),
-        "nystrom": lambda: kernels.NystromFeatures(_GAUSSIAN, LANDMARKS),
-        "pathwise": lambda: kernels.PathwiseFeatures.sample(
-            _GAUSSIAN, LANDMARKS, 4, 16, key=jr.key(0)
+        "function": lambda: kernels.FunctionFeatures(
+            lambda row: jnp.append(row, jnp.exp(row @ row)), DIM
         ),
+        "paths": lambda: kernels.SamplePaths.sample(_GAUSSIAN, 4, 16, DIM, key=jr.key(0)),
         "clipped": lambda: kernels.ClippedFeatures(MAPS["paths"], 1.2),
         "ranges": lambda: kernels.RangeScaling(MAPS["paths"], -np.ones(DIM), np.full(DIM, 2.0)),
     }

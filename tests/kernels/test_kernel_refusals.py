@@ -6,19 +6,18 @@ Text and booleans in place of numbers are refused by all of them: tests/test_num
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from every_map import DIM, INPUTS, KERNELS, LANDMARKS, MAPS, TORUS
+from every_map import DIM, INPUTS, KERNELS, MAPS, TORUS
 
 import jaxdp
 from jaxdp import kernels, losses
-from jaxdp.kernels import Columns, PrivateKernelRidge, published
+from jaxdp.kernels import Columns, PrivateKernelRidge
 from jaxdp.privacy import GaussianMechanism, Release
 
-GAUSSIAN, RELU, PRODUCT = (KERNELS[name] for name in ("gaussian", "ReLU", "inner product"))
+GAUSSIAN, PRODUCT = KERNELS["gaussian"], KERNELS["inner product"]
 PATHS, WAVES = MAPS["paths"], MAPS["paired"]
 LOGISTIC = losses.Logistic()
 KEY = jr.key(0)
@@ -28,24 +27,12 @@ SOFTMAX = {"input_bound": 1.0, "num_classes": 3, "num_samples": 10}
 ZERO, ONE = np.zeros(DIM), np.ones(DIM)
 
 
-_POINTS = np.float64(LANDMARKS)
-
-
-def _exact(points=_POINTS, kernel=GAUSSIAN, num_paths=3):
-    return kernels.ExactPaths.sample(kernel, points, num_paths, key=KEY)
-
-
 def _ridge(**given: Any):
     return PrivateKernelRidge(**{"kernel": GAUSSIAN, "label_bound": 1.0} | given)
 
 
 def _classifier(**given: Any):
     return kernels.PrivateKernelClassifier(**{"kernel": GAUSSIAN} | given)
-
-
-def _regressor(**given: Any):
-    given = {"kernel": GAUSSIAN, "loss": losses.Huber(0.5), "label_bound": 1.0} | given
-    return kernels.PrivateKernelRegressor(**given)
 
 
 def _std(epsilon=1.0, delta=1e-5, **given: Any):
@@ -64,22 +51,17 @@ CALIBRATED = {
     "finite ridge >= 0": (("ridge", -1.0),),
     "num_samples >= 1": (("num_samples", 0),),
 }
-SQUARES = kernels.CallableKernel(lambda x, y: jnp.sum((x - y) ** 2) + 1)
-NEGATIVE = kernels.CallableKernel(lambda x, y: -x @ y)
-VECTORS = kernels.CallableKernel(lambda x, y: x * y)
-INDEFINITE = "CallableKernel is not at these points"
 VALUES = [
     (lambda: kernels.Gaussian(0.0), "finite scale > 0, got 0.0"),
     (lambda: kernels.Laplace(jnp.ones(2)), "scale to be a scalar"),
     (lambda: kernels.Matern(1.0, 1.0), "smoothness 0.5, 1.5, 2.5, ... up to 9.5, got 1.0"),
-    (lambda: kernels.Polynomial(0, 1.0), "degree >= 1, got 0"),
-    (lambda: kernels.Polynomial(2, -1.0), "constant >= 0, got -1.0"),
-    (lambda: kernels.ArcCosine(2), "order 0 or 1, got 2"),
-    (lambda: kernels.CallableKernel(lambda x, y: 1.0, 0.0), "largest_norm > 0"),
     (lambda: GAUSSIAN(INPUTS, INPUTS[:, :2]), r"second of shape \(any, 3\)"),
     (lambda: GAUSSIAN.diagonal(INPUTS[0]), r"inputs of shape \(any, any\)"),
-    (lambda: VECTORS(INPUTS, INPUTS), r"to a scalar, got one to shape \(3,\)"),
-    (lambda: RELU.features(0, 3, key=KEY), "num_features >= 1"),
+    (lambda: GAUSSIAN.features(0, 3, key=KEY), "num_features >= 1"),
+    (lambda: kernels.FunctionFeatures(lambda row: row, 0), "num_inputs >= 1, got 0"),
+    (lambda: kernels.FunctionFeatures(lambda row: row[0], 2), r"features, got one to shape \(\)"),
+    (lambda: kernels.FunctionFeatures(lambda row: (row,), 2), "features, got one to no array"),
+    (lambda: _ridge(feature_map=lambda row: row[None]).features(2, 1), r"one to shape \(1, 2\)"),
     (lambda: GAUSSIAN.frequencies(2, 0, key=KEY), "dim >= 1"),
     (lambda: kernels.FourierFeatures.sample(GAUSSIAN, 0, DIM, key=KEY), "num_features >= 1, got 0"),
     (lambda: kernels.SamplePaths.sample(GAUSSIAN, 0, 2, 2, key=KEY), "num_projections >= 1"),
@@ -98,21 +80,10 @@ VALUES = [
     (lambda: kernels.RangeScaling(PATHS, ZERO[:2], ONE[:2]), r"low of shape \(3\)"),
     (lambda: kernels.RangeScaling(PATHS, ZERO, np.eye(3)[0]), "low < high, got 0.0 and 0.0 in"),
     (lambda: kernels.RangeScaling(PATHS, -np.inf * ONE, ONE), "finite low"),
-    (lambda: kernels.RangedKernel(GAUSSIAN, ZERO, np.eye(3)[0]), "low < high"),
-    (lambda: kernels.RangedKernel(GAUSSIAN, ZERO, ONE[:2]), "of shape"),
-    (lambda: kernels.RangedKernel(GAUSSIAN, ZERO, ONE).features(4, 2, key=KEY), "dim = 3"),
-    (lambda: kernels.NystromFeatures(SQUARES, LANDMARKS), "CallableKernel has eigenvalues"),
-    (lambda: kernels.NystromFeatures(GAUSSIAN, LANDMARKS[:0]), r"got \(0, 3\)"),
-    (lambda: kernels.NystromFeatures(GAUSSIAN, np.inf * LANDMARKS), "finite landmarks"),
-    (lambda: kernels.NystromFeatures(GAUSSIAN, LANDMARKS, 0), "num_outputs >= 1"),
-    (lambda: kernels.NystromFeatures(PRODUCT, LANDMARKS, 4), "num_outputs <= 3, the eigenvalues"),
-    (lambda: _exact(kernel=SQUARES), INDEFINITE),
-    (lambda: _exact(kernel=NEGATIVE), INDEFINITE),
-    (lambda: _exact(np.nan * LANDMARKS), "finite points, got NaN"),
-    (lambda: _exact(LANDMARKS[0]), r"points of shape \(rows, dim\), got \(3,\)"),
-    (lambda: _exact(num_paths=0), "num_paths >= 1, got 0"),
-    (lambda: _exact(1e30 * LANDMARKS, KERNELS["callable"]), "kernel with finite values"),
-    (lambda: _exact().continued(LANDMARKS[:, :2], key=KEY), "points of 3 numbers"),
+    (lambda: _ridge(input_range=(ZERO, np.eye(3)[0])), "low < high"),
+    (lambda: _ridge(input_range=(ZERO, ONE[:2])), "of shape"),
+    (lambda: _ridge(input_range=(ZERO, ONE)).features(2, 1), "of shape"),
+    (lambda: _ridge(input_range=(ZERO, ONE), input_bound=1.0), "or input_range, got both"),
     (lambda: kernels.blockwise(PATHS, INPUTS[0]), "inputs of shape"),
     (lambda: kernels.blockwise(PATHS, INPUTS, rows=0), "rows >= 1"),
     (lambda: Columns(("a", "a"), "y"), "names that differ, got 'a' twice"),
@@ -123,7 +94,6 @@ VALUES = [
     (lambda: kernels.Theorem11Rule(0.4, 0.5), "0.5 <= source <= 1"),
     (lambda: kernels.Theorem11Rule(0.5, 1.5), "0.0 <= capacity <= 1"),
     (lambda: kernels.Theorem11Rule(0.5, 0.5, constant=0.0), "constant > 0"),
-    (lambda: kernels.SelectedProjections(least=0), "least >= 1"),
     (lambda: _ridge(label_bound=math.inf), "label_bound > 0"),
     (lambda: _ridge(ridge=math.nan), "ridge > 0"),
     (lambda: _ridge(intercept_share=1.0), "0 <= intercept_share < 1"),
@@ -133,7 +103,7 @@ VALUES = [
     (lambda: _ridge(kernel=PRODUCT), "expected a finite input_bound"),
     (lambda: _ridge(kernel=PRODUCT, input_bound=math.inf), "expected a finite input_bound"),
     (lambda: _ridge(kernel=None, feature_map=MAPS["identity"]), "ClippedFeatures"),
-    (lambda: _ridge(kernel=kernels.Polynomial(20, 1.0), input_bound=1e3), "overflows"),
+    (lambda: _ridge(kernel=PRODUCT, input_bound=1e39), "overflows"),
     (lambda: _ridge().features(-1, 1), "dim >= 1"),
     (lambda: _ridge().features(2, -1), "0 <= public_seed"),
     *(
@@ -157,14 +127,6 @@ VALUES = [
         for wrong in (0.0, -1.0, math.inf, math.nan)
     ),
     (lambda: _softmax_std(num_classes=1), "num_classes"),
-    *(
-        (lambda bound=bound: _regressor(label_bound=bound), "label_bound")
-        for bound in (0.0, math.nan, math.inf)
-    ),
-    (lambda: published.Algorithm1(PRODUCT, 8, 0.1, 1.0), "input_bound"),
-    (lambda: published.Algorithm2(GAUSSIAN, 0, 0.1, LOGISTIC), "num_projections >= 1"),
-    (lambda: published.Algorithm3(GAUSSIAN, 8, 0.1, 0.0), "label_bound > 0"),
-    (lambda: published.Algorithm5(GAUSSIAN, 0.0, LOGISTIC), "ridge > 0"),
 ]
 
 
@@ -174,18 +136,10 @@ def test_an_argument_out_of_its_range_is_named(make, message):
         make()
 
 
-LOSSES = {
-    "PrivateKernelClassifier": lambda x: _classifier(loss=x),
-    "Algorithm2": lambda x: published.Algorithm2(GAUSSIAN, 4, 0.1, x),
-    "Algorithm4": lambda x: published.Algorithm4(GAUSSIAN, 4, 0.1, x),
-    "Algorithm5": lambda x: published.Algorithm5(GAUSSIAN, 0.1, x),
-}
 KINDS = [
-    *((lambda make=make: make("logistic"), "margin loss") for make in LOSSES.values()),
-    (lambda: kernels.Polynomial(2.0, 1.0), "degree to be a Python int"),
-    (lambda: kernels.OrthogonalFeatures.sample(GAUSSIAN, 3, 2.0, key=KEY), "dim to be a Python"),
-    (lambda: kernels.CallableKernel("1", 1.0), "function to be callable"),
-    (lambda: published.CanonicalEstimator("1", 3, 1.0, 1.0), "eigenfunctions to be callable"),
+    (lambda: _classifier(loss="logistic"), "margin loss"),
+    (lambda: kernels.FourierFeatures.sample(GAUSSIAN, 3, 2.0, key=KEY), "dim to be a Python"),
+    (lambda: kernels.FunctionFeatures("1", 1), "function to be a feature map or a function"),
     (lambda: kernels.ReleasedFunction(WAVES, jnp.ones(32), "1", 1e-5, 1), "statement"),
     (lambda: _std("1"), "epsilon"),
     (lambda: _ridge().noise_std("1", 1.0, 1e-5), "num_samples"),
@@ -196,21 +150,16 @@ KINDS = [
     (lambda: _ridge(kernel=None), "expected a kernel or a feature_map"),
     (lambda: _classifier(kernel=None), "expected a kernel or a feature_map"),
     (lambda: _classifier(loss=losses.Huber(1.0)), "expected loss to be a margin loss"),
-    (lambda: _regressor(loss=losses.SmoothedAbsolute), "expected loss to be a loss of residuals"),
-    (lambda: _ridge(feature_map=np.sin), "expected feature_map to be a feature map, such as"),
+    *(
+        (lambda wrong=wrong: _ridge(feature_map=wrong), "feature_map to be a feature map or a fun")
+        for wrong in ("waves", 1.0, kernels.FourierFeatures)
+    ),
+    (lambda: _ridge(input_range=5.0), r"expected input_range to be \(low, high\)"),
     (lambda: kernels.Columns("ab"), "inputs to be a tuple of names"),
     (lambda: kernels.Columns(("a", 1), "y"), "expected names of columns and classes as texts"),
     (lambda: kernels.Columns(("a",), 1), "expected names of columns and classes as texts"),
     (lambda: kernels.Columns(("a",), "y", (0, 1)), "expected names of columns and classes as"),
     (lambda: kernels.load(None), "path"),
-    (
-        lambda: jax.jit(lambda rows: _exact(rows).values)(LANDMARKS),
-        "expected concrete points, got a traced",
-    ),
-    (
-        lambda: jax.jit(lambda x: kernels.NystromFeatures(GAUSSIAN, x).projection)(INPUTS),
-        "got a traced",
-    ),
 ]
 
 
@@ -223,19 +172,9 @@ def test_an_argument_of_another_kind_is_named(make, message):
 OF_A_KERNEL = {
     "PrivateKernelRidge": lambda kernel: PrivateKernelRidge(kernel, label_bound=1.0),
     "PrivateKernelClassifier": kernels.PrivateKernelClassifier,
-    "Algorithm1": lambda kernel: published.Algorithm1(kernel, 4, 0.1, 1.0),
-    "Algorithm2": lambda kernel: published.Algorithm2(kernel, 4, 0.1, LOGISTIC),
-    "Algorithm3": lambda kernel: published.Algorithm3(kernel, 4, 0.1, 1.0),
-    "Algorithm4": lambda kernel: published.Algorithm4(kernel, 4, 0.1, LOGISTIC),
-    "Algorithm5": lambda kernel: published.Algorithm5(kernel, 0.1, LOGISTIC),
-    "RangedKernel": lambda kernel: kernels.RangedKernel(kernel, [0.0], [1.0]),
-    "NystromFeatures": lambda kernel: kernels.NystromFeatures(kernel, LANDMARKS),
     "SamplePaths": lambda kernel: kernels.SamplePaths.sample(kernel, 2, 2, 2, key=KEY),
-    "PathwiseFeatures": lambda k: kernels.PathwiseFeatures.sample(k, LANDMARKS, 2, 2, key=KEY),
     "FourierFeatures": lambda kernel: kernels.FourierFeatures.sample(kernel, 2, 2, key=KEY),
     "CosineFeatures": lambda kernel: kernels.CosineFeatures.sample(kernel, 2, 2, key=KEY),
-    "OrthogonalFeatures": lambda kernel: kernels.OrthogonalFeatures.sample(kernel, 2, 2, key=KEY),
-    "exact_sample_paths": lambda kernel: kernels.exact_sample_paths(kernel, LANDMARKS, 2, key=KEY),
 }
 OF_A_MAP = {
     "ClippedFeatures": ("base", lambda base: kernels.ClippedFeatures(base, 1.0)),
@@ -266,24 +205,6 @@ def test_what_is_no_feature_map_is_refused(name):
 
 
 def test_features_that_a_kernel_does_not_have_are_not_covered():
-    fourier, cosine, orthogonal = (
-        getattr(kernels, f"{name}Features").sample for name in ("Fourier", "Cosine", "Orthogonal")
-    )
-    unknown = KERNELS["callable"]
-    learner = PrivateKernelRidge(
-        kernels.CallableKernel(lambda x, y: x @ y, 1.0), label_bound=1.0, input_bound=1.0
-    )
-    budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 0}
-    printed = published.Algorithm3(PRODUCT, 8, 0.1, 1.0)
-    for make, message in [
-        *((lambda s=s: s(PRODUCT, 3, DIM, key=KEY), "InnerProduct is not: use its own")
-          for s in (fourier, cosine, orthogonal)),
-        (lambda: orthogonal(TORUS, 3, 1, key=KEY), "TorusKernel is not"),
-        (lambda: unknown.features(10, 3, key=KEY), "NystromFeatures"),
-        (lambda: kernels.SamplePaths.sample(unknown, 4, 16, DIM, key=KEY), "NystromFeatures"),
-        (lambda: kernels.PathwiseFeatures.sample(unknown, LANDMARKS, 4, 16, key=KEY), "Nystrom"),
-        (lambda: learner.fit(INPUTS, INPUTS[:, 0], **budget), "NystromFeatures"),
-        (lambda: printed.fit(INPUTS, INPUTS[:, 0], **budget), "InnerProduct is not"),
-    ]:  # fmt: skip
-        with pytest.raises(jaxdp.NotCoveredError, match=message):
-            make()
+    for features in (kernels.FourierFeatures, kernels.CosineFeatures):
+        with pytest.raises(jaxdp.NotCoveredError, match="InnerProduct is not: use its own"):
+            features.sample(PRODUCT, 3, DIM, key=KEY)

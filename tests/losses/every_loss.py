@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 from scipy.special import expit
 
@@ -34,13 +35,26 @@ class Entry(NamedTuple):
         return sign * self.slope(u)
 
 
-def _pinball(u):
-    inside = u**2 / 2 + 0.125 - 0.375 * u
-    return np.where(np.abs(u) < 0.5, inside, np.maximum(-0.875 * u, 0.125 * u))
+class ShiftedSquare(losses.AbstractResidualLoss):
+    """A user's own loss, (r + s)^2 / 2 of the residual r: its slope is not odd."""
 
+    shift: float = eqx.field(static=True)
+    curvature_bound, slope_bound = 1.0, np.inf
 
-def _hinge(u):
-    return np.where(np.abs(1 - u) < 0.5, (1.5 - u) ** 2 / 2, np.maximum(1 - u, 0))
+    def value_at(self, u, xp):
+        return (u + self.shift) ** 2 / 2
+
+    def slope_at(self, u, xp):
+        return u + self.shift
+
+    def curvature_at(self, u, xp):
+        return xp.ones_like(u)
+
+    def expected_value_at(self, mean, variance):
+        return losses.HalfSquared().expected_value_at(mean + self.shift, variance)
+
+    def clipped_slope_at(self, mean, variance, limit):
+        return losses.HalfSquared().clipped_slope_at(mean + self.shift, variance, limit)
 
 
 SCALAR = {
@@ -52,23 +66,9 @@ SCALAR = {
         lambda u: np.clip(u, -0.625, 0.625),
         (-0.625, 0.625),
     ),
-    "absolute": Entry(
-        losses.SmoothedAbsolute(0.25),
-        lambda u: np.where(np.abs(u) < 0.25, 2 * u**2 + 0.125, np.abs(u)),
-        lambda u: np.clip(4 * u, -1, 1),
-        (-0.25, 0.25),
-    ),
-    "quantile": Entry(
-        losses.SmoothedQuantile(0.875, 0.5),
-        _pinball,
-        lambda u: np.clip(u - 0.375, -0.875, 0.125),
-        (-0.5, 0.5),
-    ),
+    "shifted": Entry(ShiftedSquare(0.375), lambda u: (u + 0.375) ** 2 / 2, lambda u: u + 0.375),
     "logistic": Entry(
         losses.Logistic(), lambda u: np.logaddexp(0, -u), lambda u: -expit(-u), is_margin=True
-    ),
-    "hinge": Entry(
-        losses.HuberHinge(0.5), _hinge, lambda u: -np.clip(1.5 - u, 0, 1), (0.5, 1.5), True
     ),
 }
 # With slopes that are bounded, as certified minimisers need them.

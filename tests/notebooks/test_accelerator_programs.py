@@ -17,10 +17,10 @@ _WIDE = """
 import numpy as np
 from jaxdp.attacks import RandomFeaturesTarget, reconstruct, span_residual
 from jaxdp.core.numerics.precision import x64
-from jaxdp.kernels import Gaussian, NystromFeatures
+from jaxdp.kernels import Gaussian
+from jaxdp.kernels.evaluation import host_gram
 draw = np.random.default_rng(0).normal
-landmarks = draw(size=(5, 2)).astype(np.float32)
-NystromFeatures(Gaussian(1.0), landmarks)
+host_gram(Gaussian(1.0), draw(size=(5, 2)), draw(size=(5, 2)))
 target = RandomFeaturesTarget(draw(size=(40, 3)), jax.nn.relu, draw(size=40))
 span_residual(draw(size=(2, 3)), draw(size=(2, 3)), target)
 reconstruct(target, 2, key=jax.random.key(0), max_passes=2)

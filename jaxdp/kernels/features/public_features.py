@@ -8,13 +8,14 @@ it tells nothing of them.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_count, require_positive
@@ -23,13 +24,13 @@ from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractInputScaling,
     AbstractKernel,
-    require_feature_map,
     require_kernel,
 )
 from jaxdp.kernels.evaluation import row_blocks
-from jaxdp.kernels.features.nystrom import NystromFeatures
+from jaxdp.kernels.features.function_features import FunctionFeatures, require_function
 from jaxdp.kernels.features.sample_paths import SamplePaths
-from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangedKernel
+from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangeScaling, in_order
+from jaxdp.kernels.functions.dot_product import IdentityFeatures
 from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
 from jaxdp.kernels.release.joint_release import unit_rows
 from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
@@ -37,13 +38,24 @@ from jaxdp.kernels.release.released_function import ReleasedFunction, check_seed
 
 # Features are float32.
 _LARGEST_BOUND = 1e38
+# The norm to which the features of a function are clipped.
+_FUNCTION_BOUND = 1.0
 # Kernels and maps that state themselves where their inputs lie.
-_PLACED = (AbstractInputScaling, RangedKernel, NystromFeatures, MercerFeatures, TorusKernel)
+_PLACED = (AbstractInputScaling, FunctionFeatures, MercerFeatures, TorusKernel)
 _UNPLACED = (
     "no public range of the inputs is given, and on columns whose scale is not the kernel's what "
-    "is released is noise: give a RangedKernel (or RangeScaling of a map), an input_bound, or "
-    "input_bound=math.inf where public numbers have scaled them already"
+    "is released is noise: give an input_range, an input_bound, or input_bound=math.inf where "
+    "public numbers have scaled them already"
 )
+
+
+def _range_ends(given: Any) -> tuple[Float[Array, " dim"], Float[Array, " dim"]] | None:
+    """The two ends of the range of every column; None where no range is given."""
+    if given is None:
+        return None
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise TypeError("expected input_range to be (low, high), one number a column in each")
+    return in_order(given[0]), in_order(given[1])
 
 
 class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
@@ -55,7 +67,10 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
     input_bound: float | None = eqx.field(
         static=True, converter=plain_number, default=None, kw_only=True
     )
-    feature_map: AbstractFeatureMap | None = eqx.field(default=None, kw_only=True)
+    input_range: tuple[Float[Array, " dim"], Float[Array, " dim"]] | None = eqx.field(
+        converter=_range_ends, default=None, kw_only=True
+    )
+    feature_map: Callable[[Any], Any] | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         require_count("num_projections", self.num_projections)
@@ -64,22 +79,34 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
             require_positive(
                 "input_bound", host_number("input_bound", self.input_bound), infinite=True
             )
+        if self.input_range is not None:
+            if self.input_bound is not None:
+                raise ValueError("expected input_bound or input_range, got both")
+            RangeScaling(IdentityFeatures(self.input_range[0].size), *self.input_range)
         if self.kernel is None and self.feature_map is None:
             raise TypeError("expected a kernel or a feature_map, got neither")
         if self.kernel is not None:
             require_kernel(self.kernel)
         if self.feature_map is not None:
-            require_feature_map("feature_map", self.feature_map)
+            require_function(self.feature_map, "feature_map")
         # A learner without a public bound is none.
         _ = self.feature_bound
 
     @property
     def feature_bound(self) -> float:
-        """B: what the map guarantees, or else the kernel on the ball of inputs; the clip's norm."""
-        kernel, feature_map, input_bound = self.kernel, self.feature_map, self.input_bound
-        if feature_map is not None and math.isfinite(feature_map.norm_bound):
-            return feature_map.norm_bound
-        radius = math.inf if input_bound is None else input_bound
+        """B: what the map guarantees, or else the kernel on its inputs; the clip's norm.
+
+        The features of a function that is no feature map are clipped to norm one.
+        """
+        kernel, feature_map = self.kernel, self.feature_map
+        if feature_map is not None:
+            is_map = isinstance(feature_map, AbstractFeatureMap)
+            bound = feature_map.norm_bound if is_map else _FUNCTION_BOUND
+            if math.isfinite(bound):
+                return bound
+        radius = math.inf if self.input_bound is None else self.input_bound
+        if self.input_range is not None:
+            radius = math.sqrt(self.input_range[0].size)
         bound = math.inf if kernel is None else kernel.bound(radius)
         if bound <= _LARGEST_BOUND:
             return bound
@@ -90,19 +117,18 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
             )
         if math.isinf(radius):
             raise ValueError(
-                "expected a finite input_bound: the features of this kernel are bounded only on a "
-                "ball"
+                "expected a finite input_bound or an input_range: the features of this kernel are "
+                "bounded only on a ball"
             )
         raise ValueError(
-            f"expected a kernel that is bounded on |x| <= {input_bound:g}, got one that overflows "
-            "there or states no bound (a CallableKernel: give largest_norm)"
+            f"expected a kernel that is bounded on |x| <= {radius:g}, got one that overflows there "
+            "or states no bound"
         )
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
         """The clipped map that a fit with this seed uses: no data are asked for.
 
-        ValueError where the given map is of another input dimension, or of another kernel than it
-        holds (`NystromFeatures.require_current`).
+        ValueError if the given map or range is of another input dimension.
         """
         check_seeds(public_seed, None)
         found = self.feature_map
@@ -110,29 +136,31 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
             assert self.kernel is not None
             key, sizes = purpose_key(jr.key(public_seed), "init"), (self.num_features, dim)
             found = SamplePaths.sample(self.kernel, self.num_projections, *sizes, key=key)
-        for part in jax.tree.leaves(found, is_leaf=_is_nystrom):
-            if _is_nystrom(part):
-                part.require_current()
+        elif not isinstance(found, AbstractFeatureMap):
+            found = FunctionFeatures(found, dim)
         if found.dim != dim:
             raise ValueError(f"expected inputs of {found.dim} numbers, got {dim}")
+        if self.input_range is not None:
+            found = RangeScaling(found, *self.input_range)
         if self.input_bound is not None and math.isfinite(self.input_bound):
             found = NormScaling(found, self.input_bound)
         return ClippedFeatures(found, self.feature_bound)
 
     @property
     def _warning(self):
-        is_stated = self.input_bound is not None or is_placed(self.kernel, self.feature_map)
-        return None if is_stated else _UNPLACED
+        is_stated = self.input_bound is not None or self.input_range is not None
+        return None if is_stated or is_placed(self.kernel, self.feature_map) else _UNPLACED
 
 
 def is_placed(kernel: Any, feature_map: Any) -> bool:
-    """Whether a kernel or a map, or a part of it, says where its inputs lie."""
+    """Whether a kernel or a map, or a part of it, says where its inputs lie.
+
+    A user's function does: whoever writes it knows the columns.
+    """
+    if feature_map is not None and not isinstance(feature_map, AbstractFeatureMap):
+        return True
     parts = jax.tree.leaves((kernel, feature_map), is_leaf=lambda part: isinstance(part, _PLACED))
     return any(isinstance(part, _PLACED) for part in parts)
-
-
-def _is_nystrom(part: Any) -> bool:
-    return isinstance(part, NystromFeatures)
 
 
 def whole_features(

@@ -1,11 +1,10 @@
 """Features and inputs kept within public bounds: a norm, or the ranges of the columns.
 
 Features are clipped to a norm (`ClippedFeatures`). Inputs are brought into a ball (`NormScaling`)
-or from the ranges of their columns to [-1, 1] (`RangeScaling`, `RangedKernel`). A bound that is
-read off the table would make every record's features depend on every other record.
+or from the ranges of their columns to [-1, 1] (`RangeScaling`). A bound that is read off the table
+would make every record's features depend on every other record.
 """
 
-import math
 from typing import Any
 
 import equinox as eqx
@@ -16,7 +15,6 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import (
     concrete,
-    require_count,
     require_finite,
     require_positive,
     require_shape,
@@ -24,16 +22,13 @@ from jaxdp.core.checks import (
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractInputScaling,
-    AbstractKernel,
     AbstractWrappedMap,
     as_rows,
     require_feature_map,
-    require_kernel,
 )
-from jaxdp.kernels.functions.dot_product import IdentityFeatures
 
 
-def _in_order(ends: Any) -> Float[Array, " dim"]:
+def in_order(ends: Any) -> Float[Array, " dim"]:
     """Ends of ranges in the order of the columns; labelled ones may stand in another."""
     labels = getattr(ends, "index", None)
     # Lists have a method of that name. A series that was given no labels has the numbers from 0.
@@ -139,8 +134,8 @@ class RangeScaling(AbstractInputScaling):
         [[0.5, 0.0], [1.0, -1.0]]
     """
 
-    low: Float[Array, " dim"] = eqx.field(converter=_in_order)
-    high: Float[Array, " dim"] = eqx.field(converter=_in_order)
+    low: Float[Array, " dim"] = eqx.field(converter=in_order)
+    high: Float[Array, " dim"] = eqx.field(converter=in_order)
 
     def __check_init__(self):
         require_feature_map("base", self.base)
@@ -161,54 +156,3 @@ class RangeScaling(AbstractInputScaling):
         within = jnp.clip(rows, low, high)
         # Halved first, so that no range overflows.
         return self.base((within / 2 - low / 2) / (high / 2 - low / 2) * 2 - 1)
-
-
-class RangedKernel(AbstractKernel):
-    """A kernel of inputs whose columns are clipped to public ranges and brought to [-1, 1].
-
-    Ranges stand in for standardisation, which would let the features of every record depend on
-    every other record. A kernel that is bounded on balls is bounded here.
-
-    Args:
-        kernel: k.
-        low, high: the ranges, as in `RangeScaling`.
-
-    Raises:
-        ValueError: not d finite numbers each, or a range is empty.
-        TypeError: they are labelled, as a series of pandas is.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.kernels import InnerProduct, RangedKernel
-        >>> kernel = RangedKernel(InnerProduct(), low=[0.0, 0.0], high=[100.0, 10.0])
-        >>> rows = np.array([[75.0, 5.0], [200.0, 0.0]])
-        >>> kernel(rows, rows).tolist()
-        [[0.25, 0.5], [0.5, 2.0]]
-    """
-
-    kernel: AbstractKernel
-    low: Float[Array, " dim"] = eqx.field(converter=_in_order)
-    high: Float[Array, " dim"] = eqx.field(converter=_in_order)
-
-    def __check_init__(self):
-        require_kernel(self.kernel)
-        self._scaling()
-
-    def __call__(self, first, second):
-        scaling = self._scaling()
-        return self.kernel(scaling(first), scaling(second))
-
-    def diagonal(self, inputs):
-        return self.kernel.diagonal(self._scaling()(inputs))
-
-    def bound(self, radius=math.inf):
-        del radius
-        return self.kernel.bound(math.sqrt(self.low.size))
-
-    def features(self, num_features, dim, *, key):
-        if require_count("dim", dim) != self.low.size:
-            raise ValueError(f"expected dim = {self.low.size}, one for each range, got {dim}")
-        return RangeScaling(self.kernel.features(num_features, dim, key=key), self.low, self.high)
-
-    def _scaling(self) -> RangeScaling:
-        return RangeScaling(IdentityFeatures(self.low.size), self.low, self.high)

@@ -148,7 +148,7 @@ def _checked(
     if not isinstance(kernel, AbstractStationaryKernel):
         raise NotCoveredError(
             f"{cls.__name__} needs a shift-invariant kernel, {type(kernel).__name__} is not: use "
-            "its own kernel.features or NystromFeatures"
+            "its own kernel.features"
         )
     return kernel
 

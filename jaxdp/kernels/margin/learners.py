@@ -33,6 +33,7 @@ from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import host_number, require_count, require_kind, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner, whole_features
 from jaxdp.kernels.margin.objective_calibration import (
     ObjectiveCalibration,
@@ -50,7 +51,6 @@ from jaxdp.kernels.release.joint_release import MAX_BITS
 from jaxdp.losses import (
     AbstractClassificationLoss,
     AbstractLoss,
-    AbstractResidualLoss,
     Logistic,
 )
 from jaxdp.privacy.arguments import check_budget
@@ -129,7 +129,16 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         "b" is that of the linear term, which stands over n in the objective.
         """
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
-        coefficient_std = self._coefficient_std(found, num_samples)
+        feature_map = self.feature_map
+        num_features = self.num_projections
+        if feature_map is not None:
+            if not isinstance(feature_map, AbstractFeatureMap):
+                raise ValueError(
+                    "expected a feature_map that states its number of features: wrap the function "
+                    "in FunctionFeatures(function, num_inputs)"
+                )
+            num_features = feature_map.num_outputs
+        coefficient_std = self._coefficient_std(found, num_samples, num_features)
         return {"b": found.noise_std * bound, "coefficients": coefficient_std / bound}
 
     def _release(self, request):
@@ -142,10 +151,11 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         rows = whole_features(features, request.table, float(features.bound), MAX_BITS)
         rows *= np.float32(2.0**-MAX_BITS)
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
-        std = self._coefficient_std(calibration, request.num_samples)
+        size = features.num_outputs
+        std = self._coefficient_std(calibration, request.num_samples, size)
         source = request.noise(rows).hiding(*self._fingerprint(calibration))
         linear_term = noisy_on_grid(
-            np.zeros(self._num_coefficients), calibration.noise_std, source, "linear term"
+            np.zeros(self._num_coefficients(size)), calibration.noise_std, source, "linear term"
         )
         objective = PerturbedObjective(
             rows,
@@ -155,7 +165,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             linear_term,
             input_bound=1.0,
             label_bound=label_bound or 0.0,
-            linear_bound=self._linear_bound(calibration),
+            linear_bound=self._linear_bound(calibration, size),
         )
         tolerance = self.tolerance * float(self.loss.slope_bound)
         found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
@@ -174,20 +184,19 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             features, request.in_precision(coefficients), statement, label_bound=label_bound
         )
 
-    @property
-    def _num_coefficients(self) -> int:
-        maps = self.feature_map
-        features = self.num_projections if maps is None else maps.num_outputs
-        return features * (self.loss.num_outputs or 1)
+    def _num_coefficients(self, num_features: int) -> int:
+        return num_features * (self.loss.num_outputs or 1)
 
-    def _linear_bound(self, calibration: ObjectiveCalibration) -> float:
+    def _linear_bound(self, calibration: ObjectiveCalibration, num_features: int) -> float:
         """A bound on the norm of b, rounding included, but for a probability of exp(-800)."""
-        root = math.sqrt(self._num_coefficients)
+        root = math.sqrt(self._num_coefficients(num_features))
         return calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
 
-    def _coefficient_std(self, calibration: ObjectiveCalibration, num_samples: int) -> float:
+    def _coefficient_std(
+        self, calibration: ObjectiveCalibration, num_samples: int, num_features: int
+    ) -> float:
         """The std of the noise that hides the solver's tolerance and both roundings, for B = 1."""
-        root = math.sqrt(self._num_coefficients)
+        root = math.sqrt(self._num_coefficients(num_features))
         linear_rounding = root / 2 * grid_unit(calibration.noise_std) / num_samples
         gradient_norm = self.tolerance * float(self.loss.slope_bound) + linear_rounding
         # The unit is at most 2^-29 of the result, which so bounds a geometric series.
@@ -225,9 +234,9 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         kernel: k; None is allowed where a feature map is given.
         num_projections: M, how many Gaussian-process paths the features are.
         num_features: L, of the random features that the paths are made of.
-        loss: $\ell$, of the margin y f(x) for labels -1 and +1: `jaxdp.losses.Logistic()` or
-            `HuberHinge`. For labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a
-            row, of which the largest names the class.
+        loss: $\ell$, of the margin y f(x) for labels -1 and +1: `jaxdp.losses.Logistic()` or one of
+            your own. For labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a row,
+            of which the largest names the class.
         ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
             floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
             $\sigma$, so that the linear term moves no score by more than 1 in standard deviation.
@@ -236,8 +245,10 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
             proportional to it. One that rounding puts out of reach is refused, whatever the data.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
             bounded nowhere else. Infinity says that public numbers have scaled them already.
-        feature_map: instead of sample paths, a map of one input that is public: drawn without the
-            data.
+        input_range: (low, high), public ends of the columns' ranges, (d,) each; columns are clipped
+            to them and brought to [-1, 1]. Instead of `input_bound`.
+        feature_map: instead of sample paths, a public map or any function of one row, chosen
+            without the data; the features of a function are clipped to norm one.
 
     Raises:
         ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
@@ -260,51 +271,3 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
     def __check_init__(self):
         expected = "a margin loss, such as jaxdp.losses.Logistic(), or Softmax(k)"
         require_kind("loss", self.loss, AbstractClassificationLoss, expected)
-
-
-class PrivateKernelRegressor(AbstractObjectiveLearner):
-    r"""$(\epsilon, \delta)$-DP kernel regression by absolute, quantile or Huber's loss, proved.
-
-    The released function estimates a median (`SmoothedAbsolute`), a quantile (`SmoothedQuantile`)
-    or a robust mean (`Huber`) of a label given its input. `PrivateKernelRidge` has noise in
-    proportion to the labels' bound; here it is, at a given ridge, in proportion to the largest
-    slope of the loss.
-
-    Args:
-        kernel, num_projections, num_features, max_steps, tolerance, input_bound, feature_map: as of
-            `PrivateKernelClassifier`.
-        loss: $\ell$, of the residual f(x) - y, its slope bounded and Lipschitz.
-        label_bound: T > 0, public; labels beyond it are clipped, and so are predictions. The
-            default ridge depends on it, and so does the least tolerance that is within reach.
-        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
-            floor that the proof needs. None: $\sigma B/(nT)$ with the floor's $\sigma$, so that the
-            linear term moves no prediction by more than T in standard deviation.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
-
-    Source: PK Algorithm 2, Assumption 6 and Theorem 9.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRegressor
-        >>> from jaxdp.losses import SmoothedQuantile
-        >>> loss, bounds = SmoothedQuantile(0.9, 0.1), {"label_bound": 2.0, "input_bound": 1.0}
-        >>> learner = PrivateKernelRegressor(Gaussian(1.0), 20, loss=loss, **bounds)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
-        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
-        >>> release(inputs[:3]).shape, release.cost.is_certified
-        ((3,), True)
-    """
-
-    loss: AbstractResidualLoss = eqx.field(kw_only=True, converter=on_host)
-    label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
-
-    def __check_init__(self):
-        expected = "a loss of residuals with a bounded slope, such as jaxdp.losses.Huber(1.0)"
-        require_kind("loss", self.loss, AbstractResidualLoss, expected)
-        require_positive("label_bound", host_number("label_bound", self.label_bound))
-
-    def _labels_within(self):
-        return self.label_bound

@@ -124,8 +124,6 @@ _CLASSES = {
     **{
         f"kernels.{name}": (_KERNELS, name)
         for name in (
-            "ArcCosine",
-            "ArcCosineFeatures",
             "ClippedFeatures",
             "Columns",
             "CosineFeatures",
@@ -138,13 +136,7 @@ _CLASSES = {
             "Matern",
             "MercerFeatures",
             "NormScaling",
-            "NystromFeatures",
-            "OrthogonalFeatures",
-            "PathwiseFeatures",
-            "Polynomial",
-            "ProductFeatures",
             "RangeScaling",
-            "RangedKernel",
             "SamplePaths",
             "TorusKernel",
         )

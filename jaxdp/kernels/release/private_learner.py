@@ -31,7 +31,7 @@ class FitRequest:
     """The checked arguments of one fit, private records and a secret seed among them.
 
     Columns are public names, None for an array; `noise_seed` is None for the operating system's
-    entropy; `test_inputs` are as given to a learner that draws sample paths jointly.
+    entropy.
     """
 
     table: Float[np.ndarray, "n dim"]
@@ -41,7 +41,6 @@ class FitRequest:
     delta: float
     public_seed: int
     noise_seed: int | None
-    test_inputs: Any = None
 
     @classmethod
     def checked(
@@ -54,7 +53,6 @@ class FitRequest:
         public_seed: Any,
         noise_seed: Any,
         warning: str | None,
-        test_inputs: Any = None,
     ) -> "FitRequest":
         """The request of a call of `fit`; what is public is checked before the table is read."""
         check_budget(epsilon, delta)
@@ -67,7 +65,7 @@ class FitRequest:
         warn_of_large_delta(float(delta), len(table), stacklevel=4)
         secret = None if noise_seed is None else int(noise_seed)
         budget = float(epsilon), float(delta)
-        return cls(table, targets, columns, *budget, int(public_seed), secret, test_inputs)
+        return cls(table, targets, columns, *budget, int(public_seed), secret)
 
     @property
     def num_samples(self) -> int:

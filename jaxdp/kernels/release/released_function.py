@@ -38,8 +38,8 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     $f(x) = b + \beta \cdot z(x)$, clipped to the range of the labels where it is known.
 
     A function of rows, `release(x[None])[0]` at one input; it works under `jit`, `vmap` and `grad`,
-    and concrete inputs are evaluated a block of rows at a time. With a `CallableKernel` in it, it
-    cannot be saved.
+    and concrete inputs are evaluated a block of rows at a time. With a user's function in
+    it, it cannot be saved.
 
     Attributes:
         features: z, drawn from the public seed.

@@ -40,7 +40,7 @@ from jaxdp.kernels.release.joint_release import (
     unit_labels,
 )
 from jaxdp.kernels.ridge.rules import (
-    AbstractStatisticsRule,
+    AbstractRidgeRule,
     NoiseRidge,
     NoisyStatistics,
     ridge_solution,
@@ -141,13 +141,15 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         num_features: L, of the random features that the paths are made of.
         label_bound: T > 0, public; labels beyond it are clipped.
         ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule, such as
-            `SelectedProjections`, which chooses M too. None is `NoiseRidge`, as large as the noise.
+            `SelectedRidge`. None is `NoiseRidge`, as large as the noise.
         intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
             strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
         input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
             bounded nowhere else. Infinity says that public numbers have scaled them already.
-        feature_map: instead of sample paths, a map of one input that is public: drawn without the
-            data.
+        input_range: (low, high), public ends of the columns' ranges, (d,) each; columns are clipped
+            to them and brought to [-1, 1]. Instead of `input_bound`.
+        feature_map: instead of sample paths, a public map or any function of one row, chosen
+            without the data; the features of a function are clipped to norm one.
         residual_bound: R > 0, to which labels less the intercept are clipped; T when None.
         balance: $a = w^2 T^2 / B^2 > 0$, how the noise is shared by C and u. 1 gives both the same
             (for B = T = 1); at 2 u has the least noise that any balance gives it.
@@ -179,7 +181,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
             require_positive("residual_bound", host_number("residual_bound", self.residual_bound))
         if not 0 <= host_number("intercept_share", self.intercept_share) < 1:
             raise ValueError(f"expected 0 <= intercept_share < 1, got {self.intercept_share}")
-        if self.ridge is not None and not isinstance(self.ridge, AbstractStatisticsRule):
+        if self.ridge is not None and not isinstance(self.ridge, AbstractRidgeRule):
             if np.ndim(self.ridge) or np.asarray(self.ridge).dtype.kind not in "fiu":
                 raise TypeError(
                     "expected ridge to be None, a number or a rule such as "
@@ -244,11 +246,11 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         rule, bound = self.ridge, self.feature_bound
         if rule is None:
             rule = NoiseRidge(1.0 if self.intercept_share else 0.5)
-        if isinstance(rule, AbstractStatisticsRule):
-            found = rule.coefficients(statistics, public_seed=public_seed)
+        if isinstance(rule, AbstractRidgeRule):
+            ridge = rule.choose(statistics, public_seed=public_seed)
         else:
-            found = ridge_solution(statistics, float(rule) / bound**2)
-        return found * self._residual_bound / bound
+            ridge = float(rule) / bound**2
+        return ridge_solution(statistics, ridge) * self._residual_bound / bound
 
     def _statement(self, epsilon: float, delta: float, source: SecretNoise) -> Release:
         what = "noisy sums of clipped features and labels, and the function made of them"

@@ -2,10 +2,9 @@
 
 A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
 a fixed ridge there are: a ridge as large as the noise (`NoiseRidge`); PK Theorem 11's, from how
-smooth the target is thought to be (`Theorem11Rule`); and choices by an unbiased estimate of the
-squared error, for which the noise of the release is split in two (`SelectedRidge`, and
-`SelectedProjections`, which chooses how many projections to use too). A choice by the error on
-private data is left out: it would need a budget of its own.
+smooth the target is thought to be (`Theorem11Rule`); and the choice by an unbiased estimate of the
+squared error, for which the noise of the release is split in two (`SelectedRidge`). A choice by the
+error on private data is left out: it would need a budget of its own.
 """
 
 import abc
@@ -16,8 +15,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.core.arrays import plain_float
+from jaxdp.core.checks import host_number, require_positive
 from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
 
@@ -39,12 +38,6 @@ class NoisyStatistics(NamedTuple):
     num_samples: int
     epsilon: float
 
-    def first(self, num_outputs: int) -> "NoisyStatistics":
-        """The statistics of the first columns alone."""
-        kept = slice(num_outputs)
-        covariance, correlation = self.covariance[kept, kept], self.correlation[kept]
-        return self._replace(covariance=covariance, correlation=correlation)
-
     @property
     def num_outputs(self) -> int:
         """M."""
@@ -60,25 +53,12 @@ class NoisyStatistics(NamedTuple):
         return self.noise.covariance * math.sqrt(2 * self.num_outputs)
 
 
-class AbstractStatisticsRule(AbstractDescription):
-    """A rule that turns released statistics into coefficients: post-processing."""
-
-    @abc.abstractmethod
-    def coefficients(
-        self, statistics: NoisyStatistics, *, public_seed: int
-    ) -> Float[np.ndarray, " outputs"]:
-        """Coefficients for features and labels of bound one; random choices use the seed."""
-
-
-class AbstractRidgeRule(AbstractStatisticsRule):
+class AbstractRidgeRule(AbstractDescription):
     """A rule that turns released statistics into a ridge: post-processing."""
 
     @abc.abstractmethod
     def choose(self, statistics: NoisyStatistics, *, public_seed: int) -> float:
         """The ridge, for features of bound one; random choices use the seed."""
-
-    def coefficients(self, statistics, *, public_seed):
-        return ridge_solution(statistics, self.choose(statistics, public_seed=public_seed))
 
 
 class NoiseRidge(AbstractRidgeRule):
@@ -219,83 +199,6 @@ class SelectedRidge(AbstractRidgeRule):
             fitted, judge = split_noise(statistics, generator)
             risks += _risks(judge, ridge_path(*fitted, ridges))
         return float(ridges[np.argmin(risks)]) / math.sqrt(1 + SHARE)
-
-
-class SelectedProjections(AbstractStatisticsRule):
-    r"""How many of the first columns to use, and their ridge, as the noisy statistics judge them.
-
-    The choice of M in PK Algorithm 1 without a budget of its own. The release of M columns holds
-    that of the first m; for m = M, M/2, M/4, ..., at least `least`, and the ridges of
-    `SelectedRidge`, the split noise gives an unbiased estimate of the squared error of coefficients
-    b. Its standard deviation is known, with $\gamma^2$ the share and S splits,
-
-    $$ \sqrt{(1 + 1/(S\gamma^2))(\sigma_C^2\|b\|^4 + 4\sigma_u^2\|b\|^2)}, $$
-
-    and is added before the least is taken: few columns need large coefficients, and look good by
-    chance.
-
-    The choice serves features that stand in an order of importance, such as `MercerFeatures`.
-    Sample paths are exchangeable, and the first m of M hold m/M of the squared norm under the same
-    noise: there, on the synthetic problem of PK Section 5, all columns with `NoiseRidge` do no
-    worse.
-
-    Args:
-        least: the least number of columns that is tried, >= 1.
-
-    Raises:
-        ValueError, TypeError: not a whole number >= 1.
-
-    Example:
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedProjections
-        >>> rule = SelectedProjections(least=10)
-        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=rule)
-        >>> learner.ridge.sizes(200)
-        [200, 100, 50, 25, 12]
-    """
-
-    least: int = eqx.field(static=True, converter=plain_number, default=4)
-
-    def __check_init__(self):
-        require_count("least", self.least)
-
-    def sizes(self, num_outputs: int) -> list[int]:
-        """The numbers of columns that are tried, all of them first."""
-        found = [num_outputs]
-        while found[-1] // 2 >= self.least:
-            found.append(found[-1] // 2)
-        return found
-
-    def choose(self, statistics: NoisyStatistics, *, public_seed: int) -> tuple[int, float]:
-        """The number of columns, and their ridge for features of bound one."""
-        sizes = self.sizes(statistics.num_outputs)
-        generator = np.random.default_rng([public_seed, _NUM_SPLITS])
-        bounds = np.zeros((len(sizes), _NUM_RIDGES))
-        for _ in range(_NUM_SPLITS):
-            fitted, judge = split_noise(statistics, generator)
-            for row, size in enumerate(sizes):
-                ridges = _ridges(statistics.first(size))
-                found = ridge_path(fitted[0][:size, :size], fitted[1][:size], ridges)
-                risks = _risks((judge[0][:size, :size], judge[1][:size]), found)
-                bounds[row] += risks + spread_of_risks(statistics, found, _NUM_SPLITS)
-        place, ridge = np.unravel_index(np.argmin(bounds), bounds.shape)
-        kept = statistics.first(sizes[place])
-        chosen = _ridges(kept)[ridge] / math.sqrt(1 + SHARE)
-        return kept.num_outputs, float(chosen)
-
-    def coefficients(self, statistics, *, public_seed):
-        size, ridge = self.choose(statistics, public_seed=public_seed)
-        found = np.zeros(statistics.num_outputs)
-        found[:size] = ridge_solution(statistics.first(size), ridge)
-        return found
-
-
-def spread_of_risks(
-    statistics: NoisyStatistics, coefficients: Float[np.ndarray, "ridges outputs"], num_splits: int
-) -> Float[np.ndarray, " ridges"]:
-    """Standard deviations of the risks that so many splits estimate."""
-    squares, noise = np.sum(coefficients**2, axis=1), statistics.noise
-    matrix, vector = noise.covariance * squares, 2 * noise.correlation * np.sqrt(squares)
-    return math.sqrt(1 + 1 / (num_splits * SHARE)) * np.hypot(matrix, vector)
 
 
 def split_noise(statistics: NoisyStatistics, generator: np.random.Generator) -> tuple[_Pair, _Pair]:

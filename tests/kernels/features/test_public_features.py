@@ -19,12 +19,19 @@ from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
 from jaxdp.kernels.features.public_features import whole_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
-RANGED = kernels.RangedKernel(GAUSSIAN, jnp.zeros(2), jnp.ones(2))
+RANGE = np.zeros(2), np.ones(2)
 WAVES = kernels.FourierFeatures.sample(GAUSSIAN, 4, 2, key=jr.key(0))
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1, "noise_seed": 2}
 SIZES = {"num_projections": 4, "num_features": 4}
 TABLE = np.random.default_rng(0).uniform(size=(20, 2))
 LABELS = np.where(TABLE[:, 0] > 0.5, 1.0, -1.0)
+
+
+def _squares(row):
+    """Features of one row, as a user writes them."""
+    return jnp.concatenate([row, row**2])
+
+
 LEARNERS = {
     "ridge": lambda **given: PrivateKernelRidge(**{"label_bound": 1.0, **SIZES, **given}),
     "classifier": lambda **given: PrivateKernelClassifier(**SIZES, **given),
@@ -56,14 +63,15 @@ def test_without_ranges_a_fit_warns_before_it_looks_at_the_data(made, given):
     [
         {"kernel": GAUSSIAN, "input_bound": 2.0},
         {"kernel": GAUSSIAN, "input_bound": math.inf},
-        {"kernel": RANGED},
-        {"kernel": None, "feature_map": kernels.RangeScaling(WAVES, jnp.zeros(2), jnp.ones(2))},
+        {"kernel": GAUSSIAN, "input_range": RANGE},
+        {"kernel": None, "feature_map": kernels.RangeScaling(WAVES, *RANGE)},
+        {"kernel": None, "feature_map": WAVES, "input_range": RANGE},
         {"kernel": None, "feature_map": kernels.ClippedFeatures(
             kernels.NormScaling(WAVES, 1.0), 1.0
         )},
-        {"kernel": None, "feature_map": kernels.NystromFeatures(GAUSSIAN, TABLE[:3])},
+        {"kernel": None, "feature_map": _squares},
     ],
-    ids=["bound", "scaled already", "ranged", "ranged map", "norm", "landmarks"],
+    ids=["bound", "scaled already", "ranged", "ranged map", "map in a range", "norm", "function"],
 )  # fmt: skip
 def test_where_a_range_is_said_nothing_is(made, given):
     with warnings.catch_warnings():
@@ -101,3 +109,66 @@ def test_no_unit_row_is_longer_than_one_though_the_clipped_features_are():
         assert Fraction(1) - Fraction(1, 10**5) < squares <= 1
     assert np.array_equal(found * 2.0**21, np.rint(found * 2.0**21))
     np.testing.assert_allclose(found, table / 0.7, atol=1e-6)
+
+
+LOW, HIGH = np.array([0.0, -5.0, 100.0]), np.array([1.0, 5.0, 101.0])
+RAW = LOW + (HIGH - LOW) * np.random.default_rng(0).uniform(-0.2, 1.2, (7, 3))
+SCALED = np.clip((RAW - LOW) / (HIGH - LOW) * 2 - 1, -1, 1)
+
+
+@pytest.mark.parametrize("made", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize(
+    ("kernel", "bound"), [(GAUSSIAN, 1.0), (kernels.InnerProduct(), math.sqrt(3))], ids=repr
+)
+def test_features_of_a_range_are_those_of_the_scaled_inputs_and_bounded(made, kernel, bound):
+    learner = made(kernel=kernel, input_range=(LOW, HIGH))
+    assert learner.feature_bound == pytest.approx(bound)
+    plain = made(kernel=kernel, input_bound=2.0).features(3, 7).base
+    expected = np.array(plain(SCALED.astype(np.float32)))
+    expected *= np.minimum(1, bound / np.linalg.norm(expected, axis=1))[:, None]
+    np.testing.assert_allclose(learner.features(3, 7)(RAW), expected, atol=1e-3)
+    # Inputs beyond the ranges are clipped to their ends.
+    far = np.linalg.norm(learner.features(3, 7)(np.asarray([[1e6, 1e6, -1e6]])))
+    assert far <= bound * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("made", LEARNERS.values(), ids=LEARNERS)
+def test_any_function_of_a_row_gives_features_of_norm_one_at_most(made):
+    learner = made(kernel=None, feature_map=_squares)
+    assert learner.feature_bound == 1.0
+    rows = np.random.default_rng(1).uniform(-2, 2, (50, 2)).astype(np.float32)
+    found = np.asarray(learner.features(2, 1)(rows), np.float64)
+    raw = np.concatenate([rows, rows**2], axis=1)
+    norms = np.linalg.norm(raw, axis=1)
+    assert norms.min() < 1 < norms.max()
+    np.testing.assert_allclose(found, raw / np.maximum(norms, 1)[:, None], rtol=1e-5)
+    release = learner.fit(TABLE, LABELS, **BUDGET)
+    assert release.coefficients.shape == (4,)
+    with pytest.raises(TypeError, match="has no written form, so this cannot be saved"):
+        release.save("never.npz")
+
+
+def test_a_function_sees_one_row_and_so_no_other_record():
+    """Standardising the table, the usual slip, is impossible: there is one row to look at."""
+
+    def standardised(row):
+        assert row.shape == (2,)
+        return (row - row.mean(axis=0)) / (1 + row.std(axis=0))
+
+    features = LEARNERS["ridge"](kernel=None, feature_map=standardised).features(2, 1)
+    before = np.asarray(features(jnp.asarray(TABLE)))
+    changed = TABLE.copy()
+    changed[0] = 1e4
+    after = np.asarray(features(jnp.asarray(changed)))
+    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [0]
+
+
+def test_noise_of_coefficients_is_stated_if_a_map_states_how_many_there_are():
+    learner = LEARNERS["classifier"](kernel=None, feature_map=_squares)
+    with pytest.raises(ValueError, match=r"wrap the function in FunctionFeatures\(function, "):
+        learner.noise_std(20, 1.0, 1e-5)
+    wrapped = kernels.ClippedFeatures(kernels.FunctionFeatures(_squares, 2), 1.0)
+    again = learner.replace(feature_map=wrapped)
+    assert again.noise_std(20, 1.0, 1e-5)["coefficients"] > 0
+    fits = [one.fit(TABLE, LABELS, **BUDGET).coefficients for one in (learner, again)]
+    np.testing.assert_array_equal(fits[0], fits[1])

@@ -1,4 +1,4 @@
-"""Sample paths: functions in weight space, and exact values at given points."""
+"""Sample paths: functions in weight space."""
 
 import functools
 
@@ -11,7 +11,6 @@ from every_map import DIM, INPUTS, KERNELS
 from helpers import FALSE_ALARM, assert_mean_close
 
 from jaxdp import kernels
-from jaxdp.kernels.evaluation import host_gram
 
 NUM = 60_000
 POINTS = np.float64(INPUTS)
@@ -83,54 +82,3 @@ def test_the_covariance_approaches_the_kernel_like_one_over_root_l():
             assert_mean_close(squares, 1.33 * variance / num)
         largest = np.abs(errors).max(axis=(1, 2)).mean()
         assert largest == pytest.approx(0.86 * expected, rel=0.2)
-
-
-def test_exact_paths_are_a_cholesky_factor_times_normals():
-    found = kernels.ExactPaths.sample(GAUSSIAN, POINTS, 8, key=jr.key(1))
-    normals = np.random.default_rng(np.asarray(jr.key_data(jr.key(1)))).normal(size=(6, 8))
-    squares = ((POINTS[:, None] - POINTS[None]) ** 2).sum(axis=2)
-    gram = np.exp(-squares / (2 * 0.75**2)) + 1e-10 * np.eye(len(POINTS))
-    expected = np.linalg.cholesky(gram) @ normals / np.sqrt(8)
-    np.testing.assert_allclose(found.values, expected, atol=1e-12)
-    sampled = kernels.exact_sample_paths(GAUSSIAN, POINTS, 8, key=jr.key(1))
-    np.testing.assert_array_equal(sampled, found.values)
-    assert sampled.dtype == np.float64
-
-
-# Source: PK Definitions 4 and 5.
-@pytest.mark.parametrize("name", ["gaussian", "inner product", "polynomial"])
-def test_exact_paths_have_the_kernel_as_covariance(name):
-    paths = kernels.exact_sample_paths(KERNELS[name], POINTS, NUM, key=jr.key(2)) * np.sqrt(NUM)
-    gram = host_gram(KERNELS[name], POINTS, POINTS)
-    products = np.moveaxis(paths[:, None] * paths[None, :], -1, 0)
-    assert_mean_close(products, gram, bias=1e-6)
-    with pytest.raises(AssertionError, match="gap"):
-        assert_mean_close(products, 4 / 3 * gram)
-
-
-def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
-    begun = kernels.ExactPaths.sample(GAUSSIAN, POINTS[:3], NUM, key=jr.key(1))
-    continued = begun.continued(POINTS[3:4], key=jr.key(2)).continued(POINTS[4:], key=jr.key(3))
-    at_once = kernels.ExactPaths.sample(GAUSSIAN, POINTS, NUM, key=jr.key(1))
-    np.testing.assert_allclose(continued.factor, at_once.factor, atol=1e-12)
-    for longer in (continued, at_once):
-        np.testing.assert_allclose(longer.values[:3], begun.values, rtol=1e-14)
-    products = np.moveaxis(continued.normals[:, None] * continued.normals[None, :], -1, 0)
-    assert_mean_close(products, np.eye(len(POINTS)))
-    # A key that is used again gives the old normals.
-    again = begun.continued(POINTS[3:], key=jr.key(1)).normals
-    np.testing.assert_array_equal(again[3:], begun.normals)
-
-
-def test_a_point_asked_for_twice_keeps_its_value():
-    begun = kernels.ExactPaths.sample(GAUSSIAN, POINTS, 100, key=jr.key(1))
-    values = begun.continued(POINTS[:2], key=jr.key(2)).values
-    gaps = (values[6:] - values[:2]) * 10
-    assert 0.5e-5 < np.sqrt(np.mean(gaps**2)) < 3e-5
-
-
-def test_points_without_variance_have_value_zero():
-    points = np.concatenate([POINTS, np.zeros((1, DIM))])
-    paths = kernels.exact_sample_paths(KERNELS["inner product"], points, 8, key=jr.key(0))
-    assert not np.any(paths[-1])
-    assert np.all(paths[:-1] != 0)

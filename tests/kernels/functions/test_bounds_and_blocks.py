@@ -1,10 +1,7 @@
-"""Public bounds on features and inputs, and kernels of inputs in public ranges."""
-
-import math
+"""Public bounds on features and inputs, and maps a block of rows at a time."""
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import pytest
 from every_map import DIM, INPUTS, MAPS, values
@@ -12,10 +9,6 @@ from every_map import DIM, INPUTS, MAPS, values
 from jaxdp import kernels
 
 PATHS = MAPS["paths"]
-LOW, HIGH = np.array([0.0, -5.0, 100.0]), np.array([1.0, 5.0, 101.0])
-RAW = LOW + (HIGH - LOW) * np.random.default_rng(0).uniform(-0.2, 1.2, (7, 3))
-SCALED = np.clip((RAW - LOW) / (HIGH - LOW) * 2 - 1, -1, 1)
-BASES = [kernels.Gaussian(0.8), kernels.InnerProduct()]
 
 
 def test_clipped_features_keep_their_direction_and_never_exceed_the_bound():
@@ -57,35 +50,12 @@ def test_labelled_ranges_are_not_taken_by_position():
     import pandas
 
     book = pandas.DataFrame({"low": np.zeros(3), "high": np.ones(3)}, index=["c", "a", "b"])
-    made = (
-        (lambda *ends: kernels.RangeScaling(PATHS, *ends)),
-        (lambda *ends: kernels.RangedKernel(BASES[0], *ends)),
-    )
-    for make in made:
-        for ends in ((book.low, book.high), (np.zeros(3), book.high)):
-            with pytest.raises(TypeError, match="in the order of the columns, got labelled ones"):
-                make(*ends)
-        plain = book.reset_index()
-        np.testing.assert_array_equal(make(plain.low, plain.high).high, np.ones(3))
-
-
-@pytest.mark.parametrize("base", BASES, ids=["Gaussian", "InnerProduct"])
-def test_a_ranged_kernel_and_its_features_are_those_of_the_scaled_inputs(base):
-    kernel = kernels.RangedKernel(base, LOW, HIGH)
-    np.testing.assert_allclose(kernel(RAW, RAW[:3]), base(SCALED, SCALED[:3]), atol=2e-4)
-    np.testing.assert_allclose(kernel.diagonal(RAW), base.diagonal(SCALED), rtol=1e-4)
-    ranged = kernel.features(16, 3, key=jr.key(1))
-    plain = base.features(16, 3, key=jr.key(1))
-    np.testing.assert_allclose(ranged(RAW), plain(SCALED), atol=1e-3)
-
-
-def test_a_kernel_that_is_bounded_on_balls_is_bounded():
-    kernel = kernels.RangedKernel(kernels.InnerProduct(), LOW, HIGH)
-    assert math.isinf(kernels.InnerProduct().bound())
-    assert kernel.bound() == pytest.approx(math.sqrt(3))
-    # Attained in the corners, which every input beyond them is clipped to.
-    far = jnp.asarray([[1e6, 1e6, -1e6]])
-    assert float(kernel.diagonal(far)[0]) == pytest.approx(kernel.bound() ** 2)
+    for ends in ((book.low, book.high), (np.zeros(3), book.high)):
+        with pytest.raises(TypeError, match="in the order of the columns, got labelled ones"):
+            kernels.RangeScaling(PATHS, *ends)
+    plain = book.reset_index()
+    scaled = kernels.RangeScaling(PATHS, plain.low, plain.high)
+    np.testing.assert_array_equal(scaled.high, np.ones(3))
 
 
 def test_blocks_give_the_values_of_one_call():

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from experiments.private_kernel_learning.published import HuberHinge
 from jaxdp.kernels.margin import objective_solver
 from jaxdp.kernels.margin.objective_solver import minimise, newton_step
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.losses import Huber, HuberHinge, Logistic, SmoothedQuantile, Softmax
+from jaxdp.losses import Huber, Logistic, Softmax
 
 LOSSES = [
     Logistic(),
     HuberHinge(0.5),
     HuberHinge(0.01),
     Huber(0.5),
-    SmoothedQuantile(0.9, 0.25),
     Softmax(3),
 ]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)

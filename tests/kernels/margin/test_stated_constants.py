@@ -9,22 +9,24 @@ import numpy as np
 import pytest
 from losses.every_loss import BOUNDED
 
-from jaxdp.kernels import Gaussian, PrivateKernelClassifier, PrivateKernelRegressor
+from experiments.private_kernel_learning.published import HuberHinge
+from jaxdp.kernels import Gaussian, PrivateKernelClassifier
 from jaxdp.kernels.margin.stated_constants import require_true_constants
 from jaxdp.losses import (
     AbstractMarginLoss,
     AbstractResidualLoss,
     Huber,
-    HuberHinge,
-    SmoothedQuantile,
     Softmax,
     Squared,
 )
+from jaxdp.regression.methods import HuberLearner
+
+LOSSES = {name: entry.loss for name, entry in BOUNDED.items()} | {"hinge": HuberHinge(0.5)}
 
 
-@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_of_a_bounded_slope_keeps_what_it_states(name):
-    require_true_constants(BOUNDED[name].loss.on_host())
+    require_true_constants(LOSSES[name].on_host())
 
 
 class _Unasked:
@@ -113,15 +115,15 @@ def test_the_slope_that_a_fit_uses_is_the_one_that_is_checked():
     with pytest.raises(TypeError, match="expected Softmax itself"):
         PrivateKernelClassifier(Gaussian(1.0), loss=_OtherSoftmax(3))
     with pytest.raises(ValueError, match="expected finite slope_bound > 0, got inf"):
-        PrivateKernelRegressor(Gaussian(1.0), loss=Squared(), label_bound=1.0)
+        require_true_constants(Squared().on_host())
 
 
 def test_learners_hold_constants_in_float64():
     """Bounds that float32 rounds down would leave too little noise."""
-    huber, quantile = Huber(0.3), SmoothedQuantile(0.7, 0.3)
-    level, width = float(quantile.level), float(quantile.width)
-    for loss, slope, curvature in ((huber, width, 1.0), (quantile, level, 0.5 / width)):
-        held = PrivateKernelRegressor(Gaussian(1.0), loss=loss, label_bound=1.0).loss
-        assert (float(held.slope_bound), float(held.curvature_bound)) == (slope, curvature)
-        assert held.slope_bound.dtype == np.float64
-    assert float(quantile.curvature_bound) != 0.5 / width
+    hinge, width = HuberHinge(0.3), float(HuberHinge(0.3).width)
+    held = PrivateKernelClassifier(Gaussian(1.0), loss=hinge).loss
+    assert float(held.curvature_bound) == 0.5 / width
+    assert float(hinge.curvature_bound) != 0.5 / width
+    held = HuberLearner(Gaussian(1.0), loss=Huber(0.3)).loss
+    assert float(held.slope_bound) == float(Huber(0.3).width)
+    assert held.slope_bound.dtype == np.float64

@@ -87,7 +87,7 @@ def test_every_public_feature_map_and_kernel_has_a_written_form():
     }
     # What holds a user's function cannot be written.
     unwritten = public - set(model_file.importable().values())
-    assert {cls.__name__ for cls in unwritten} == {"CallableKernel"}
+    assert {cls.__name__ for cls in unwritten} == {"FunctionFeatures"}
 
 
 def test_a_users_own_class_is_not_saved_and_nothing_is_left_behind(tmp_path):

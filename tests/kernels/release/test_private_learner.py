@@ -13,11 +13,12 @@ import pytest
 from helpers import Unreadable
 
 import jaxdp
+from experiments.private_kernel_learning import published
 from jaxdp import kernels, losses
 from jaxdp.core.files.sealed_arrays import sealed, unsealed
-from jaxdp.kernels import published
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.kernels.release.tables import columns_of, real_array
+from jaxdp.regression.methods import HuberLearner
 
 TABLE = np.random.default_rng(0).uniform(size=(60, 2)) * [1.0, 3.0]
 LABELS = np.where(TABLE[:, 0] > 0.5, 1.0, -1.0)
@@ -29,9 +30,7 @@ RIDGE = kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, **PATHS)
 LEARNERS = {
     "ridge": RIDGE,
     "classifier": kernels.PrivateKernelClassifier(KERNEL, **PATHS),
-    "regressor": kernels.PrivateKernelRegressor(
-        KERNEL, loss=losses.Huber(0.5), label_bound=1.0, **PATHS
-    ),
+    "regressor": HuberLearner(KERNEL, loss=losses.Huber(0.5), **PATHS),
     "Algorithm1": published.Algorithm1(KERNEL, 4, 0.1, 1.0, num_features=8),
     "Algorithm2": published.Algorithm2(KERNEL, 4, 0.1, LOSS, num_features=8),
     "Algorithm3": published.Algorithm3(KERNEL, 4, 0.1, 1.0),

@@ -17,13 +17,13 @@ from jaxdp.kernels import (
     Gaussian,
     InnerProduct,
     Matern,
-    NystromFeatures,
     PrivateKernelRidge,
     SamplePaths,
     SelectedRidge,
     Theorem11Rule,
 )
 from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.release.joint_release import JointNoise, grid_bits
 from jaxdp.kernels.ridge import learner as ridge_learner
 from jaxdp.kernels.ridge.learner import RidgeNoise
@@ -316,18 +316,24 @@ def test_its_repr_is_short_and_holds_no_data():
     assert text.startswith("ReleasedFunction(dim=3, num_coefficients=12, label_bound=1.5")
 
 
-# Its ill-conditioned root in float32 depends on the order of sums.
-@pytest.mark.optimised
-def test_a_public_feature_map_may_replace_the_sample_paths():
-    landmarks = np.random.default_rng(5).uniform(size=(20, DIM))
-    nystrom = NystromFeatures(Gaussian(1.0), jnp.asarray(landmarks))
+def test_public_features_may_replace_the_sample_paths():
+    # Nystrom features of public landmarks, as the how-to page writes them.
+    kernel, landmarks = Gaussian(1.0), np.random.default_rng(5).uniform(size=(20, DIM))
+    values, vectors = np.linalg.eigh(host_gram(kernel, landmarks, landmarks))
+    kept = values > 1e-6 * values.max()
+    projection = jnp.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+
+    def nystrom(row):
+        return (kernel(row[None], landmarks) @ projection)[0]
+
     release = _fit(_learner(feature_map=nystrom), epsilon=1e6)
-    assert release.features.num_outputs == nystrom.num_outputs
+    assert release.features.num_outputs == kept.sum()
     assert np.mean((np.asarray(release(INPUTS)) - LABELS) ** 2) < 1e-3
     # A map of unbounded norm takes its bound from the kernel.
     paths = SamplePaths.sample(Gaussian(1.0), 5, 8, DIM, key=jr.key(0))
     assert _learner(feature_map=paths).feature_bound == 1.0
-    assert _learner(feature_map=nystrom).feature_bound == nystrom.norm_bound == 1.0
+    waves = FourierFeatures.sample(Gaussian(1.0), 5, DIM, key=jr.key(0))
+    assert _learner(feature_map=waves).feature_bound == waves.norm_bound == 1.0
 
 
 def test_inputs_are_scaled_down_to_their_bound():

@@ -8,12 +8,11 @@ from helpers import assert_mean_close
 
 from jaxdp.kernels import (
     NoiseRidge,
-    SelectedProjections,
     SelectedRidge,
     Theorem11Rule,
 )
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
-from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path, split_noise, spread_of_risks
+from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path, split_noise
 
 SIZE = 40
 
@@ -132,61 +131,3 @@ def test_what_is_selected_for_the_noisier_copy_is_made_smaller_for_the_whole():
     power = 2 * math.log2(chosen * math.sqrt(1.5))
     assert power == pytest.approx(round(power), abs=1e-9)
     assert 2 * math.log2(chosen) != pytest.approx(round(2 * math.log2(chosen)), abs=0.1)
-
-
-def _ordered(std, seed, kept=10):
-    """Noisy and exact statistics whose first columns hold everything, as an ordered basis' do."""
-    generator = np.random.default_rng(seed)
-    values = np.where(np.arange(SIZE) < kept, 1 / kept, 0.0)
-    vector = values * np.where(np.arange(SIZE) < kept, 1.0, 0.0)
-    noise = JointNoise(std, std)
-    added = noise_of(generator.standard_normal(num_normals(SIZE)), SIZE, noise)
-    exact = np.diag(values)
-    return NoisyStatistics(exact + added[0], vector + added[1], noise, 1000, 1.0), exact, vector
-
-
-def test_the_columns_that_hold_the_target_are_selected_and_the_risk_is_lower():
-    sizes, gaps = [], []
-    for seed in range(12):
-        released, exact, vector = _ordered(0.004, seed)
-        sizes.append(SelectedProjections(least=5).choose(released, public_seed=seed)[0])
-        found = [
-            rule.coefficients(released, public_seed=seed)
-            for rule in (SelectedProjections(least=5), SelectedRidge(), NoiseRidge())
-        ]
-        assert not found[0][sizes[-1] :].any()
-        risks = [_risk(row, exact, vector) for row in found]
-        gaps.append([risks[1] - risks[0], risks[2] - risks[0]])
-    assert sizes.count(10) >= 8
-    assert 5 not in sizes
-    assert np.all(np.mean(gaps, axis=0) > 3 * np.std(gaps, axis=0) / math.sqrt(len(gaps)))
-    # Where all columns hold the target, all are kept.
-    released = _ordered(0.001, 0, kept=SIZE)[0]
-    assert SelectedProjections().choose(released, public_seed=0)[0] == SIZE
-
-
-def test_the_spread_of_an_estimated_risk_is_that_over_noises():
-    coefficients = np.linspace(-1, 2, SIZE) / 3
-    risks = []
-    for seed in range(400):
-        released, _, _ = _statistics(0.03, seed)
-        judge = split_noise(released, np.random.default_rng([5, seed]))[1]
-        # The exact statistics differ from seed to seed.
-        true = _statistics(0.0, seed)
-        risks.append(_risk(coefficients, *judge) - _risk(coefficients, *true[1:]))
-    expected = spread_of_risks(released, coefficients[None], 1)[0]
-    # The standard error of a standard deviation over 400 is 3.5 %.
-    assert np.std(risks) == pytest.approx(expected, rel=0.15)
-    assert np.std(risks) != pytest.approx(expected / math.sqrt(3), rel=0.15)
-
-
-def test_sizes_are_halved_and_a_selection_is_a_function_of_the_release():
-    rule = SelectedProjections(least=10)
-    assert rule.sizes(200) == [200, 100, 50, 25, 12]
-    assert rule.sizes(3) == [3]
-    released = _statistics(0.01)[0]
-    assert rule.choose(released, public_seed=3) == rule.choose(released, public_seed=3)
-    size, ridge = rule.choose(released, public_seed=3)
-    kept = released.first(size)
-    expected = ridge_path(kept.covariance, kept.correlation, np.asarray([ridge]))[0]
-    np.testing.assert_array_equal(rule.coefficients(released, public_seed=3)[:size], expected)

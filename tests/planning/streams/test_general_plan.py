@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from losses.every_loss import ShiftedSquare
 from plan_cells import CELLS, plan_once
 
 import jaxdp
@@ -26,16 +27,16 @@ PROBLEMS = {
     "logistic": jaxdp.LogisticRegression(DIM, signal=2.0),
     "scales": PLAIN.replace(input_scales=SCALES),
     "huber": PLAIN.replace(loss=jaxdp.losses.Huber(width=0.4)),
-    "quantile": PLAIN.replace(input_scales=SCALES, loss=jaxdp.losses.SmoothedQuantile(0.875, 0.5)),
+    "shifted": PLAIN.replace(input_scales=SCALES, loss=ShiftedSquare(0.375)),
 }
 # Of a hyperbola: peak, knee, and a clip scale; the last begins beyond some caps.
 PLACES = {
     "logistic": [(20.0, 3.0, 0.1), (60.0, 10.0, 0.05)],
     "scales": [(6.0, 2.0, 0.2), (15.0, 8.0, 0.3)],
     "huber": [(6.0, 2.0, 0.2), (24.0, 20.0, 1.0)],
-    "quantile": [(6.0, 2.0, 0.2), (24.0, 20.0, 1.0)],
+    "shifted": [(6.0, 2.0, 0.2), (24.0, 20.0, 1.0)],
 }
-# Those that are searched for: the quantile loss has Huber's equations.
+# Those that are searched for: the shifted loss has Huber's equations.
 PLANNED = ("logistic", "scales", "huber")
 
 

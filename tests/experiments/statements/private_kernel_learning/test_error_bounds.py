@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from experiments.private_kernel_learning.published import HuberHinge
 from experiments.statements.private_kernel_learning.error_bounds import (
     local_convexity,
     projection_error_orders,
@@ -19,7 +20,6 @@ from experiments.statements.private_kernel_learning.rates import (
     lipschitz_linear_risk_order,
     random_projection_rate,
 )
-from jaxdp.losses import HuberHinge
 
 
 def test_no_sample_path_of_many_exceeds_its_bound_and_chaining_is_what_it_costs():

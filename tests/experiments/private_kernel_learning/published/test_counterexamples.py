@@ -17,17 +17,17 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, zeta
 from scipy.stats import chi2
 
-from jaxdp.kernels import Gaussian, InnerProduct, PrivateKernelRidge, objective_perturbation_std
-from jaxdp.kernels.published import (
+from experiments.private_kernel_learning.published import (
     Algorithm1,
     Algorithm2,
     Algorithm3,
     Algorithm4,
     Algorithm5,
     CanonicalEstimator,
+    HuberHinge,
 )
+from jaxdp.kernels import Gaussian, InnerProduct, PrivateKernelRidge, objective_perturbation_std
 from jaxdp.kernels.release.joint_release import joint_sensitivity
-from jaxdp.losses import HuberHinge
 from jaxdp.privacy import gaussian_mu, gaussian_noise_std
 
 DELTA = 1000**-1.1

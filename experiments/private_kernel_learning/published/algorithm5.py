@@ -17,6 +17,23 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from experiments.private_kernel_learning.published.algorithms_2_and_4 import (
+    check_learner,
+    least_tolerance,
+)
+from experiments.private_kernel_learning.published.curated import (
+    AbstractJointPathLearner,
+    CuratedFunction,
+    SecretPaths,
+)
+from experiments.private_kernel_learning.published.learner import (
+    ROUNDING,
+    check_noise_arguments,
+    classic_multiplier,
+    scaled_down,
+    statement,
+)
+from experiments.private_kernel_learning.published.projection import kernel_size
 from jaxdp.core.arrays import plain_float
 from jaxdp.core.checks import require_positive
 from jaxdp.kernels.base import AbstractKernel
@@ -24,16 +41,6 @@ from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.kernels.margin.stated_constants import on_host
-from jaxdp.kernels.published.algorithms_2_and_4 import check_learner, least_tolerance
-from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
-from jaxdp.kernels.published.learner import (
-    ROUNDING,
-    check_noise_arguments,
-    classic_multiplier,
-    scaled_down,
-    statement,
-)
-from jaxdp.kernels.published.projection import kernel_size
 from jaxdp.kernels.release.tables import host_rows, in_order
 from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -60,7 +67,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
 
     Example:
         >>> from jaxdp.kernels import Gaussian
-        >>> from jaxdp.kernels.published import Algorithm5
+        >>> from experiments.private_kernel_learning.published import Algorithm5
         >>> from jaxdp.losses import Logistic
         >>> learner = Algorithm5(Gaussian(1.0), ridge=0.1, loss=Logistic())
         >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
@@ -86,15 +93,15 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         step = self._sensitivity(num_samples) / 2
         return {"f": step * classic_multiplier(delta) / epsilon}
 
-    def _release(self, request):
+    def _release_read_at(self, request, test_inputs):
         self.loss.require_labels("labels", request.targets, are_private=True)
         rows = scaled_down(host_rows("inputs", request.table), self.input_bound)
         weights, gap = self._machine(rows, request.targets)
         std = self.noise_std(len(rows), request.epsilon, request.delta)["f"]
         source = self._noise(request).hiding(rows, weights)
         paths = SecretPaths(self.kernel, 1, source, input_bound=self.input_bound)
-        if request.test_inputs is not None:
-            paths.at(in_order(request.test_inputs, request.columns))
+        if test_inputs is not None:
+            paths.at(in_order(test_inputs, request.columns))
 
         def mean(points):
             return host_gram(self.kernel, scaled_down(points, self.input_bound), rows) @ weights

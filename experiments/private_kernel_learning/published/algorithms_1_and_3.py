@@ -36,20 +36,20 @@ multiplier in place of c it would not be private.
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 import scipy
 from jaxtyping import Float
 
-from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import require_count, require_non_negative, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
-from jaxdp.kernels.evaluation import row_blocks
-from jaxdp.kernels.features.exact_paths import NUGGET
-from jaxdp.kernels.published.curated import AbstractJointPathLearner, CuratedFunction, SecretPaths
-from jaxdp.kernels.published.learner import (
+from experiments.private_kernel_learning.published.curated import (
+    AbstractJointPathLearner,
+    CuratedFunction,
+    SecretPaths,
+)
+from experiments.private_kernel_learning.published.exact_paths import NUGGET
+from experiments.private_kernel_learning.published.learner import (
     ROUNDING,
     AbstractPublishedLearner,
     check_noise_arguments,
@@ -57,13 +57,17 @@ from jaxdp.kernels.published.learner import (
     scaled_down,
     statement,
 )
-from jaxdp.kernels.published.projection import (
+from experiments.private_kernel_learning.published.projection import (
     GaussianUnlessFailure,
     cosine_features,
     kernel_size,
     projection,
     projection_factor,
 )
+from jaxdp.core.arrays import plain_float, plain_number
+from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
+from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.release.joint_release import joint_sensitivity
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.kernels.release.released_function import ReleasedFunction
@@ -176,7 +180,7 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
 
     Example:
         >>> from jaxdp.kernels import Gaussian
-        >>> from jaxdp.kernels.published import Algorithm1
+        >>> from experiments.private_kernel_learning.published import Algorithm1
         >>> learner = Algorithm1(Gaussian(1.0), num_projections=50, ridge=0.1, label_bound=1.0)
         >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
         >>> {name: round(std, 3) for name, std in found.items()}
@@ -212,11 +216,11 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
         seed, bound = public_seed, self.input_bound
         return projection(self.kernel, *sizes, public_seed=seed, input_bound=bound)
 
-    def _release(self, request):
+    def _release_read_at(self, request, test_inputs):
         request = request.truncated(self.label_bound)
         source = self._noise(request)
-        if request.test_inputs is not None:
-            return self._curated(request, source)
+        if test_inputs is not None:
+            return self._curated(request, test_inputs, source)
         features = self.features(request.dim, request.public_seed)
         norm_bound = features.norm_bound
         blocks = row_blocks(features, request.table)
@@ -226,9 +230,11 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
         claim = self._public_statement(request, norm_bound, source)
         return request.released(features, coefficients, claim)
 
-    def _curated(self, request: FitRequest, source: SecretNoise) -> CuratedFunction:
+    def _curated(
+        self, request: FitRequest, test_inputs: Any, source: SecretNoise
+    ) -> CuratedFunction:
         """The learner with joint paths, whose values and continuation only the curator has."""
-        points = host_rows("test_inputs", in_order(request.test_inputs, request.columns))
+        points = host_rows("test_inputs", in_order(test_inputs, request.columns))
         bound = self.input_bound
         paths = SecretPaths(self.kernel, self.num_projections, source, input_bound=bound)
         everywhere = np.concatenate([host_rows("inputs", request.table), points])
@@ -287,7 +293,7 @@ class Algorithm3(AbstractPublishedLearner[ReleasedFunction]):
 
     Example:
         >>> from jaxdp.kernels import Gaussian
-        >>> from jaxdp.kernels.published import Algorithm3
+        >>> from experiments.private_kernel_learning.published import Algorithm3
         >>> learner = Algorithm3(Gaussian(1.0), num_features=50, ridge=0.1, label_bound=1.0)
         >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
         >>> {name: round(std, 4) for name, std in found.items()}

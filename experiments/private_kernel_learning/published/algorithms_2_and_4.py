@@ -21,6 +21,19 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import numpy as np
 
+from experiments.private_kernel_learning.published.learner import (
+    ROUNDING,
+    AbstractPublishedLearner,
+    check_noise_arguments,
+    scaled_down,
+    statement,
+)
+from experiments.private_kernel_learning.published.projection import (
+    cosine_features,
+    kernel_size,
+    projection,
+    projection_factor,
+)
 from jaxdp.core.arrays import plain_float, plain_number
 from jaxdp.core.checks import require_count, require_kind, require_non_negative
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
@@ -31,19 +44,6 @@ from jaxdp.kernels.margin.stated_constants import (
     compared_slopes,
     on_host,
     require_true_constants,
-)
-from jaxdp.kernels.published.learner import (
-    ROUNDING,
-    AbstractPublishedLearner,
-    check_noise_arguments,
-    scaled_down,
-    statement,
-)
-from jaxdp.kernels.published.projection import (
-    cosine_features,
-    kernel_size,
-    projection,
-    projection_factor,
 )
 from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.losses import AbstractMarginLoss
@@ -127,7 +127,7 @@ class Algorithm2(AbstractPublishedMinimiser):
 
     Example:
         >>> from jaxdp.kernels import Gaussian
-        >>> from jaxdp.kernels.published import Algorithm2
+        >>> from experiments.private_kernel_learning.published import Algorithm2
         >>> from jaxdp.losses import Logistic
         >>> learner = Algorithm2(Gaussian(1.0), num_projections=50, ridge=0.1, loss=Logistic())
         >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)
@@ -179,7 +179,7 @@ class Algorithm4(AbstractPublishedMinimiser):
 
     Example:
         >>> from jaxdp.kernels import Gaussian
-        >>> from jaxdp.kernels.published import Algorithm4
+        >>> from experiments.private_kernel_learning.published import Algorithm4
         >>> from jaxdp.losses import Logistic
         >>> learner = Algorithm4(Gaussian(1.0), num_features=50, ridge=0.1, loss=Logistic())
         >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)

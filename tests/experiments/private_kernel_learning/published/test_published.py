@@ -1,5 +1,6 @@
 """The published algorithms against their boxes, and what their costs state."""
 
+import doctest
 import itertools
 import math
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from scipy.stats import chi2
 
 import jaxdp
-from jaxdp.kernels import Gaussian, InnerProduct, load
-from jaxdp.kernels.published import (
+from experiments.private_kernel_learning import published
+from experiments.private_kernel_learning.published import (
     Algorithm1,
     Algorithm2,
     Algorithm3,
@@ -19,8 +20,10 @@ from jaxdp.kernels.published import (
     Algorithm5,
     CanonicalEstimator,
     GaussianUnlessFailure,
+    HuberHinge,
 )
-from jaxdp.losses import HuberHinge, Logistic
+from jaxdp.kernels import Gaussian, InnerProduct, load
+from jaxdp.losses import Logistic
 from jaxdp.privacy import SecretNoise, gaussian_delta, gaussian_epsilon
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 5}
@@ -377,7 +380,7 @@ def test_a_curator_answers_the_same_question_the_same_way(releases):
 
 
 def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
-    from jaxdp.kernels.published.curated import SecretPaths
+    from experiments.private_kernel_learning.published.curated import SecretPaths
 
     points = np.array([[0.0], [0.5], [1.3]])
     paths = SecretPaths(KERNEL, 20_000, SecretNoise(11, b""))
@@ -440,3 +443,15 @@ def test_labels_other_than_signs_are_refused(name):
     inputs, labels = _signed_table()
     with pytest.raises(ValueError, match=r"labels -1 or \+1 for the \w+ loss, got others"):
         _learners()[name].fit(inputs, (labels + 1) / 2, **BUDGET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", published.__all__)
+def test_the_example_of_a_published_name_runs_and_prints_what_it_shows(name):
+    thing = getattr(published, name)
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    assert sum(len(test.examples) for test in found) > 0
+    said = []
+    for test in found:
+        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert not said, "".join(said)

@@ -101,7 +101,7 @@ class GaussianUnlessFailure(AbstractMechanism):
         failure: p, the probability for any two records that are fixed before the map is drawn.
 
     Example:
-        >>> from jaxdp.kernels.published import GaussianUnlessFailure
+        >>> from experiments.private_kernel_learning.published import GaussianUnlessFailure
         >>> mechanism = GaussianUnlessFailure(mu=0.5, failure=1e-6)
         >>> [round(mechanism.epsilon(delta, "replace-one"), 3) for delta in (1e-5, 1e-7)]
         [2.006, inf]

@@ -15,11 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
-from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.evaluation import blockwise
-from jaxdp.kernels.published.learner import (
+from experiments.private_kernel_learning.published.learner import (
     ROUNDING,
     AbstractPublishedLearner,
     check_noise_arguments,
@@ -27,6 +23,10 @@ from jaxdp.kernels.published.learner import (
     scaled_down,
     statement,
 )
+from jaxdp.core.arrays import plain_float, plain_number
+from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
+from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.privacy.mechanisms import AbstractMechanism, GaussianMechanism, Unproved
 
@@ -80,7 +80,7 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
 
     Example:
         >>> from jaxdp.kernels import TorusKernel
-        >>> from jaxdp.kernels.published import CanonicalEstimator
+        >>> from experiments.private_kernel_learning.published import CanonicalEstimator
         >>> kernel = TorusKernel.power_law(9, capacity=0.5)
         >>> learner = CanonicalEstimator(kernel.eigenfunctions, 9, beta=0.5, c_beta=4.0)
         >>> found = learner.noise_std(num_samples=10_000, epsilon=1.0, delta=1e-5)

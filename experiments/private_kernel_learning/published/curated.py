@@ -5,6 +5,7 @@ given what is known: the law is that of drawing all at once. But the state from 
 come tells the training inputs: it is never published.
 """
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +15,12 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Real
 
+from experiments.private_kernel_learning.published.exact_paths import ExactPaths
+from experiments.private_kernel_learning.published.learner import (
+    AbstractPublishedLearner,
+    scaled_down,
+)
 from jaxdp.kernels.base import AbstractKernel
-from jaxdp.kernels.features.exact_paths import ExactPaths
-from jaxdp.kernels.published.learner import AbstractPublishedLearner, scaled_down
 from jaxdp.kernels.release.private_learner import FitRequest, Released
 from jaxdp.kernels.release.tables import Columns, host_rows, in_order
 from jaxdp.privacy.accounting import Cost, cost_of
@@ -101,7 +105,7 @@ class CuratedFunction:
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian
-        >>> from jaxdp.kernels.published import Algorithm5
+        >>> from experiments.private_kernel_learning.published import Algorithm5
         >>> from jaxdp.losses import Logistic
         >>> learner = Algorithm5(Gaussian(1.0), ridge=0.1, loss=Logistic())
         >>> inputs = np.linspace(-1, 1, 20)[:, None]
@@ -169,6 +173,13 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
                 together with the training inputs, exactly and from the secret seed.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
-        given = {"public_seed": public_seed, "test_inputs": test_inputs}
-        request = FitRequest.checked(inputs, labels, warning=self._warning, **budget, **given)
-        return self._release(request)
+        given = {"public_seed": public_seed, "warning": self._warning}
+        request = FitRequest.checked(inputs, labels, **budget, **given)
+        return self._release_read_at(request, test_inputs)
+
+    def _release(self, request):
+        return self._release_read_at(request, None)
+
+    @abc.abstractmethod
+    def _release_read_at(self, request: FitRequest, test_inputs: Any) -> Released:
+        """The release, from checked arguments; the test inputs are as `fit` is given them."""

@@ -10,14 +10,16 @@ stay secret, and so must whatever tells them, such as a kernel expansion on the 
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import scipy
 from jaxtyping import Array, Float, Key
 
 from jaxdp.core.checks import require_count, require_key
+from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel, require_kernel
-from jaxdp.kernels.evaluation import host_diagonal, host_gram
+from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.release.tables import host_rows
 
 # Of the variance at each point: far above the rounding of a factorisation, some 1e-16 times the
@@ -38,7 +40,8 @@ def exact_sample_paths(
 
     Example:
         >>> import jax, numpy as np
-        >>> from jaxdp.kernels import Gaussian, exact_sample_paths
+        >>> from experiments.private_kernel_learning.published import exact_sample_paths
+        >>> from jaxdp.kernels import Gaussian
         >>> exact_sample_paths(Gaussian(1.0), np.eye(2), 3, key=jax.random.key(0)).shape
         (2, 3)
     """
@@ -64,7 +67,8 @@ class ExactPaths(eqx.Module):
 
     Example:
         >>> import jax, numpy as np
-        >>> from jaxdp.kernels import ExactPaths, Gaussian
+        >>> from experiments.private_kernel_learning.published import ExactPaths
+        >>> from jaxdp.kernels import Gaussian
         >>> paths = ExactPaths.sample(Gaussian(1.0), np.eye(2), 3, key=jax.random.key(0))
         >>> further = paths.continued(2 * np.eye(2), key=jax.random.key(1))
         >>> paths.values.shape, further.values.shape
@@ -138,7 +142,11 @@ class ExactPaths(eqx.Module):
 
 
 def _deviations(kernel, points):
-    diagonal = host_diagonal(kernel, points)
+    with in_float64():
+        rows = jnp.asarray(points, jnp.float64)
+        diagonal = np.asarray(eqx.filter_jit(kernel.diagonal)(rows), np.float64)
+    if not np.isfinite(diagonal).all():
+        raise ValueError("expected a kernel with finite values, got NaN or infinite ones")
     if diagonal.min() < -1e-12 * np.abs(diagonal).max():
         raise _indefinite(kernel)
     return np.sqrt(np.maximum(diagonal, 0))
