@@ -127,8 +127,8 @@ def _still(model: str, state: dict) -> list[dict]:
 
 
 def _pictures(model: str, state: dict) -> list[dict]:
-    """What the output widgets within a widget show."""
-    widget = state[model]
+    """What the output widgets within a widget show; a bar that was taken back has no state."""
+    widget = state.get(model, {"model_name": "", "state": {}})
     if widget["model_name"] == "OutputModel":
         return widget["state"].get("outputs", [])
     children = widget["state"].get("children", [])
