@@ -59,7 +59,7 @@ test-all: $(STAMP)       ## the quick tests and the slow ones
 
 # A file of each room. Warnings are of old packages about each other.
 LOW    := .venv-lowest
-LOWEST := $(addprefix tests/, core/test_trajectory.py data/test_datasets.py losses/test_losses.py \
+LOWEST := $(addprefix tests/, core/test_progress.py core/test_trajectory.py data/test_datasets.py losses/test_losses.py \
 	schedules/test_schedules.py privacy/test_calibration.py clipping/test_per_sample.py \
 	problems/test_linear_model.py algorithms/test_dp_gd.py \
 	simulation/test_driver.py theory/features/test_everyday.py kernels/ridge/test_ridge_rules.py \

@@ -4,8 +4,8 @@ import pathlib
 
 import numpy as np
 
+from experiments.harness.mnist import Mnist, read_idx, read_mnist
 from jaxdp.data.datasets import NumericTable, read_table
-from jaxdp.data.mnist import Mnist, read_idx, read_mnist
 
 
 def read(data: pathlib.Path, name: str) -> NumericTable:

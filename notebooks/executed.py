@@ -119,15 +119,16 @@ def tidied(notebook: dict, source: dict) -> dict:
 
 
 def _still(model: str, state: dict) -> list[dict]:
-    """A note that a widget is left out, and what it shows."""
+    """A note that a widget is left out, and what it shows; nothing of a progress bar."""
     note = {"text/markdown": [f"*{_NOTE}*"], "text/plain": [_NOTE]}
     told = {"output_type": "display_data", "metadata": {}, "data": note}
-    return [told, *_pictures(model, state)]
+    pictures = _pictures(model, state)
+    return [told, *pictures] if pictures else []
 
 
 def _pictures(model: str, state: dict) -> list[dict]:
-    """What the output widgets within a widget show."""
-    widget = state[model]
+    """What the output widgets within a widget show; a bar that was taken back has no state."""
+    widget = state.get(model, {"model_name": "", "state": {}})
     if widget["model_name"] == "OutputModel":
         return widget["state"].get("outputs", [])
     children = widget["state"].get("children", [])
@@ -150,9 +151,9 @@ def _is_progress(output: dict) -> bool:
     """Whether an output is a line that was written over and over; a warning is kept."""
     is_error_stream = output["output_type"] == "stream" and output["name"] == "stderr"
     text = "".join(output.get("text", ""))
-    # Of our own bar the client leaves what it said last.
+    # Of a bar that is no widget the client leaves what it said last.
     return is_error_stream and (
-        "\r" in text or bool(re.search(r"\d % \|#* *\||: (compiling|running)[\d:, ]*$|^\s*$", text))
+        "\r" in text or bool(re.search(r"\d%\|#*\d? *\||: running, [\d:]*\s*$|^\s*$", text))
     )
 
 

@@ -31,7 +31,7 @@ LAYERS = [
 LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Heavy or optional packages are imported where they are used.
 LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting"}
-LAZY |= {"ipywidgets", "panel", "bokeh"}
+LAZY |= {"ipywidgets", "panel", "bokeh", "tqdm"}
 # Whose classes cannot be defined without their package; the front door imports it when asked.
 NEEDS = {"estimators": {"sklearn"}, "explorer": {"panel", "bokeh"}}
 # Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes

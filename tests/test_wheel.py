@@ -47,7 +47,6 @@ for extra, call in (
     ("data", predicted.to_pandas),
     ("sweeps", lambda: jaxdp.sweep(print, {}, key=jax.random.key(0))),
     ("data", lambda: jaxdp.estimators),
-    ("data", lambda: jaxdp.data.read_mnist()),
     ("privacy", lambda: jaxdp.account(poisson, delta=1e-5)),
 ):
     try:

@@ -97,7 +97,7 @@ def _epoch(setting: Setting):
 def _digits(setting: Setting) -> Digits:
     """The digits, or made-up rows of their shape where there is no file."""
     if setting.data is not None and not setting.is_smoke:
-        from jaxdp.data.mnist import read_mnist
+        from experiments.harness.mnist import read_mnist
 
         return prepare(read_mnist(setting.data / "mnist"), 50_000, 5000)
     count = 200 if setting.is_smoke else 50_000

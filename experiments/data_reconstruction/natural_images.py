@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from experiments.harness.cifar10 import Cifar10, read_cifar10
+from experiments.harness.images import ImageRows, first_of_classes, on_sphere, pooled
 from jaxdp.attacks import (
     AbstractOptimiser,
     RandomFeaturesTarget,
@@ -25,8 +27,6 @@ from jaxdp.attacks import (
     row_errors,
 )
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.data.cifar10 import Cifar10, read_cifar10
-from jaxdp.data.images import ImageRows, first_of_classes, on_sphere, pooled
 from jaxdp.problems import sphere_inputs
 
 FOLDERS = {

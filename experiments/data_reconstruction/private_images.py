@@ -1,9 +1,9 @@
 r"""Photographs read off one private step, at the epsilons whose predicted error is given.
 
-Rows are pooled CIFAR frogs and trucks on the sphere of radius $\sqrt d$ (`jaxdp.data.images`: one
-mean is subtracted from all, and contrasts are put back for the picture). Epsilon is chosen by the
-law before any image is read; round values would all show noise. The mean is read off the images
-and not charged to the budget: one number, the same for every row.
+Rows are pooled CIFAR frogs and trucks on the sphere of radius $\sqrt d$
+(`experiments.harness.images`: one mean is subtracted from all, and contrasts are put back for the
+picture). Epsilon is chosen by the law before any image is read; round values would all show noise.
+The mean is read off the images and not charged to the budget: one number, the same for every row.
 """
 
 import dataclasses

@@ -15,12 +15,12 @@ import jax.random as jr
 import numpy as np
 
 from experiments.data_reconstruction.natural_images import FROG, TRUCK, Pictures, made_up_images
+from experiments.harness.cifar10 import read_cifar10
+from experiments.harness.images import first_of_classes, on_sphere, pooled
 from experiments.networks.gradient_descent import gradient_descent
 from experiments.networks.last_layer import AbstractLastLayerNetwork, fit_last_layer
 from jaxdp.attacks import AbstractTarget, reconstruct, reconstruction_error, span_residual
 from jaxdp.attacks.objective import checked_loss
-from jaxdp.data.cifar10 import read_cifar10
-from jaxdp.data.images import first_of_classes, on_sphere, pooled
 
 TRAININGS = ["last layer", "all layers"]
 NUM_CLASSES = 10

@@ -18,8 +18,8 @@ import optax
 from jaxtyping import Array, Float, Key
 
 import jaxdp
+from experiments.harness.mnist import Mnist
 from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
-from jaxdp.data.mnist import Mnist
 from jaxdp.problems.rows.features import ReducedFeatures
 
 NUM_CLASSES = 10

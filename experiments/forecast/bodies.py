@@ -18,9 +18,9 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float
 
+from experiments.harness.cifar10 import read_cifar10
 from experiments.networks.efficientnet import efficientnet_lite0
 from experiments.tables import read_digits
-from jaxdp.data import read_cifar10
 
 EFFICIENT, SMALL, RANDOM = "EfficientNet-Lite0", "small CNN", "random convolutions"
 DIGITS, PHOTOGRAPHS = "MNIST", "CIFAR-10"

@@ -19,6 +19,7 @@ from experiments import harness
 from experiments.harness import Check
 from experiments.harness.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, RED, means, tidy
 from experiments.harness.marks import legend
+from experiments.harness.mnist import Mnist
 from experiments.harness.verdicts import listed, listing
 from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import (
@@ -33,7 +34,6 @@ from experiments.privacy_for_free.mnist_runs import (
     published,
 )
 from experiments.tables import read_digits
-from jaxdp.data.mnist import Mnist
 
 # A test image with a lit dead pixel may be lost, and few others.
 _SPARED = 0.01

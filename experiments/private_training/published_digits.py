@@ -29,6 +29,7 @@ from experiments import harness
 from experiments.harness import Check
 from experiments.harness.drawing import BLUE, GREEN, GREY, ORANGE, means, tidy
 from experiments.harness.marks import legend
+from experiments.harness.mnist import Mnist
 from experiments.private_training.epochs import (
     JAXDP,
     LIBRARIES,
@@ -39,7 +40,6 @@ from experiments.private_training.epochs import (
 )
 from experiments.private_training.models import CNN, EFFICIENT, SCATTERING, features_of
 from experiments.tables import read_digits
-from jaxdp.data.mnist import Mnist
 
 FOLDERS = {
     "data": "folder whose folder mnist has the four IDX files; else scikit-learn fetches them",

@@ -1,14 +1,9 @@
-"""Figures and axes to draw into, and the drawing of one quantity over time.
-
-A notebook shows a new figure, `plt.show()` and `plt.savefig` take it, and a script that draws
-thousands keeps a few of them open in pyplot, as figures cost memory there.
-"""
+"""Figures and axes to draw into, and the drawing of one quantity over time."""
 
 import collections
 import functools
 import io
 import sys
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,37 +15,44 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# pyplot warns of more than twenty.
+# pyplot warns of more than twenty, as open figures cost memory.
 _MOST_OPEN = 10
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 BLACK, BLUE, ORANGE, VERMILLION = "#000000", "#0072B2", "#E69F00", "#D55E00"
 # Of a batch each curve has a shade of its own.
 _SHADES = (0.0, 0.15, 0.35), (0.55, 0.82, 0.97)
-_open: collections.deque[weakref.ref] = collections.deque()
+_open: "collections.deque[Figure]" = collections.deque()
 
 
 def new_figure(size: tuple[float, float]) -> "Figure":
-    """A figure of this size in inches, open in pyplot where that is imported.
+    """A figure of this size in inches, open in pyplot if that is imported.
 
-    The ten latest figures made here stay open in pyplot; older ones still belong to whoever
-    holds them.
+    The ten latest figures made here stay open in pyplot.
     """
     with require_extra("matplotlib", "plots", "a picture"):
         from matplotlib.figure import Figure
 
-    settings: dict[str, Any] = {"figsize": size, "layout": "constrained"}
     pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        figure = Figure(**settings)
-    else:
-        while len(_open) >= _MOST_OPEN:
-            _close(_open.popleft()())
-        figure = pyplot.figure(**settings)
-        _open.append(weakref.ref(figure))
-    # IPython shows what a cell returns, and then every open figure: this one is shown once.
+    figure = (pyplot.figure if pyplot else Figure)(figsize=size, layout="constrained")
+    if pyplot:
+        _open.append(figure)
+        if len(_open) > _MOST_OPEN:
+            pyplot.close(_open.popleft())
+    # A notebook shows what a cell returns, and then every open figure: this one is shown once.
     shown: Any = figure
     shown._ipython_display_ = functools.partial(_show, figure)
     return figure
+
+
+def _show(figure: "Figure") -> None:
+    """Show a figure in a notebook, and close it like all that a cell has shown."""
+    from IPython.display import publish_display_data  # pyright: ignore[reportMissingImports]
+
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    publish_display_data({"image/png": drawn.getvalue(), "text/plain": repr(figure)})
 
 
 def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
@@ -80,21 +82,6 @@ def panels_in(
         return axes[0].figure, axes
     figure = new_figure(size)
     return figure, list(np.ravel(figure.subplots(rows, columns, **layout)))
-
-
-def _close(figure: "Figure | None") -> None:
-    if figure is not None and "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close(figure)
-
-
-def _show(figure: "Figure") -> None:
-    """Show a figure in a notebook; it is not open any more then, like all that a cell has shown."""
-    from IPython.display import publish_display_data  # pyright: ignore[reportMissingImports]
-
-    _close(figure)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png")
-    publish_display_data({"image/png": drawn.getvalue(), "text/plain": repr(figure)})
 
 
 def draw_curves(

@@ -25,8 +25,6 @@ CALLS = {
     "jaxdp.plots.plot_images(np.zeros((1, 2, 2)))": ("matplotlib", "plots"),
     "jaxdp.plots.plot_comparison(runs, run)": ("matplotlib", "plots"),
     "jaxdp.plots.plot_reconstruction(np.ones((2, 2)))": ("matplotlib", "plots"),
-    "jaxdp.data.read_mnist()": ("sklearn", "data"),
-    "jaxdp.data.read_cifar10()": ("sklearn", "data"),
     "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
     "import optax; jaxdp.account(jaxdp.PrivateOptimiser(optax.sgd(.1), clip_norm=1., num_steps=9,"
     "noise_multiplier=1., sampler=jaxdp.privacy.PoissonSampler(100, .1)), delta=1e-5)": (

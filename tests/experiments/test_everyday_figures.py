@@ -18,7 +18,7 @@ from experiments.everyday_dp_sgd.frozen_features import (
     random_relu,
 )
 from experiments.everyday_dp_sgd.multi_pass_plans import Plan, Setting, full_batch, one_pass
-from jaxdp.data.mnist import read_mnist
+from experiments.harness.mnist import read_mnist
 from jaxdp.privacy.strategies import check_strategy
 
 _SETTING = Setting(dim=8)

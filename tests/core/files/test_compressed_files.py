@@ -8,12 +8,12 @@ import zipfile
 import numpy as np
 import pytest
 
+from experiments.harness.cifar10 import read_cifar10
+from experiments.harness.mnist import read_idx
 from jaxdp.cli.commands.reconstruct import _arrays
 from jaxdp.core.files import compressed_files
 from jaxdp.core.files.compressed_files import gunzipped, read_arrays
-from jaxdp.data import read_cifar10
 from jaxdp.data.datasets import read_table
-from jaxdp.data.mnist import read_idx
 from jaxdp.explorer import open_features
 
 ARRAYS = {

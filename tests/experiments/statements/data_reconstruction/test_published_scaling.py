@@ -6,12 +6,12 @@ import pathlib
 import numpy as np
 import pytest
 
+from experiments.harness.images import on_sphere
 from experiments.statements.data_reconstruction.published_scaling import (
     distance_from_sphere,
     published_scaling,
 )
 from jaxdp.attacks import reconstruction_error
-from jaxdp.data import on_sphere
 
 RANDOM = np.random.default_rng(3)
 # Of different brightness and contrast.

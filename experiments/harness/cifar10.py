@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int, UInt8
 
+from experiments.harness.mnist import fetched
 from jaxdp.core.checks import require_kind
 from jaxdp.core.files.compressed_files import read_arrays
-from jaxdp.data.mnist import fetched
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
 _UNPACKED = "cifar-10-batches-bin"
@@ -46,7 +46,7 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
     Example:
         >>> import pathlib, tempfile
         >>> import numpy as np
-        >>> from jaxdp.data import read_cifar10
+        >>> from experiments.harness.cifar10 import read_cifar10
         >>> rows = {"images": np.zeros((2, 32, 32, 3), np.uint8), "labels": np.array([3, 5])}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.savez(pathlib.Path(folder, "images.npz"), **rows)

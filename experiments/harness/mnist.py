@@ -45,7 +45,7 @@ def read_mnist(folder: str | pathlib.Path | None = None) -> Mnist:
     Example:
         >>> import pathlib, tempfile
         >>> import numpy as np
-        >>> from jaxdp.data import read_mnist
+        >>> from experiments.harness.mnist import read_mnist
         >>> shapes = {"images-idx3": (2, 28, 28), "labels-idx1": (2,)}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for kind, shape in shapes.items():

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from experiments.harness.cifar10 import Cifar10
 from jaxdp.core.checks import host_array, require_count, require_host, require_kind, require_real
-from jaxdp.data.cifar10 import Cifar10
 
 
 class ImageRows(NamedTuple):
@@ -47,8 +47,8 @@ def first_of_classes(data: Cifar10, classes: Sequence[int], num_each: int) -> Ci
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.data import first_of_classes
-        >>> from jaxdp.data.cifar10 import Cifar10
+        >>> from experiments.harness.images import first_of_classes
+        >>> from experiments.harness.cifar10 import Cifar10
         >>> data = Cifar10(np.zeros((6, 32, 32, 3), np.uint8), np.array([3, 5, 3, 8, 5, 3]))
         >>> first_of_classes(data, [5, 3], num_each=2).labels.tolist()
         [5, 5, 3, 3]
@@ -80,7 +80,7 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.data import pooled
+        >>> from experiments.harness.images import pooled
         >>> image = np.arange(16.0).reshape(1, 4, 4, 1)
         >>> pooled(image, 2)[0, :, :, 0].tolist()
         [[2.5, 4.5], [10.5, 12.5]]
@@ -112,7 +112,7 @@ def on_sphere(images: Any) -> ImageRows:
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.data import on_sphere
+        >>> from experiments.harness.images import on_sphere
         >>> rows = on_sphere(np.random.default_rng(0).uniform(0, 255, (2, 4, 4, 3)))
         >>> rows.inputs.shape, (rows.inputs**2).sum(axis=1).round(6).tolist()
         ((2, 48), [48.0, 48.0])

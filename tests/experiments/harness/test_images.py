@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jaxdp.data.cifar10 import Cifar10
-from jaxdp.data.images import first_of_classes, on_sphere, pooled
+from experiments.harness.cifar10 import Cifar10
+from experiments.harness.images import first_of_classes, on_sphere, pooled
 
 RANDOM = np.random.default_rng(3)
 # Of different brightness and contrast.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxdp.data import read_cifar10
+from experiments.harness.cifar10 import read_cifar10
 
 
 def _photographs(count, seed=0):

@@ -6,7 +6,9 @@ import types
 import numpy as np
 import pytest
 
-from jaxdp.data import cifar10, read_cifar10, read_mnist
+from experiments.harness import cifar10
+from experiments.harness.cifar10 import read_cifar10
+from experiments.harness.mnist import read_mnist
 
 READERS = pytest.mark.parametrize("read", [read_mnist, read_cifar10])
 

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from jaxdp.data.mnist import read_mnist
+from experiments.harness.mnist import read_mnist
 
 
 def _idx(values):
