@@ -125,8 +125,7 @@ def is_answer(error: Exception) -> bool:
     if is_full or isinstance(error, (OSError, MemoryError, ModuleNotFoundError)):
         return True
     kind = type(error)
-    is_own = kind.__module__.partition(".")[0] == "jaxdp"
-    return kind in (ValueError, RuntimeError) or is_own
+    return kind in (ValueError, RuntimeError) or kind.__module__.startswith("jaxdp.")
 
 
 def _advised(error: Exception) -> str:
@@ -188,11 +187,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Help that shows the defaults that say something, and keeps the lines of a text of several."""
+    """Help that shows the defaults that say something."""
 
     def _get_help_string(self, action):
         says = action.default not in (None, "", (), argparse.SUPPRESS) and action.nargs != 0
         return f"{action.help} [%(default)s]" if says else action.help
-
-    def _fill_text(self, text, width, indent):
-        return text if text.count("\n") else super()._fill_text(text, width, indent)

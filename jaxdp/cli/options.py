@@ -107,7 +107,7 @@ def _adder(group):
 def _read(kind: Any, option: str) -> Any:
     """A reader of an option's value; argparse itself says "invalid int value" of what is none."""
     if isinstance(kind, list):
-        read_one = _read(*kind, option)
+        read_one = _read(kind[0], option)
         return lambda text: [read_one(part) for part in text.split(",")]
     if kind not in (int, float):
         return kind
@@ -144,10 +144,8 @@ def _range(text: str) -> str:
     return text
 
 
-def _add_results(add, *, quiet: str = "") -> None:
+def _add_results(add) -> None:
     """The folder that is written to, and what is printed."""
-    if quiet:
-        add("--quiet", bool, quiet)
     add("--out", _Path, "folder to write to", _Path("results"))
     add("--json", bool, "print one JSON object")
 
@@ -205,7 +203,8 @@ def _plan(commands) -> None:
     add("--schedule", schedules, "the best one that does not rise, or one of a family", "optimal")
     target = "find the samples that the budget needs for it, or the epsilon for --num-samples"
     add("--target-risk", float, target)
-    _add_results(add, quiet="no word of the search")
+    add("--quiet", bool, "no word of the search")
+    _add_results(add)
 
 
 def _account(commands) -> None:

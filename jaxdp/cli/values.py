@@ -96,9 +96,3 @@ def check_sizes(**sizes: tuple[int, ...]) -> None:
                 f"expected fewer than 2^31 numbers in {name.replace('_', ' ')}, got "
                 f"{' * '.join(map(str, shape))}"
             )
-
-
-def check_steps(num_steps: int, option: str = "--num-steps") -> None:
-    """Raise ValueError if a loop would be longer than its counter."""
-    if num_steps >= 2**31:
-        raise ValueError(f"expected {option} < 2^31, got {num_steps}")

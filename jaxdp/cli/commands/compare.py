@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes, check_steps, listed_names
+from jaxdp.cli.values import check_sizes, listed_names
 from jaxdp.comparison import Comparison, average, plot_comparison
 from jaxdp.data.datasets import NumericTable, read_table
 
@@ -61,8 +61,7 @@ def compare(options: argparse.Namespace) -> None:
 def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
     """The problem, its numbers and its lines in the output, and the picture's title."""
     output.settle(options, {"num_steps": 10 * options.dim})
-    check_sizes(all_runs=(options.num_runs, options.dim))
-    check_steps(options.num_steps)
+    check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
     kappa, noise = options.condition_number, options.label_noise
     title = (
         f"$d$ = {options.dim}, $n$ = {options.num_steps}, $\\kappa$ = {kappa:g}, "

@@ -3,6 +3,7 @@
 import argparse
 import io
 import pathlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +36,7 @@ def reconstruct(options: argparse.Namespace) -> None:
     # Odd activations tell rows up to their sign.
     signs = options.activation == "tanh"
     report = attacks.leak_report(target, found, true, allow_sign_flips=signs)
-    rows = {"inputs": np.asarray(found.inputs)}
+    rows: dict[str, Any] = {"inputs": np.asarray(found.inputs)}
     summary = {
         "problem": "reconstruction",
         "options": output.described_options(options),
