@@ -5,7 +5,6 @@ Bad input ends with one line and exit status 2; a defect of the toolkit with its
 
 import argparse
 import difflib
-import dis
 import gc
 import itertools
 import re
@@ -17,7 +16,6 @@ from jaxdp.cli.options import add_commands
 from jaxdp.cli.programs import keep_programs
 from jaxdp.cli.streams import Stream, standard_streams
 from jaxdp.core.display.terminals import printable
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.files.interrupts import end_by_interrupts
 from jaxdp.core.version import installed_version
 
@@ -60,7 +58,7 @@ def _run(arguments: list[str] | None, output: Stream) -> int:
             except (OSError, RuntimeError) as error:
                 # Only a later run is slower for it.
                 _say([f"warning: no compiled program is kept: {error}"])
-    parser = _parser()
+    parser = make_parser()
     if not asked:
         parser.print_help()
         return 0
@@ -92,10 +90,6 @@ def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
     """The exit status of a command, and why, in words."""
     try:
         status = options.command(options) or 0
-    except MemoryError as error:
-        return 2, str(error) or "there is not enough memory for it"
-    except ModuleNotFoundError as error:
-        return 2, str(error)
     except KeyboardInterrupt as error:
         return 130, str(error) or "interrupted"
     except Exception as error:
@@ -119,32 +113,27 @@ def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
 
 
 def is_answer(error: Exception) -> bool:
-    """Whether an error is meant for the user, and not a defect of ours that someone has to mend.
+    """Whether an error is meant for the user, told by its class; any other is a defect of ours.
 
-    It is when a file cannot be used or memory is short, and when a `raise` statement of the toolkit
-    raised it, as every check does. An error that Python, NumPy or JAX raises inside the toolkit is
-    not: had it been expected, a check would stand before it.
+    A file that cannot be used and a lack of memory are, and what the toolkit's checks raise:
+    ValueError, RuntimeError and the toolkit's own classes. Other classes are not: subclasses that
+    Python, NumPy and JAX raise (UnicodeError, LinAlgError), and TypeError, because the parser has
+    given its type to each value that was typed.
     """
     # JAX's word for a device without enough memory.
     is_full = str(error).startswith("RESOURCE_EXHAUSTED")
-    if is_full or isinstance(error, (OSError, MemoryError)):
+    if is_full or isinstance(error, (OSError, MemoryError, ModuleNotFoundError)):
         return True
-    trace = error.__traceback__
-    # No TypeError: whatever is typed has been given its type by the parser.
-    if trace is None or not isinstance(error, (ValueError, RuntimeError, NotCoveredError)):
-        return False
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    frame = trace.tb_frame
-    instruction = dis.opname[frame.f_code.co_code[trace.tb_lasti]]
-    room = frame.f_globals.get("__name__", "").partition(".")[0]
-    return room == "jaxdp" and instruction == "RAISE_VARARGS"
+    kind = type(error)
+    return kind in (ValueError, RuntimeError) or kind.__module__.startswith("jaxdp.")
 
 
 def _advised(error: Exception) -> str:
     """The message of an error, in words of the command line."""
     from jaxdp.data.datasets import UnusableColumnsError
 
+    if isinstance(error, MemoryError):
+        return str(error) or "there is not enough memory for it"
     if isinstance(error, UnusableColumnsError):
         numbers = ",".join(map(str, error.columns))
         return error.advised(
@@ -153,7 +142,8 @@ def _advised(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands, of which `shtab` makes a shell's completion."""
     parser = _Parser(prog="jaxdp", description="Theory of differentially private learning.")
     parser.add_argument("--version", action="version", version=installed_version())
     keeps = "use no compiled program of earlier runs, and keep none (JAXDP_CACHE_DIR: their folder)"
@@ -197,11 +187,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Help that shows the defaults that say something, and keeps the lines of a text of several."""
+    """Help that shows the defaults that say something."""
 
     def _get_help_string(self, action):
         says = action.default not in (None, "", (), argparse.SUPPRESS) and action.nargs != 0
         return f"{action.help} [%(default)s]" if says else action.help
-
-    def _fill_text(self, text, width, indent):
-        return text if text.count("\n") else super()._fill_text(text, width, indent)

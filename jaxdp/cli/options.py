@@ -6,17 +6,12 @@ it imports JAX, and `jaxdp --help` does not.
 """
 
 import argparse
-import functools
 import importlib
 import math
 import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-ACTIVATIONS = ("relu", "tanh")
-# Any of them says that `compare` is of DP-SGD on the rows of a table, step by step as it trains.
-OF_DP_SGD = {"optimiser", "sampling_rate", "learning_rate", "momentum", "clip_norm", "average"}
-OF_DP_SGD |= {"loss", "activation"}
 _Path = pathlib.Path
 _HEADER = "whether the first line names the columns [told by names that are asked for]"
 _DROP = "columns to leave out, by name or number, with commas between, as in a CSV"
@@ -27,11 +22,13 @@ _PUBLIC = (
     "that were clipped, cells that are no numbers) is for whoever holds the data and no part of "
     "the release."
 )
-_INSTALLING = """\
-bash: add to ~/.bashrc the line  eval "$(jaxdp completion bash)"
-zsh:  add to ~/.zshrc, after compinit, the line  eval "$(jaxdp completion zsh)"
-fish: jaxdp completion fish > ~/.config/fish/completions/jaxdp.fish"""
-
+# Files, where the completion of a shell by `shtab` looks for it.
+_FILES = {
+    "bash": "_shtab_compgen_files",
+    "zsh": "_files",
+    "tcsh": "f",
+    "powershell": "_shtab_powershell_compgen_files",
+}
 
 # What an option reads, in words.
 _WHOLE, _NUMBER = "a whole number in digits, such as 20000", "a number, such as 0.5 or 1e-5"
@@ -47,21 +44,19 @@ class _Range(NamedTuple):
 
 # Checked before JAX is imported, which takes seconds.
 _RANGES = (
-    _Range("dim num-runs num-train num-test num-features", "{} >= 1", lambda value: value >= 1),
-    _Range("num-projections num-records batch-size", "{} >= 1", lambda value: value >= 1),
-    _Range("num-steps num-samples max-passes", "1 <= {} < 2^31", lambda value: 1 <= value < 2**31),
-    _Range("num-starts", "1 <= {} < 2^31", lambda value: 1 <= value < 2**31),
-    _Range("shard-size", "{} >= 1", lambda value: value >= 1),
+    _Range("dim num-runs num-features num-projections", "{} >= 1", lambda value: value >= 1),
+    _Range("num-records batch-size", "{} >= 1", lambda value: value >= 1),
+    _Range("num-steps num-samples", "1 <= {} < 2^31", lambda value: 1 <= value < 2**31),
     _Range("seed public-seed", "0 <= {} < 2^63", lambda value: 0 <= value < 2**63),
     _Range("port", "0 <= {} < 65536", lambda value: 0 <= value < 65536),
     _Range("epsilon", "0 < {} < infinity", lambda value: 0 < value < math.inf),
     _Range("delta", "0 < {} < 1", lambda value: 0 < value < 1),
-    _Range("rho clip-scale clip-norm input-bound", "{} > 0", lambda value: value > 0),
+    _Range("rho clip-scale input-bound", "{} > 0", lambda value: value > 0),
     _Range("noise-multiplier", "{} >= 0", lambda value: value >= 0),
     _Range("sampling-rate", "0 < {} <= 1", lambda value: 0 < value <= 1),
-    _Range("momentum intercept-share", "0 <= {} < 1", lambda value: 0 <= value < 1),
-    _Range("peak learning-rate scale", "finite {} > 0", lambda value: 0 < value < math.inf),
-    _Range("ridge label-bound duration", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("intercept-share", "0 <= {} < 1", lambda value: 0 <= value < 1),
+    _Range("peak scale", "finite {} > 0", lambda value: 0 < value < math.inf),
+    _Range("ridge label-bound", "finite {} > 0", lambda value: 0 < value < math.inf),
     _Range("initial-risk target-risk", "finite {} > 0", lambda value: 0 < value < math.inf),
     _Range("label-noise power", "finite {} >= 0", lambda value: 0 <= value < math.inf),
     _Range("condition-number", "finite {} >= 1", lambda value: 1 <= value < math.inf),
@@ -74,7 +69,6 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     learning = _columns, _fit, _predict
     for add in (_compare, _plan, _account, _sweep, *learning, _reconstruct, _explore, _doctor):
         add(commands)
-    _completion(commands, parser)
 
 
 def _command(commands, name: str, help: str, description: str, *, module="", epilog=""):
@@ -92,8 +86,9 @@ def _command(commands, name: str, help: str, description: str, *, module="", epi
 def _adder(group):
     """A function that adds an option to a parser or to a group of its options.
 
-    An option's kind is what reads its text, a tuple of choices, bool where no value follows (the
-    option is False then unless given), or None where more of `argparse` is said.
+    An option's kind is what reads its text, a list of a kind of numbers for several of them with
+    commas between, a tuple of choices, bool if no value follows (the option is False then unless
+    given), or None if more of `argparse` is said.
     """
 
     def add(name: str, kind, help: str, default: Any = argparse.SUPPRESS, **more) -> None:
@@ -101,19 +96,22 @@ def _adder(group):
             more |= {"action": "store_true"}
             default = False
         elif kind is not None:
-            is_number = kind in (int, float, whole_or_inf)
-            read = _reader(kind, name) if is_number else kind
-            if kind is _grid:
-                read = functools.partial(_grid, name)
-            more |= {"choices" if isinstance(kind, tuple) else "type": read}
-        group.add_argument(name, help=help, default=default, **more)
+            more |= {"choices" if isinstance(kind, tuple) else "type": _read(kind, name)}
+        action = group.add_argument(name, help=help, default=default, **more)
+        if kind is _Path:
+            action.complete = _FILES  # pyright: ignore[reportAttributeAccessIssue]
 
     return add
 
 
-def _reader(kind: Callable[[str], Any], option: str) -> Callable[[str], Any]:
-    """A reader of an option's number; argparse itself says "invalid int value" of what is none."""
-    expected = {int: _WHOLE, float: _NUMBER}.get(kind, "a whole number in digits, or inf")
+def _read(kind: Any, option: str) -> Any:
+    """A reader of an option's value; argparse itself says "invalid int value" of what is none."""
+    if isinstance(kind, list):
+        read_one = _read(kind[0], option)
+        return lambda text: [read_one(part) for part in text.split(",")]
+    if kind not in (int, float):
+        return kind
+    expected = _WHOLE if kind is int else _NUMBER
     known = [each for each in _RANGES if option.removeprefix("--") in each.names.split()]
 
     def read(text: str) -> Any:
@@ -122,23 +120,12 @@ def _reader(kind: Callable[[str], Any], option: str) -> Callable[[str], Any]:
         except ValueError:
             raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
         for each in known:
-            if value is not None and not each.holds(value):
+            if not each.holds(value):
                 words = each.words.format(option)
                 raise argparse.ArgumentTypeError(f"expected {words}, got {value}")
         return value
 
     return read
-
-
-def _grid(option: str, text: str) -> str:
-    """The text of a grid; it is read when it is used."""
-    from jaxdp.cli.values import grid
-
-    try:
-        grid(text, option)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def _range(text: str) -> str:
@@ -157,14 +144,8 @@ def _range(text: str) -> str:
     return text
 
 
-def whole_or_inf(text: str) -> int | None:
-    return None if text == "inf" else int(text)
-
-
-def _add_results(add, *, quiet: str = "") -> None:
+def _add_results(add) -> None:
     """The folder that is written to, and what is printed."""
-    if quiet:
-        add("--quiet", bool, quiet)
     add("--out", _Path, "folder to write to", _Path("results"))
     add("--json", bool, "print one JSON object")
 
@@ -174,62 +155,29 @@ def _compare(commands) -> None:
         commands,
         "compare",
         "simulate and predict private learning, and put them side by side",
-        "Simulate private learning, predict it, and put both side by side in a table and a "
-        "picture: one-pass DP-SGD on linear regression (ODE, bounds, SDE); with --data, on a "
-        "real table (the table itself, its Gaussian surrogate, the ODE); with --data and "
-        "--optimiser, DP-SGD as it is run, with Poisson batches, momentum or Adam, on the "
-        "table's rows (Gaussian closure); with --num-features alone, DP-GD on random features "
-        "(closure of the clipped process, Ornstein-Uhlenbeck process, gradient flow, both "
-        "diffusions).",
+        "Simulate one-pass DP-SGD on linear regression, predict it, and put both side by side in a "
+        "table and a picture, with bounds and the limiting diffusion (SDE); with --data on a real "
+        "table, with its Gaussian surrogate.",
     )
-    compare.set_defaults(command=_run_compare)
-    steps = "10 * dim; half the rows of a table; 40 for random features; 100 for DP-SGD"
-    add("--dim", int, "number of inputs d [1000; 40 for random features]")
-    add("--clip-scale", float, "clip norm over sqrt(dim) [1], or sqrt(features) [0.5]")
-    add("--num-steps", int, f"updates [{steps}]")
-    add("--delta", float, "delta of the budget [1e-5]")
+    add("--clip-scale", float, "clip norm over sqrt(dim)", 1.0)
+    add("--peak", float, "learning rate at time 0", 3.0)
+    add("--power", float, "learning rate decays as (1 - t)^power", 0.5)
+    add("--rho", float, "the result is rho-GDP", 1.0)
+    add("--num-steps", int, "updates [10 * dim; half the rows of a table]")
+    add("--delta", float, "delta of the budget", 1e-5)
     add("--num-runs", int, "independent runs", 10)
     add("--seed", int, "of the simulation", 0)
     _add_results(add)
-    add = _adder(compare.add_argument_group("linear regression"))
+    add = _adder(compare.add_argument_group("synthetic data"))
+    add("--dim", int, "number of inputs d [1000]")
     add("--label-noise", float, "zeta [0.3]")
     add("--condition-number", float, "kappa of a power-law spectrum [1, isotropic]")
-    add("--peak", float, "learning rate at time 0 [3]")
-    add("--power", float, "learning rate decays as (1 - t)^power [0.5]")
-    add("--rho", float, "the result is rho-GDP [1]")
     add = _adder(compare.add_argument_group("a table"))
     add("--data", _Path, "text or .npz")
     add("--target", str, "its label column, by name or number [the last]")
     add("--drop", str, _DROP)
     add("--drop-constant", None, "leave out columns that never vary", action="store_true")
     add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
-    add = _adder(compare.add_argument_group("random features, or fixed rows of a table"))
-    add("--num-features", whole_or_inf, "width p, or inf; of a table [its columns]")
-    add("--num-train", int, "training rows n [800; the others of a table]")
-    add("--num-test", int, "test rows [500; a fifth of a table]")
-    add("--epsilon", float, "of the budget [4]")
-    add("--duration", float, "learning rate * steps * p / d [4.3]; without a table")
-    add = _adder(compare.add_argument_group("DP-SGD on a table's rows, with --data"))
-    add("--optimiser", ("sgd", "momentum", "nesterov", "adam"), "[sgd]")
-    add("--sampling-rate", float, "q of Poisson batches; 1 takes all rows [0.1]")
-    add("--learning-rate", float, "eta [half of what is stable; 5 / steps for adam]")
-    add("--momentum", float, "of momentum and nesterov [0.9]")
-    add("--clip-norm", float, "C [half the norm of a gradient at the start]")
-    add("--average", str, "of the iterates: polyak, tail, or an exponential one's decay [none]")
-    losses = "logistic for two classes, softmax for more [squared]"
-    add("--loss", ("squared", "logistic", "softmax"), losses)
-    add("--activation", ACTIVATIONS, "of random features of the columns [relu]")
-
-
-def _run_compare(options: argparse.Namespace) -> None:
-    """Run the one of three comparisons that the options describe."""
-    if not OF_DP_SGD.isdisjoint(vars(options)):
-        from jaxdp.cli.commands import dp_sgd as problem
-    elif "num_features" in options:
-        from jaxdp.cli.commands import random_features as problem
-    else:
-        from jaxdp.cli.commands import linear_regression as problem
-    problem.compare(options)
 
 
 def _plan(commands) -> None:
@@ -255,7 +203,8 @@ def _plan(commands) -> None:
     add("--schedule", schedules, "the best one that does not rise, or one of a family", "optimal")
     target = "find the samples that the budget needs for it, or the epsilon for --num-samples"
     add("--target-risk", float, target)
-    _add_results(add, quiet="no word of the search")
+    add("--quiet", bool, "no word of the search")
+    _add_results(add)
 
 
 def _account(commands) -> None:
@@ -285,26 +234,18 @@ def _sweep(commands) -> None:
     _, add = _command(
         commands,
         "sweep",
-        "the risk of private linear regression over a grid, predicted or simulated",
-        "The risk of what one-pass DP-SGD releases over a grid of its parameters, by the ODE, "
-        "by simulation, or both. A grid is a number, numbers with commas between, "
-        "first:last:count, or first:last:count:log.",
+        "the predicted risk of private linear regression over clip scales, peaks and budgets",
+        "The predicted risk of one-pass DP-SGD on Gaussian rows at every combination of the "
+        "values, each several with commas between. Other grids are made with jaxdp.sweep.",
     )
-    scale = "c, the clip norm over sqrt(dim)"
-    add("--clip-scale", _grid, scale, "0.1:10:20:log", metavar="GRID")
-    add("--peak", _grid, "learning rate at time 0", "1:20:20:log", metavar="GRID")
-    add("--power", _grid, "the learning rate decays as (1 - t)^power", "0.5", metavar="GRID")
-    add("--aspect-ratio", _grid, "gamma = dim / samples", "0.1", metavar="GRID")
-    add("--rho", _grid, "the result is rho-GDP", "1", metavar="GRID")
-    add("--by", ("ode", "simulation", "both"), "what to compute", "ode")
+    add("--clip-scale", [float], "c, the clip norm over sqrt(dim) [20 values, 0.1 to 10]")
+    add("--peak", [float], "learning rate at time 0 [20 values, 1 to 20]")
+    add("--rho", [float], "the result is rho-GDP [1]")
+    add("--power", float, "the learning rate decays as (1 - t)^power", 0.5)
     add("--dim", int, "number of inputs d", 1000)
+    add("--num-steps", int, "updates [10 * dim]")
     add("--label-noise", float, "zeta", 0.3)
-    add("--condition-number", float, "kappa of a power-law spectrum", 1.0)
-    add("--num-runs", int, "independent runs of a cell", 10)
-    add("--seed", int, "of the simulation", 0)
-    add("--store", _Path, "folder that keeps finished shards, to go on after a stop", None)
-    add("--shard-size", int, "cells of a shard [what fits the memory]", None)
-    _add_results(add, quiet="no progress bar")
+    _add_results(add)
 
 
 def _columns(commands) -> None:
@@ -318,7 +259,7 @@ def _columns(commands) -> None:
         "curator.",
     )
     add("data", _Path, "a table: text with a line of column names, or .npz")
-    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)
     add("--out", _Path, "new file", _Path("columns.json"))
     add("--json", bool, "print one JSON object")
 
@@ -345,7 +286,7 @@ def _fit(commands) -> None:
     add("--data", _Path, "the table, said so")
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
-    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)
     add("--epsilon", float, "of the budget, > 0", required=True)
     add("--delta", float, "of the budget, in (0, 1) [1e-6 with --columns]")
     add("--columns", _Path, known)
@@ -380,40 +321,29 @@ def _predict(commands) -> None:
     )
     add("model", _Path, "a file of jaxdp fit")
     add("data", _Path, "a table with the columns of the fit")
-    add("--header", None, _HEADER, action=argparse.BooleanOptionalAction)
+    add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)
     add("--out", _Path, "CSV to write [standard output]", None)
     add("--json", bool, "print one JSON object")
 
 
 def _reconstruct(commands) -> None:
-    attack, add = _command(
+    _, add = _command(
         commands,
         "reconstruct",
         "read the training rows off trained parameters",
-        "Look for the rows that a model of features phi(V x) was trained on, given its weights "
-        "V, its activation and what training added to its parameters. Without a model one is "
-        "trained on synthetic rows first, privately with --epsilon, and the attack is scored.",
-        epilog="The model is an .npz file with the arrays weights (p, d) and parameters (p,) or "
-        "(p, k); of a two-layer network the trained first layer and the change of the second. "
-        "Rows are looked for on the sphere of radius sqrt(d).",
+        "Look for the rows that a model of features phi(V x) was trained on, on the sphere of "
+        "radius sqrt(d). Without a model one is trained on synthetic rows first, and the attack is "
+        "scored. Private training and other models are attacked with jaxdp.attacks.",
     )
-    add("model", _Path, "weights and parameters [none]", None, nargs="?")
+    model = ".npz with the arrays weights V (p, d) and parameters (p,) or (p, k), the last "
+    model += "layer's change in training [none]"
+    add("model", _Path, model, None, nargs="?")
     add("--num-samples", int, "training rows n [10; required with a model]")
-    add("--activation", (*ACTIVATIONS, "relu+tanh"), "phi", "relu")
-    add("--truth", _Path, "a model's training rows, to score: (n, d)")
-    add("--max-passes", int, "over all features", 2000)
-    add("--num-starts", int, "tried side by side", 1)
+    add("--activation", ("relu", "tanh"), "phi", "relu")
+    add("--dim", int, "number of inputs d of synthetic rows [30]")
+    add("--num-features", int, "width p of their model [10 d n]")
     add("--seed", int, "of all random numbers", 0)
-    _add_results(add, quiet="no progress bar")
-    add = _adder(attack.add_argument_group("synthetic rows, uniform on the sphere, linear labels"))
-    add("--dim", int, "number of inputs d [30]")
-    add("--num-features", int, "width p [10 d n]")
-    add("--label-noise", float, "standard deviation of the labels' noise [0.5]")
-    private = "private training: DP-GD from 0, neighbours replace-one"
-    add = _adder(attack.add_argument_group(private))
-    add("--epsilon", float, "of the budget [no privacy: the interpolator]")
-    add("--delta", float, "of the budget [1e-5]")
-    add("--num-steps", int, "updates T [1]")
+    _add_results(add)
 
 
 def _explore(commands) -> None:
@@ -464,15 +394,3 @@ def _doctor(commands) -> None:
         "that brings each, and two numbers that are known: exit status 1 where one is wrong.",
     )
     add("--json", bool, "print one JSON object")
-
-
-def _completion(commands, parser: argparse.ArgumentParser) -> None:
-    completion, add = _command(
-        commands,
-        "completion",
-        "a script that completes this command's options in your shell",
-        "Print a script that completes commands and options with the tab key.",
-        epilog=_INSTALLING,
-    )
-    add("shell", ("bash", "zsh", "fish"), "that you use")
-    completion.set_defaults(parser=parser)

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import dataclasses
 import importlib
 import io
 import json
@@ -14,18 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
-import jaxdp
 from jaxdp.cli.values import flag
-from jaxdp.comparison import Comparison
 from jaxdp.core.display.terminals import is_terminal, on_a_line
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
 from jaxdp.core.progress import Bar, hidden
-from jaxdp.core.trajectory import Trajectory
 
-COMPARE_FILES = {"picture": "compare.png", "numbers": "compare.json"}
 _MOST_NAMED = 12
 
 
@@ -52,8 +46,6 @@ def settle(
 
 def seeded_keys(options: argparse.Namespace, count: int) -> jax.Array:
     """So many independent keys of `--seed`."""
-    if not 0 <= options.seed < 2**63:
-        raise ValueError(f"expected 0 <= --seed < 2^63, got {options.seed}")
     return jax.random.split(jax.random.key(options.seed), count)
 
 
@@ -68,8 +60,9 @@ def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[s
         ValueError: the folder, or a file in it, cannot be written.
         ModuleNotFoundError: matplotlib, which draws the picture, is missing.
     """
-    with require_extra("matplotlib", "plots", "the picture"):
-        importlib.import_module("matplotlib")
+    if "picture" in names:
+        with require_extra("matplotlib", "plots", "the picture"):
+            importlib.import_module("matplotlib")
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"expected --out to be a folder, got the file {options.out}")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -155,11 +148,6 @@ def described_options(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def named(column: str) -> str:
-    """A column's name in a sentence."""
-    return f"column {column}" if column.isdigit() else column
-
-
 def listed(columns: Sequence[str]) -> str:
     """The names of the first columns, and how many more there are."""
     more = len(columns) - _MOST_NAMED
@@ -177,52 +165,3 @@ def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float]
             return
         with contextlib.closing(Bar(name, keep=False)) as bar:
             yield bar.advance
-
-
-def simulate_named(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> Trajectory:
-    """Runs under a name, with a progress bar."""
-    with progress_bar(name) as progress:
-        runs = jaxdp.simulate(
-            problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
-        )
-    return dataclasses.replace(runs, label=name)
-
-
-def finish_comparison(
-    options: argparse.Namespace,
-    files: dict[str, pathlib.Path],
-    comparison: Comparison,
-    cost,
-    figure,
-    described: dict[str, Any],
-    heading: Sequence[str],
-) -> None:
-    """The picture, the numbers, and the table (or one JSON object) on standard output."""
-
-    def prediction(trajectory):
-        return {"final_risk": float(trajectory.final_risk), "risk": floats(trajectory.risk)}
-
-    def floats(values):
-        return np.asarray(values, np.float64).tolist()
-
-    write_picture(files["picture"], figure)
-    first, *rest = comparison.predictions
-    summary = described | {
-        "num_runs": options.num_runs,
-        "seed": options.seed,
-        "options": described_options(options),
-        "time": floats(comparison.time),
-        "simulated": {
-            "final_risk": comparison.final_mean,
-            "standard_error": comparison.final_standard_error,
-            "risk": floats(comparison.mean),
-            "risk_standard_error": floats(comparison.standard_error),
-        },
-        "predicted": prediction(first),
-        "beside": {trajectory.label: prediction(trajectory) for trajectory in rest},
-        "gap": comparison.final_gap,
-        "gap_in_standard_errors": comparison.final_sigmas,
-        "max_gap": comparison.max_gap,
-        "cost": vars(cost),
-    }
-    finish(options, files, summary, [*heading, comparison, cost])

@@ -1,4 +1,4 @@
-"""Values of options as they are typed: grids, lists of names, ranges of columns, two classes.
+"""Values of options as they are typed: lists of names, ranges of columns, two classes.
 
 This module imports no JAX, so that values are checked without it.
 """
@@ -10,44 +10,12 @@ import pathlib
 
 import numpy as np
 
-# Of a sweep, and so of each grid: more would fill a disk, and take weeks.
-MOST_CELLS = 1_000_000
-_GRIDS = "a number, numbers with commas between, first:last:count or first:last:count:log"
 RANGES = "expected --input-range LOW:HIGH, or a file with lines column,low,high"
 
 
 def flag(name: str) -> str:
     """The option of a name in Python: "--num-steps" of "num_steps"."""
     return f"--{name.replace('_', '-')}"
-
-
-def grid(text: str, option: str) -> np.ndarray:
-    """The values of 0.3; 0,0.5,1; 0.1:10:40 or 0.1:10:40:log; each is named once.
-
-    Raises:
-        ValueError: the text describes none; names the option.
-    """
-    first, *rest = text.split(":")
-    try:
-        if rest:
-            last, count, *log = rest
-            spaced = {(): np.linspace, ("log",): np.geomspace}.get(tuple(log))
-            if spaced is None:
-                raise ValueError("neither even nor log")
-            # Ends that are infinite, or too far apart, are told by the values.
-            with np.errstate(all="ignore"):
-                values = spaced(float(first), float(last), min(int(count), MOST_CELLS + 1))
-        else:
-            values = np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise ValueError(f"expected {option} to be {_GRIDS}, got {text!r}") from None
-    if len(values) > MOST_CELLS:
-        raise ValueError(f"expected at most {MOST_CELLS} values of {option}, got {text!r}")
-    if not len(values) or len(np.unique(values)) != len(values) or not np.isfinite(values).all():
-        raise ValueError(
-            f"expected finite values of {option} that differ, at least one, got {text!r}"
-        )
-    return values
 
 
 def listed_names(text: str) -> list[str]:
@@ -128,9 +96,3 @@ def check_sizes(**sizes: tuple[int, ...]) -> None:
                 f"expected fewer than 2^31 numbers in {name.replace('_', ' ')}, got "
                 f"{' * '.join(map(str, shape))}"
             )
-
-
-def check_steps(num_steps: int, option: str = "--num-steps") -> None:
-    """Raise ValueError where a loop would be longer than its counter."""
-    if num_steps >= 2**31:
-        raise ValueError(f"expected {option} < 2^31, got {num_steps}")

@@ -156,7 +156,7 @@ def test_an_out_that_is_no_file_in_a_folder_is_refused_at_once(folder, model, ru
 
 @pytest.mark.parametrize("command", ["compare", "plan", "sweep", "reconstruct"])
 def test_a_folder_that_cannot_take_the_files_is_refused_before_the_work(tmp_path, run, command):
-    name = "found.npz" if command == "reconstruct" else f"{command}.png"
+    name = f"{command}.json"
     os.mkfifo(tmp_path / name)
     (tmp_path / "file").write_text("")
     for out in (tmp_path, tmp_path / "file", tmp_path / "file" / "folder", "/proc"):

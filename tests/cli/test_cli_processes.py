@@ -148,23 +148,6 @@ def test_ctrl_c_that_is_ignored_stays_ignored():
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_sweep_keeps_its_shards_and_says_how_to_go_on(tmp_path):
-    grids = ["--clip-scale", "0.1:10:400:log", "--peak", "1:20:400:log", "--shard-size", "8"]
-    sizes = ["--by", "simulation", "--num-runs", "2", "--dim", "100"]
-    store = tmp_path / "store"
-    process = _start(_MAIN, "sweep", *grids, *sizes, "--store", store, "--out", tmp_path / "out")
-    until = time.monotonic() + 100
-    while not list(store.rglob("shard-*.npz")):
-        assert time.monotonic() < until, "no shard was written"
-        time.sleep(0.01)
-    status, err = _interrupted(process)
-    assert status == 130
-    assert "stopping after this shard" in err
-    assert f"kept in {store / 'simulation'}: call the sweep again" in err
-    assert not [name for name in _files(tmp_path) if "partial" in name]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["predict", "no", "file"]], ids=" ".join)
 def test_a_reader_that_has_gone_is_no_error(arguments):
     reading, writing = os.pipe()
@@ -218,10 +201,10 @@ def test_programs_are_kept_in_a_folder_of_the_user_alone(tmp_path):
 
 
 def test_no_cache_leaves_none_wherever_it_stands(tmp_path):
-    for arguments in ("completion bash --no-cache", "--no-cache completion bash"):
+    for arguments in ("--version --no-cache", "--no-cache --version"):
         assert _said(tmp_path, *arguments.split()).stdout
         assert not (tmp_path / ".cache").exists()
-    assert _said(tmp_path, "completion", "bash").stdout
+    assert _said(tmp_path, "--version").stdout
     assert (tmp_path / ".cache").exists()
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jaxdp.cli.commands.linear_regression import scaled_table
-from jaxdp.cli.entry import _parser
+from jaxdp.cli.commands.compare import scaled_table
+from jaxdp.cli.entry import make_parser
 
 SMALL = ["--num-projections", "20", "--num-features", "32"]
 BUDGET = ["--epsilon", "50", "--delta", "1e-5", "--input-range=0:10"]
@@ -63,7 +63,7 @@ def test_fit_predict_and_compare_read_the_same_columns(run, tmp_path, kind):
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert (found["rows"], found["inputs"], found["target"]) == (256, names[:2], names[2])
-    options = _parser().parse_args(["compare", "--data", str(table), "--target", names[2]])
+    options = make_parser().parse_args(["compare", "--data", str(table), "--target", names[2]])
     vars(options).update(drop="", drop_constant=False, header=None)
     compared = scaled_table(options)
     assert (compared.input_names, compared.label_name) == (tuple(names[:2]), names[2])
@@ -212,7 +212,6 @@ def test_no_error_or_warning_of_a_command_shows_a_cell(
         *(["predict", model, table] for model in private_models),
         # Refused after the table is read.
         ["compare", "--data", table, "--num-steps", 2**31 - 1, "--out", folder],
-        ["compare", "--data", table, "--loss", "logistic", "--num-runs", 2**31, "--out", folder],
     ]
     for command in commands:
         said = io.StringIO()

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from pages import PAGES, blocks, text_of
 
-from jaxdp.cli.entry import _parser
+from jaxdp.cli.entry import make_parser
 
 COMMANDS = [
     (page, line)
@@ -18,7 +18,7 @@ COMMANDS = [
 
 
 def _parsed(line):
-    return _parser().parse_args(shlex.split(line, comments=True)[1:])
+    return make_parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS, ids=lambda value: value.split("  ")[0])
@@ -28,7 +28,7 @@ def test_a_command_that_is_shown_parses(page, line):
 
 def test_the_page_of_the_command_line_names_every_command_and_option_of_compare():
     text = text_of("docs/how_to/command_line.md")
-    (commands,) = (dict(action.choices) for action in _parser()._actions if action.choices)
+    (commands,) = (dict(action.choices) for action in make_parser()._actions if action.choices)
     for name in commands:
         assert re.search(rf"`?jaxdp {name}\b", text), name
     options = {

@@ -11,42 +11,35 @@ from jaxdp.cli.output import as_json, settle
 from jaxdp.cli.values import flag
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
-_OF_BATCHES = ("num_records", "sampling_rate", "batch_size")
-# What is not asked of an algorithm.
-_FOREIGN = {
-    "one-pass": ("noise_multiplier", "num_steps", *_OF_BATCHES),
-    "correlated": ("noise_multiplier", "num_steps", *_OF_BATCHES),
-    "dp-gd": ("rho", *_OF_BATCHES),
-    "dp-sgd": ("rho",),
+# The noise of each algorithm, its sizes, which are needed, and its batches, of which one is.
+_NOISE_AND_SIZES = {
+    "one-pass": ("rho",),
+    "correlated": ("rho",),
+    "dp-gd": ("noise_multiplier", "num_steps"),
+    "dp-sgd": ("noise_multiplier", "num_steps", "num_records"),
 }
-_NEEDED = {
-    "one-pass": (),
-    "correlated": (),
-    "dp-gd": ("num_steps",),
-    "dp-sgd": ("num_steps", "num_records"),
-}
+_BATCHES = ("sampling_rate", "batch_size")
 # What a cost does not depend on.
 _A_RATE, _A_CLIP, _A_LENGTH = 0.1, 1.0, 1
 
 
 def account(options: argparse.Namespace) -> None:
     """Print the cost, and the noise that it belongs to."""
-    is_one_pass = options.algorithm in ("one-pass", "correlated")
-    name = "rho" if is_one_pass else "noise_multiplier"
+    name, *needed = _NOISE_AND_SIZES[options.algorithm]
+    known = (*_NOISE_AND_SIZES["dp-sgd"], "rho", *_BATCHES)
+    own = (name, *needed, *(_BATCHES if options.algorithm == "dp-sgd" else ()))
     reason = f"does not belong to {options.algorithm}, whose noise is {flag(name)}"
-    settle(options, {}, dict.fromkeys(_FOREIGN[options.algorithm], reason))
-    for needed in _NEEDED[options.algorithm]:
-        if needed not in options:
-            raise ValueError(f"expected {flag(needed)} for {options.algorithm}")
+    settle(options, {}, {each: reason for each in known if each not in own})
+    for each in needed:
+        if each not in options:
+            raise ValueError(f"expected {flag(each)} for {options.algorithm}")
     is_found = "epsilon" in options
     if is_found == (name in options):
         raise ValueError(f"expected one of --epsilon and {flag(name)}")
-    kind, settings = _one_pass(options) if is_one_pass else _on_sums(options)
+    kind, settings = _described(options)
     if is_found:
         algorithm = kind.calibrated(epsilon=options.epsilon, delta=options.delta, **settings)
     elif kind is jaxdp.DPGD:
-        if not options.noise_multiplier >= 0:
-            raise ValueError(f"expected --noise-multiplier >= 0, got {options.noise_multiplier}")
         # The noise multiplier is 2 sigma / sqrt(learning rate).
         algorithm = kind(noise_scale=options.noise_multiplier / 2, **settings)
     else:
@@ -55,24 +48,21 @@ def account(options: argparse.Namespace) -> None:
     if options.json:
         print(as_json({"algorithm": options.algorithm, name: value, "cost": vars(cost)}))
         return
-    text = _enough(value, is_one_pass) if is_found else f"{value:.6g}"
+    text = _enough(value, name == "rho") if is_found else f"{value:.6g}"
     print(f"{options.algorithm}: {name.replace('_', ' ')} {text}", cost, sep="\n")
 
 
-def _one_pass(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The algorithm whose noise is rho, and its other settings."""
+def _described(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """The algorithm, and all its settings but the noise."""
     if options.algorithm == "one-pass":
         schedule = jaxdp.Constant(_A_RATE)
         settings = {"learning_rate": schedule, "clip_scale": _A_CLIP, "num_steps": _A_LENGTH}
         return jaxdp.OnePassDPSGD, settings
-    strategy = jaxdp.privacy.independent_strategy(_A_LENGTH)
-    settings = {"rates": [_A_RATE] * _A_LENGTH, "clip_scale": _A_CLIP, "strategy": strategy}
-    return jaxdp.CorrelatedDPSGD, settings | {"batch_size": 1}
-
-
-def _on_sums(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The algorithm whose noise multiplies the clip norm of a sum, and its other settings."""
-    settings: dict[str, Any] = {"clip_norm": _A_CLIP, "num_steps": options.num_steps}
+    if options.algorithm == "correlated":
+        strategy = jaxdp.privacy.independent_strategy(_A_LENGTH)
+        settings = {"rates": [_A_RATE] * _A_LENGTH, "clip_scale": _A_CLIP, "strategy": strategy}
+        return jaxdp.CorrelatedDPSGD, settings | {"batch_size": 1}
+    settings = {"clip_norm": _A_CLIP, "num_steps": options.num_steps}
     if options.algorithm == "dp-gd":
         return jaxdp.DPGD, settings | {"learning_rate": 1.0}
     if ("sampling_rate" in options) == ("batch_size" in options):

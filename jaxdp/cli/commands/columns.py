@@ -46,7 +46,6 @@ jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
 
 def columns(options: argparse.Namespace) -> None:
     """Write a template: a table's columns by name and type, and nothing of what they hold."""
-    output.settle(options, {"header": None})
     output.check_out(options.out, [options.data])
     if os.path.lexists(options.out):
         raise ValueError(f"{options.out} exists; what was filled in is not overwritten")
@@ -89,10 +88,7 @@ def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:
     try:
         columns.read(rows)
     except TypeError as error:
-        reason = str(error)
-    else:
-        return
-    raise ValueError(f"{path}: {reason}")
+        raise ValueError(f"{path}: {error}") from None
 
 
 def tabular_fit(
@@ -128,13 +124,14 @@ def tabular_fit(
         own = Columns({target: known[target]})
         inputs = Columns({name: spec for name, spec in known.items() if name != target})
     except (TypeError, ValueError) as error:
-        reason = str(error)
-    else:
-        if not own.is_date[0]:
-            return lambda: _fitted(options, known, inputs, own)
-        reason = f"expected a target of numbers or categories, got the range of dates of {target!r}"
-    # A type that is wrong in the file is an answer to its user, too.
-    raise ValueError(f"{path}: {reason}")
+        # A type that is wrong in the file is an answer to its user, too.
+        raise ValueError(f"{path}: {error}") from None
+    if own.is_date[0]:
+        raise ValueError(
+            f"{path}: expected a target of numbers or categories, got the range of dates of "
+            f"{target!r}"
+        )
+    return lambda: _fitted(options, known, inputs, own)
 
 
 def _fitted(

@@ -34,7 +34,6 @@ _OF_REGRESSION = ("label_bound", "intercept_share")
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
-    output.settle(options, {"header": None})
     tables = [one for one in (options.table, getattr(options, "data", None)) if one is not None]
     if len(tables) != 1:
         raise ValueError(f"expected one TABLE, or --data TABLE, got {len(tables)}")
@@ -109,9 +108,6 @@ def _check_fit(options: argparse.Namespace) -> None:
             f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME in place of "
             "all options of a kernel (see `jaxdp columns`): text and missing values are read then"
         )
-    seed = getattr(options, "public_seed", 0)
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"expected 0 <= --public-seed < 2^63, got {seed}")
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
@@ -128,7 +124,14 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
         header=options.header,
         is_text_label=options.classify,
     )
-    _check_table(options.data, table)
+    names = (*table.input_names, table.label_name)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"{options.data}: expected names of columns that differ, got {twice!r} twice"
+        )
+    if len(table.labels) < 2:
+        raise ValueError(f"{options.data}: expected at least 2 rows, got {len(table.labels)}")
     settings = {name: getattr(options, name) for name in _KEYWORDS if name in options}
     if "public_seed" in options:
         settings["random_state"] = options.public_seed
@@ -153,16 +156,6 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     return table, dataclasses.replace(release, columns=columns)
 
 
-def _check_table(path: pathlib.Path, table: NumericTable) -> None:
-    """Refuse, naming the table, what the learner and the model's file would refuse too."""
-    names = (*table.input_names, table.label_name)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
-    if len(table.labels) < 2:
-        raise ValueError(f"{path}: expected at least 2 rows, got {len(table.labels)}")
-
-
 def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
     """The label of each row as one of the two names; numbers are compared as numbers."""
     is_class = table.labels[:, None] == np.array(classes, object)
@@ -178,7 +171,6 @@ def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
 
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
-    output.settle(options, {"header": None})
     if options.out is not None:
         output.check_out(options.out, [options.model, options.data])
         output.check_writable(options.out.parent)

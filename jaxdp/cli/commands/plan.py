@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes, check_steps
+from jaxdp.cli.values import check_sizes
 from jaxdp.plots import plot_plan
 
 _FILES = {"picture": "plan.png", "numbers": "plan.json"}
@@ -136,7 +136,7 @@ def _budget(options: argparse.Namespace, inverse: dict[str, Any]) -> dict[str, A
         budget = {"epsilon": epsilon, "delta": options.delta}
     samples = inverse.get("required_samples", _SAMPLES * options.dim)
     samples = getattr(options, "num_samples", samples)
-    check_steps(samples, "--num-samples")
+    check_sizes(one_pass=(samples,))
     return {"num_samples": samples, **budget}
 
 

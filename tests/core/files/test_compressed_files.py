@@ -5,12 +5,13 @@ import struct
 import tracemalloc
 import zipfile
 
+import jax
 import numpy as np
 import pytest
 
 from experiments.harness.cifar10 import read_cifar10
 from experiments.harness.mnist import read_idx
-from jaxdp.cli.commands.reconstruct import _arrays
+from jaxdp.cli.commands.reconstruct import _read
 from jaxdp.core.files import compressed_files
 from jaxdp.core.files.compressed_files import gunzipped, read_arrays
 from jaxdp.data.datasets import read_table
@@ -131,15 +132,15 @@ def test_a_gzip_file_is_unpacked_up_to_the_limit_and_no_further(monkeypatch):
 
 def test_every_reader_of_users_compressed_files_keeps_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(compressed_files, "MOST_UNPACKED", MOST)
-    names = "train_features", "train_labels", "test_features", "test_labels", "images", "labels"
-    path = _archive(tmp_path / "bomb.npz", dict.fromkeys(names, _zeros(10**7)))
+    names = "train_features train_labels test_features test_labels images labels weights parameters"
+    path = _archive(tmp_path / "bomb.npz", dict.fromkeys(names.split(), _zeros(10**7)))
     digits = tmp_path / "digits.gz"
     digits.write_bytes(gzip.compress(bytes(10**7)))
     for read, *given in (
         (open_features, path),
         (read_table, path),
         (read_cifar10, tmp_path),
-        (_arrays, path, "images", "labels"),
+        (_read, path, jax.nn.relu),
         (read_idx, digits, 3),
     ):
         with pytest.raises(ValueError, match=r"more than .* GiB once it is unpacked"):

@@ -4,69 +4,81 @@ import argparse
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes, check_steps, listed_names
-from jaxdp.comparison import average, plot_comparison
+from jaxdp.cli.values import check_sizes, listed_names
+from jaxdp.comparison import Comparison, average, plot_comparison
 from jaxdp.data.datasets import NumericTable, read_table
 
+_FILES = {"picture": "compare.png", "numbers": "compare.json"}
 # Distinct eigenvalues up to which the standard deviation over runs is predicted, in a second or so.
 _MOST_SPREAD = 100
-_DEFAULTS = {"peak": 3.0, "power": 0.5, "clip_scale": 1.0, "rho": 1.0, "delta": 1e-5}
 _SYNTHETIC = {"dim": 1000, "label_noise": 0.3, "condition_number": 1.0}
 _OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False, "header": None}
-_OF_FEATURES = ("num_train", "num_test", "epsilon", "duration")
 
 
 def compare(options: argparse.Namespace) -> None:
     """Simulate, predict, tabulate and draw."""
     is_table = "data" in options
-    foreign = dict.fromkeys(_OF_FEATURES, "needs --num-features, or --optimiser with --data")
     if is_table:
-        foreign |= dict.fromkeys(_SYNTHETIC, "describes synthetic data; leave it out with --data")
-        output.settle(options, _DEFAULTS | _OF_A_TABLE, foreign)
+        foreign = dict.fromkeys(_SYNTHETIC, "describes synthetic data; leave it out with --data")
+        output.settle(options, _OF_A_TABLE, foreign)
         described, numbers, heading, title = _table(options)
         problem, beside_it = described.surrogate, ("surrogate", None)
     else:
-        foreign |= dict.fromkeys(_OF_A_TABLE, "needs --data")
-        output.settle(options, _DEFAULTS | _SYNTHETIC, foreign)
+        output.settle(options, _SYNTHETIC, dict.fromkeys(_OF_A_TABLE, "needs --data"))
         described, numbers, heading, title = _synthetic(options)
         problem, beside_it = described, ("SDE", jaxdp.HomogenizedSDE())
     schedule = jaxdp.Polynomial(options.peak, options.power)
     algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
     cost = jaxdp.account(algorithm, delta=options.delta)
     first_key, second_key = output.seeded_keys(options, 2)
-    files = output.prepared_files(options, output.COMPARE_FILES)
-    name, count = "table" if is_table else "simulated", options.num_runs
-    simulated = output.simulate_named(name, described, algorithm, first_key, count)
+    files = output.prepared_files(options, _FILES)
+    count = options.num_runs
+    simulated = _runs("table" if is_table else "simulated", described, algorithm, first_key, count)
     ode = _ode(problem, algorithm)
     theories = () if is_table else (jaxdp.LowerBound(), jaxdp.UpperBound())
     bounds = [jaxdp.predict(problem, algorithm, theory=each).check() for each in theories]
     name, simulator = beside_it
-    beside = output.simulate_named(name, problem, algorithm, second_key, count, simulator)
+    beside = _runs(name, problem, algorithm, second_key, count, simulator)
     comparison = jaxdp.compare(simulated, ode, *bounds, average(beside))
     figure = plot_comparison(simulated, ode, *bounds, beside=[beside], title=title)
-    numbers |= {"dim": described.dim, "num_steps": algorithm.num_steps}
-    output.finish_comparison(options, files, comparison, cost, figure, numbers, heading)
+    output.write_picture(files["picture"], figure)
+    numbers |= {
+        "dim": described.dim,
+        "num_steps": algorithm.num_steps,
+        "num_runs": count,
+        "seed": options.seed,
+        "options": output.described_options(options),
+        **_compared(comparison),
+        "cost": vars(cost),
+    }
+    output.finish(options, files, numbers, [*heading, comparison, cost])
 
 
 def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
-    """The problem, what is said of it in numbers and in lines, and the picture's title."""
+    """The problem, its numbers and its lines in the output, and the picture's title."""
     output.settle(options, {"num_steps": 10 * options.dim})
-    check_sizes(all_runs=(options.num_runs, options.dim))
-    check_steps(options.num_steps)
+    check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
     kappa, noise = options.condition_number, options.label_noise
     title = (
         f"$d$ = {options.dim}, $n$ = {options.num_steps}, $\\kappa$ = {kappa:g}, "
         f"$\\zeta$ = {noise:g}"
     )
     plain = title.replace("$", "").replace("\\", "")
-    problem = gaussian_rows(options.dim, kappa, noise)
+    if kappa == 1:
+        problem = jaxdp.LinearRegression.isotropic(options.dim, label_noise=noise)
+    else:
+        problem = jaxdp.LinearRegression.power_law(
+            options.dim, condition_number=kappa, label_noise=noise
+        )
     return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
 def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
-    """A table as a problem, and what is said of it in numbers, in lines and in the title."""
+    """A table as a problem, its numbers and its lines in the output, and the picture's title."""
     table = scaled_table(options)
     problem = jaxdp.TabularRegression(table.inputs, table.labels)
     output.settle(options, {"num_steps": problem.num_steps})
@@ -79,7 +91,8 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
         "target": table.label_name,
         "inputs": list(table.input_names),
     }
-    target = output.named(table.label_name)
+    name = table.label_name
+    target = f"column {name}" if name.isdigit() else name
     heading = [
         repr(problem),
         f"target: {target}; inputs: {output.listed(table.input_names)}",
@@ -87,15 +100,6 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
     ]
     title = f"{options.data.stem}: {target} from {problem.dim} columns".replace("$", "\\$")
     return problem, numbers, heading, title
-
-
-def gaussian_rows(dim: int, condition_number: float, label_noise: float):
-    """Linear regression on Gaussian rows with a power-law spectrum, or an isotropic one."""
-    if condition_number == 1:
-        return jaxdp.LinearRegression.isotropic(dim, label_noise=label_noise)
-    return jaxdp.LinearRegression.power_law(
-        dim, condition_number=condition_number, label_noise=label_noise
-    )
 
 
 def scaled_table(options: argparse.Namespace) -> NumericTable:
@@ -109,9 +113,44 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
     ).scaled()
 
 
+def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> jaxdp.Trajectory:
+    """Runs under a name, with a progress bar."""
+    with output.progress_bar(name) as progress:
+        runs = jaxdp.simulate(
+            problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
+        )
+    return dataclasses.replace(runs, label=name)
+
+
 def _ode(problem, algorithm) -> jaxdp.Trajectory:
-    """The prediction, with the standard deviation over runs where it is cheap."""
+    """The prediction, with the standard deviation over runs if it is cheap."""
     if len(problem.blocks.sizes) > _MOST_SPREAD:
         return jaxdp.predict(problem, algorithm).check()
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
     return dataclasses.replace(predicted, label="ODE").check()
+
+
+def _compared(comparison: Comparison) -> dict[str, Any]:
+    """The numbers of a comparison, for the JSON object."""
+
+    def floats(values):
+        return np.asarray(values, np.float64).tolist()
+
+    def prediction(trajectory):
+        return {"final_risk": float(trajectory.final_risk), "risk": floats(trajectory.risk)}
+
+    first, *rest = comparison.predictions
+    return {
+        "time": floats(comparison.time),
+        "simulated": {
+            "final_risk": comparison.final_mean,
+            "standard_error": comparison.final_standard_error,
+            "risk": floats(comparison.mean),
+            "risk_standard_error": floats(comparison.standard_error),
+        },
+        "predicted": prediction(first),
+        "beside": {trajectory.label: prediction(trajectory) for trajectory in rest},
+        "gap": comparison.final_gap,
+        "gap_in_standard_errors": comparison.final_sigmas,
+        "max_gap": comparison.max_gap,
+    }
