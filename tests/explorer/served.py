@@ -20,9 +20,9 @@ def served(make_page, address="127.0.0.1", **settings):
     def serve():
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        server = new_server(make_page, address, 0, **settings)
+        server, port = new_server(make_page, address, 0, **settings)
         server.start()
-        running.append(server)
+        running.extend((server, port))
         server.io_loop.add_callback(ready.set)
         server.io_loop.start()
         server.stop()
@@ -32,7 +32,7 @@ def served(make_page, address="127.0.0.1", **settings):
     thread.start()
     assert ready.wait(30)
     try:
-        yield running[0].port
+        yield running[1]
     finally:
         loop = running[0].io_loop
         loop.add_callback(loop.stop)
