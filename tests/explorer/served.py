@@ -7,6 +7,7 @@ import http.client
 import threading
 
 from bokeh.io import doc
+from bokeh.io.state import curstate
 from bokeh.util.token import generate_jwt_token, generate_session_id
 
 from jaxdp.explorer.views.server import new_server
@@ -38,9 +39,10 @@ def served(make_page, address="127.0.0.1", **settings):
         loop.add_callback(loop.stop)
         thread.join(30)
         assert not thread.is_alive()
-        # Bokeh leaves the document of a page that failed as everybody's current one: pages that
-        # other tests make would wait for it.
+        # Bokeh may leave a page's document as everybody's current one: pages that other tests make
+        # would wait for it.
         doc._PATCHED_CURDOCS.clear()
+        curstate().reset()
 
 
 def get(port, path="/", address="127.0.0.1", **headers):
