@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import webbrowser
 from typing import Any
 
 from jaxdp.core.extras import require_extra
@@ -27,7 +28,7 @@ def page(
 
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store is none, or the file has no features.
+        ValueError: the store cannot be read, or the file has no features.
 
     Example:
         >>> import jaxdp.explorer
@@ -49,27 +50,25 @@ def serve(
 ) -> None:
     """Serve the page until the process is interrupted.
 
-    Whoever can reach the address can open a page and use this machine's time, so that it is the
-    loopback address unless another is asked for; other users of this machine reach that too, for
-    there is no password. Pages of other sites in a browser of this machine are kept out: requests
-    have to name an address of the page as their host, websockets as their origin, and must not come
-    from another site where the browser says so. There are at most 16 pages at once, and paths that
-    the page does not need are not found. Settings are numbers and names of choices that are checked
-    here; no code and no path is taken from a browser.
+    Anybody who can reach the address can open a page and use this machine's time, so it is the
+    loopback address unless another is asked for; other users of this machine reach that too, as
+    there is no password. Pages of other sites in a browser of this machine are kept out: a request
+    has to name an address of the page as its host, and a websocket, over which all content goes, as
+    its origin. Settings are numbers and names of choices that are checked here; no code and no path
+    is taken from a browser.
 
     Args:
         store, features: as for `page`.
         address: to listen at.
         port: to listen at; 0 for a free one.
         origins: further `host:port` under which browsers know the page, behind a proxy for
-            example. Requests to other hosts and websockets from pages of other origins are
-            refused. A `*` admits all.
+            example. A `*` admits all.
         is_shown: whether a browser is opened.
 
     Raises:
         ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store is none, the file has no features, or the address, the port or an
-            origin cannot be used.
+        ValueError: the store cannot be read, the file has no features, or the address, the port or
+            an origin cannot be used.
 
     Example:
         >>> import jaxdp.explorer
@@ -78,6 +77,7 @@ def serve(
     with require_extra("panel", "explore", "jaxdp explore"):
         from jaxdp.explorer.views.page import new_page
         from jaxdp.explorer.views.server import host_of, new_server
+        from jaxdp.explorer.views.tab import OVER
     try:
         ipaddress.ip_address(address)
     except ValueError:
@@ -85,10 +85,16 @@ def serve(
     if not 0 <= port < 2**16:
         raise ValueError(f"expected 0 <= port < 65536, got {port}")
     opened = _opened(store, features)
-    server = new_server(lambda: new_page(*opened), address, port, origins, is_shown=is_shown)
-    print(f"http://{host_of(address)}:{server.port}  (Ctrl-C ends it)", flush=True)
+    server, port = new_server(lambda: new_page(*opened), address, port, origins)
+    page_address = f"http://{host_of(address)}:{port}"
+    print(f"{page_address}  (Ctrl-C ends it)", flush=True)
     server.start()
-    server.io_loop.start()
+    if is_shown:
+        server.io_loop.add_callback(webbrowser.open, page_address)
+    try:
+        server.io_loop.start()
+    finally:
+        OVER.set()
 
 
 def _opened(store: str | os.PathLike | None, features: str | os.PathLike | None):

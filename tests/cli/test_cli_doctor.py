@@ -107,7 +107,7 @@ def test_each_optional_package_stands_with_the_extra_that_brings_it(monkeypatch)
     ]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: required)
     found = {each["package"]: each for each in doctors._optional()}
-    assert found["matplotlib"]["extras"] == ["plots", "cli"]
+    assert found["matplotlib"]["extras"] == ["plots", "cli", "explore"]
     assert found["xarray"]["extras"] == ["sweeps", "explore"]
     assert "jaxdp-lab" not in found
 

@@ -140,18 +140,6 @@ class Browser:
             if entry["level"] == "SEVERE"
         ]
 
-    def statuses(self) -> dict[str, int]:
-        """Addresses that were answered since it was last asked, with their statuses."""
-        messages = (
-            json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")
-        )
-        answers = (
-            each["params"]["response"]
-            for each in messages
-            if each["method"] == "Network.responseReceived"
-        )
-        return {answer["url"]: answer["status"] for answer in answers}
-
     def fetched_elsewhere(self) -> list[str]:
         """Addresses of other machines that the page has asked for something."""
         found = set()

@@ -1,7 +1,8 @@
 """A study that needs no JAX: a risk that falls by a rate, for tests of the page around it."""
 
+import asyncio
 import dataclasses
-import time
+import functools
 
 import numpy as np
 
@@ -16,19 +17,32 @@ def _falling(values):
     return jaxdp.Trajectory(TIME, risk, risk[-1] + 0.1, np.asarray(0), {}, label="theory")
 
 
-def rest(*workers):
-    """Wait until what works in the background is idle."""
+def on_a_loop(test):
+    """A test that is a coroutine, as what the page does is."""
+
+    @functools.wraps(test)
+    def run(*given, **named):
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+async def rest(tab):
+    """Wait until a tab has nothing to do."""
     for _ in range(1000):
-        if all(worker.is_idle for worker in workers):
+        # What has just been asked for is not yet begun.
+        await asyncio.sleep(0.005)
+        is_followed = getattr(tab, "_predicted", tab.values) is tab.values
+        if is_followed and not tab.is_predicting and not tab.doing:
+            assert "up to date" in tab.status.object
             return
-        time.sleep(0.005)
     raise AssertionError("the page did not come to rest")
 
 
 class Falling(AbstractStudy):
     """A risk that falls by a rate; each pace compiles its own program."""
 
-    name, label, time_label, risk_label = "falling", "falling", "time", "risk"
+    label, time_label, risk_label = "falling", "time", "risk"
     fields = (
         Number("rate", "rate", 0.1, 10.0, 1.0, "Problem", is_log=True),
         Choice("pace", "pace", {"slow": "slow", "fast": "fast"}, "slow", "Problem"),
@@ -37,12 +51,10 @@ class Falling(AbstractStudy):
     )
 
     def __init__(self):
-        self.said = []
-        self.watch = None
         # How often settings were described: the first thing that is computed of them.
         self.num_described = 0
-        # Called while a plan is looked for.
-        self.meanwhile = lambda: None
+        # meanwhile: called while a plan is looked for; during: while settings are described.
+        self.meanwhile = self.during = lambda: None
 
     def check(self, values):
         if values["rate"] == 7:
@@ -50,17 +62,13 @@ class Falling(AbstractStudy):
 
     def describe(self, values):
         self.num_described += 1
+        self.during()
         if values["rate"] == 9:
             raise ValueError("expected a rate that can be described, got 9")
         return Described(dict(values), None, jaxdp.OnePassDPSGD(1.0, 1.0, 1.0, 10))
 
     def curve(self, described):
-        if self.watch is not None:
-            self.said.append(self.watch.status.object)
         return _falling(described.values)
-
-    def program(self, values):
-        return ("falling", id(self), values["pace"])
 
     def band(self, described):
         return dataclasses.replace(_falling(described.values), std=np.full(5, 0.01), final_std=0.02)

@@ -7,6 +7,7 @@ import http.client
 import threading
 
 from bokeh.io import doc
+from bokeh.io.state import curstate
 from bokeh.util.token import generate_jwt_token, generate_session_id
 
 from jaxdp.explorer.views.server import new_server
@@ -20,9 +21,9 @@ def served(make_page, address="127.0.0.1", **settings):
     def serve():
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        server = new_server(make_page, address, 0, **settings)
+        server, port = new_server(make_page, address, 0, **settings)
         server.start()
-        running.append(server)
+        running.extend((server, port))
         server.io_loop.add_callback(ready.set)
         server.io_loop.start()
         server.stop()
@@ -32,15 +33,16 @@ def served(make_page, address="127.0.0.1", **settings):
     thread.start()
     assert ready.wait(30)
     try:
-        yield running[0].port
+        yield running[1]
     finally:
         loop = running[0].io_loop
         loop.add_callback(loop.stop)
         thread.join(30)
         assert not thread.is_alive()
-        # Bokeh leaves the document of a page that failed as everybody's current one: pages that
-        # other tests make would wait for it.
+        # Bokeh may leave a page's document as everybody's current one: pages that other tests make
+        # would wait for it.
         doc._PATCHED_CURDOCS.clear()
+        curstate().reset()
 
 
 def get(port, path="/", address="127.0.0.1", **headers):

@@ -1,4 +1,4 @@
-"""Over HTTP and without a browser: only the page's own requests are answered, and few pages."""
+"""Over HTTP and without a browser: who is answered, and from where a websocket may be opened."""
 
 import socket
 import sys
@@ -11,7 +11,6 @@ from falling import Falling
 from served import get, handshake, served
 from tornado.ioloop import IOLoop
 
-from jaxdp.explorer.views.background import Poster
 from jaxdp.explorer.views.theory_tab import TheoryTab
 
 
@@ -27,7 +26,7 @@ def port(made):
         made.append("page")
         return panel.pane.HTML("a page")
 
-    with served(new_page, origins=("lab:80",), most_sessions=100) as port:
+    with served(new_page, origins=("lab:80",)) as port:
         yield port
 
 
@@ -40,29 +39,19 @@ def test_no_path_imports_a_module(port, path, tmp_path, monkeypatch):
     assert status == 404
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/autoload.js?bokeh-autoload-element=1",
-        "/metadata",
-        "/static/../metadata",
-        "/static/%2e%2e/x",
-    ],
-)
-def test_what_the_page_does_not_need_is_not_there(port, made, path):
+@pytest.mark.parametrize("path", ["/static/../metadata", "/static/%2e%2e/x", "/nowhere"])
+def test_what_the_page_does_not_have_is_not_there(port, made, path):
     before = len(made)
-    status, _ = get(port, path)
-    assert status in (403, 404)
+    assert get(port, path)[0] in (403, 404)
     assert len(made) == before
 
 
-@pytest.mark.parametrize("host", ["elsewhere.example", "elsewhere.example:{}", "127.0.0.1:1", ""])
+@pytest.mark.parametrize("host", ["elsewhere.example", "elsewhere.example:{}", "lab.example"])
 def test_other_names_of_this_machine_are_refused(port, made, host):
     before = len(made)
     for path in ("/", "/ws", "/favicon.ico", "/static/js/bokeh.min.js", "/nowhere"):
         status, text = get(port, path, Host=host.format(port))
         assert status == 403
-        assert text.startswith("expected an address of the page")
         # A page that is not let in is not told which names are.
         assert "lab" not in text
     assert len(made) == before
@@ -85,17 +74,7 @@ def test_the_loopback_address_of_version_6_is_a_name_of_the_page():
         pytest.skip("this machine has no address of version 6")
     with served(lambda: panel.pane.HTML("a page"), address="::1") as port:
         assert get(port, address="::1", Host=f"[::1]:{port}")[0] == 200
-        assert get(port, address="::1", Host="[::1]:1")[0] == 403
-
-
-def test_what_another_site_asks_for_is_refused(port, made):
-    before = len(made)
-    status, text = get(port, Sec_Fetch_Site="cross-site")
-    assert status == 403
-    assert "another site" in text
-    assert len(made) == before
-    for site in ("none", "same-origin"):
-        assert get(port, Sec_Fetch_Site=site)[0] == 200
+        assert get(port, address="::1", Host=f"[::2]:{port}")[0] == 403
 
 
 def test_a_page_from_elsewhere_has_no_websocket(port):
@@ -108,22 +87,11 @@ def test_a_page_from_elsewhere_has_no_websocket(port):
     assert handshake(port, Origin="http://lab", Host="lab") == 101
 
 
-def test_pages_are_few_at_once():
-    with served(lambda: panel.pane.HTML("a page"), most_sessions=2) as port:
-        assert [get(port)[0] for _ in range(2)] == [200, 200]
-        status, text = get(port)
-        assert status == 503
-        assert text == "expected at most 2 pages at once: close one, and wait a minute\n"
-        # What is open goes on.
-        assert handshake(port, Origin=f"http://127.0.0.1:{port}") == 101
-        assert get(port, "/static/js/bokeh.min.js")[0] == 200
-
-
 def test_nothing_is_computed_before_a_browser_has_opened_the_page():
     study, made = Falling(), []
 
     def new_page():
-        tab = TheoryTab(study, Poster())
+        tab = TheoryTab(study)
         made.append((tab, panel.state.curdoc, IOLoop.current()))
         return tab.view
 
@@ -131,13 +99,11 @@ def test_nothing_is_computed_before_a_browser_has_opened_the_page():
         assert get(port)[0] == 200
         ((tab, document, loop),) = made
         time.sleep(0.1)
-        assert tab._curves.is_idle
         assert study.num_described == 0
         # What a browser says over the websocket once it has drawn the page.
         loop.add_callback(document.callbacks.trigger_event, DocumentReady())
         for _ in range(500):
-            if study.num_described and tab._curves.is_idle:
+            if "up to date" in tab.status.object:
                 break
             time.sleep(0.01)
         assert study.num_described == 1
-        assert tab._curves.is_idle

@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
-from jaxdp.explorer.sweep_slices import (
-    MOST_LINES,
-    axis_of,
-    lines_of,
-    open_store,
-    quantities,
-    slice_of,
-    spans_decades,
-)
-from jaxdp.plots.grids import cell_edges
+from jaxdp.explorer.sweep_slices import open_store, quantities, slice_of, texts_of
 
 _RISK = np.random.default_rng(0).uniform(1, 2, (3, 4, 5))
 _DATASET = xarray.Dataset(
@@ -24,30 +15,21 @@ _DATASET = xarray.Dataset(
 
 def test_a_slice_has_the_chosen_axes_at_the_places_of_the_others():
     found = slice_of(_DATASET, "risk", "clip", "kind", {"rho": 2, "clip": 3})
-    np.testing.assert_array_equal(found.values, _RISK[2].T)
-    assert found.across.name == "clip"
-    assert found.best == np.unravel_index(_RISK[2].T.argmin(), (5, 4))
+    np.testing.assert_array_equal(found, _RISK[2].T)
+    assert found.dims == ("kind", "clip")
+    np.testing.assert_array_equal(found["clip"], _DATASET["clip"])
+    np.testing.assert_array_equal(found["kind"], range(5))
     line = slice_of(_DATASET, "risk", "rho", None, {"clip": 1, "kind": 4})
-    np.testing.assert_array_equal(line.values, _RISK[:, 1, 4][None])
+    np.testing.assert_array_equal(line, _RISK[:, 1, 4])
 
 
-def test_axes_have_places_and_words():
-    clip, kind = axis_of(_DATASET, "clip"), axis_of(_DATASET, "kind")
-    assert clip.is_log
-    assert not axis_of(_DATASET, "rho").is_log
-    assert kind.texts == tuple("uvwxy")
-    np.testing.assert_array_equal(kind.places, range(5))
-    # Cells meet half way between, on their scale.
-    np.testing.assert_allclose(
-        cell_edges(clip.places), np.geomspace(0.1 / 10**0.5, 100 * 10**0.5, 5)
-    )
-    np.testing.assert_allclose(
-        cell_edges(axis_of(_DATASET, "rho").places), [0.25, 0.75, 1.25, 1.75]
-    )
+def test_values_of_axes_are_said_in_words():
+    assert texts_of(_DATASET, "kind") == tuple("uvwxy")
+    assert texts_of(_DATASET, "clip") == ("0.1", "1", "10", "100")
 
 
 def test_quantities_are_numbers_over_an_axis():
-    assert quantities(_DATASET) == {"risk": ("rho", "clip", "kind")}
+    assert quantities(_DATASET) == {"risk": ("kind", "clip", "rho")}
     with pytest.raises(ValueError, match="a number over an axis"):
         quantities(_DATASET[["word"]])
 
@@ -66,18 +48,6 @@ def test_quantities_are_numbers_over_an_axis():
 def test_what_is_not_there_is_refused(given, words):
     with pytest.raises(ValueError, match=words):
         slice_of(_DATASET, *given)
-
-
-def test_what_failed_is_not_the_best_and_lines_are_few():
-    values = np.full((20, 3), np.nan)
-    dataset = xarray.Dataset({"risk": (("a", "b"), values)})
-    found = slice_of(dataset, "risk", "b", "a", {})
-    assert found.best is None
-    assert len(lines_of(found)) == MOST_LINES
-    values[7, 1] = 3.0
-    assert slice_of(dataset, "risk", "b", "a", {}).best == (7, 1)
-    assert spans_decades(np.asarray([1.0, 10.0, np.nan]))
-    assert not spans_decades(np.asarray([0.0, 10.0]))
 
 
 def test_a_file_of_a_sweep_is_opened_and_nothing_else(tmp_path):

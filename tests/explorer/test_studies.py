@@ -78,29 +78,6 @@ def test_the_copied_python_makes_the_same_numbers(
     _assert_copied(study, described, tmp_path, monkeypatch, num_runs)
 
 
-@pytest.mark.parametrize(
-    ("study", "before", "change", "compiles"),
-    [
-        (STREAM, START, {"epsilon": 1.0}, False),
-        (STREAM, START, {"num_samples": 1000, "clip_scale": 0.2, "peak": 2.0, "power": 1.0}, False),
-        (STREAM, START, {"label_noise": 1.0, "initial_risk": 2.0, "budget": "rho"}, False),
-        # Equal eigenvalues are one mode, whatever their number.
-        (STREAM, START, {"dim": 500}, False),
-        (STREAM, START, {"condition_number": 3.0}, True),
-        (STREAM, START, {"batch_size": 2}, True),
-        (STREAM, START, {"schedule": "constant"}, True),
-        (ROWS, SMALL, {"epsilon": 1.0, "label_noise": 1.0, "clip_norm": 2.0}, False),
-        (ROWS, SMALL, {"num_rows": 50}, True),
-        (ROWS, SMALL, {"optimiser": "momentum"}, True),
-        (ROWS, SMALL, {"schedule": "hyperbolic"}, True),
-        # The spread over runs is followed in so many steps.
-        (ROWS, SMALL, {"num_steps": 9}, True),
-    ],
-)
-def test_what_compiles_is_told_beforehand(study, before, change, compiles):
-    assert (study.program(before) != study.program(study.changed(before, **change))) == compiles
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "values", "change", "share"),

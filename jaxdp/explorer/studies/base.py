@@ -1,13 +1,12 @@
 """A study: a kind of problem with its algorithm, as settings that can be predicted and run.
 
-Everything here is a function of settings and knows nothing of widgets. Whatever opens a websocket
-to the page can send any value, so that ranges are checked here, on the server, and not by the
-sliders. They are chosen such that no value costs much memory or time.
+Everything here is a function of settings and knows nothing of widgets. Any program that opens a
+websocket to the page can send any value, so ranges are checked here, on the server. They are chosen
+such that no value costs much memory or time.
 """
 
 import abc
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,9 +22,7 @@ _ENDS = {
     Status.INVALID: "the settings left their range",
     Status.UNSTABLE: "beyond a limit of stability: this prediction is not to be trusted",
 }
-# A slider's values have so many digits, which is what is read off it and copied.
-_DIGITS = 4
-_SHOWN = 40
+_LONGEST_SHOWN = 40
 # The name of a choice, and those of its values with which another setting is there to be set.
 Shown = tuple[str, tuple[str, ...]]
 
@@ -36,7 +33,7 @@ class Number:
 
     name: str  # as `jaxdp` has it
     label: str  # symbol, words and unit, for the page
-    # low, high: ends of the range, both inside, of four digits at most.
+    # low, high: ends of the range, both inside.
     low: float
     high: float
     start: float  # before it is set
@@ -49,7 +46,7 @@ class Number:
     help: str = ""  # a sentence beside the label
 
     def checked(self, value: Any) -> float | int:
-        """A number, or text that is one, as a number of the range; ValueError where it is none."""
+        """A number, or text that is one, in the range; ValueError for anything else."""
         number = _number(value)
         is_inside = number is not None and self.low <= number <= self.high
         if number is None or not is_inside or (self.is_whole and not number.is_integer()):
@@ -60,18 +57,6 @@ class Number:
             )
         return int(number) if self.is_whole else number
 
-    def position(self, value: float) -> float:
-        return math.log10(value) if self.is_log else float(value)
-
-    def at(self, position: Any) -> float | int:
-        """The value at a place of the slider, to four digits; ValueError where there is none."""
-        place = _number(position)
-        if place is None or not math.isfinite(place):
-            return self.checked(place)
-        # Beyond 1e300 a power would be no float, and is out of every range all the same.
-        value = 10.0 ** min(place, 300.0) if self.is_log else place
-        return self.checked(round(value) if self.is_whole else float(f"{value:.{_DIGITS}g}"))
-
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
@@ -79,13 +64,13 @@ class Choice:
 
     name: str  # of the setting
     label: str  # for the page
-    options: Mapping[str, str]  # each value, and what the page calls it
+    options: Mapping[str, str]  # each value, and its name on the page
     start: str  # before it is set
     group: str  # under which heading it stands
     shown: Shown | None = None  # when it is there; None for always
 
     def checked(self, value: Any) -> str:
-        """The value; ValueError where it is none of the options."""
+        """The value; ValueError unless it is one of the options."""
         if not isinstance(value, str) or value not in self.options:
             raise ValueError(
                 f"expected {self.label} to be one of {', '.join(self.options)}, got "
@@ -104,7 +89,7 @@ def is_shown(field: Field, values: Values) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """A float, or None for what is no real number; text is read."""
+    """A float, or None for anything but a real number; text is read."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -115,7 +100,7 @@ def _number(value: Any) -> float | None:
 
 def _in_short(value: Any) -> str:
     text = " ".join(str(value).split()) or "nothing"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 class Described(NamedTuple):
@@ -126,54 +111,51 @@ class Described(NamedTuple):
     algorithm: Any
 
 
-class AbstractStudy(abc.ABC):
-    """A kind of problem with its algorithm."""
+class AbstractSettings(abc.ABC):
+    """Settings of a tab, each with a range."""
 
-    name: str  # of the study; a word
-    label: str  # for the page
-    # time_label, risk_label: of the axes.
-    time_label: str
-    risk_label: str
-    fields: tuple[Field, ...]  # its settings
+    fields: tuple[Field, ...]  # the settings
 
     def start(self) -> dict[str, Any]:
         """The settings to begin with."""
         return {field.name: field.start for field in self.fields}
 
     def changed(self, values: Values, **changes: Any) -> dict[str, Any]:
-        """Settings with some changed; ValueError where one is out of range or unfit for another."""
+        """Settings with some changed; ValueError if one is out of range or unfit for another."""
         found = {**values, **changes}
         for field in self.fields:
             found[field.name] = field.checked(found[field.name])
         self.check(found)
         return found
 
-    def field(self, name: str) -> Number | Choice:
-        return next(field for field in self.fields if field.name == name)
-
     @abc.abstractmethod
     def check(self, values: Values) -> None:
-        """Raise ValueError where settings, each in its range, do not go together."""
+        """Raise ValueError if settings, each in its range, do not go together."""
+
+
+class AbstractStudy(AbstractSettings):
+    """A kind of problem with its algorithm."""
+
+    label: str  # for the page
+    # time_label, risk_label: of the axes.
+    time_label: str
+    risk_label: str
 
     @abc.abstractmethod
     def describe(self, values: Values) -> Described:
         """Problem and algorithm of some settings."""
 
     @abc.abstractmethod
-    def program(self, values: Values) -> tuple[Any, ...]:
-        """The key of the compiled programs of curve and band: settings of equal keys share them."""
-
-    @abc.abstractmethod
     def curve(self, described: Described) -> Trajectory:
-        """The predicted risk, at once; on the host."""
+        """The predicted risk, on the host."""
 
     @abc.abstractmethod
     def band(self, described: Described) -> Trajectory | None:
-        """A prediction with its spread, `std`, which takes longer; None where none is known."""
+        """A prediction with its spread, `std`, which takes longer; None if none is known."""
 
     @abc.abstractmethod
     def check_runs(self, values: Values, num_runs: int) -> None:
-        """Raise ValueError where so many runs would take minutes."""
+        """Raise ValueError if so many runs would take minutes."""
 
     @abc.abstractmethod
     def plan(self, described: Described) -> dict[str, Any]:
@@ -181,7 +163,7 @@ class AbstractStudy(abc.ABC):
 
     @abc.abstractmethod
     def code(self, described: Described, num_runs: int | None) -> str:
-        """Python that makes the same picture; simulates where the number of runs is given."""
+        """Python that makes the same picture, with simulated runs unless their number is None."""
 
     def simulate(
         self, described: Described, num_runs: int, progress: Callable[[float], None] | None = None

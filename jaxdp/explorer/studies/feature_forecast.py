@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jaxdp
-from jaxdp.explorer.studies.base import Choice, Field, Number, Values
+from jaxdp.explorer.studies.base import AbstractSettings, Choice, Field, Number, Values
 from jaxdp.planning import Forecast
 
 _TABLE, _PRIVACY, _TRAINING = "Private table", "Privacy budget", "Training"
@@ -16,7 +15,7 @@ _SMALLEST_BATCH = 1
 _MOST_WORK = 10**9
 
 
-class FeatureForecast:
+class FeatureForecast(AbstractSettings):
     """The forecast from public features, at one number of steps and one sampling rate."""
 
     fields: tuple[Field, ...]  # its settings
@@ -43,17 +42,11 @@ class FeatureForecast:
             ),
         )
 
-    def start(self) -> dict[str, Any]:
-        """The settings to begin with."""
-        return {field.name: field.start for field in self.fields}
-
-    def changed(self, values: Values, name: str, value: Any) -> dict[str, Any]:
-        """Settings with one changed; ValueError where it is out of its range."""
-        (field,) = (field for field in self.fields if field.name == name)
-        return {**values, name: field.checked(value)}
+    def check(self, values):
+        """Any settings go together; those of many minutes are refused when they are asked for."""
 
     def forecast(self, values: Values, progress: Callable[[float], None]) -> Forecast:
-        """The forecast, in a minute or so; ValueError where it would take many."""
+        """The forecast, in a minute or so; ValueError if it would take many."""
         batch = values["sampling_rate"] * values["num_samples"]
         if batch < _SMALLEST_BATCH:
             raise ValueError(

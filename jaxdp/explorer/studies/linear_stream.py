@@ -15,7 +15,6 @@ from jaxdp.explorer.studies.schedules import (
     GROUP,
     schedule_call,
     schedule_fields,
-    schedule_program,
     settings_of,
 )
 
@@ -37,7 +36,6 @@ class LinearStream(AbstractStudy):
     small against d.
     """
 
-    name = "stream"
     label = "linear regression on a stream, one pass of DP-SGD"
     time_label = "time k / K, the share of the pass"
     risk_label = "excess risk R"
@@ -69,14 +67,11 @@ class LinearStream(AbstractStudy):
             raise ValueError(
                 f"expected B <= n, got {values['batch_size']} > {values['num_samples']}"
             )
-        # The problem of a schedule that nobody has planned is told before anything is computed.
+        # Refuses a schedule that has to be planned first.
         schedule_call(values, values["peak"])
 
     def describe(self, values):
         return Described(dict(values), *map(made, _calls(values)))
-
-    def program(self, values):
-        return (self.name, _num_modes(values), values["batch_size"], *schedule_program(values))
 
     def curve(self, described):
         # With a traced length another number of samples compiles nothing.

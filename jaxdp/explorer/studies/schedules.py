@@ -63,12 +63,6 @@ def schedule_call(values: Values, peak: float) -> Call:
     return call("jaxdp.PiecewiseLinear", [*knots], [peak * each for each in shape])
 
 
-def schedule_program(values: Values) -> tuple[Any, ...]:
-    """The part of a schedule that a compiled program depends on."""
-    family = values["schedule"]
-    return (family, len(values[SHAPE][0])) if family == OPTIMAL else (family,)
-
-
 def settings_of(schedule: AbstractSchedule) -> tuple[float, dict[str, Any]]:
     """The peak of a schedule that a plan found, and the other settings that make it."""
     if isinstance(schedule, Constant):

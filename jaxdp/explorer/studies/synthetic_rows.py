@@ -34,7 +34,6 @@ class SyntheticRows(AbstractStudy):
     A sampling rate of 1 is the full batch, DP-GD, accounted for with one record replaced.
     """
 
-    name = "rows"
     label = "features on fixed rows, everyday DP-SGD and DP-GD"
     time_label = "epochs"
     risk_label = "test error, mean square"
@@ -80,13 +79,6 @@ class SyntheticRows(AbstractStudy):
     def describe(self, values):
         problem = _problem(values["num_rows"], values["num_features"], values["label_noise"])
         return Described(dict(values), problem, made(_algorithm(values)))
-
-    def program(self, values):
-        shape = values["num_rows"], values["num_features"], values["num_steps"]
-        is_full = values["sampling_rate"] == 1
-        # A rate that changes has a number for each step.
-        is_constant = values["schedule"] == "constant"
-        return (self.name, *shape, values["optimiser"], is_full, is_constant)
 
     def curve(self, described):
         return jax.device_get(_predicted(described, spread_rank=None))

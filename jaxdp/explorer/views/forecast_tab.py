@@ -1,20 +1,20 @@
 """The tab of a features file: what private training is forecast to give, over epsilon."""
 
+import asyncio
 import functools
 import html
 from typing import Any
 
 import panel
-from bokeh.models import FixedTicker
 
 import jaxdp
+from jaxdp.explorer.studies.base import Values
 from jaxdp.explorer.studies.feature_forecast import FeatureForecast
-from jaxdp.explorer.views.background import AbstractTab, Poster
-from jaxdp.explorer.views.curve_figure import BLACK, BLUE, GREY, empty_figure, styled
+from jaxdp.explorer.views.tab import AbstractTab
 from jaxdp.explorer.views.widgets import code_html, folding_card, grouped_cards, pane, side_by_side
 from jaxdp.planning import Forecast
+from jaxdp.plots import plot_forecast
 
-_HEIGHT, _ORANGE = 400, "#D55E00"
 _START = (
     "Press the button: nothing private is read, and in a minute or so you see which accuracy "
     "private training is expected to have, and what it would leak."
@@ -24,51 +24,33 @@ _START = (
 class ForecastTab(AbstractTab):
     """Forecasts from the public rows of one file, in one session."""
 
-    _doing = "a forecast is being made"
-
-    def __init__(self, public: jaxdp.FixedFeatures, path: str, poster: Poster):
-        self._set_up(FeatureForecast(public), poster)
-        self._path = path
+    def __init__(self, public: jaxdp.FixedFeatures, path: str):
+        self.study, self._path = FeatureForecast(public), path
+        self._set_up(self.study)
         self.readout, self.whole = pane(f'<span class="note">{_START}</span>'), pane()
         self.code = pane(code_html(self.study.code(path, self.values)))
         self.button = panel.widgets.Button(label="Make the forecast", color="primary", width=150)
         self.keep = panel.widgets.Checkbox(label="keep this curve to compare", align="center")
-        self.button.on_click(lambda _: self._act(functools.partial(self._forecast, self.values)))
-        self.keep.param.watch(lambda event: self._keep(event.new), "value")
+        self.button.on_click(
+            lambda _: self.start("forecasting", functools.partial(self._forecast, self.values))
+        )
+        panel.bind(self._keep, self.keep, watch=True)
         # What is drawn, and what it is compared with.
         self.shown: Forecast | None = None
         self.kept: Forecast | None = None
-        # Empty until there is something to draw.
-        self._place = panel.Column(sizing_mode="stretch_width")
+        self.picture = panel.pane.Matplotlib(None, sizing_mode="scale_width", max_width=900)
         rows = f"{public.num_train} public rows, {public.num_features} features"
         right = (
             panel.Row(self.status, margin=0),
             self.message,
             pane(f'<span class="note">{html.escape(f"{path}: {rows}")}</span>'),
-            self._place,
+            self.picture,
             self.readout,
             panel.Row(self.button, self.keep, margin=(4, 0), styles={"flex-wrap": "wrap"}),
-            folding_card("The whole forecast", self.whole, css_class="card-whole", is_open=True),
-            folding_card("The Python", self.code, css_class="card-code", is_open=False),
+            folding_card("The whole forecast", self.whole, is_open=True),
+            folding_card("The Python", self.code, is_open=False),
         )
-        self.view = side_by_side(grouped_cards(self.study.fields, self.controls), right)
-
-    def _changed(self, name, value):
-        try:
-            self.values = self.study.changed(self.values, name, value)
-        except ValueError as error:
-            self.refuse(str(error))
-        else:
-            self.message.visible = False
-        self.controls[name].show(self.values[name])
-        self.code.object = code_html(self.study.code(self._path, self.values))
-
-    def _forecast(self, values: dict[str, Any]) -> None:
-        """Runs in a thread."""
-        self._say("forecasting, compiling first ...")
-        found = self.study.forecast(values, lambda share: self._say(f"forecasting: {share:.0%}"))
-        self._poster.post(lambda: self.show(found))
-        self._say("")
+        self.view = side_by_side(grouped_cards(self.study.fields, self.views), right)
 
     def show(self, found: Forecast) -> None:
         """Draw a forecast and say it."""
@@ -77,41 +59,40 @@ class ForecastTab(AbstractTab):
         self.readout.object = _readout(found)
         self.whole.object = found._repr_html_()
 
+    def _follow(self):
+        self.code.object = code_html(self.study.code(self._path, self.values))
+
+    def _refused(self, name, value, message):
+        self.refuse(message)
+
+    async def _forecast(self, values: Values) -> None:
+        self.show(await asyncio.to_thread(self.study.forecast, values, self.progress()))
+
     def _keep(self, is_kept: bool) -> None:
         self.kept = self.shown if is_kept else None
         self._draw()
 
     def _draw(self) -> None:
         if self.shown is not None:
-            drawn = forecast_figure(self.shown, self.kept)
-            self._place[:] = [panel.pane.Bokeh(drawn, sizing_mode="stretch_width")]
+            self.picture.object = forecast_figure(self.shown, self.kept)
 
 
-def forecast_figure(found: Forecast, kept: Forecast | None):
-    """Accuracy over epsilon, with its interval and the spread of single runs where known."""
-    drawn = empty_figure(_HEIGHT, "ε", "accuracy on the public test rows", "log", "linear")
-    curves = [(found, BLACK, "expected, best settings of each ε")]
+def forecast_figure(found: Forecast, kept: Forecast | None) -> Any:
+    """The picture of `plot_forecast`, with the curves of another forecast in grey."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
     if kept is not None:
-        curves.insert(0, (kept, GREY, "kept, to compare with"))
-    for one, color, label in curves:
-        places = [point.epsilon for point in one.over_epsilon]
-        levels = [point.accuracy for point in one.over_epsilon]
-        drawn.line(places, levels, line_color=color, line_width=2, legend_label=label)
-        drawn.scatter(places, levels, size=7, color=color, legend_label=label)
-        drawn.xaxis.ticker = FixedTicker(ticks=places)
-        drawn.xaxis.major_label_overrides = {place: f"{place:.3g}" for place in places}
-    level, epsilon = found.accuracy, found.plan.epsilon
-    if level is not None:
-        bars = [((level.low, level.high), _ORANGE, 2, "interval of nine runs in ten")]
-        if (std := level.std) is not None:
-            ends = level.mean - std, level.mean + std
-            bars.append((ends, BLUE, 6, "standard deviation of single runs"))
-        for ends, color, width, label in bars:
-            look: Any = {"line_color": color, "line_width": width, "legend_label": label}
-            drawn.segment([epsilon], ends[:1], [epsilon], ends[1:], **look)
-    styled(drawn)
-    drawn.add_layout(drawn.legend[0], "below")
-    return drawn
+        for axes, name, curve in (
+            (panels[0], "epsilon", kept.over_epsilon),
+            (panels[1], "num_samples", kept.over_samples),
+        ):
+            places = [getattr(one, name) for one in curve]
+            style: Any = {"color": "#8C8C8C", "label": "kept, to compare with"}
+            axes.plot(places, [one.accuracy for one in curve], "o-", **style)
+    plot_forecast(found, ax=panels)
+    return figure
 
 
 def _readout(found: Forecast) -> str:

@@ -7,9 +7,8 @@ import panel
 import jaxdp
 from jaxdp.explorer.studies.linear_stream import LinearStream
 from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
-from jaxdp.explorer.views.background import Poster
 from jaxdp.explorer.views.forecast_tab import ForecastTab
-from jaxdp.explorer.views.sweep_tab import SweepTab
+from jaxdp.explorer.views.sweep_tab import sweep_view
 from jaxdp.explorer.views.theory_tab import TheoryTab
 from jaxdp.explorer.views.widgets import docs_link, pane
 
@@ -29,32 +28,28 @@ def new_page(
     dataset: "xarray.Dataset | None", features: tuple[str, jaxdp.FixedFeatures] | None = None
 ) -> panel.Column:
     """The page of one session, with tabs for a sweep's dataset and a file of features if given."""
-    poster = Poster()
-    made: dict[str, TheoryTab] = {}
     studies = {study.label: study for study in (LinearStream(), SyntheticRows())}
-    first = next(iter(studies))
     choice = panel.widgets.RadioButtonGroup(
-        options=list(studies), value=first, margin=(8, 5, 12, 5), orientation="vertical"
+        options=list(studies), margin=(8, 5, 12, 5), orientation="vertical"
     )
-    place = panel.Column(sizing_mode="stretch_width")
+    made: dict[str, TheoryTab] = {}
 
-    def show(label: str) -> None:
-        # What a browser sends may be no study; one is made when it is first looked at.
-        if label in studies:
-            if label not in made:
-                made[label] = TheoryTab(studies[label], poster)
-            place[:] = [made[label].view]
+    def shown(label: str) -> Any:
+        # A study is made when it is first looked at; a browser may send the name of none.
+        if label in studies and label not in made:
+            made[label] = TheoryTab(studies[label])
+        return made[label].view if label in made else None
 
-    choice.param.watch(lambda event: show(event.new), "value")
-    show(first)
-    theory = panel.Column(choice, place, sizing_mode="stretch_width")
+    theory = panel.Column(choice, panel.bind(shown, choice), sizing_mode="stretch_width")
     tabs: list[tuple[str, Any]] = [("Theory", theory)]
     if features is not None:
         path, public = features
-        tabs.append(("Forecast", ForecastTab(public, path, poster).view))
+        tabs.append(("Forecast", ForecastTab(public, path).view))
     if dataset is not None:
-        tabs.append(("Sweep", SweepTab(dataset).view))
-    shown = panel.Tabs(*tabs, sizing_mode="stretch_width")
+        tabs.append(("Sweep", sweep_view(dataset)))
     return panel.Column(
-        pane(_HEAD, sizing_mode="stretch_width"), shown, sizing_mode="stretch_width", margin=(4, 8)
+        pane(_HEAD, sizing_mode="stretch_width"),
+        panel.Tabs(*tabs, sizing_mode="stretch_width"),
+        sizing_mode="stretch_width",
+        margin=(4, 8),
     )

@@ -1,7 +1,8 @@
 """The first tab: settings on the left; the curve, its cost and its Python on the right."""
 
+import asyncio
+import functools
 import html
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import panel
 
 from jaxdp.comparison.picture import Spread, spread_of
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.explorer.studies.base import AbstractStudy, Described, is_shown, note_on
+from jaxdp.explorer.studies.base import AbstractStudy, Values, note_on
 from jaxdp.explorer.studies.schedules import OPTIMAL
-from jaxdp.explorer.views.background import PROGRAMS, AbstractTab, Latest, Poster, guarded
 from jaxdp.explorer.views.curve_figure import CurveFigure
+from jaxdp.explorer.views.tab import AbstractTab
 from jaxdp.explorer.views.widgets import (
     CLIPBOARD,
     code_html,
@@ -30,158 +31,142 @@ _RUNS = {"2 runs": 2, "10 runs": 10, "30 runs": 30, "100 runs": 100}
 class TheoryTab(AbstractTab):
     """One study with its widgets, in one session."""
 
-    _doing = "a simulation or a plan is running"
-
-    def __init__(self, study: AbstractStudy, poster: Poster):
-        self._set_up(study, poster)
-        self._described: Described | None = None
-        self._curves = Latest()
+    def __init__(self, study: AbstractStudy):
+        self.study = study
+        self._set_up(study)
+        self._predicted: Values | None = None
         self.figure = CurveFigure(study.time_label, study.risk_label)
         self.status.object = status_html("starting ...")
         self.readout, self.cost = pane(min_height=26), pane()
         self.code = pane(sizing_mode="stretch_width")
         self.code_card = folding_card(
-            "The Python that makes this picture", self.code, css_class="card-code", is_open=False
+            "The Python that makes this picture", self.code, is_open=False
         )
         self.text = panel.widgets.TextAreaInput(value="", visible=False)
         self.simulate = panel.widgets.Button(label="Simulate", color="primary", width=110)
         self.runs = panel.widgets.Select(options=_RUNS, value=30, width=110)
         self.plan = panel.widgets.Button(label="Plan", color="primary", width=90)
-        self.copy = panel.widgets.Button(label="Copy Python", width=120)
-        self.scale = panel.widgets.Checkbox(label="logarithmic risk", value=False, align="center")
-        self.keep = panel.widgets.Checkbox(label="keep this curve", value=False, align="center")
+        copy = panel.widgets.Button(label="Copy Python", width=120)
+        self.scale = panel.widgets.Checkbox(label="logarithmic risk", align="center")
+        self.keep = panel.widgets.Checkbox(label="keep this curve", align="center")
         # The risk before a plan, until the planned one is there.
         self._risk_before: float | None = None
-        self.simulate.on_click(lambda _: self._act(self._simulated))
-        self.plan.on_click(lambda _: self._act(self._planned))
-        self.copy.js_on_click(args={"text": self.text}, code=CLIPBOARD)
-        self.scale.param.watch(lambda _: self._draw(), "value")
-        self.keep.param.watch(lambda event: self.figure.keep(event.new), "value")
-        self.code_card.param.watch(lambda _: self._fill_code(), "collapsed")
-        # Empty until there is something to draw.
-        self._place = panel.Column(sizing_mode="stretch_width", min_height=430)
-        self.view = self._layout()
-        self._show_controls()
-        poster.when_open(self.predict)
-
-    def predict(self) -> None:
-        """Compute what the settings say: the curve, then its cost, then its band."""
-        values = dict(self.values)
-        self._curves.ask(
-            lambda number: guarded(lambda: self._predicted(values, number), self._failed)
+        self.simulate.on_click(lambda _: self.start("simulating", self._simulate))
+        self.plan.on_click(lambda _: self._start_plan())
+        copy.js_on_click(args={"text": self.text}, code=CLIPBOARD)
+        panel.bind(lambda is_log: self.figure.draw(is_log=is_log), self.scale, watch=True)
+        panel.bind(self._keep, self.keep, watch=True)
+        panel.bind(lambda _: self._fill_code(), self.code_card.param.collapsed, watch=True)
+        buttons = self.simulate, self.runs, self.plan, copy, self.scale, self.keep
+        right = (
+            panel.Row(self.status, margin=0),
+            self.message,
+            self.figure.pane,
+            self.readout,
+            panel.Row(*buttons, margin=(4, 0), styles={"flex-wrap": "wrap"}),
+            folding_card("What it costs", self.cost, is_open=True),
+            self.code_card,
+            self.text,
         )
+        self.view = side_by_side(grouped_cards(study.fields, self.views), right)
+        # An address of the page in a picture of another page starts no computation.
+        panel.state.onload(self._predict_latest)
 
-    def _changed(self, name, value):
-        try:
-            self._set({name: value})
-        except ValueError as error:
-            self.controls[name].show(self.values[name])
-            if (name, value) == ("schedule", OPTIMAL):
-                # Nothing is wrong with it: it has to be planned first.
-                self._act(lambda: self._planned(schedule=value))
-            else:
-                self.refuse(str(error))
+    def _follow(self):
+        panel.state.execute(self._predict_latest)
 
-    def _set(self, changes: dict[str, Any]) -> None:
-        """Change settings, show them and predict; ValueError, and no change, where one is wrong."""
-        self.values = self.study.changed(self.values, **changes)
-        self.message.visible = False
-        for name in changes.keys() & self.controls.keys():
-            self.controls[name].show(self.values[name])
-        self._show_controls()
-        self.predict()
+    def _refused(self, name, value, message):
+        if (name, value) == ("schedule", OPTIMAL):
+            # Nothing is wrong with it: it has to be planned first.
+            self._start_plan(schedule=value)
+        else:
+            self.refuse(message)
 
-    def _predicted(self, values: dict[str, Any], number: int) -> None:
-        """Runs in a thread, and shows nothing once something newer has been asked for."""
+    async def _predict_latest(self) -> None:
+        """Predict until the settings that are shown are predicted; those in between are left out.
 
-        def post(change: Callable[[], None]) -> None:
-            self._poster.post(lambda: change() if number == self._curves.number else None)
+        A slider that is dragged sends values faster than a curve can follow.
+        """
+        if self.is_predicting:
+            return
+        self.is_predicting = True
+        while self._predicted is not self.values:
+            self._predicted = self.values
+            await self.guarded(functools.partial(self._predict, self.values))
+        self.is_predicting = False
+        self.say(self.doing)
 
-        program = self.study.program(values)
-        self._say("" if ("curve", program) in PROGRAMS else "compiling the prediction ...")
-        described = self.study.describe(values)
-        curve = self.study.curve(described)
-        PROGRAMS.add(("curve", program))
-        notes = [note_on(curve)]
-
-        def show_curve():
-            self._described = described
-            self.figure.show_curve(curve)
-            if not len(self._place):
-                self._draw()
-            notes.append(self._gained(float(curve.final_risk)))
-            self.readout.object = _readout(curve, None, "; ".join(filter(None, notes)))
-
-        def show_band(band: Trajectory | None):
+    async def _predict(self, values: Values) -> None:
+        """Show the curve, its cost and its Python, and then its band."""
+        self.say("computing the prediction ...")
+        described = await asyncio.to_thread(self.study.describe, values)
+        curve = await asyncio.to_thread(self.study.curve, described)
+        notes = [note_on(curve), self._gained(float(curve.final_risk))]
+        self._draw(functools.partial(self.figure.show_curve, curve))
+        self.readout.object = _readout(curve, None, notes)
+        self._show_code(self.study.code(described, None))
+        arguments = described.algorithm, values["delta"]
+        self.cost.object = await asyncio.to_thread(cost_html, *arguments)
+        if self.values is not values:
+            return
+        self.say("computing the band ...")
+        band = await asyncio.to_thread(self.study.band, described)
+        if self.values is values:
             if band is None:
                 notes.append("no band is known for these settings")
             else:
-                self.figure.show_band(band)
-            self.readout.object = _readout(curve, band, "; ".join(filter(None, notes)))
+                self._draw(functools.partial(self.figure.show_band, band))
+            self.readout.object = _readout(curve, band, notes)
 
-        post(show_curve)
-        code = self.study.code(described, None)
-        post(lambda: self._show_code(code))
-        cost = cost_html(described.algorithm, values["delta"])
-        post(lambda: setattr(self.cost, "object", cost))
-        if number == self._curves.number:
-            is_known = ("band", program) in PROGRAMS
-            self._say("computing the band ..." if is_known else "compiling the band ...")
-            band = self.study.band(described)
-            PROGRAMS.add(("band", program))
-            post(lambda: show_band(band))
-        self._say("")
-
-    def _simulated(self) -> None:
-        """Runs in a thread."""
-        described = self._current(self.values)
-        count = self.runs.value
+    async def _simulate(self) -> None:
+        values, count = self.values, self.runs.value
         if count not in _RUNS.values():
             raise ValueError(f"expected one of {', '.join(_RUNS)}, got {count!r:.40}")
-        self._say(f"simulating {count} runs, compiling first ...")
-        runs = self.study.simulate(
-            described, count, lambda share: self._say(f"simulating {count} runs: {share:.0%}")
+        progress = self.progress()
+
+        def simulated() -> tuple[Trajectory, str]:
+            described = self.study.describe(values)
+            runs = self.study.simulate(described, count, progress)
+            return runs, self.study.code(described, count)
+
+        runs, code = await asyncio.to_thread(simulated)
+        if self.values is values:
+            spread, time = spread_of(runs), np.asarray(runs.time, np.float64)
+            self._draw(functools.partial(self.figure.show_runs, time, spread))
+            self.readout.object += _readout_of_runs(spread, count)
+            self._show_code(code)
+
+    def _start_plan(self, **changes: Any) -> None:
+        self.start(
+            "planning: looking for the least predicted risk within the budget",
+            functools.partial(self._plan, changes),
         )
-        spread, time = spread_of(runs), np.asarray(runs.time, np.float64)
-        code = self.study.code(described, count)
 
-        def show():
-            if described.values == self.values:
-                self.figure.show_runs(time, spread)
-                self.readout.object += _readout_of_runs(spread, count)
-                self._show_code(code)
-
-        self._poster.post(show)
-        self._say("")
-
-    def _planned(self, **changes: Any) -> None:
-        """Runs in a thread."""
+    async def _plan(self, changes: Values) -> None:
         before = self.values
-        described = self._current(before)
-        self._say("planning: looking for the least predicted risk within the budget ...")
-        found = self.study.plan(described._replace(values={**before, **changes}))
-        before_risk = float(self.study.curve(described).final_risk)
 
-        def show():
-            if self.values != before:
-                self.refuse("the settings were changed while it was planned: press Plan again")
-                return
-            try:
-                self.study.changed(before, **found)
-            except ValueError as error:
-                self.refuse(f"the plan is beyond a slider's range: {error}")
-                return
-            # Before the curve of the plan is there.
-            self._risk_before = before_risk
-            self.keep.value = True
-            self.figure.keep(True)
-            self._set(found)
+        def planned() -> tuple[dict[str, Any], float]:
+            described = self.study.describe(before)
+            found = self.study.plan(described._replace(values={**before, **changes}))
+            return found, float(self.study.curve(described).final_risk)
 
-        self._poster.post(show)
-        self._say("")
+        found, risk = await asyncio.to_thread(planned)
+        if self.values is not before:
+            raise ValueError("the settings were changed while it was planned: press Plan again")
+        try:
+            self._settings.changed(before, **found)
+        except ValueError as error:
+            raise ValueError(f"the plan is beyond a slider's range: {error}") from None
+        self._risk_before = risk
+        self.keep.value = True
+        self._keep(is_kept=True)
+        self.change(**found)
+
+    def _keep(self, is_kept: bool) -> None:
+        self._draw(functools.partial(self.figure.keep, is_kept))
 
     def _gained(self, risk: float) -> str:
-        """What a plan has changed, and an axis that shows it; "" where none has just been made."""
+        """The gain of a plan, with an axis that shows it; "" unless one has just been made."""
         before, self._risk_before = self._risk_before, None
         if before is None:
             return ""
@@ -190,50 +175,32 @@ class TheoryTab(AbstractTab):
         times = f", {before / risk:.3g} times less" if 0 < risk < before else ""
         return f"before the plan {before:.4g}{times}"
 
-    def _current(self, values: dict[str, Any]) -> Described:
-        described = self._described
-        if described is None or described.values != values:
-            described = self.study.describe(dict(values))
-        return described
+    def _draw(self, change) -> None:
+        """Change the picture, which Bokeh allows in the session's own turn alone."""
 
-    def _show_controls(self) -> None:
-        for field in self.study.fields:
-            self.controls[field.name].view.visible = is_shown(field, self.values)
+        def changed():
+            change()
+            if self.figure.pane.object is None:
+                self.figure.draw(is_log=self.scale.value)
 
-    def _draw(self) -> None:
-        drawn = self.figure.log if self.scale.value else self.figure.linear
-        self._place[:] = [panel.pane.Bokeh(drawn, sizing_mode="stretch_width")]
+        panel.state.execute(changed, schedule=True)
 
     def _show_code(self, code: str) -> None:
         self.text.value = code
         self._fill_code()
 
     def _fill_code(self) -> None:
-        """Show the code where the reader has unfolded it.
+        """Show the code once the reader has unfolded it.
 
-        A browser lays the whole page out again for what changes in a folded card, which takes it
+        A browser lays the whole page out again for a change in a folded card, which takes it
         longer than the curve and everything else together.
         """
         if not self.code_card.collapsed:
             self.code.object = code_html(self.text.value)
 
-    def _layout(self) -> panel.Column:
-        buttons = self.simulate, self.runs, self.plan, self.copy, self.scale, self.keep
-        right = (
-            panel.Row(self.status, margin=0),
-            self.message,
-            self._place,
-            self.readout,
-            panel.Row(*buttons, margin=(4, 0), styles={"flex-wrap": "wrap"}),
-            folding_card("What it costs", self.cost, css_class="card-cost", is_open=True),
-            self.code_card,
-            self.text,
-        )
-        return side_by_side(grouped_cards(self.study.fields, self.controls), right)
 
-
-def _readout(curve: Trajectory, band: Trajectory | None, note: str) -> str:
-    """The released risk in words, with the spread of single runs where it is known."""
+def _readout(curve: Trajectory, band: Trajectory | None, notes: list[str]) -> str:
+    """The released risk in words, with the spread of single runs if it is known."""
     spread = meaning = ""
     if band is not None:
         spread = f" ± {float(np.asarray(band.final_std)):.2g}"
@@ -241,7 +208,7 @@ def _readout(curve: Trajectory, band: Trajectory | None, note: str) -> str:
     risk = f"<b>{float(curve.final_risk):.4g}</b>{spread}"
     return (
         f'<span class="readout">predicted, released: {risk}</span> '
-        f'<span class="note">{meaning}{html.escape(note)}</span>'
+        f'<span class="note">{meaning}{html.escape("; ".join(filter(None, notes)))}</span>'
     )
 
 
