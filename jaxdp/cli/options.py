@@ -303,7 +303,7 @@ def _sweep(commands) -> None:
     add("--num-runs", int, "independent runs of a cell", 10)
     add("--seed", int, "of the simulation", 0)
     add("--store", _Path, "folder that keeps finished shards, to go on after a stop", None)
-    add("--shard-size", int, "cells of a shard [what fits the memory]", None)
+    add("--shard-size", int, "cells of a shard [a sixteenth of all]", None)
     _add_results(add, quiet="no progress bar")
 
 
