@@ -18,9 +18,9 @@ from jaxtyping import Array, Key
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.extras import require_extra
 from jaxdp.core.progress import listening_where_seen
-from jaxdp.sweeps.axes import Axes, as_axes
+from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.dataset import as_dataset, require_alike
-from jaxdp.sweeps.program import Shard, Work, compute, default_size, key_in_words
+from jaxdp.sweeps.program import Shard, Work, compute, default_size, key_in_words, program_of
 from jaxdp.sweeps.provenance import name_of, sources_of
 from jaxdp.sweeps.store import Store
 
@@ -98,34 +98,30 @@ def sweep(
     if store is not None:
         kept = Store(store, grid, key_in_words(key), version, name)
         grid, shards = kept.axes, kept.shards()
+    done = np.zeros((grid.num_combinations, grid.num_cells), bool)
+    for shard in shards:
+        done[shard.combination, shard.start : shard.stop] = True
     work = Work.of(function, grid, key)
     with listening_where_seen(False if quiet else None, name.rpartition(".")[2]) as told:
         if kept is not None:
             sources = sources_of(function) if version is None else None
-            if not (_done(grid, shards).all() and kept.is_known(sources)):
+            if not (done.all() and kept.is_known(sources)):
                 if version is None:
                     work = work.with_digests()
                     # They tell nothing if the trace has changed them, by a late import perhaps.
                     sources = sources if sources == sources_of(function) else None
                 kept.begin(work.digests, sources)
         size = min(shard_size or default_size(grid), grid.num_cells)
-        for shard in _computed(work, _missing(_done(grid, shards), size), size, executor):
+        for shard in _computed(work, _missing(done, size), size, executor):
             if shards:
                 require_alike(shards[0], shard, grid.looped_values(shard.combination))
             if kept is not None:
                 kept.write(shard)
             shards.append(shard)
-            told(float(_done(grid, shards).mean()))
+            done[shard.combination, shard.start : shard.stop] = True
+            told(float(done.mean()))
     facts = {"function": name, "key": key_in_words(key)}
     return as_dataset(grid.coordinates(), set(grid.looped), shards, facts)
-
-
-def _done(axes: Axes, shards: list[Shard]) -> np.ndarray:
-    """Which cells of each combination lie in a shard."""
-    done = np.zeros((axes.num_combinations, axes.num_cells), bool)
-    for shard in shards:
-        done[shard.combination, shard.start : shard.stop] = True
-    return done
 
 
 def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
@@ -143,14 +139,13 @@ def _computed(
     work: Work, places: list[tuple[int, int, int]], size: int, executor: Any
 ) -> Iterator[Shard]:
     """The shards of these places, in order; an executor's error is raised after all others."""
-    if executor is None:
-        for place in places:
-            yield compute(work, *place, size)
-        return
     futures, failed = [], None
     try:
         for place in places:
-            futures.append(executor.submit(compute, work, *place, size))
+            if executor is None:
+                yield compute(work, *place, size)
+            else:
+                futures.append(executor.submit(compute, work, *place, size))
         for future in futures:
             try:
                 shard = future.result()
@@ -159,10 +154,11 @@ def _computed(
             else:
                 yield shard
     finally:
-        # After Ctrl-C, what has not begun does not begin.
+        # After Ctrl-C, what has not begun does not begin; programs may hold large constants.
         for future in futures:
             if hasattr(future, "cancel"):
                 future.cancel()
+        program_of.cache_clear()
     if failed is not None:
         raise failed
 
