@@ -5,20 +5,17 @@ has a program of its own. The values of arrays are vmapped: one choice from each
 combination, numbered in the axes' order, the last fastest.
 """
 
-import collections
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Int, Key
 
-from jaxdp.core.checks import require_key, require_kind
-from jaxdp.core.digests import UnreadableError, digest
+from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.keys import numbered_key
 from jaxdp.sweeps.provenance import label
 
@@ -77,29 +74,6 @@ class Axes:
             for name in self.names
         }
 
-    def described(self, *, by_program: bool) -> dict[str, list[Any]]:
-        """Kind, length and digest of each axis, as a store keeps them.
-
-        `by_program` says that programs tell looped values from each other, which may then be
-        anything; ValueError where only their content could tell, and it cannot be read.
-        """
-        found = {}
-        for name in self.names:
-            kind = "array" if name in self.mapped else "tuple"
-            values = {**self.looped, **self.mapped}[name]
-            try:
-                content = digest(values)
-            except UnreadableError as error:
-                content = digest(_labels(values))
-                if not by_program:
-                    raise ValueError(
-                        f"expected values of axis {name} that a store can tell from others, but it "
-                        f"cannot read {error}; loop over names, and let the function look the "
-                        "objects up, or leave version= out"
-                    ) from error
-            found[name] = [kind, len(values), content]
-        return found
-
 
 def as_axes(axes: Any) -> Axes:
     """The axes that a user gave, checked."""
@@ -114,7 +88,8 @@ def as_axes(axes: Any) -> Axes:
     for name, values in axes.items():
         if isinstance(values, tuple):
             looped[name] = values
-            _require_distinct(name, values)
+            if is_plain(values):
+                _require_distinct(name, values)
         elif isinstance(values, (np.ndarray, jax.Array)):
             mapped[name] = _checked_array(name, values)
         else:
@@ -152,7 +127,9 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     """
     require_key(key)
     for place, index in enumerate(indices):
-        _require_index(f"index {place}", index)
+        # Those that JAX holds may be traced, and cannot be looked at.
+        if not isinstance(index, jax.Array):
+            require_count(f"index {place}", index, least=0)
         key = numbered_key(key, index)
     return key
 
@@ -162,35 +139,25 @@ def device_type(dtype: Any) -> np.dtype:
     return jax.dtypes.canonicalize_dtype(dtype)
 
 
-def _require_index(name: str, index: Any) -> None:
-    is_array = isinstance(index, (np.ndarray, jax.Array)) and index.shape == ()
-    is_whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
-    dtype = getattr(index, "dtype", np.dtype(object))
-    if not (is_whole or (is_array and jnp.issubdtype(dtype, jnp.integer))):
-        raise TypeError(
-            f"expected {name} to be a whole number, got {type(index).__name__}: {index}"
-        )
-    if not isinstance(index, Tracer) and index < 0:
-        raise ValueError(f"expected {name} >= 0, got {index}")
-
-
 def _places(axes: Mapping[str, Any], number: Any) -> dict[str, Any]:
     """The index along each axis of a combination, or of cells, by number."""
     shape = [len(values) for values in axes.values()]
     return dict(zip(axes, np.unravel_index(number, shape) if shape else (), strict=True))
 
 
+def is_plain(values: Sequence[Any]) -> bool:
+    """Whether looped values are numbers or text, which are their own coordinates."""
+    kinds = {type(value) for value in values}
+    return kinds == {bool} or kinds == {str} or kinds <= {int, float, np.float64, np.int64}
+
+
 def _labels(values: Sequence[Any]) -> np.ndarray:
     """Coordinates of looped values: themselves when they are numbers or text, else a name."""
-    kinds = {type(value) for value in values}
-    if kinds == {bool} or kinds == {str} or kinds <= {int, float, np.float64, np.int64}:
+    if is_plain(values):
         return np.asarray(values)
     names = [label(value) for value in values]
-    counts = collections.Counter(names)
-    # Descriptions of one kind may differ in numbers that their names do not show.
-    return np.asarray(
-        [f"{name} [{i}]" if counts[name] > 1 else name for i, name in enumerate(names)]
-    )
+    # Descriptions of one kind may differ in what their names do not show.
+    return np.asarray([f"{n} [{i}]" if names.count(n) > 1 else n for i, n in enumerate(names)])
 
 
 def _checked_array(name: str, values: Any) -> np.ndarray:
@@ -220,30 +187,16 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
             f"expected values of axis {name} that {held.dtype} can hold, got "
             f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
         )
-    order = np.argsort(held, kind="stable")
-    equal = np.flatnonzero(held[order][1:] == held[order][:-1])
-    if len(equal):
-        first, second = sorted(order[equal[0] : equal[0] + 2])
-        raise ValueError(
-            f"expected values of axis {name} that differ, got {array[first]} and {array[second]} "
-            f"(number {first} and {second}), which are one number in {held.dtype}"
-        )
+    _require_distinct(name, held, f", which are one number in {held.dtype}")
     return array
 
 
-def _require_distinct(name: str, values: tuple) -> None:
-    """Raise ValueError where a value of an axis that is looped comes twice."""
-    seen: dict[Any, int] = {}
-    for place, value in enumerate(values):
-        is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        # 1 and 1.0 have one coordinate; descriptions are equal where all that they hold is.
-        try:
-            mark = ("number", value) if is_number else ("other", digest(value))
-        except UnreadableError:
-            mark = ("one", id(value))
-        first = seen.setdefault(mark, place)
-        if first != place:
+def _require_distinct(name: str, values: Any, why: str = "") -> None:
+    """Raise ValueError if a number or a text comes twice."""
+    first: dict[Any, int] = {}
+    for place, value in enumerate(np.asarray(values).tolist()):
+        if first.setdefault(value, place) != place:
             raise ValueError(
-                f"expected values of axis {name} that differ, got {label(value)} as number "
-                f"{first} and {place}"
+                f"expected values of axis {name} that differ, got {value} as number "
+                f"{first[value]} and {place}{why}"
             )

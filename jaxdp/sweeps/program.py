@@ -1,36 +1,120 @@
-"""One combination's program: the function traced once, vmapped over cells, on all local devices."""
+"""The programs of a sweep: the function traced once for each combination, vmapped over cells."""
 
+import dataclasses
 import functools
-import os
-import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Key
 
+from jaxdp.core.checks import require_kind
 from jaxdp.core.digests import UnreadableError, digest
+from jaxdp.core.numerics.precision import x64
+from jaxdp.core.trajectory import Trajectory, Variable, variables_of_trajectory
 from jaxdp.sweeps.axes import Axes, cell_key
-from jaxdp.sweeps.provenance import name_of
-from jaxdp.sweeps.results import Variable, variables_of
+from jaxdp.sweeps.provenance import name_of, versions_and_devices
 
-# Temporaries beyond this are slower than smaller shards, on a CPU.
-_CPU_BYTES = 512 * 2**20
-# Share of a device's free memory that a shard may take.
-_MEMORY_SHARE = 0.5
-# A sweep is cut into about this many shards, so that a stop loses little ...
-_SHARDS = 16
-# ... unless they would leave a device idle: cells that keep a CPU busy, and any other device.
-_FEWEST_CELLS = {"cpu": 64}
-_FEWEST_CELLS_OF_OTHERS = 8192
+# A shard is a share of the cells, so that a stop loses little; the fewest cells of each device
+# keep it busy, and the most keep within its memory what usual cells need.
+_SHARE = 16
+_FEWEST, _MOST = {"cpu": 64, "others": 8192}, {"cpu": 4096, "others": 65536}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Cells `start` to `stop` of a combination: their variables along a leading axis."""
+
+    combination: int
+    start: int
+    stop: int
+    arrays: Mapping[str, np.ndarray]
+    variables: tuple[Variable, ...]
+    provenance: Mapping[str, str]
+
+    def forms(self) -> dict[str, Any]:
+        """Type, shape and description of each variable."""
+        held = ((v, self.arrays[v.name]) for v in self.variables)
+        return {v.name: (f"{array.dtype} of shape {array.shape[1:]}", v) for v, array in held}
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """All that a process needs to compute any shard of a sweep; it can be sent to others.
+
+    Two of one `token` are the same work, so that each process traces a program once. The key is
+    kept as numbers; `digests` are those of each combination's program, where a store is for these
+    alone; `has_x64` is set as where the sweep began, which may differ in other processes.
+    """
+
+    token: str
+    function: Callable = dataclasses.field(compare=False)
+    axes: Axes = dataclasses.field(compare=False)
+    key_data: np.ndarray = dataclasses.field(compare=False)
+    key_kind: str = dataclasses.field(compare=False)
+    has_x64: bool = dataclasses.field(compare=False)
+    digests: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
+
+    @staticmethod
+    def of(function: Callable, axes: Axes, key: Key[Array, ""]) -> "Work":
+        """The work of a sweep that begins here."""
+        has_x64 = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
+        data, kind = np.asarray(jr.key_data(key)), str(jr.key_impl(key))
+        return Work(uuid.uuid4().hex, function, axes, data, kind, has_x64)
+
+    def with_digests(self) -> "Work":
+        """This work with the digests of its programs, all of which are traced for that."""
+        numbers = range(self.axes.num_combinations)
+        found = tuple(program_of(self, number).digest() for number in numbers)
+        return dataclasses.replace(self, digests=found)
+
+
+@functools.lru_cache(maxsize=64)
+def program_of(work: Work, combination: int) -> "Program":
+    """A combination's program, traced once in each process.
+
+    ValueError if it is not the one that a store is for, as in a process with other sources.
+    """
+    key = jr.wrap_key_data(jnp.asarray(work.key_data), impl=work.key_kind)
+    program = Program(work.function, work.axes, combination, key)
+    if work.digests is not None and program.digest() != work.digests[combination]:
+        raise ValueError(
+            "expected the function to be the same program wherever it is traced, but combination "
+            f"{combination} has become another one; start all processes from the same sources, or "
+            "give version= to decide that yourself"
+        )
+    return program
+
+
+def compute(work: Work, combination: int, start: int, stop: int, size: int) -> Shard:
+    """Compute cells `start` to `stop` of a combination, by a program for `size` cells."""
+    with x64(work.has_x64):
+        program = program_of(work, combination)
+        arrays = program.run(start, stop, size)
+    return Shard(combination, start, stop, arrays, program.variables, versions_and_devices())
+
+
+def default_size(axes: Axes) -> int:
+    """Cells of a shard if nobody says: a share of all, within limits for this process's devices."""
+    devices = jax.local_devices()
+    kind = devices[0].platform if devices[0].platform in _FEWEST else "others"
+    share = -(-axes.num_cells // _SHARE)
+    return min(max(share, len(devices) * _FEWEST[kind]), len(devices) * _MOST[kind])
+
+
+def key_in_words(key: Key[Array, ""]) -> str:
+    """Kind and numbers of a key."""
+    return " ".join(map(str, (jr.key_impl(key), *np.asarray(jr.key_data(key)).ravel())))
 
 
 class Program:
-    """The function at one combination of the looped values, traced once for any number of cells."""
+    """The function at one combination of the looped values, for any number of cells."""
 
     variables: tuple[Variable, ...]  # what the function returns
 
@@ -57,18 +141,18 @@ class Program:
                 'such as {"num_steps": (10, 100)}, to loop over its values instead'
             ) from error
         self._cell = jaxpr_as_fun(traced)
-        self._compiled: dict[int, Any] = {}
-        self._lock = threading.Lock()
+        self._compiled = jax.jit(self._on_devices(self._cells))
 
     def digest(self) -> str:
         """A digest of what is computed, and under which names; ValueError if it calls the host.
 
-        The digest is that of two cells, because what is vmapped may have a rule of its own for
-        that.
+        The digest is that of two cells, because an operation may have a vmap rule of its own.
         """
+        indices = jax.ShapeDtypeStruct((2, len(self._axes.names)), jnp.int32)
+        kinds = self._axes.mapped_types().items()
+        mapped = {name: jax.ShapeDtypeStruct((2,), kind.dtype) for name, kind in kinds}
         try:
-            program = jax.make_jaxpr(self._cells)(self._key, *self._inputs(2))
-            return digest((program, self.variables))
+            return digest((jax.make_jaxpr(self._cells)(self._key, indices, mapped), self.variables))
         except UnreadableError as error:
             raise ValueError(
                 "expected a function whose whole program a store can tell from others, but "
@@ -76,56 +160,26 @@ class Program:
                 "function does"
             ) from error
 
-    def fitting_size(self) -> int:
-        """Cells of a shard that fit the devices' memory, by the compiled program's account."""
-        cells, count = self._axes.num_cells, len(self._devices)
-        fewest = _FEWEST_CELLS.get(self._devices[0].platform, _FEWEST_CELLS_OF_OTHERS)
-        size = min(cells, max(-(-cells // _SHARDS), count * fewest))
-        budget = _budget(self._devices[0])
-        while True:
-            needed = self._bytes(size)
-            if needed <= budget or size <= count:
-                return size
-            size = min(size // 2, int(0.9 * size * budget / needed))
-            size = max(count, size // count * count)
-
     def run(self, start: int, stop: int, size: int) -> dict[str, np.ndarray]:
         """The variables of cells start to stop, by a program for `size` of them."""
-        # A last shard repeats its last cell, so that one program does them all.
-        cells = np.minimum(np.arange(start, start + self._whole(size)), stop - 1)
+        # The last shard, and the last device, repeat a cell, so that one program does them all.
+        whole = -(-size // len(self._devices)) * len(self._devices)
+        cells = np.minimum(np.arange(start, start + whole), stop - 1)
         indices = self._axes.indices(self._combination, cells)
-        mapped = self._axes.mapped_values(cells)
-        program = self._program(size)
-        found = self._within_memory(
-            size, lambda: jax.block_until_ready(program(self._key, indices, mapped))
-        )
-        arrays = [np.asarray(values)[: stop - start] for values in found]
+        try:
+            found = self._compiled(self._key, indices, self._axes.mapped_values(cells))
+            arrays = [np.asarray(values)[: stop - start] for values in found]
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            advice = f"try shard_size={size // 2}"
+            if size <= len(self._devices):
+                advice = "one cell a device is too much already: let a cell compute less"
+            raise MemoryError(
+                f"out of memory on {self._devices[0].device_kind} with shard_size={size}; {advice} "
+                f"({str(error).partition(chr(10))[0]})"
+            ) from error
         return {v.name: array for v, array in zip(self.variables, arrays, strict=True)}
-
-    def _bytes(self, size: int) -> int:
-        """Memory that a program takes on each device."""
-        memory = self._program(size).memory_analysis()
-        if memory is None:
-            return 0
-        return (
-            memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
-        )
-
-    def _program(self, size: int) -> Any:
-        """The compiled program for this many cells, rounded up to the number of devices."""
-        with self._lock:
-            if size not in self._compiled:
-                placed = jax.jit(self._on_devices(self._cells))
-                lowered = placed.lower(self._key, *self._inputs(self._whole(size)))
-                # One at a time: a program may hold large constants.
-                self._compiled = {size: self._within_memory(size, lowered.compile)}
-            return self._compiled[size]
-
-    def _inputs(self, size: int) -> tuple[Any, Any]:
-        """Types of the indices and of the mapped values of this many cells."""
-        indices = jax.ShapeDtypeStruct((size, len(self._axes.names)), jnp.int32)
-        types = self._axes.mapped_types().items()
-        return indices, {name: jax.ShapeDtypeStruct((size,), kind.dtype) for name, kind in types}
 
     def _cells(self, key, indices, mapped):
         keys = jax.vmap(lambda row: cell_key(key, *row))(indices)
@@ -143,37 +197,52 @@ class Program:
         specs = {"in_specs": (PartitionSpec(), along, along), "out_specs": along}
         return jax.shard_map(function, mesh=mesh, check_vma=False, **specs)
 
-    def _whole(self, size: int) -> int:
-        return -(-size // len(self._devices)) * len(self._devices)
 
-    def _within_memory(self, size: int, call: Callable[[], Any]) -> Any:
-        """The result of a call; where memory runs out, the error says what to do."""
-        try:
-            return call()
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            advice = f"try shard_size={size // 2}"
-            if size <= len(self._devices):
-                advice = "one cell a device is too much already: let a cell compute less"
-            raise MemoryError(
-                f"out of memory on {self._devices[0].device_kind} with shard_size={size}; {advice} "
-                f"({str(error).partition(chr(10))[0]})"
-            ) from error
+def variables_of(
+    result: Any, axis_names: Sequence[str]
+) -> tuple[tuple[Variable, ...], list[Array]]:
+    """The variables that the function returned for one cell: descriptions and values."""
+    if isinstance(result, Trajectory):
+        found = variables_of_trajectory(result)
+    elif isinstance(result, dict):
+        found = list(map(_of_item, result.items()))
+    else:
+        raise TypeError(
+            "expected the function to return a dict of arrays, such as {'risk': ...}, or a "
+            f"Trajectory, got {type(result).__name__}"
+        )
+    if not found:
+        raise ValueError("expected the function to return at least one array, got none")
+    dims = {dim for variable, _ in found for dim in variable.dims}
+    names = [*(variable.name for variable, _ in found), *dims, *axis_names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            "expected the function to return variables whose names differ, also from those of "
+            f"axes and of dimensions, got {', '.join(twice)} twice"
+        )
+    return tuple(variable for variable, _ in found), [
+        _as_array(variable.name, value) for variable, value in found
+    ]
 
 
-def _budget(device: Any) -> float:
-    """Bytes that a shard may take on a device."""
-    stats = device.memory_stats()
-    if stats and "bytes_limit" in stats:
-        return _MEMORY_SHARE * (stats["bytes_limit"] - stats.get("bytes_in_use", 0))
-    return min(_CPU_BYTES, _MEMORY_SHARE * _free_memory() / jax.local_device_count())
+def _of_item(item: tuple[Any, Any]) -> tuple[Variable, Array]:
+    name, value = item
+    require_kind("each name that the function returns", name, str, "a string")
+    array = _as_array(name, value)
+    return Variable(name, tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))), array
 
 
-@functools.cache
-def _free_memory() -> float:
-    """Bytes of the host's memory that nobody uses; infinite where it does not say."""
+def _as_array(name: str, value: Any) -> Array:
+    is_no_array = isinstance(value, (Trajectory, dict, list, tuple, str, bytes))
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
+        array = None if is_no_array else jnp.asarray(value)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"expected {name} to be an array of numbers, got {type(value).__name__}; return the "
+            "arrays that it holds under names of their own"
+        )
+    is_narrow = jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4
+    return array.astype(jnp.float32) if is_narrow else array

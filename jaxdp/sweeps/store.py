@@ -1,239 +1,135 @@
-"""A folder that keeps what is finished: one file per shard, written whole or not at all.
+"""A folder that keeps what is finished: `sweep.json`, and one file per shard.
 
-`sweep.json` says which sweep the folder belongs to, `axes.npz` holds the axes' values for whoever
-reads the folder without the sweep. Every file is written under another name, flushed to the disk
-and renamed, so that a process killed at any time leaves no half a file behind. A shard's file says
-which sweep and which cells it belongs to, and shows every damage. Processes that share a folder
-need no locks: each writes whole files, and the same shard twice is the same file.
+`sweep.json` says which sweep the folder belongs to. Every file is written under another name and
+renamed, so that a process killed at any time leaves no half a file under a shard's name. A shard's
+file says which sweep and which cells it belongs to, and shows every damage.
 """
 
 import contextlib
-import dataclasses
-import errno
 import hashlib
 import json
 import os
 import pathlib
-import re
-import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.digests import digest, versions_of_results
+from jaxdp.core.digests import UnreadableError, digest, versions_of_results
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
 from jaxdp.core.files.whole_files import read_file, write_whole
-from jaxdp.sweeps.axes import Axes
-from jaxdp.sweeps.results import Place, Shard, Variable, as_dataset, counts
+from jaxdp.core.trajectory import Variable
+from jaxdp.sweeps.axes import Axes, is_plain
+from jaxdp.sweeps.dataset import as_dataset
+from jaxdp.sweeps.program import Shard
+from jaxdp.sweeps.provenance import label
 
 if TYPE_CHECKING:
     import xarray
 
-DESCRIPTION, COORDINATES = "sweep.json", "axes.npz"
-_FORMAT = 3
-_SHARD = re.compile(r"shard-(\d+)-(\d+)-(\d+)\.npz")
-_DAMAGED = ".damaged"
-# Files that a killed process left half written are cleared after this many seconds.
-_STALE = 3600
-# The folder is listed for at most this share of the time: a store has as many files as shards.
-_LISTING_SHARE = 0.05
+DESCRIPTION = "sweep.json"
+_FORMAT = 4
 # Relative: numbers that are so near each other are one, rounded by two processors.
 _SAME = 1e-9
 # The most bytes of a description, and the most numbers of a dataset: 2 GiB in float64.
 _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
 
-def identity_of(
-    axes: Mapping[str, Any], key: Any, version: str | None, programs: Sequence[str]
-) -> dict[str, Any]:
-    """The facts that must agree for a store to be resumed, as JSON.
-
-    `axes` has kind, length and digest of each. `version` stands for the function, and for what is
-    no part of a traced program; None where the digests of its programs do.
-    """
-    return {
-        # Results depend on these beside the program, and where a version stands for it.
-        **versions_of_results(),
-        # A list: their order decides the cells' keys.
-        "axes": [*axes],
-        **{f"axis {name}": [*axis] for name, axis in axes.items()},
-        "key": digest(key),
-        "version": version,
-        "programs": digest(tuple(programs)),
-    }
-
-
-def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The first thing in which two sweeps differ, in words."""
-    part = next(part for part in {**wanted, **found} if found.get(part) != wanted.get(part))
-    there, here = (
-        ", ".join(map(str, each)) if isinstance(each, list) else each
-        for each in (found.get(part), wanted.get(part))
-    )
-    if part == "programs":
-        return "its function computes something else (give version= to decide that yourself)"
-    return f"its {part} {'are' if part == 'axes' else 'is'} {there}, not {here}"
-
-
 class Store:
-    """A folder of finished shards that belongs to one sweep; made when it is absent.
+    """The folder of one sweep, new or begun before; nothing is written before `begin`.
 
-    ValueError where it is another sweep's, or something else's. The function's name and the axes'
-    values are kept for errors, and for who reads the folder.
+    ValueError if it belongs to another sweep, or has other things in it. `axes` are those given,
+    with the folder's values where processors have rounded them differently.
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike,
-        identity: Mapping[str, Any],
-        function: str,
-        coordinates: Mapping[str, np.ndarray],
+        self, folder: str | os.PathLike, axes: Axes, key: str, version: str | None, function: str
     ):
-        self.folder = pathlib.Path(folder)
-        self._digest, self._counts = _digest_of(identity), counts(axes_of(identity))
-        self._listed: set[Place] = set()
-        self._list_again = 0.0
-        if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"expected store to be a folder, got the file {self.folder}")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except NotADirectoryError as error:
-            file = next(one for one in self.folder.parents if one.is_file())
-            raise ValueError(f"expected store to be in a folder, got the file {file}") from error
-        is_new = not (self.folder / DESCRIPTION).exists()
-        self._claim(dict(identity), function)
-        # The values that are there may be another sweep's, whose description somebody has removed.
-        if is_new or not (self.folder / COORDINATES).exists():
-            # Nothing that is computed depends on it.
-            with contextlib.suppress(OSError):
-                self._write(COORDINATES, sealed(coordinates))
-        for path in self.folder.glob(".*.partial"):
-            # The file may be gone already, or in a folder that may only be read.
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _STALE:
-                    path.unlink()
+        self.folder, self.axes, self._function = pathlib.Path(folder), axes, function
+        self._kept = _description(self.folder)
+        if self._kept is not None:
+            self.axes = _with_values_of(self._kept["identity"], axes)
+        self._identity = _identity(self.axes, key, version)
+        if self._kept is not None:
+            self._require_same()
 
-    def places(self) -> set[Place]:
-        """The shards that are here, by their names; those of other processes a little later."""
-        began = time.monotonic()
-        if began >= self._list_again:
-            self._listed = set(_places(self.folder, self._counts))
-            now = time.monotonic()
-            self._list_again = now + (now - began) / _LISTING_SHARE
-        return set(self._listed)
+    def is_known(self, sources: str | None) -> bool:
+        """Whether the folder's function is this one, by its version or by these sources."""
+        if self._kept is None:
+            return False
+        is_same = sources is not None and sources == self._kept["sources"]
+        return is_same or self._identity["version"] is not None
 
-    def read(self, place: Place) -> Shard | None:
-        """A shard; None, with a warning that names its file, where it is damaged."""
-        path = self.folder / file_name(place)
-        try:
-            shard, digest = unpacked(place, read_sealed(path))
-        except OSError as error:
-            # Another process has just put it aside, or replaced it on a network's disk.
-            if error.errno in (errno.ENOENT, errno.ESTALE):
-                return None
-            raise
-        except DamagedError as error:
-            # Under a free name, so that nothing that was put aside is lost.
-            names = (f"{path}{_DAMAGED}{number or ''}" for number in range(1000))
-            aside = next(name for name in names if not os.path.lexists(name))
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(path, aside)
-            # Last: where warnings are errors, the next call goes on.
-            warnings.warn(
-                f"the shard {path} is damaged ({error}); it is kept as {os.path.basename(aside)} "
-                "and computed again",
-                stacklevel=2,
-            )
-            return None
-        if digest != self._digest:
-            raise ValueError(
-                f"expected shards of one sweep in {self.folder}, got {path.name} of another; "
-                "use an empty folder"
-            )
-        return shard
+    def begin(self, programs: tuple[str, ...] | None, sources: str | None) -> None:
+        """Make the folder this sweep's; ValueError if it is that of other programs."""
+        self._identity["programs"] = None if programs is None else digest(programs)
+        if self._kept is not None:
+            self._require_same()
+            return
+        self._kept = {
+            "format": _FORMAT,
+            "function": self._function,
+            "identity": self._identity,
+            "sources": sources,
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        content = json.dumps(self._kept, indent=2) + "\n"
+        write_whole(self.folder / DESCRIPTION, content.encode())
+
+    def shards(self) -> list[Shard]:
+        """All whole shards; damaged files are named in a warning and put aside."""
+        found: list[Shard] = []
+        if self._kept is None:
+            return found
+        for path in _files(self.folder):
+            try:
+                found.append(_read(path, self._kept["identity"]))
+            except DamagedError as error:
+                aside = path.with_suffix(".damaged")
+                os.replace(path, aside)
+                warnings.warn(
+                    f"the shard {path} is damaged ({error}); it is kept as {aside.name} and "
+                    "computed again",
+                    stacklevel=3,
+                )
+        return found
 
     def write(self, shard: Shard) -> None:
-        """Keep a shard; OSError where it cannot be written, as on a full disk."""
-        self._write(file_name(shard.place), packed(shard, self._digest))
-        self._listed.add(shard.place)
+        """Keep a shard; OSError if it cannot be written, as on a full disk."""
+        name = f"shard-{shard.combination:06d}-{shard.start:09d}-{shard.stop:09d}.npz"
+        about = {
+            "sweep": _mark(self._identity),
+            "name": name,
+            "variables": [[v.name, v.dims, v.attrs] for v in shard.variables],
+            "provenance": dict(shard.provenance),
+        }
+        arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
+        content = sealed({"about": np.asarray(json.dumps(about)), **arrays})
+        write_whole(self.folder / name, content)
 
-    def _write(self, name: str, content: bytes, *, replace: bool = True) -> None:
-        try:
-            write_whole(self.folder / name, content, replace=replace)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"could not write {name} to {self.folder}: {error.strerror or error}; all finished "
-                "shards are whole: once that is mended, call the sweep again with the same store",
-            ) from error
-
-    def _claim(self, identity: dict[str, Any], function: str) -> None:
-        path = self.folder / DESCRIPTION
-        if not path.exists():
-            foreign = [entry.name for entry in os.scandir(self.folder) if not _is_own(entry.name)]
-            # The description may be another process's of just now.
-            if foreign and not path.exists():
+    def _require_same(self) -> None:
+        """Raise ValueError unless the folder's sweep is this one, as far as it is known yet."""
+        assert self._kept is not None
+        kept = self._kept["identity"]
+        for part, wanted in self._identity.items():
+            # As text: to Python 1, 1.0 and True are equal, and so are dicts in another order.
+            there, here = json.dumps(kept.get(part)), json.dumps(wanted)
+            if there != here:
+                words = f"its {part} is {label(there)}, not {label(here)}"
+                if part == "programs":
+                    words = "its function computes something else (version= decides that, if given)"
                 raise ValueError(
-                    f"expected store to be an empty folder or that of a sweep, got {self.folder} "
-                    f"with {foreign[0]} in it"
+                    f"{self.folder} keeps another sweep: {words}; it was made by "
+                    f"{self._kept['function']}, and this is {self._function}; use another folder"
                 )
-            # Shards of another sweep shall not come under this one's description.
-            for place in sorted(_places(self.folder))[:1]:
-                self.read(place)
-            with contextlib.suppress(FileExistsError):
-                self._write(DESCRIPTION, _description(identity, function), replace=False)
-        found, name = read_description(path)
-        if found != identity:
-            raise ValueError(
-                f"{self.folder} keeps another sweep: {_difference(found, identity)}; it was made "
-                f"by {name}, and this is {function}; use another folder"
-            )
-
-
-def with_kept_values(folder: str | os.PathLike, axes: Axes) -> Axes:
-    """The axes with the values that a store keeps, if the given ones differ by rounding alone.
-
-    Processors round the last digit of a power differently, and several may share a sweep. A folder
-    that cannot be read changes nothing here: opening it as a `Store` raises the error.
-    """
-    folder = pathlib.Path(folder)
-    try:
-        described = axes_of(read_description(folder / DESCRIPTION)[0])
-        kept = unsealed(read_sealed(folder / COORDINATES))
-    except (DamagedError, ValueError, KeyError, TypeError, OSError):
-        return axes
-
-    def values_of(name: str, given: Any) -> Any:
-        if isinstance(given, tuple) and not all(isinstance(one, (int, float)) for one in given):
-            return given
-        known, numbers = np.asarray(kept.get(name)), np.asarray(given)
-        if known.shape != numbers.shape or {known.dtype.kind, numbers.dtype.kind} != {"f"}:
-            return given
-        is_same = _is_rounding(known, numbers)
-        if isinstance(given, tuple):
-            known = tuple(type(one)(other) for one, other in zip(given, known, strict=True))
-        # The digest says that these are the sweep's own.
-        return known if is_same and [digest(known)] == described.get(name, [])[2:] else given
-
-    looped = {name: values_of(name, given) for name, given in axes.looped.items()}
-    mapped = {name: values_of(name, given) for name, given in axes.mapped.items()}
-    return Axes(looped, mapped, axes.names)
-
-
-def _is_rounding(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether floats differ by no more than a library's last digits."""
-    precision = max(np.finfo(one.dtype).eps, np.finfo(other.dtype).eps)
-    return np.allclose(one, other, rtol=max(_SAME, 4 * precision), atol=0)
 
 
 def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     """The sweep that a folder keeps, as far as it is finished; nothing is computed or changed.
 
-    What is not finished, or damaged, is NaN (numbers become floats for that). An axis has its
-    values, or its indices where the file that holds them is missing.
+    What is not finished, or damaged, is NaN (numbers become floats for that).
 
     Args:
         folder: that was given to `jaxdp.sweep` as `store`.
@@ -261,137 +157,139 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     folder = pathlib.Path(folder)
     if not (folder / DESCRIPTION).is_file():
         raise ValueError(f"expected the folder of a sweep, with {DESCRIPTION} in it, got {folder}")
-    identity, function = read_description(folder / DESCRIPTION)
-    axes, shards = axes_of(identity), []
-    for place in sorted(_places(folder, counts(axes))):
+    kept = _description(folder)
+    assert kept is not None
+    identity, shards = kept["identity"], []
+    for path in _files(folder):
         # The sweep itself says so of a damaged one and computes it again, as it goes on.
         with contextlib.suppress(DamagedError, FileNotFoundError):
-            shard, digest = unpacked(place, read_sealed(folder / file_name(place)))
-            if digest == _digest_of(identity) and shard.forms() == (shards or [shard])[0].forms():
+            shard = _read(path, identity)
+            if shard.forms() == (shards or [shard])[0].forms():
                 shards.append(shard)
     if not shards:
         raise ValueError(f"expected a sweep with finished cells in {folder}, got none yet")
-    cells = np.prod(counts(axes), dtype=float)
-    total = cells * sum(values[0].size for values in shards[0].arrays.values())
+    axes = {name: _values(identity[f"axis {name}"]) for name in identity["axes"]}
+    total = np.prod([len(values) for values in axes.values()], dtype=float)
+    total *= sum(values[0].size for values in shards[0].arrays.values())
     if total > _MOST_NUMBERS:
         raise ValueError(f"expected a sweep of at most {_MOST_NUMBERS} numbers, got {total:.0f}")
-    values = {}
-    with contextlib.suppress(DamagedError, FileNotFoundError):
-        values = unsealed(read_sealed(folder / COORDINATES))
-    coordinates = {}
-    for name, (_, length, _) in axes.items():
-        fits = name in values and values[name].shape == (length,)
-        coordinates[name] = values[name] if fits else np.arange(length)
-    attrs = {"function": function}
-    return as_dataset(axes, coordinates, shards, attrs, is_whole=False)
+    looped = {name for name in axes if identity[f"axis {name}"]["kind"] == "tuple"}
+    return as_dataset(axes, looped, shards, {"function": kept["function"]}, is_whole=False)
 
 
-def read_description(path: pathlib.Path) -> tuple[dict[str, Any], str]:
-    """The identity of a folder's sweep, and its function's name; ValueError for all else."""
-    found: Any = {}
-    form, is_whole = None, False
-    with contextlib.suppress(DamagedError, ValueError, KeyError, TypeError):
-        content = read_file(path, largest=_MOST_BYTES)
-        found = plain_json(content)
-        form = found["format"]
-        is_whole = content == _description(found["identity"], found["function"])
-    if type(form) is int and form != _FORMAT:
-        raise ValueError(
-            f"expected {path} of format {_FORMAT}, got {form}: another version of jaxdp made that "
-            "sweep; it is left as it is: use another folder, or the version that made it"
-        )
-    if not is_whole:
-        raise ValueError(
-            f"expected {path} to describe a sweep, got something else, or damage; remove that file "
-            "if the folder is a sweep's: each shard says for itself which one it belongs to"
-        )
-    return found["identity"], found["function"]
-
-
-def axes_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Kind, length and digest of each axis of a sweep."""
-    return {name: identity[f"axis {name}"] for name in identity["axes"]}
-
-
-def file_name(place: Place) -> str:
-    """The name of the file in which a store keeps a shard."""
-    return f"shard-{place.combination:06d}-{place.start:09d}-{place.stop:09d}.npz"
-
-
-def place_of(name: str) -> Place | None:
-    """The place whose shard a file of this name is; None for other files."""
-    match = _SHARD.fullmatch(name)
-    place = Place(*map(int, match.groups())) if match else None
-    return place if place and place.start < place.stop and file_name(place) == name else None
-
-
-def packed(shard: Shard, sweep: str) -> bytes:
-    """The content of a shard's file; `sweep` is the digest of what the shard belongs to."""
-    arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
-    return sealed({"about": np.asarray(_about(shard, sweep)), **arrays})
-
-
-def unpacked(place: Place, content: bytes) -> tuple[Shard, str]:
-    """The shard in a file of this place's name, and the digest of the sweep that it belongs to."""
-    arrays = unsealed(content)
-    text = str(arrays.pop("about", ""))
-    about = plain_json(text)
+def _description(folder: pathlib.Path) -> dict[str, Any] | None:
+    """The content of a folder's `sweep.json`; None where there is nothing yet."""
+    path = folder / DESCRIPTION
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"expected store to be a folder, got the file {folder}")
+    if not path.exists():
+        for other in folder.glob("[!.]*"):
+            raise ValueError(
+                f"expected store to be an empty folder or that of a sweep, got {folder} with "
+                f"{other.name} in it and no {DESCRIPTION}"
+            )
+        return None
     try:
+        found = plain_json(read_file(path, largest=_MOST_BYTES))
+        is_known = found["format"] == _FORMAT
+        if is_known:
+            for name in found["identity"]["axes"]:
+                _values(found["identity"][f"axis {name}"])
+            _ = found["function"], found["sources"]
+    except (DamagedError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"expected {path} to describe a sweep, got something else") from error
+    if not is_known:
+        raise ValueError(
+            f"expected {path} of format {_FORMAT}, got {found['format']}: another version of jaxdp "
+            "made that sweep; it is left as it is: use another folder, or that version"
+        )
+    return found
+
+
+def _identity(axes: Axes, key: str, version: str | None) -> dict[str, Any]:
+    """What must agree for a store to be resumed, as JSON, but for the programs."""
+    # Results depend on the versions beside the program, and where a version stands for it. The
+    # order of the axes decides the cells' keys.
+    found = {**versions_of_results(), "key": key, "version": version, "axes": [*axes.names]}
+    for name, values in axes.coordinates().items():
+        kind = "tuple" if name in axes.looped else "array"
+        axis = {"kind": kind, "dtype": str(values.dtype), "values": values.tolist()}
+        # Without a version the programs tell such values apart.
+        if kind == "tuple" and not is_plain(axes.looped[name]) and version is not None:
+            try:
+                axis["digest"] = digest(axes.looped[name])
+            except UnreadableError as error:
+                raise ValueError(
+                    f"expected values of axis {name} that a store can tell from others, but it "
+                    f"cannot read {error}; loop over names, and let the function look the objects "
+                    "up, or leave version= out"
+                ) from error
+        found[f"axis {name}"] = axis
+    return found
+
+
+def _values(axis: Mapping[str, Any]) -> np.ndarray:
+    return np.asarray(axis["values"], np.dtype(axis["dtype"]))
+
+
+def _with_values_of(identity: Mapping[str, Any], axes: Axes) -> Axes:
+    """The axes with a folder's values, where the given ones differ from these by rounding alone.
+
+    Processors round the last digit of a power differently, and several may share a sweep.
+    """
+
+    def values_of(name: str, given: Any) -> Any:
+        if f"axis {name}" not in identity or (isinstance(given, tuple) and not is_plain(given)):
+            return given
+        kept, numbers = _values(identity[f"axis {name}"]), np.asarray(given)
+        if kept.shape != numbers.shape or {kept.dtype.kind, numbers.dtype.kind} != {"f"}:
+            return given
+        same = max(_SAME, 4 * np.finfo(kept.dtype).eps, 4 * np.finfo(numbers.dtype).eps)
+        if not np.allclose(kept, numbers, rtol=same, atol=0):
+            return given
+        if isinstance(given, tuple):
+            return tuple(type(one)(other) for one, other in zip(given, kept, strict=True))
+        return kept
+
+    looped = {name: values_of(name, given) for name, given in axes.looped.items()}
+    mapped = {name: values_of(name, given) for name, given in axes.mapped.items()}
+    return Axes(looped, mapped, axes.names)
+
+
+def _mark(identity: Mapping[str, Any]) -> str:
+    """The digest by which a shard's file names its sweep."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _files(folder: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(folder.glob("shard-*.npz"))
+
+
+def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:
+    """The shard in a file; DamagedError if it is none, ValueError if it is another sweep's."""
+    arrays = unsealed(read_sealed(path))
+    about = plain_json(str(arrays.pop("about", "")))
+    try:
+        combination, start, stop = map(int, path.stem.split("-")[1:])
         variables = tuple(
             Variable(name, tuple(dims), tuple((part, words) for part, words in attrs))
             for name, dims, attrs in about["variables"]
         )
         held = {v.name: arrays[f"value_{i}"] for i, v in enumerate(variables)}
-        shard, sweep = Shard(place, held, variables, about["provenance"]), about["sweep"]
-        # A description that is written again as it stands has only the kinds that are written.
-        is_whole = _about(shard, sweep) == text and len(held) == len(arrays)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        is_whole = False
+        shard = Shard(combination, start, stop, held, variables, dict(about["provenance"]))
+        fit = [
+            len(held[v.name]) == stop - start and held[v.name].ndim == 1 + len(v.dims)
+            for v in variables
+        ]
+        is_whole = about["name"] == path.name and all(fit) and len(held) == len(arrays)
+        mark = about["sweep"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError("it does not describe a shard") from error
     if not is_whole:
         raise DamagedError("it does not describe a shard of this name")
-    for variable in variables:
-        array = held[variable.name]
-        if array.ndim != 1 + len(variable.dims) or len(array) != place.stop - place.start:
-            raise DamagedError("its arrays are not those that it describes")
-    return shard, sweep
-
-
-def _about(shard: Shard, sweep: str) -> str:
-    """The JSON text beside a shard's arrays: its sweep, place, variables and provenance."""
-    variables = [
-        [str(v.name), [*map(str, v.dims)], [[*map(str, attr)] for attr in v.attrs]]
-        for v in shard.variables
-    ]
-    about = {
-        "sweep": str(sweep),
-        "place": dataclasses.astuple(shard.place),
-        "variables": variables,
-        "provenance": {name: str(words) for name, words in shard.provenance.items()},
-    }
-    return json.dumps(about)
-
-
-def _description(identity: Mapping[str, Any], function: str) -> bytes:
-    digest = hashlib.sha256(json.dumps([identity, function]).encode()).hexdigest()
-    described = {"format": _FORMAT, "function": function, "identity": identity, "digest": digest}
-    return (json.dumps(described, indent=2) + "\n").encode()
-
-
-def _digest_of(identity: Mapping[str, Any]) -> str:
-    """The digest by which a shard's file names its sweep."""
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-
-
-def _places(folder: pathlib.Path, counts: tuple[int, int] | None = None) -> Iterator[Place]:
-    """The shards in a folder by their names, those alone that lie in a sweep of these counts."""
-    for entry in os.scandir(folder):
-        place = place_of(entry.name)
-        if place is not None and (
-            counts is None or (place.combination < counts[0] and place.stop <= counts[1])
-        ):
-            yield place
-
-
-def _is_own(name: str) -> bool:
-    is_shard = place_of(name.partition(_DAMAGED)[0]) is not None
-    return name.startswith(".") or name == COORDINATES or is_shard
+    if mark != _mark(identity):
+        raise ValueError(
+            f"expected shards of one sweep in {path.parent}, got {path.name} of another; use an "
+            "empty folder"
+        )
+    return shard

@@ -1,34 +1,28 @@
-"""The verb `sweep`: every cell of a grid, in shards."""
+"""The verb `sweep`: every cell of a grid, in shards, and no shard twice.
 
-import contextlib
-import dataclasses
+How a sweep is resumed is told by `sweep` itself: the folder is opened, finished shards are read,
+what is missing is computed in a fixed order, and every new shard is written.
+"""
+
 import importlib
 import inspect
 import os
-import pickle
-import random
-import sys
-import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import jax.random as jr
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
-from jaxdp.core.display.terminals import is_terminal
 from jaxdp.core.extras import require_extra
-from jaxdp.core.progress import Bar, hidden
-from jaxdp.sweeps import execution
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.execution import Work, stop_on_interrupt
-from jaxdp.sweeps.provenance import name_of
-from jaxdp.sweeps.results import Place, Shard, as_dataset, require_alike
-from jaxdp.sweeps.store import Store, identity_of, with_kept_values
+from jaxdp.sweeps.dataset import as_dataset, require_alike
+from jaxdp.sweeps.program import Shard, Work, compute, default_size, key_in_words, program_of
+from jaxdp.sweeps.provenance import name_of, sources_of
+from jaxdp.sweeps.store import Store
 
 if TYPE_CHECKING:
     import xarray
@@ -48,9 +42,8 @@ def sweep(
     """Call a function at every point of a grid, compiled, on all local devices.
 
     The function is traced once for each choice of looped values and vmapped over the rest, in
-    shards that fit the devices' memory. With a store finished shards outlive a stop: call it again
-    with the same arguments, or from several machines at once, and it computes what is missing.
-    Cells are computed twice where processes meet, a file is damaged, or shards have another size.
+    shards. With a store finished shards outlive a stop: the same call computes what is missing,
+    and reads a finished sweep without tracing the function.
 
     Args:
         function: called as `function(key=..., **{axis: value})`; returns a dict of arrays or a
@@ -59,20 +52,16 @@ def sweep(
             trace for each.
         key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
             ...)`, whatever the shards and devices are.
-        store: a folder for finished shards, made when absent. The folder belongs to one program for
-            each choice of looped values (what JAX traces of the function, with its constants; or
-            one `version`), one set of axes, one key, one version of JAX, jaxlib and jaxdp, and one
-            setting of x64, of the precision of products and of random bits. An edit that changes
-            nothing that is computed makes no other sweep, and neither do values of an axis that
-            another processor rounded otherwise: the values in the folder are taken then.
-        executor: anything with `submit(function, *arguments)` that gives an object with
-            `result()`; each task computes one shard on its process's devices. What it gets must
-            be picklable by the executor's means.
-        shard_size: cells of a shard; None sizes it by the compiled program's memory, so that a
-            sweep has about sixteen shards.
+        store: a folder for finished shards, made when absent. It belongs to one sweep: its axes,
+            its key, the traced programs (or the `version`), and the versions and settings of JAX
+            and jaxdp. Values of an axis that differ by 1e-9 at most are those of the folder.
+        executor: an executor of `concurrent.futures`, or anything whose `submit(function,
+            *arguments)` gives an object with `result()`, as those of Dask, loky and submitit do.
+            Each task computes one shard on the devices of its process.
+        shard_size: cells of a shard; if None, a sixteenth of the cells of one program, within
+            limits for the devices.
         version: a name that you change whenever the function does, or anything that it reaches:
-            in the store it stands for the programs, and a finished sweep is not traced again.
-            Required where a program calls the host.
+            in the store it stands for the programs. Required if a program calls the host.
         quiet: whether the progress bar is left out.
 
     Returns:
@@ -83,8 +72,6 @@ def sweep(
         MemoryError: a device ran out of memory; names the `shard_size` to try.
         OSError: the store cannot be written; finished shards are whole.
         ModuleNotFoundError: xarray is not installed.
-        KeyboardInterrupt: Ctrl-C, after the shard in flight, or at once by a second; says how to
-            go on.
 
     Example:
         >>> import jax, jaxdp
@@ -97,165 +84,92 @@ def sweep(
         >>> table.risk.dims
         ('rho',)
     """
-    # Before anything is computed that would be put into one.
+    # First, so that nothing is computed that no dataset can hold.
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):
         importlib.import_module("xarray")
     _require_options(function, store, executor, version, quiet)
-    checked = as_axes(axes)
-    _require_signature(function, checked.names)
+    grid, name = as_axes(axes), name_of(function)
+    _require_signature(function, grid.names)
+    _require_concrete_key(key)
+    if shard_size is not None:
+        require_count("shard_size", shard_size)
+
+    kept, shards = None, []
+    if store is not None:
+        kept = Store(store, grid, key_in_words(key), version, name)
+        grid, shards = kept.axes, kept.shards()
+    done = np.zeros((grid.num_combinations, grid.num_cells), bool)
+    for shard in shards:
+        done[shard.combination, shard.start : shard.stop] = True
+    work = Work.of(function, grid, key)
+    with listening_where_seen(False if quiet else None, name.rpartition(".")[2]) as told:
+        if kept is not None:
+            sources = sources_of(function) if version is None else None
+            if not (done.all() and kept.is_known(sources)):
+                if version is None:
+                    work = work.with_digests()
+                    # They tell nothing if the trace has changed them, by a late import perhaps.
+                    sources = sources if sources == sources_of(function) else None
+                kept.begin(work.digests, sources)
+        size = min(shard_size or default_size(grid), grid.num_cells)
+        for shard in _computed(work, _missing(done, size), size, executor):
+            if shards:
+                require_alike(shards[0], shard, grid.looped_values(shard.combination))
+            if kept is not None:
+                kept.write(shard)
+            shards.append(shard)
+            done[shard.combination, shard.start : shard.stop] = True
+            told(float(done.mean()))
+    facts = {"function": name, "key": key_in_words(key)}
+    return as_dataset(grid.coordinates(), set(grid.looped), shards, facts)
+
+
+def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
+    """Combination, first and last cell of each shard to compute, in order."""
+    combinations, cells = done.shape
+    return [
+        (combination, start, min(start + size, cells))
+        for combination in range(combinations)
+        for start in range(0, cells, size)
+        if not done[combination, start : start + size].all()
+    ]
+
+
+def _computed(
+    work: Work, places: list[tuple[int, int, int]], size: int, executor: Any
+) -> Iterator[Shard]:
+    """The shards of these places, in order; an executor's error is raised after all others."""
+    futures, failed = [], None
+    try:
+        for place in places:
+            if executor is None:
+                yield compute(work, *place, size)
+            else:
+                futures.append(executor.submit(compute, work, *place, size))
+        for future in futures:
+            try:
+                shard = future.result()
+            except Exception as error:
+                failed = failed or error
+            else:
+                yield shard
+    finally:
+        # After Ctrl-C, what has not begun does not begin; programs may hold large constants.
+        for future in futures:
+            if hasattr(future, "cancel"):
+                future.cancel()
+        program_of.cache_clear()
+    if failed is not None:
+        raise failed
+
+
+def _require_concrete_key(key: Any) -> None:
     require_key(key)
     if isinstance(key, Tracer):
         raise TypeError(
             "expected a concrete key, got a traced one; a sweep compiles by itself: call it "
             "outside jit, vmap and grad"
         )
-    if store is not None:
-        checked = with_kept_values(store, checked)
-    size = None
-    if shard_size is not None:
-        # A larger one would only repeat its last cell.
-        size = min(require_count("shard_size", shard_size), checked.num_cells)
-    key_data, kind, name = np.asarray(jr.key_data(key)), str(jr.key_impl(key)), name_of(function)
-    work, kept = Work(function, checked, key_data, kind), None
-    described = checked.described(by_program=store is None or version is None)
-    coordinates = checked.coordinates()
-    try:
-        if store is not None:
-            if version is None:
-                numbers = range(checked.num_combinations)
-                digests = tuple(work.program(number).digest() for number in numbers)
-                work = dataclasses.replace(work, digests=digests)
-            identity = identity_of(described, key, version, work.digests or ())
-            kept = Store(store, identity, name, coordinates)
-        with hidden() if quiet else contextlib.nullcontext():
-            shards = _Sweep(work, kept, executor, size, quiet).run()
-    finally:
-        work.forget()
-    facts = {"function": name, "key": f"{kind} {' '.join(map(str, key_data.ravel()))}"}
-    return as_dataset(described, coordinates, shards.values(), facts)
-
-
-class _Sweep:
-    """One call of `sweep`: what is done, and what is still to do."""
-
-    def __init__(self, work: Work, store: Store | None, executor: Any, size, quiet: bool):
-        self.work, self.store, self.executor = work, store, executor
-        self.size, self.quiet = size, quiet
-        self.shards: dict[Place, Shard] = {}
-        # For each combination, the cells that are done.
-        self.done = np.zeros((work.axes.num_combinations, work.axes.num_cells), bool)
-
-    def run(self) -> dict[Place, Shard]:
-        """Compute all that the store does not have."""
-        with stop_on_interrupt() as stop:
-            try:
-                self._take_from_store()
-                self._complete(stop)
-            except KeyboardInterrupt:
-                if not stop.is_set():
-                    raise
-            if stop.is_set():
-                raise KeyboardInterrupt(self._how_to_resume())
-        return self.shards
-
-    def _complete(self, stop: threading.Event) -> None:
-        """Compute what is not done, until `stop` is set."""
-        bar = None
-        if is_terminal(sys.stderr) and not self.quiet:
-            name = name_of(self.work.function).partition("(")[0].rpartition(".")[2]
-            bar = Bar(name, begun=self.done.mean())
-        with hidden(), contextlib.closing(bar) if bar else contextlib.nullcontext():
-            while not (self.done.all() or stop.is_set()):
-                for shard in self._computed(stop):
-                    if self.store is not None:
-                        self.store.write(shard)
-                    self._add(shard)
-                    if bar:
-                        bar.advance(self.done.mean())
-
-    def _computed(self, stop: threading.Event) -> Iterator[Shard]:
-        """The shards that are not done, until `stop` is set."""
-        order = np.flatnonzero(~self.done.all(axis=1)).tolist()
-        if self.executor is not None:
-            if isinstance(self.executor, ProcessPoolExecutor):
-                _require_sendable(self.work.function)
-            try:
-                sizes = execution.sizes_by(self.executor, self.work, order, self.size)
-            except Exception:
-                # In a terminal Ctrl-C ends an executor's processes too, where they still import.
-                if stop.is_set():
-                    return
-                raise
-            tasks = [
-                (place, size)
-                for combination, size in zip(order, sizes, strict=True)
-                for place in self._missing(combination, size)
-            ]
-            yield from execution.computed_by(self.executor, self.work, tasks, stop)
-            return
-        if self.store is not None:
-            # Processes that share a store go different ways.
-            random.SystemRandom().shuffle(order)
-        for combination in order:
-            size = self.size or execution.fitting_size(self.work, combination)
-            places = self._missing(combination, size)
-            if self.store is not None:
-                random.SystemRandom().shuffle(places)
-            for place in places:
-                self._take_from_store()
-                if not self.done[combination, place.start : place.stop].all():
-                    yield execution.compute(self.work, place, size)
-                if stop.is_set():
-                    return
-            # The next one has a program of its own.
-            self.work.forget(combination)
-
-    def _missing(self, combination: int, size: int) -> list[Place]:
-        """Places of the cells that are not done, cut at multiples of the shards' size."""
-        cells = len(self.done[combination])
-        places = []
-        for first in range(0, cells, size):
-            missing = np.flatnonzero(~self.done[combination, first : first + size]) + first
-            if len(missing):
-                places.append(Place(combination, int(missing[0]), int(missing[-1]) + 1))
-        return places
-
-    def _take_from_store(self) -> None:
-        """Read the shards that have come to the store."""
-        if self.store is None:
-            return
-        for place in sorted(self.store.places() - self.shards.keys()):
-            shard = self.store.read(place)
-            if shard is not None:
-                self._add(shard)
-
-    def _add(self, shard: Shard) -> None:
-        """Take a shard in; it must be like the others."""
-        place = shard.place
-        if self.shards:
-            looped = self.work.axes.looped_values(place.combination)
-            require_alike(next(iter(self.shards.values())), shard, looped)
-        self.shards[place] = shard
-        self.done[place.combination, place.start : place.stop] = True
-
-    def _how_to_resume(self) -> str:
-        share = f"{int(self.done.sum())} of {self.done.size} cells are done"
-        if self.store is None:
-            return f"stopped; {share} and lost: give a store to keep them next time"
-        again = "call the sweep again with the same arguments to go on"
-        return f"stopped; {share} and kept in {self.store.folder}: {again}"
-
-
-def _require_sendable(function: Callable) -> None:
-    """Raise TypeError unless other processes can be sent the function."""
-    try:
-        pickle.dumps(function)
-    except Exception as error:
-        # What pickling may raise has no common name.
-        raise TypeError(
-            "expected a function that can be sent to other processes, as one at the top of a "
-            f"module can, got {name_of(function)}: {error}"
-        ) from None
 
 
 def _require_signature(function: Callable, names: tuple[str, ...]) -> None:

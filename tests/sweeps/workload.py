@@ -7,7 +7,6 @@ import os
 import pathlib
 import signal
 import stat
-import threading
 import time
 
 import jax
@@ -20,6 +19,8 @@ import jaxdp
 SEED = 3
 AXES = {"gain": np.linspace(0.5, 2.0, 10), "power": (1, 2), "shift": np.arange(4)}
 ONE_PROGRAM = AXES | {"power": (1,)}
+# Two shards.
+SMALL = {"gain": np.linspace(0.5, 2.0, 10), "power": (1,), "shift": np.arange(1)}
 # Sixteen shards of five cells; half as many of one program.
 SHARD_SIZE = 5
 # Where slow cells are paused, and the record of them: seconds, and a file.
@@ -123,15 +124,14 @@ def _in_environment(environment, target, arguments):
     target(*arguments)
 
 
-def run_and_die(store, moment, when, shard_size=SHARD_SIZE):
+def run_and_die(store, moment, when):
     """Sweep and be killed while a shard is computed, or while its file is written.
 
     Args:
         store: of the sweep.
         moment: "mid-write", with half of a file on the disk; "before-rename" or "after-rename" of
-            a shard's file; "any", a while after a shard of slow cells was begun.
-        when: how often this has come; the fraction is the while, in twentieths of a second.
-        shard_size: of the sweep.
+            a file; "any", a while after a shard of slow cells was begun.
+        when: how often this has come.
     """
     fsync, replace, left = os.fsync, os.replace, [when]
 
@@ -153,9 +153,7 @@ def run_and_die(store, moment, when, shard_size=SHARD_SIZE):
         die_if(moment == "after-rename")
 
     def dying_pause(gains):
-        left[0] -= 1
-        if left[0] < 1:
-            threading.Timer(left[0] / 20, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        die_if(True)
         return paused(gains)
 
     global pause
@@ -164,7 +162,4 @@ def run_and_die(store, moment, when, shard_size=SHARD_SIZE):
         pause = dying_pause
     else:
         os.fsync, os.replace = dying_fsync, dying_replace
-    if shard_size == 1:
-        run(slow, store, shard_size=shard_size)
-    else:
-        run(noisy, store, shard_size=shard_size, version=None)
+    run(slow, store)

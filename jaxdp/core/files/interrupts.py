@@ -17,7 +17,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 
 from jaxdp.core.files.whole_files import remove_unfinished
 
@@ -49,28 +48,6 @@ def end_by_interrupts() -> None:
     signal.signal(signal.SIGINT, end_process)
     signal.set_wakeup_fd(told.detach())
     threading.Thread(target=_end_when_told, args=(heard,), daemon=True).start()
-
-
-def is_ending(handler: object) -> bool:
-    """Whether a handler of Ctrl-C ends the process, where nobody catches an exception."""
-    return handler in (signal.default_int_handler, end_process)
-
-
-def set_aside() -> Callable[[], None]:
-    """Set the handling of Ctrl-C aside, so that the caller may install its own handler.
-
-    Only in the main thread. Returns what brings it back, which may be called several times.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    # The other thread would end the process whatever the new handler does.
-    told = signal.set_wakeup_fd(-1) if before is end_process else None
-
-    def bring_back() -> None:
-        signal.signal(signal.SIGINT, before)
-        if told is not None:
-            signal.set_wakeup_fd(told)
-
-    return bring_back
 
 
 def is_module_run(arguments: list[str], original: list[str]) -> bool:
