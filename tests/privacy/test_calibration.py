@@ -89,6 +89,7 @@ def test_limits():
 _SAMPLER = PoissonSampler(10_000, 0.01)
 
 
+@pytest.mark.filterwarnings("ignore:delta = 0.001 is at least 1/n")
 @pytest.mark.parametrize(
     ("epsilon", "delta", "num_steps"),
     [
