@@ -87,8 +87,9 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
     def num_records(self) -> int | None:
         """How many records a pass uses, each once; None if that is traced, or none."""
         known = concrete(self.num_steps)
-        is_known = known is not None and not known.ndim and known >= 1
-        return int(known) * self.batch_size if is_known else None
+        if known is None or known.ndim or not known >= 1:
+            return None
+        return int(known) * self.batch_size
 
     @property
     def _has_enough_noise(self) -> Bool[Array, ""]:
