@@ -60,7 +60,6 @@ for extra, call in (
 _COMMANDS = {
     "compare --out here": "plots",
     "plan --num-samples 100 --out here": "plots",
-    "reconstruct --out here": "plots",
     "sweep --out here": "sweeps",
     "fit table.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-bound inf"
     " --out model.npz": "data",

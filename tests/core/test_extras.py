@@ -34,8 +34,7 @@ CALLS = {
 }
 _COMMANDS = {
     "compare --out o": ("matplotlib", "plots"),
-    "sweep --out o": ("xarray", "sweeps"),
-    "reconstruct --out o": ("matplotlib", "plots"),
+    "sweep --out o": ("h5netcdf", "sweeps"),
     "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-range 0:1 --out m.npz": (
         "sklearn",
         "data",

@@ -24,9 +24,6 @@ from experiments.privacy_for_free.mnist_runs import (
 )
 from jaxdp.privacy import gaussian_mu
 
-# The paper's delta is 0.001, for 1,000 images too; the smallest version has fewer.
-pytestmark = pytest.mark.filterwarnings("ignore:delta = .* is at least 1/n")
-
 FIGURES = [fig01_mnist_width, fig02_mnist_samples, fig04_mnist_hyperparameters]
 
 
