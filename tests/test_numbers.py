@@ -241,11 +241,11 @@ FUNCTIONS = {
     "zcdp_epsilon zcdp": lambda v: privacy.zcdp_epsilon(v, 1e-5),
     "gaussian_noise_std sensitivity": lambda v: privacy.gaussian_noise_std(1, 0.1, sensitivity=v),
     "sphere_log_baseline error": lambda v: privacy.sphere_log_baseline(v, 3),
-    "one_run_epsilon confidence": lambda v: privacy.one_run_epsilon(
-        60, num_guesses=80, num_canaries=100, delta=0.0, confidence=v
+    "audit_one_run confidence": lambda v: privacy.audit_one_run(
+        np.arange(100), np.arange(100) > 40, delta=0.0, confidence=v
     ),
-    "one_run_epsilon delta": lambda v: privacy.one_run_epsilon(
-        60, num_guesses=80, num_canaries=100, delta=v
+    "audit_one_run delta": lambda v: privacy.audit_one_run(
+        np.arange(100), np.arange(100) > 40, delta=v
     ),
     "clipped_gradient_sum clip_norm": lambda v: jaxdp.clipped_gradient_sum(
         lambda model, x, y: model @ x, jnp.ones(2), np.ones((3, 2)), np.ones(3), clip_norm=v

@@ -26,7 +26,7 @@ from jaxdp.clipping.ghost import ghost_pass, ghosts
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.ghosts import Kept
 from jaxdp.clipping.ghost.weight_uses import WeightUses
-from jaxdp.privacy import ShuffledEpochs, audit_mu, square_root_strategy
+from jaxdp.privacy import ShuffledEpochs, audit, square_root_strategy
 
 RECORDS, CLIP_NORM = 6, 0.5
 LAYER = eqx.nn.Linear(4, 4, key=jr.key(0))
@@ -77,7 +77,7 @@ def test_the_audited_optimiser_keeps_its_claim():
         return weight[0]
 
     options = {"num_trials": 30_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(7)}
-    found = audit_mu(mechanism, jnp.ones(()), -jnp.ones(()), **options)
+    found = audit(mechanism, jnp.ones(()), -jnp.ones(()), measure="mu", **options)
     claim = jaxdp.account(optimiser, delta=1e-4).mu
     assert 0.9 * claim <= found <= claim
 

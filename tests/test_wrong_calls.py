@@ -254,10 +254,8 @@ TAKES_DATA = [
     (attacks.leak_report, {"target": TARGET, "found": FOUND}, ["true_inputs"]),
     (attacks.reconstruct, {"target": TARGET, "num_samples": 2, "key": KEY}, ["known_inputs"]),
     (attacks.attained_tradeoff, SCORED, [*SCORED]),
-    (attacks.best_guess, {}, ["samples"]),
-    (privacy.audit_scores, {"second_scores": SIGNS, "delta": 0.1}, ["first_scores"]),
+    (lambda first_scores: privacy.audit(first_scores, SIGNS, delta=0.1), {}, ["first_scores"]),
     (privacy.audit_one_run, CANARIES | {"delta": 0.1}, [*CANARIES]),
-    (privacy.num_correct_guesses, CANARIES | {"num_guesses": 2}, [*CANARIES]),
 ]
 NO_ARRAYS = [
     (np.ma.masked_less(X, 0.1), "a masked one: fill in what is missing first"),

@@ -14,7 +14,6 @@ from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending
 from jaxdp.attacks.optimisers.curvature_scaled import CurvatureScaledMomentum
 from jaxdp.attacks.optimisers.levenberg_marquardt import LevenbergMarquardt
 from jaxdp.attacks.optimisers.momentum_descent import MomentumDescent
-from jaxdp.attacks.posterior import best_guess, posterior_rows
 from jaxdp.attacks.predicted_membership import (
     PredictedMembership,
     predicted_loss_threshold_auc,
@@ -44,14 +43,12 @@ __all__ = [
     "RegeneratedWeights",
     "Verdict",
     "attained_tradeoff",
-    "best_guess",
     "gradient_descent_parameters",
     "leak_report",
     "matching",
     "membership_scores",
     "minimum_norm_parameters",
     "network_target",
-    "posterior_rows",
     "predicted_loss_threshold_auc",
     "predicted_membership",
     "reconstruct",

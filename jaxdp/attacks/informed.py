@@ -10,12 +10,11 @@ there are. Without what does not depend on the record it is
 $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
-No test tells two records apart better than its difference (Neyman and Pearson; `membership`), and
-it makes a posterior of a prior (`posterior`). Least squares for the one row (`without_known_rows`,
-then `reconstruct`) is maximum likelihood after one step, where it is clipped;
-`reconstruct(..., known_inputs=...)` is for an adversary who has no labels, or only the last
-iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
-tests/attacks/test_posterior.py compares with quadrature of the run's own density.
+No test tells two records apart better than its difference (Neyman and Pearson; `membership`). Least
+squares for the one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one
+step, if it is clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels,
+or only the last iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
+tests/attacks/test_informed.py compares with the run's own density.
 """
 
 from collections.abc import Callable

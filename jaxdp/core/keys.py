@@ -30,7 +30,6 @@ _STREAMS = {
     "clip count": 0xFFFF_C11C,
     "gradient SDE": 0xFFFF_F5E7,
     "unseen features": 0xFFFF_F5EE,
-    "posterior": 0xFFFF_9057,
 }
 
 

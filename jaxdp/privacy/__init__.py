@@ -5,8 +5,8 @@ Aggressive Clipping"; DR is "A Law of Data Reconstruction for Random Features (a
 """
 
 from jaxdp.privacy.accounting import Cost, account
-from jaxdp.privacy.audits.one_run import audit_one_run, num_correct_guesses, one_run_epsilon
-from jaxdp.privacy.audits.two_data_sets import audit, audit_mu, audit_scores, audit_scores_mu
+from jaxdp.privacy.audits.one_run import audit_one_run
+from jaxdp.privacy.audits.two_data_sets import audit
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler, PoissonSubsampledGaussian
 from jaxdp.privacy.batches.unamplified import (
@@ -72,10 +72,7 @@ __all__ = [
     "account",
     "approximate_reconstruction_bound",
     "audit",
-    "audit_mu",
     "audit_one_run",
-    "audit_scores",
-    "audit_scores_mu",
     "calibrated_noise_multiplier",
     "compose",
     "composed_mu",
@@ -90,8 +87,6 @@ __all__ = [
     "key_entropy_bits",
     "largest_membership_auc",
     "largest_true_positive_rate",
-    "num_correct_guesses",
-    "one_run_epsilon",
     "reconstruction_bound",
     "secret_key",
     "sphere_log_baseline",

@@ -12,7 +12,7 @@ from helpers import FALSE_ALARM, assert_mean_close
 from privacy.worst_case import OneRecord
 
 import jaxdp
-from jaxdp.privacy import audit_mu, independent_strategy, square_root_strategy
+from jaxdp.privacy import audit, independent_strategy, square_root_strategy
 
 RATES = np.array([2.0, 0.0, 1.5, 0.5])
 COUNT, DIM, BATCH = 4, 3, 5
@@ -153,7 +153,7 @@ def test_an_audit_finds_nine_tenths_of_the_claim_and_refutes_less_noise():
     def audited(rho):
         data = [(jnp.asarray(sign), jnp.asarray(rho)) for sign in (1.0, -1.0)]
         options = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(5)}
-        return audit_mu(mechanism, *data, **options)
+        return audit(mechanism, *data, measure="mu", **options)
 
     assert 0.9 * claim <= audited(claim) <= claim
     # Two thirds of the noise, under the same claim.

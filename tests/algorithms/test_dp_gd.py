@@ -200,10 +200,10 @@ def test_the_worst_case_reaches_the_claim_and_half_the_noise_exceeds_it():
     claim = float(jaxdp.DPGD(0.01, 2.0, 10, 0.15).mu)
 
     def found(noise_scale):
-        settings = {"confidence": 1 - FALSE_ALARM, "key": jax.random.key(3)}
+        settings = {"measure": "mu", "confidence": 1 - FALSE_ALARM, "key": jax.random.key(3)}
         pair = jnp.ones(()), -jnp.ones(())
         mechanism = _mechanism(noise_scale)
-        return jaxdp.privacy.audit_mu(mechanism, *pair, num_trials=20_000, **settings)
+        return jaxdp.privacy.audit(mechanism, *pair, num_trials=20_000, **settings)
 
     assert 0.9 * claim < found(0.15) <= claim
     assert found(0.075) > claim

@@ -64,19 +64,13 @@ def test_wrong_kinds_end_with_an_error_that_names_the_argument(name, value):
             call(value)
 
 
-def _sampled(count=2, iterates=ITERATES, algorithm=DESCENT, **more):
-    known = ROWS[:count], LABELS[:count]
-    options = {"num_samples": 3, "key": jr.key(0), **more}
-    return attacks.posterior_rows(iterates, WEIGHTS, jnp.tanh, algorithm, *known, **options)
-
-
 STILL, PAIR, ONES = np.zeros((2, 2, 4)), np.eye(2, 4), np.ones((2, 5))
 
 
-def _scores(runs=STILL, rows=PAIR, **more):
-    algorithm, nobody = jaxdp.DPGD(1e-3, 1.0, 1, 0.1), (np.zeros((0, 4)), np.zeros(0))
+def _scores(runs=STILL, rows=PAIR, noise=0.1, num_samples=1, **more):
+    algorithm, nobody = jaxdp.DPGD(1e-3, 1.0, 1, noise), (np.zeros((0, 4)), np.zeros(0))
     given = np.eye(4), jnp.tanh, algorithm, *nobody, rows, np.ones(2)
-    return attacks.membership_scores(runs, *given, num_samples=1, **more)
+    return attacks.membership_scores(runs, *given, num_samples=num_samples, **more)
 
 
 def _tradeoff(rates, others=THETA):
@@ -164,12 +158,9 @@ VALUES = [
     (lambda: _informed(num_samples=2), "fewer known rows than 2"),
     (lambda: _informed(iterates=ITERATES[:1]), "two iterates"),
     (lambda: _informed(iterates=ITERATES[:, 1:]), "iterates of shape"),
-    (lambda: _sampled(count=1), "2 known records"),
-    (lambda: _sampled(algorithm=jaxdp.DPGD(0.1, 1.0, 3, 0.0)), "adds noise"),
-    (lambda: _sampled(num_draws=0), "num_draws"),
-    (lambda: _sampled(labels=()), "one label or more"),
-    (lambda: _sampled(iterates=np.nan * ITERATES), "finite iterates"),
-    (lambda: attacks.best_guess(np.ones(3)), "samples of shape"),
+    (lambda: _informed(iterates=np.nan * ITERATES), "finite iterates"),
+    (lambda: _scores(num_samples=3), "expected 2 known records, all but one, got 0"),
+    (lambda: _scores(noise=0.0), "adds noise"),
     (lambda: _scores(np.zeros((2, 4))), "iterates of shape"),
     (lambda: _scores(rows=PAIR[:1]), "inputs of shape"),
     (lambda: _scores(np.zeros((2, 3, 4))), "at most 2 iterates of 1 steps"),

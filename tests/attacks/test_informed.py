@@ -8,7 +8,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from attack_problems import relu_problem, sphere_rows
-from dp_gd_numpy import clipped_descent, logistic_slope, twice_the_residual
+from dp_gd_numpy import clipped_descent, clipped_gradients, logistic_slope, twice_the_residual
 from helpers import assert_mean_close, released_parameters
 
 import jaxdp
@@ -19,6 +19,7 @@ from jaxdp.attacks import (
     row_errors,
     without_known_rows,
 )
+from jaxdp.attacks.informed import run_without_one
 from jaxdp.losses import Logistic
 from jaxdp.privacy import error_lower_bound
 from jaxdp.theory import last_iterate_reconstruction_errors
@@ -86,6 +87,41 @@ def test_the_known_rows_are_taken_off_by_the_loss_that_trained():
     )
     assert right == pytest.approx(1, abs=1e-6)
     assert wrong < 0.9
+
+
+# Clipped, and small enough gradients that late steps are not.
+@pytest.mark.parametrize(("num_steps", "clip"), [(1, 1.0), (5, 30.0)])
+def test_the_likelihood_of_one_record_is_the_density_of_the_run(num_steps, clip):
+    generator, count, std = np.random.default_rng(3), 3, 0.002
+    rows, labels = sphere_rows(generator, count, 2), np.array([1.0, -1.0, 1.0])
+    weights = generator.standard_normal((60, 2)) / math.sqrt(2)
+    features, rate = np.maximum(rows @ weights.T, 0), 0.01
+    noise_scale = std * count / (2 * clip * math.sqrt(rate))
+    algorithm = jaxdp.DPGD(rate, clip, num_steps, noise_scale)
+    iterates = clipped_descent(
+        features,
+        labels,
+        rate=rate,
+        clip=clip,
+        num_steps=num_steps,
+        draw_noise=lambda size: std * generator.standard_normal(size),
+    )
+
+    def log_density(point, label):
+        """The increments' log-density given all data, by the box, but for constants."""
+        data = np.vstack([features[:2], np.maximum(weights @ point, 0)]), [*labels[:2], label]
+        pulls = [clipped_gradients(data[0], np.array(data[1]), at, clip).sum(0) for at in iterates]
+        gaps = np.diff(iterates, axis=0) + rate / count * np.array(pulls[:-1])
+        return -np.sum(gaps**2) / (2 * std**2)
+
+    given = iterates, weights, RELU, algorithm, rows[:2], labels[:2]
+    run = run_without_one(*given, num_samples=count, loss=None)
+    points = [*sphere_rows(generator, 8, 2), rows[2]]
+    answers = np.array([-1.0, 1.0])
+    found = np.array([run.log_likelihoods(jnp.asarray(point), answers) for point in points])
+    exact = np.array([[log_density(point, label) for label in answers] for point in points])
+    assert np.ptp(exact) > 10
+    np.testing.assert_allclose(found - found[0, 0], exact - exact[0, 0], rtol=1e-3, atol=0.02)
 
 
 @pytest.mark.slow

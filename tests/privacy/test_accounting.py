@@ -23,7 +23,7 @@ from jaxdp.privacy import (
     ShuffledEpochs,
     StatedBudget,
     Unproved,
-    audit_scores_mu,
+    audit,
     calibrated_noise_multiplier,
     compose,
     gaussian_epsilon,
@@ -284,10 +284,10 @@ def test_the_worst_case_reaches_the_claim_and_an_audit_nine_tenths_of_it(name):
         with pytest.raises(AssertionError):
             assert_mean_close((plus - plus.mean()) ** 2, wrong**2)
     # An audit asks for runs with noise of their own.
-    confidence = 1 - FALSE_ALARM
-    found = audit_scores_mu(plus, _released(algorithm, -1.0, 1), confidence=confidence)
+    options = {"measure": "mu", "confidence": 1 - FALSE_ALARM}
+    found = audit(plus, _released(algorithm, -1.0, 1), **options)
     assert 0.9 * rho <= found <= rho
     # Two thirds of the noise, under the same claim.
     less_noisy = eqx.tree_at(lambda a: a.rho, algorithm, jnp.asarray(1.5 * rho))
     scores = (_released(less_noisy, sign, seed) for seed, sign in enumerate((1.0, -1.0)))
-    assert audit_scores_mu(*scores, confidence=confidence) > rho
+    assert audit(*scores, **options) > rho

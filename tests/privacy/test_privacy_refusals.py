@@ -26,11 +26,9 @@ from jaxdp.privacy import (
     ShuffledEpochs,
     SoftmaxPerturbation,
     account,
+    audit,
     audit_one_run,
-    audit_scores,
-    audit_scores_mu,
     calibrated_noise_multiplier,
-    one_run_epsilon,
 )
 from jaxdp.privacy.strategies import check_strategy
 
@@ -46,17 +44,11 @@ def _noisy(shift, key):
 
 
 def _audit(mechanism=_noisy, first=0.0, second=1.0, **changed):
-    return privacy.audit(
-        mechanism, first, second, **(dict(num_trials=100, delta=0.01, key=KEY) | changed)
-    )
+    return audit(mechanism, first, second, **(dict(num_trials=100, delta=0.01, key=KEY) | changed))
 
 
 def _one_run(**changed):
     return audit_one_run(SCORES[:10], SCORES[:10] > 4, **(dict(delta=0.0) | changed))
-
-
-def _guessed(num_correct):
-    return one_run_epsilon(num_correct, num_guesses=5, num_canaries=10, delta=0.0)
 
 
 def _std(**changed):
@@ -84,7 +76,7 @@ def _strategy(matrix):
 
 
 def _scored(first=SCORES, second=SCORES, **given):
-    return audit_scores_mu(first, second, **given)
+    return audit(first, second, **({"measure": "mu"} | given))
 
 
 def _sampled(sampler=SAMPLER, noise=1.0, num_steps=9):
@@ -162,7 +154,13 @@ VALUES = [
     (lambda value: _audit(batch_size=value), [0], "expected batch_size >= 1, got 0"),
     (_audit, [lambda shift, key: _noisy(shift, key)[None]], r"scalar score, got shape \(1,\)"),
     (lambda rows: _audit(first=rows, second=rows[:3]), [np.ones(200)], "got 200 and 3 rows"),
-    (lambda value: audit_scores(SCORES, SCORES, delta=value), [1.0], "expected 0 <= delta < 1"),
+    (lambda value: audit(SCORES, SCORES, delta=value), [1.0], "expected 0 <= delta < 1"),
+    (
+        lambda value: _scored(measure=value),
+        ["nu", None],
+        "expected measure to be 'epsilon' or 'mu'",
+    ),
+    (lambda value: _one_run(measure=value), ["nu", None], "expected measure to be 'epsilon' or"),
     (lambda value: _scored(confidence=value), [0.0, 95, NAN], "expected 0 < confidence < 1"),
     (lambda found: _scored(second=found), [SCORES[:, None], SCORES[0], []], "one score a run"),
     (_scored, [SCORES[:1]], r"enough trials .* got 1 on one input and 100"),
@@ -170,7 +168,6 @@ VALUES = [
     (lambda value: _one_run(num_guesses=value), [0], "expected num_guesses >= 1, got 0"),
     (lambda value: _one_run(confidence=value), [1.0], "expected 0 < confidence < 1, got 1"),
     (lambda value: _one_run(delta=value), [-1.0], "expected 0 <= delta < 1, got -1"),
-    (_guessed, [-1, 6], "expected num_correct from 0 to num_guesses = 5"),
     (lambda mu: privacy.reconstruction_bound(mu, 0.5), [-1.0], "mu >= 0"),
     (lambda kappa: privacy.reconstruction_bound(1.0, kappa), [1.5], "baseline"),
     (lambda dim: privacy.sphere_log_baseline(0.5, dim), [1], "dim >= 2"),
@@ -181,10 +178,14 @@ KINDS = [
     (_sampled, [0.01], "sampler to be a Poisson"),
     (SecretNoise, [1.0, "1", True, np.zeros(2)], "expected seed to be None or an int"),
     (privacy.key_entropy_bits, [5], r"jax\.random\.key"),
-    (lambda value: _audit(num_trials=value), [100.0], "expected num_trials to be a Python int"),
+    (lambda value: _audit(num_trials=value), [100.0, None], "num_trials to be a Python int"),
+    (lambda value: _audit(key=value), [None], "expected key to be a jax.random.key"),
+    (lambda value: _audit(delta=value), [None], "expected delta to be a real number"),
+    (lambda value: _one_run(delta=value), [None], "expected delta to be a real number"),
+    (_audit, [0.0, SCORES], "expected mechanism to be a function of data and key"),
     (_audit, [lambda s, key: (s, s), lambda s, key: s + 1j], r"expected .* real scalar score"),
     (_scored, ["scores", ["a", "b"], SCORES + 1j, None], "first_scores to be a real number"),
-    (jax.jit(lambda x: audit_scores_mu(x, x)), [SCORES], "traced"),
+    (jax.jit(lambda x: _scored(x, x)), [SCORES], "traced"),
     (lambda value: _one_run(num_guesses=value), [10.0], "num_guesses to be a Python int"),
     (
         jax.jit(lambda shift: ObjectivePerturbation(shift, 0.1).epsilon(1e-5, "replace-one")),

@@ -17,7 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from jaxtyping import ArrayLike
 
+from jaxdp.core.checks import host_number
+
+_SELECTION_SHARE = 0.25
 # An event is chosen with some slack even where the bound may fail more often than not.
 _LARGEST_ERROR = 0.25
 # The share of the error that keeps each probability from being arbitrarily bad by itself.
@@ -27,105 +31,108 @@ _SMALLEST_WEIGHT = 0.1
 _BELOW_ONE = 1 - 2**-53
 
 
-class Epsilon(NamedTuple):
-    """The epsilon that an event of probabilities p and q shows at delta."""
+class Measure(NamedTuple):
+    """A privacy parameter that an event of probabilities p and q shows: a difference of transforms.
 
-    delta: float
-
-    def value(self, p: Any, q: Any) -> Any:
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(p - self.delta, 0)) - np.log(q)
-
-    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
-        with np.errstate(divide="ignore"):
-            return 1 / np.maximum(p - self.delta, 0), 1 / q
-
-
-class Mu(NamedTuple):
-    """The mu that an event of probabilities p and q shows."""
-
-    def value(self, p: Any, q: Any) -> Any:
-        return scipy.special.ndtri(p) - scipy.special.ndtri(q)
-
-    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
-        scale = math.sqrt(2 * math.pi)
-        first, second = (np.exp(scipy.special.ndtri(each) ** 2 / 2) for each in (p, q))
-        return scale * first, scale * second
-
-
-class Event(NamedTuple):
-    """Scores above a threshold, or those not above it, thought likelier under one input.
-
-    `weights` are the standard errors that the two counts give to what the event shows.
+    Attributes:
+        transform: log for epsilon, the normal quantile for mu.
+        slope: derivative of the transform.
+        delta: number that is taken off p first; zero for mu.
     """
 
-    threshold: float
-    is_above: bool
-    is_swapped: bool
-    weights: tuple[float, float]
+    transform: Callable[[Any], Any]
+    slope: Callable[[Any], Any]
+    delta: float = 0.0
 
-    def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[int, int, tuple[int, int]]:
-        """Counts of the event on the likelier and on the other input, and the numbers of trials."""
-        likelier, other = (second, first) if self.is_swapped else (first, second)
-        high, low = (
-            int(np.sum((scores > self.threshold) == self.is_above)) for scores in (likelier, other)
+    def value(self, p: Any, q: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            return self.transform(np.maximum(p - self.delta, 0)) - self.transform(q)
+
+    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
+        with np.errstate(divide="ignore"):
+            return self.slope(np.maximum(p - self.delta, 0)), self.slope(q)
+
+
+def _quantile(p):
+    return scipy.special.ndtri(p)
+
+
+MU = Measure(_quantile, lambda p: math.sqrt(2 * math.pi) * np.exp(_quantile(p) ** 2 / 2))
+
+
+def measure_named(name: str, delta: float | None) -> Measure:
+    """The measure of that name; delta may be 0, as pure differential privacy can be audited too."""
+    if name == "mu":
+        return MU
+    if name != "epsilon":
+        raise ValueError(f"expected measure to be 'epsilon' or 'mu', got {name!r}")
+    known = host_number("delta", delta)
+    if not 0 <= known < 1:
+        raise ValueError(f"expected 0 <= delta < 1, got {delta}")
+    return Measure(np.log, np.reciprocal, known)
+
+
+def error_of(confidence: float) -> float:
+    """The probability that a bound of some confidence is too high."""
+    if not 0 < host_number("confidence", confidence) < 1:
+        raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
+    return 1 - confidence
+
+
+def require_enough(measure: Measure, sizes: list[int], error: float) -> None:
+    """Raise ValueError where so many trials on the two inputs show nothing, whatever they give."""
+    counted = np.array([size - _num_chosen_on(size) for size in sizes])
+    most = max(
+        lower_bound(measure.value, trials[0], 0, trials, weights=(1, 1), error=error)
+        for trials in (counted, counted[::-1])
+    )
+    if not most > 0:
+        raise ValueError(
+            f"expected enough trials to show something at confidence {1 - error:g}, got {sizes[0]} "
+            f"on one input and {sizes[1]} on the other: even scores that never overlap would not"
         )
-        return high, low, (len(likelier), len(other))
 
 
-def choose_event(
-    measure: Epsilon | Mu,
-    first: np.ndarray,
-    second: np.ndarray,
-    *,
-    num_counted: tuple[int, int],
-    error: float,
-) -> Event | None:
-    """The event that promises the highest bound, or None when none promises any.
+def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
+    """The bound from scores on two inputs: whole numbers, in an order that they do not decide.
 
-    What is promised is the plug-in value less the normal slack of the counts to come (`num_counted`
-    on each input) and of those that it is chosen on. Only the trials to come bear on validity.
+    The first quarter on each input chooses the event that promises the highest bound: the plug-in
+    value less the normal slack of that quarter's counts and of those to come. On the others the
+    event is counted, and they alone bear on validity.
     """
-    seen = np.unique(np.concatenate([first, second]))
+    seen, counted = zip(*(np.split(one, [_num_chosen_on(len(one))]) for one in pair), strict=True)
+    lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
+    scores = np.concatenate(seen)
     # Above the number before a score is the same as at or above that score.
-    thresholds = np.unique(np.concatenate([seen, np.nextafter(seen, -np.inf)]))
-    lengths = len(first), len(second)
-    above = [
-        length - np.searchsorted(np.sort(scores), thresholds, side="right")
-        for scores, length in zip((first, second), lengths, strict=True)
-    ]
-    sigmas = -scipy.special.ndtri(min(error, _LARGEST_ERROR))
-    slacks = [sigmas * np.sqrt(1 / n + 1 / m) for n, m in zip(lengths, num_counted, strict=True)]
-    best, event = -np.inf, None
-    for is_above in (True, False):
-        shares = [
-            ((count if is_above else length - count) + 1) / (length + 2)
-            for count, length in zip(above, lengths, strict=True)
-        ]
-        for is_swapped in (False, True):
-            order = (1, 0) if is_swapped else (0, 1)
-            p, q = (shares[place] for place in order)
-            # Standard errors that one trial would give.
-            p_slope, q_slope = measure.slopes(p, q)
-            errors = p_slope * np.sqrt(p * (1 - p)), q_slope * np.sqrt(q * (1 - q))
-            slack = np.hypot(errors[0] * slacks[order[0]], errors[1] * slacks[order[1]])
-            promised = measure.value(p, q) - slack
-            index = np.argmax(promised)
-            if promised[index] > best:
-                best = promised[index]
-                high, low = (
-                    float(one[index]) / math.sqrt(num_counted[place])
-                    for one, place in zip(errors, order, strict=True)
-                )
-                event = Event(float(thresholds[index]), is_above, is_swapped, (high, low))
-    return event
+    thresholds = np.unique([scores, scores - 1])
+    not_above = np.stack([np.searchsorted(np.sort(one), thresholds, "right") for one in seen])
+    # By side of the threshold, by the input on which the event is thought likelier, by threshold.
+    p = (np.stack([lengths - not_above, not_above]) + 1) / (lengths + 2)
+    q = p[:, ::-1]
+    # Standard errors that one trial would give.
+    p_slope, q_slope = measure.slopes(p, q)
+    p_error, q_error = p_slope * np.sqrt(p * (1 - p)), q_slope * np.sqrt(q * (1 - q))
+    slack = np.sqrt(1 / lengths + 1 / sizes) * -scipy.special.ndtri(min(error, _LARGEST_ERROR))
+    promised = measure.value(p, q) - np.hypot(p_error * slack, q_error * slack[::-1])
+    side, likelier, place = best = np.unravel_index(np.argmax(promised), promised.shape)
+    if promised[best] == -np.inf:
+        return 0.0
+    order = [likelier, 1 - likelier]
+    high, low = (int(np.sum((counted[i] > thresholds[place]) == (side == 0))) for i in order)
+    trials = sizes[order, 0]
+    weights = p_error[best] / math.sqrt(trials[0]), q_error[best] / math.sqrt(trials[1])
+    return max(0.0, lower_bound(measure.value, high, low, trials, weights=weights, error=error))
+
+
+def _num_chosen_on(num_trials: int) -> int:
+    return max(1, round(_SELECTION_SHARE * num_trials))
 
 
 def lower_bound(
     value: Callable[[Any, Any], Any],
     high_count: float,
     low_count: float,
-    num_trials: int | tuple[int, int],
+    num_trials: ArrayLike,
     *,
     weights: tuple[float, float],
     error: float,
@@ -144,15 +151,17 @@ def lower_bound(
     tests/privacy/audits/test_two_proportions.py sums the failures exactly.
 
     Args:
-        value: non-decreasing in its first argument, non-increasing in its second; on arrays.
+        value: function of arrays, not decreasing in the first and not increasing in the second.
         high_count, low_count: X and Y.
-        num_trials: n and m; one number where they are equal.
-        weights: how much each count's error matters, up to a factor; not chosen by looking at
-            these counts. Best are the standard errors that they give to the value.
-        error: in (0, 1).
+        num_trials: n and m, or one number for both.
+        weights: importance of each count's error, up to a factor; chosen without these counts, and
+            best the standard errors that they give to the value.
+        error: number in (0, 1).
     """
     high_trials, low_trials = np.broadcast_to(num_trials, 2)
-    high_weight, low_weight = _normalised(weights)
+    # Neither weight so small that its count would go unused.
+    kept = np.maximum(np.asarray(weights) / np.hypot(*weights), _SMALLEST_WEIGHT)
+    high_weight, low_weight = kept / np.hypot(*kept)
     reserve = scipy.special.ndtri(_RESERVE * error)
     joint = scipy.special.ndtri((1 - 2 * _RESERVE) * error)
     last = (joint - high_weight * reserve) / low_weight
@@ -168,16 +177,8 @@ def lower_bound(
     return float(np.min(value(np.minimum(least[1:], _BELOW_ONE), most[:-1])))
 
 
-def _normalised(weights: tuple[float, float]) -> np.ndarray:
-    """Weights of unit length, neither so small that its count would go unused."""
-    kept = np.maximum(np.asarray(weights) / np.hypot(*weights), _SMALLEST_WEIGHT)
-    return kept / np.hypot(*kept)
-
-
 def _beta_quantile(a: float, b: float, level: np.ndarray) -> np.ndarray:
     """Quantile of Beta(a, b) at probability Phi(level), accurate in both tails."""
-    quantile = np.empty_like(level)
-    is_low = level < 0
-    quantile[is_low] = scipy.special.betaincinv(a, b, scipy.special.ndtr(level[is_low]))
-    quantile[~is_low] = scipy.special.betainccinv(a, b, scipy.special.ndtr(-level[~is_low]))
-    return quantile
+    low = scipy.special.betaincinv(a, b, scipy.special.ndtr(level))
+    high = scipy.special.betainccinv(a, b, scipy.special.ndtr(-level))
+    return np.where(level < 0, low, high)

@@ -1,26 +1,26 @@
 r"""Audit by one run: many canaries, each included or not by its own coin, then guessed.
 
 Source: Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run",
-Algorithm 1. Neighbours differ in whether one canary is included. Left out: the same for f-DP.
+Algorithm 1. Neighbours differ in whether one canary is included. Left out: f-DP other than
+Gaussian DP, and sharper bounds on mu than those that follow from epsilon and delta.
 """
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
 from jaxtyping import Bool, Real
 
-from jaxdp.core.checks import given_array, require_count, require_whole
-from jaxdp.privacy.audits.two_data_sets import (
-    recorded_scores,
-    require_audit_delta,
-    require_confidence,
-)
+from jaxdp.core.checks import given_array, require_count
+from jaxdp.privacy.audits.events import MU, Measure, error_of, measure_named
+from jaxdp.privacy.audits.two_data_sets import recorded_scores
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
+from jaxdp.privacy.conversions.gaussian import gaussian_mu
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e3
-# Guesses in units of the root of the number of canaries. Of Gaussian leaks (mu .5 to 4, 50 to 10^4
+_NUM_EPSILONS, _SMALLEST_DELTA = 200, 1e-300
+# Guesses in units of the root of the number of canaries. Of Gaussian leaks (mu 0.5 to 4, 50 to 10^4
 # canaries, delta 1e-5) the mean bound was within a third of that of the best number, mostly within
 # a tenth.
 _GUESSES = 5.0
@@ -30,31 +30,35 @@ def audit_one_run(
     scores: Real[Any, " canaries"],
     included: Bool[Any, " canaries"],
     *,
-    delta: float,
+    measure: Literal["epsilon", "mu"] = "epsilon",
+    delta: float | None = None,
     num_guesses: int | None = None,
     confidence: float = 0.95,
 ) -> float:
-    r"""A lower bound on epsilon at delta, from the scores of one run's canaries.
+    r"""A lower bound on epsilon or mu, from the scores of one run's canaries.
 
     Each of m canaries is put among the training records, or left out, by a fair coin of its own:
     `included = numpy.random.default_rng().random(m) < 0.5`. If the run is $(\epsilon, \delta)$-DP
     in whether any one of them is included, the bound exceeds $\epsilon$ with probability at most
-    1 - `confidence`. Nothing that makes the scores may see the coins.
+    1 - `confidence`; or if it is $\mu$-GDP, $\mu$. Nothing that makes the scores may see the coins.
+    The highest scores are guessed to be included and as many of the lowest not to be.
 
     How many canaries: all of r guesses right show no epsilon above $\ln(r/3)$ at confidence 0.95,
     and r is $5\sqrt{m}$. 100 canaries (50 guesses) can show 2.8, 1,000 can show 4.0 and 10,000 can
     show 5.1. If the leak is Gaussian with mu = 1, whose epsilon at $10^{-5}$ is 4.4, they show
-    about 0.8, 1.6 and 2.2. With delta near 1/m or above little is shown.
+    about 0.8, 1.6 and 2.2. With delta near 1/m or above little is shown. They can show a mu of 1.1,
+    1.3 and 1.5, and of that leak about 0.35, 0.6 and 0.7; more guesses show more of a large mu.
 
     Args:
         scores: one number for each canary, higher if it looks included, (m,); only their order
             counts, and equal scores show nothing.
         included: m booleans, true for canaries that were among the records.
-        delta: a number in [0, 1), well below 1/m.
+        measure: "epsilon", the default, or "mu" of Gaussian DP.
+        delta: number in [0, 1), well below 1/m, for epsilon; unused for mu.
         num_guesses: number r <= m, chosen before the scores are seen. None, the default, takes the
             even number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1: it depends on m
             alone.
-        confidence: a number in (0, 1), default 0.95.
+        confidence: number in (0, 1), default 0.95.
 
     Returns:
         The bound; 0.0 when none is shown.
@@ -71,66 +75,7 @@ def audit_one_run(
         >>> 2.0 < audit_one_run(scores, included, delta=1e-5) < gaussian_epsilon(2.0, 1e-5)
         True
     """
-    require_audit_delta(delta)
-    require_confidence(confidence)
-    scores, included = _canaries(scores, included)
-    count = len(scores)
-    if num_guesses is None:
-        num_guesses = max(1, 2 * round(min(_GUESSES * math.sqrt(count), count / 2) / 2))
-    return one_run_epsilon(
-        num_correct_guesses(scores, included, num_guesses),
-        num_guesses=num_guesses,
-        num_canaries=count,
-        delta=delta,
-        confidence=confidence,
-    )
-
-
-def num_correct_guesses(
-    scores: Real[Any, " canaries"], included: Bool[Any, " canaries"], num_guesses: int
-) -> int:
-    """Number of right guesses: included for the highest scores, not included for the lowest.
-
-    Half of `num_guesses` each, and an odd one for the highest. Scores are compared in their own
-    type, as NumPy orders them.
-
-    Equal scores at either end of what is guessed are counted as if the wrong ones among them were
-    guessed: the fewest right guesses that any choice among equal scores gives. The place of a
-    canary, which may tell whether it was included, so adds nothing.
-
-    Derived: choose among equal scores by fresh random numbers. This guesser sees the scores alone,
-    so that at most a share 1 - `confidence` of runs has a bound above epsilon. The number here is
-    never larger than that guesser's, and the bound grows with the number: it is exceeded no more
-    often.
-
-    Args:
-        scores: one number for each canary, higher if it looks included.
-        included: as many booleans, true for canaries that were among the records.
-        num_guesses: number r, at most that of the canaries.
-
-    Returns:
-        The number of right guesses.
-
-    Raises:
-        ValueError, TypeError: an argument is not as described, or a score is NaN.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.privacy import num_correct_guesses
-        >>> num_correct_guesses(np.array([2.0, -1.0]), np.array([True, False]), num_guesses=2)
-        2
-    """
-    scores, included = _canaries(scores, included)
-    _check_counts(0, num_guesses, len(scores))
-    # A rank has a negative; unsigned numbers, truth values and the lowest integer have none.
-    ranks = np.unique(scores, return_inverse=True)[1]
-    num_out = num_guesses // 2
-    right = _fewest_right(ranks, included, num_guesses - num_out)
-    return right + _fewest_right(-ranks, ~included, num_out)
-
-
-def _canaries(scores: Any, included: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The scores in their own type, and which canaries were included."""
+    asked, error = measure_named(measure, delta), error_of(confidence)
     known, coins = recorded_scores("scores", scores), given_array("included", included)
     if coins.dtype != bool:
         raise TypeError(
@@ -143,56 +88,71 @@ def _canaries(scores: Any, included: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     if (known != known).any():
         raise ValueError("expected scores that are numbers, got NaN")
-    return known, coins
+    count = require_count("num_canaries", len(known))
+    if num_guesses is None:
+        num_guesses = max(1, 2 * round(min(_GUESSES * math.sqrt(count), count / 2) / 2))
+    if require_count("num_guesses", num_guesses) > count:
+        raise ValueError(
+            f"expected num_guesses <= num_canaries, got {num_guesses} guesses of {count}"
+        )
+    num_correct = num_correct_guesses(known, coins, num_guesses)
+    sizes = {"num_guesses": num_guesses, "num_canaries": count, "error": error}
+    return bound_from_guesses(asked, num_correct, **sizes)
 
 
-def _fewest_right(ranks: np.ndarray, is_right: np.ndarray, count: int) -> int:
-    """How many guesses of the highest `count` ranks are right, at the least, whatever the ties."""
-    if not count:
-        return 0
-    threshold = np.partition(ranks, len(ranks) - count)[len(ranks) - count]
-    is_above, is_tied = ranks > threshold, ranks == threshold
-    num_wrong = int((is_tied & ~is_right).sum())
-    num_left = count - int(is_above.sum())
-    return int((is_above & is_right).sum()) + max(0, num_left - num_wrong)
+def num_correct_guesses(scores: np.ndarray, included: np.ndarray, num_guesses: int) -> int:
+    """Number of right guesses: included for the highest scores, not included for the lowest.
 
+    Half of `num_guesses` each, and an odd one for the highest. Among equal scores the wrong guesses
+    come first, so that a canary's place, which may tell whether it was included, adds nothing.
 
-def one_run_epsilon(
-    num_correct: int, *, num_guesses: int, num_canaries: int, delta: float, confidence: float = 0.95
-) -> float:
-    """The lower bound on epsilon that so many correct guesses show; 0.0 when none is shown.
-
-    The largest epsilon at which `correct_guesses_tail` is at most 1 - `confidence`. Guesses may
-    come from anybody who makes exactly `num_guesses` of them and sees nothing but what was
-    released.
-
-    Args:
-        num_correct: number of right guesses, v.
-        num_guesses: number of guesses, r.
-        num_canaries: number of canaries, m >= r.
-        delta: a number in [0, 1), well below 1/m.
-        confidence: a number in (0, 1), default 0.95.
-
-    Returns:
-        The bound.
-
-    Example:
-        >>> from jaxdp.privacy import one_run_epsilon
-        >>> shown = one_run_epsilon(95, num_guesses=100, num_canaries=1000, delta=1e-5)
-        >>> print(f"{shown:.2f}")
-        2.17
+    Derived: choose among equal scores by fresh random numbers. This guesser sees the scores alone,
+    so that at most a share 1 - `confidence` of runs has a bound that is too high. The number here
+    is never larger than that guesser's, and the bound grows with the number.
     """
-    _check_counts(num_correct, num_guesses, num_canaries)
-    require_audit_delta(delta)
-    require_confidence(confidence)
-    sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries, "delta": delta}
-    return largest_within(
+    # A rank has a negative; unsigned numbers, truth values and the lowest integer have none.
+    ranks = np.unique(scores, return_inverse=True)[1]
+    num_right = 0
+    for place, is_right, num in (
+        (ranks, included, num_guesses - num_guesses // 2),
+        (-ranks, ~included, num_guesses // 2),
+    ):
+        # The highest come last, and among equal ones the right before the wrong.
+        order = np.lexsort([~is_right, place])
+        num_right += int(is_right[order[len(order) - num :]].sum())
+    return num_right
+
+
+def bound_from_guesses(
+    measure: Measure, num_correct: int, *, num_guesses: int, num_canaries: int, error: float
+) -> float:
+    r"""The lower bound that so many right guesses show; it is too high in a share `error` of runs.
+
+    That on epsilon is the largest at which `correct_guesses_tail` is at most `error`.
+
+    Derived: $\mu$-GDP is $(\epsilon, \delta_\mu(\epsilon))$-DP at every $\epsilon$
+    (`gaussian_delta`), so that v or more right guesses are no likelier than the least of the tails
+    at these pairs. That least falls as v rises, as each of them does, and is therefore at most
+    `error` in at most that share of runs. The bound on mu is the largest at which some epsilon has
+    such a tail: the largest mu over pairs at which the tail is `error`, for it is linear in delta.
+    """
+    sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries}
+    largest = largest_within(
         lambda epsilon: log_excess(
-            correct_guesses_tail(num_correct, epsilon, **sizes), 1 - confidence
+            correct_guesses_tail(num_correct, epsilon, delta=measure.delta, **sizes), error
         ),
         _SMALLEST_EPSILON,
         _LARGEST_EPSILON,
     )
+    if measure is not MU:
+        return largest
+    bound = 0.0
+    for epsilon in np.linspace(0, largest, _NUM_EPSILONS, endpoint=False) if largest else ():
+        log_tail, log_leak = _tail_and_leak(num_correct, epsilon, **sizes)
+        delta = math.exp(math.log(error - math.exp(log_tail)) - log_leak)
+        if delta >= _SMALLEST_DELTA:
+            bound = max(bound, gaussian_mu(epsilon, delta))
+    return bound
 
 
 def correct_guesses_tail(
@@ -225,6 +185,15 @@ def correct_guesses_tail(
     """
     if num_correct == 0:
         return 1.0
+    log_tail, log_leak = _tail_and_leak(num_correct, epsilon, num_guesses, num_canaries)
+    leaked = math.exp(min(math.log(delta) + log_leak, 0.0)) if delta > 0 else 0.0
+    return min(math.exp(log_tail) + leaked, 1.0)
+
+
+def _tail_and_leak(
+    num_correct: int, epsilon: float, num_guesses: int, num_canaries: int
+) -> tuple[float, float]:
+    """The logarithms of the tail without delta, and of what one unit of delta adds to it."""
     counts = np.arange(num_guesses + 1)
     # The binomial probabilities in logarithms: e^(r epsilon) would overflow.
     log_b = (
@@ -236,23 +205,5 @@ def correct_guesses_tail(
     )
     log_tail = np.logaddexp.reduce(log_b[num_correct:])
     log_rest = np.logaddexp.reduce(log_b[:num_correct])
-    tail = math.exp(log_tail)
-    if delta > 0:
-        leaked = math.log(num_canaries * delta / num_correct)
-        leaked += log_tail + log_rest - log_b[num_correct]
-        tail += math.exp(min(leaked, 0.0))
-    return min(tail, 1.0)
-
-
-def _check_counts(num_correct: int, num_guesses: int, num_canaries: int) -> None:
-    require_count("num_guesses", num_guesses)
-    require_count("num_canaries", num_canaries)
-    if num_guesses > num_canaries:
-        raise ValueError(
-            f"expected num_guesses <= num_canaries, got {num_guesses} guesses of {num_canaries}"
-        )
-    require_whole("num_correct", num_correct)
-    if not 0 <= num_correct <= num_guesses:
-        raise ValueError(
-            f"expected num_correct from 0 to num_guesses = {num_guesses}, got {num_correct}"
-        )
+    log_leak = math.log(num_canaries / num_correct) + log_tail + log_rest - log_b[num_correct]
+    return log_tail, log_leak

@@ -32,8 +32,8 @@ first order, and the same for a linear activation. Source of the overlap: spiked
 et al., 2017), of which k is a mixture; no replicas break, because the row is a sample of its own
 posterior.
 
-Derived: tests/theory/reconstruction/test_optimal_error.py; tests/attacks/test_posterior.py attains
-it.
+Derived: tests/theory/reconstruction/test_optimal_error.py compares, and attains the least error by
+samples of the posterior.
 """
 
 import math
@@ -84,10 +84,9 @@ def row_error_lower_bound(
 def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[np.ndarray, "..."]:
     r"""The error of the best attack on one unknown row, for large d.
 
-    The attack is the informed adversary's optimal estimator, the direction of the posterior mean:
-    `attacks.best_guess` of `attacks.posterior_rows`.
+    The attack is the informed adversary's optimal estimator, the direction of the posterior mean.
 
-    Derived: in this module; tests/attacks/test_posterior.py attains it.
+    Derived: in this module; tests/theory/reconstruction/test_optimal_error.py attains it.
 
     Args:
         mu, dim, activation: as in `row_error_lower_bound`.

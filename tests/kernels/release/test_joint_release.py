@@ -27,7 +27,7 @@ from jaxdp.kernels.release.joint_release import (
     unit_rows,
     unit_sensitivity,
 )
-from jaxdp.privacy import SecretNoise, audit_mu, gaussian_mu
+from jaxdp.privacy import SecretNoise, audit, gaussian_mu
 from jaxdp.privacy.secret.secret_noise import grid_unit
 
 BALANCES = (0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 8.0)
@@ -132,7 +132,7 @@ def test_the_audited_release_keeps_its_mu_and_half_the_noise_does_not(balance):
     for scale in (1.0, 0.5):
         pair = [(jnp.asarray(centre), jnp.asarray(scale)) for centre in centres]
         options = {"num_trials": 80_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(3)}
-        found.append(audit_mu(mechanism, *pair, **options))
+        found.append(audit(mechanism, *pair, measure="mu", **options))
     assert 0.9 * mu <= found[0] <= mu
     assert found[1] > 1.5 * mu
 

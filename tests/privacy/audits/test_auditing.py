@@ -19,10 +19,11 @@ from jaxdp.privacy import (
     SecretNoise,
     ShuffledEpochs,
     audit,
-    audit_mu,
     gaussian_epsilon,
     gaussian_mu,
 )
+
+MU = {"measure": "mu"}
 
 
 def _gaussian(shift, key):
@@ -30,43 +31,43 @@ def _gaussian(shift, key):
     return shift + jr.normal(key)
 
 
-def _many_audits(function, first, second, num_audits, **arguments):
+def _many_audits(first, second, num_audits, **arguments):
     return np.asarray(
-        [function(_gaussian, first, second, key=jr.key(i), **arguments) for i in range(num_audits)]
+        [audit(_gaussian, first, second, key=jr.key(i), **arguments) for i in range(num_audits)]
     )
 
 
-def _sure(function, mechanism, first, second, num_trials, seed=0, **delta):
+def _sure(mechanism, first, second, num_trials, **measure):
     """A bound that exceeds the truth under one seed in a million."""
-    settings = {"num_trials": num_trials, "confidence": 1 - FALSE_ALARM, "key": jr.key(seed)}
-    return function(mechanism, first, second, **settings, **delta)
+    settings = {"num_trials": num_trials, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
+    return audit(mechanism, first, second, **settings, **measure)
 
 
 @pytest.mark.parametrize(
-    ("function", "delta"),
+    "measure",
     [
-        pytest.param(audit, {"delta": 0.0}, marks=pytest.mark.slow),
-        (audit, {"delta": 0.01}),
-        pytest.param(audit_mu, {}, marks=pytest.mark.slow),
+        pytest.param({"delta": 0.0}, marks=pytest.mark.slow),
+        {"delta": 0.01},
+        pytest.param(MU, marks=pytest.mark.slow),
     ],
 )
-def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(function, delta):
-    settings = {"num_trials": 400, **delta}
-    assert_rare(_many_audits(function, 0.0, 0.0, 200, **settings) > 0, 0.05)
+def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(measure):
+    settings = {"num_trials": 400, **measure}
+    assert_rare(_many_audits(0.0, 0.0, 200, **settings) > 0, 0.05)
     # The check has force: bounds of little confidence break it.
-    found = _many_audits(function, 0.0, 0.0, 200, confidence=0.05, **settings)
+    found = _many_audits(0.0, 0.0, 200, confidence=0.05, **settings)
     with pytest.raises(AssertionError, match="rate"):
         assert_rare(found > 0, 0.05)
 
 
 # Source: AC Definition 8; PF Definition 3.1; PK Definition 1.
 def test_bounds_exceed_the_truth_no_more_often_than_stated():
-    found = _many_audits(audit_mu, 0.0, 1.0, 300, num_trials=400)
+    found = _many_audits(0.0, 1.0, 300, num_trials=400, **MU)
     assert_rare(found > 1, 0.05)
     assert np.median(found) > 0.6
     with pytest.raises(AssertionError, match="rate"):
         assert_rare(found > 0.8, 0.05)
-    found = _many_audits(audit, 0.0, 1.0, 300, num_trials=400, delta=0.1)
+    found = _many_audits(0.0, 1.0, 300, num_trials=400, delta=0.1)
     assert_rare(found > gaussian_epsilon(1.0, 0.1), 0.05)
     assert np.median(found) > 0.4
 
@@ -74,7 +75,7 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated():
 def test_mu_read_from_the_audited_epsilon_reaches_nine_tenths_of_the_truth():
     # Where delta is large, the event that attains epsilon is frequent enough to be counted.
     delta = 0.1
-    found = _sure(audit, _gaussian, 0.0, 1.0, 200_000, delta=delta)
+    found = _sure(_gaussian, 0.0, 1.0, 200_000, delta=delta)
     assert found <= gaussian_epsilon(1.0, delta)
     assert 0.9 <= gaussian_mu(found, delta) <= 1
 
@@ -83,9 +84,9 @@ def test_mu_read_from_the_audited_epsilon_reaches_nine_tenths_of_the_truth():
 def test_half_the_claimed_noise_refutes_the_claim(delta):
     claim = gaussian_epsilon(1.0, delta)
     for mu, is_refuted in ((2.0, True), (1.0, False)):
-        found = _sure(audit, _gaussian, 0.0, mu, 100_000, delta=delta)
+        found = _sure(_gaussian, 0.0, mu, 100_000, delta=delta)
         assert (found > claim) == is_refuted
-        assert (_sure(audit_mu, _gaussian, 0.0, mu, 100_000) > 1) == is_refuted
+        assert (_sure(_gaussian, 0.0, mu, 100_000, **MU) > 1) == is_refuted
 
 
 def _randomised_response(bit, key):
@@ -95,7 +96,7 @@ def _randomised_response(bit, key):
 
 def test_a_discrete_score_is_audited_on_its_atoms():
     bits = jnp.asarray(False), jnp.asarray(True)
-    found = _sure(audit, _randomised_response, *bits, 60_000, delta=0.0)
+    found = _sure(_randomised_response, *bits, 60_000, delta=0.0)
     assert 0.9 * np.log(3) <= found <= np.log(3)
 
 
@@ -109,7 +110,7 @@ def test_an_atom_inside_a_continuous_score_is_found():
     # Half of the runs on the second input give exactly 1: P[score >= 1] is .579, else .159.
     inputs, truth = ((1.0, 0.0), (1.0, 0.5)), np.log(0.5 / norm.sf(1) + 0.5)
     for pair in (inputs, inputs[::-1]):
-        found = _sure(audit, _normal_or_odd, *pair, 80_000, delta=0.0)
+        found = _sure(_normal_or_odd, *pair, 80_000, delta=0.0)
         assert 0.9 * truth <= found <= truth
 
 
@@ -128,7 +129,7 @@ def test_a_broken_mechanism_shows_nothing_and_does_not_crash():
             return jnp.asarray(score)
 
         assert audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0)) == 0
-        assert audit_mu(mechanism, 0.0, 1.0, num_trials=100, key=jr.key(0)) == 0
+        assert audit(mechanism, 0.0, 1.0, num_trials=100, key=jr.key(0), **MU) == 0
 
 
 def test_inputs_may_be_pytrees_of_different_shapes():
@@ -137,7 +138,7 @@ def test_inputs_may_be_pytrees_of_different_shapes():
 
     first = {"records": jnp.zeros(3), "noise_std": 0.5}
     second = {"records": np.full(2, 0.5), "noise_std": 0.5}
-    assert 1.8 <= _sure(audit_mu, mechanism, first, second, 20_000) <= 2
+    assert 1.8 <= _sure(mechanism, first, second, 20_000, **MU) <= 2
 
 
 def test_the_mechanism_is_traced_once_and_run_in_batches():
@@ -146,9 +147,8 @@ def test_the_mechanism_is_traced_once_and_run_in_batches():
         return _gaussian(shift, key)
 
     def found(batch_size, seed):
-        return audit_mu(
-            mechanism, 0.0, 2.0, num_trials=1000, key=jr.key(seed), batch_size=batch_size
-        )
+        runs = {"num_trials": 1000, "key": jr.key(seed), "batch_size": batch_size}
+        return audit(mechanism, 0.0, 2.0, **runs, **MU)
 
     whole = found(1000, 0)
     for seed in range(1, 4):
@@ -191,11 +191,12 @@ UNTRACEABLE = {
 def test_a_mechanism_that_is_not_a_traceable_function_of_its_key_runs_once_a_key(name):
     mechanism, kinds = _calls(functools.partial(UNTRACEABLE[name], np.random.default_rng(0)))
     sure = 1 - 1e-3
-    found = audit_mu(mechanism, 0.0, 2.0, num_trials=800, confidence=sure, key=jr.key(0))
+    found = audit(mechanism, 0.0, 2.0, num_trials=800, confidence=sure, key=jr.key(0), **MU)
     assert 1.4 < found <= 2
     assert kinds.count(False) == 2 * 800
     # Noise that is one number for all runs would tell two equal inputs apart in a few of them.
-    assert audit_mu(mechanism, 1.0, 1.0, num_trials=200, confidence=sure, key=jr.key(1)) == 0
+    found = audit(mechanism, 1.0, 1.0, num_trials=200, confidence=sure, key=jr.key(1), **MU)
+    assert found == 0
 
 
 def test_a_coin_of_numpy_is_thrown_in_every_run():
@@ -211,7 +212,7 @@ def test_a_coin_of_numpy_is_thrown_in_every_run():
 def test_what_can_be_traced_is_compiled_and_noise_that_was_forgotten_is_found():
     for function, most in ((_gaussian, 8), (lambda data, key: jnp.sin(data), 128)):
         mechanism, kinds = _calls(function)
-        found = audit_mu(mechanism, 0.0, 2.0, num_trials=5000, key=jr.key(0))
+        found = audit(mechanism, 0.0, 2.0, num_trials=5000, key=jr.key(0), **MU)
         assert found > 1.5
         assert 0 < kinds.count(False) <= most
         assert kinds.count(True) == 1
@@ -238,7 +239,7 @@ def test_an_error_of_the_mechanism_is_raised_as_it_is(data):
 
     later.calls = 0
     with pytest.raises(BrokenError, match="no more scores"):
-        audit_mu(later, 0.0, 1.0, num_trials=100, key=jr.key(0))
+        audit(later, 0.0, 1.0, num_trials=100, key=jr.key(0), **MU)
 
 
 def _first_weight(weights, x, y):
@@ -264,4 +265,4 @@ def test_certified_training_is_audited(sampler):
     other = second if sampler.adjacency == "replace-one" else zeros
     claim = jaxdp.account(step, delta=0.01).mu
     settings = {"num_trials": 200, "confidence": 1 - 1e-3, "key": jr.key(0)}
-    assert 0.4 * claim < audit_mu(released, first, other, **settings) <= claim
+    assert 0.4 * claim < audit(released, first, other, **settings, **MU) <= claim

@@ -14,13 +14,25 @@ from scipy.sparse import lil_matrix
 from scipy.stats import binom
 
 from jaxdp.privacy import (
+    audit,
     audit_one_run,
-    audit_scores_mu,
+    gaussian_delta,
     gaussian_epsilon,
-    num_correct_guesses,
-    one_run_epsilon,
+    gaussian_mu,
 )
-from jaxdp.privacy.audits.one_run import correct_guesses_tail
+from jaxdp.privacy.audits.events import measure_named
+from jaxdp.privacy.audits.one_run import (
+    bound_from_guesses,
+    correct_guesses_tail,
+    num_correct_guesses,
+)
+
+MU = {"measure": "mu"}
+
+
+def _bound(num_correct, *, measure="epsilon", delta=None, confidence=0.95, **sizes):
+    named = measure_named(measure, delta)
+    return bound_from_guesses(named, num_correct, error=1 - confidence, **sizes)
 
 
 def _published_tail(v, epsilon, *, num_guesses, num_canaries, delta):
@@ -96,7 +108,7 @@ def test_without_delta_the_tail_is_binomial():
             assert found == pytest.approx(exact, rel=1e-10)
     # All of r guesses correct: (e^epsilon / (1 + e^epsilon))^r = .05.
     share = 0.05 ** (1 / 40)
-    found = one_run_epsilon(40, num_guesses=40, num_canaries=1000, delta=0.0)
+    found = _bound(40, num_guesses=40, num_canaries=1000, delta=0.0)
     assert found == pytest.approx(np.log(share / (1 - share)), rel=1e-9)
 
 
@@ -111,7 +123,7 @@ def test_bounds_are_a_little_above_the_published_ones(
     sizes = dict(num_guesses=num_guesses, num_canaries=num_canaries, delta=delta)
     tails = [_published_tail(num_correct, published + step, **sizes) for step in (-0.001, 0.001)]
     assert tails[0] < 0.05 < tails[1]
-    found = one_run_epsilon(num_correct, **sizes)
+    found = _bound(num_correct, **sizes)
     assert published < found < 1.06 * published
 
 
@@ -131,6 +143,30 @@ def test_the_tail_is_below_the_published_one_where_an_audit_looks(
     published = _published_tail(v, epsilon, **sizes)
     if published <= 0.5:
         assert correct_guesses_tail(v, epsilon, **sizes) <= published * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("num_canaries", "num_guesses", "num_correct"),
+    [(100, 50, 40), (100, 50, 50), (1000, 158, 120), (20, 20, 16), (3, 1, 1), (200, 100, 0)],
+)
+def test_mu_is_refuted_where_one_of_its_pairs_of_epsilon_and_delta_is(
+    num_canaries, num_guesses, num_correct
+):
+    sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries}
+
+    def least_tail(mu):
+        return min(
+            correct_guesses_tail(num_correct, e, delta=gaussian_delta(mu, e), **sizes)
+            for e in np.linspace(0, 8, 801)
+        )
+
+    found = _bound(num_correct, measure="mu", **sizes)
+    assert found == 0 or least_tail(0.998 * found) < 0.05
+    # No epsilon refutes much more.
+    assert least_tail(1.002 * found + 1e-3) > 0.05
+    for delta in (1e-6, 1e-4, 1e-2):
+        epsilon = _bound(num_correct, delta=delta, **sizes)
+        assert epsilon == 0 or gaussian_mu(epsilon, delta) <= 1.002 * found
 
 
 def test_the_published_tail_is_too_small_far_below_the_mean():
@@ -170,7 +206,7 @@ def test_the_tail_is_monotone(num_guesses, share, epsilon, log_delta):
 
 
 def test_guesses_are_the_ends_of_the_order():
-    scores = jnp.asarray([5.0, -1.0, -jnp.inf, 3.0, 0.0, jnp.inf])
+    scores = np.array([5.0, -1.0, -np.inf, 3.0, 0.0, np.inf])
     included = np.array([True, False, False, False, True, True])
     assert num_correct_guesses(scores, included, 2) == 2  # inf in, -inf out
     assert num_correct_guesses(scores, included, 3) == 3  # 5 in as well
@@ -202,7 +238,9 @@ def test_the_order_of_the_scores_is_all_that_counts(name):
     for num_guesses in (1, 20, 100):
         expected = num_correct_guesses(place, included, num_guesses)
         assert num_correct_guesses(scores, included, num_guesses) == expected
-    found, expected = (audit_scores_mu(one[included], one[~included]) for one in (scores, place))
+    found, expected = (
+        audit(one[included], one[~included], measure="mu") for one in (scores, place)
+    )
     assert found == expected
 
 
@@ -238,8 +276,8 @@ def test_equal_scores_show_nothing_wherever_they_stand():
     for scores in (np.ones(100), np.zeros(100, bool), np.full(100, 2**60), saturated):
         for included in (inside, ~inside, inside[::-1]):
             for num_guesses in (None, 100):
-                sizes = {"delta": 1e-5, "num_guesses": num_guesses}
-                assert audit_one_run(scores, included, **sizes) == 0
+                for asked in ({"delta": 1e-5}, MU):
+                    assert audit_one_run(scores, included, **asked, num_guesses=num_guesses) == 0
     # What does not depend on ties is shown all the same.
     scores = np.where(inside, np.where(np.arange(100) > 60, 9.0, 5.0), 0.0)
     assert audit_one_run(scores, inside, delta=0.0, num_guesses=30) > 2
@@ -252,8 +290,8 @@ def test_the_number_of_guesses_depends_on_the_number_of_canaries_alone():
         found = audit_one_run(2.0 * included + rng.normal(size=count), included, delta=1e-6)
         all_right = audit_one_run(np.arange(count) + count * included, included, delta=1e-6)
         sizes = {"num_guesses": num_guesses, "num_canaries": count, "delta": 1e-6}
-        assert all_right == one_run_epsilon(num_guesses, **sizes)
-        possible = [one_run_epsilon(v, **sizes) for v in range(num_guesses + 1)]
+        assert all_right == _bound(num_guesses, **sizes)
+        possible = [_bound(v, **sizes) for v in range(num_guesses + 1)]
         assert found in possible
 
 
@@ -279,11 +317,11 @@ def _correct_over_seeds(epsilon, delta, num_canaries, num_guesses, num_seeds):
 def test_bounds_exceed_the_truth_no_more_often_than_stated(epsilon, delta):
     sizes = dict(num_guesses=100, num_canaries=200, delta=delta)
     correct = _correct_over_seeds(epsilon, delta, 200, 100, 2000)
-    bounds = {v: one_run_epsilon(v, **sizes) for v in set(correct.tolist())}
+    bounds = {v: _bound(v, **sizes) for v in set(correct.tolist())}
     allowed = binom.isf(1e-6, len(correct), 0.05)
     assert np.sum([bounds[v] > epsilon for v in correct.tolist()]) <= allowed
     # Bounds of less confidence break the same check.
-    bounds = {v: one_run_epsilon(v, **sizes, confidence=0.7) for v in bounds}
+    bounds = {v: _bound(v, **sizes, confidence=0.7) for v in bounds}
     assert np.sum([bounds[v] > epsilon for v in correct.tolist()]) > allowed
 
 
@@ -302,22 +340,36 @@ def test_a_third_of_the_claimed_noise_refutes_the_claim():
         assert _gaussian(3.0, 10_000, delta=delta, num_guesses=num_guesses) > claim
 
 
+def test_more_of_mu_is_found_than_by_way_of_epsilon_and_a_third_of_the_noise_refutes():
+    found = [_gaussian(1.0, 1000, seed, **MU) for seed in range(40)]
+    assert 0.5 < np.median(found) < max(found) < 1
+    by_epsilon = [_gaussian(1.0, 1000, seed, delta=1e-5) for seed in range(40)]
+    assert np.median(found) > 1.3 * gaussian_mu(np.median(by_epsilon), 1e-5)
+    assert _gaussian(3.0, 1000, **MU) > 1
+
+
 def test_more_noise_shows_less():
     arguments = dict(num_guesses=1000, delta=1e-5)
     found = [_gaussian(mu, 10_000, **arguments) for mu in (0.0, 1.0, 2.0, 6.0)]
     assert found == sorted(found)
     # All guesses correct: no more can be shown by so many.
-    assert found[-1] == one_run_epsilon(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
+    assert found[-1] == _bound(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
 
 
 def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
-    found = [_gaussian(0.0, 100, seed, delta=1e-5) for seed in range(300)]
-    assert np.sum(np.asarray(found) > 0) <= binom.isf(1e-6, 300, 0.05)
+    for asked in ({"delta": 1e-5}, MU):
+        found = np.array([_gaussian(0.0, 100, seed, **asked) for seed in range(300)])
+        assert np.sum(found > 0) <= binom.isf(1e-6, 300, 0.05)
+        # The check has force: bounds of little confidence break it.
+        found = np.array(
+            [_gaussian(0.0, 100, seed, **asked, confidence=0.5) for seed in range(300)]
+        )
+        assert np.sum(found > 0) > binom.isf(1e-6, 300, 0.05)
 
 
 def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing():
     sizes = dict(num_guesses=100, num_canaries=1000)
-    found = [one_run_epsilon(90, **sizes, delta=delta) for delta in (0.0, 1e-5, 1e-3, 0.05)]
+    found = [_bound(90, **sizes, delta=delta) for delta in (0.0, 1e-5, 1e-3, 0.05)]
     assert found == sorted(found, reverse=True)
     assert found[0] > 1.4
     assert found[-1] == 0
@@ -345,4 +397,4 @@ def test_scores_that_are_none_are_refused(scores, included, message):
 
 def test_traced_scores_are_named():
     with pytest.raises(TypeError, match="expected concrete scores, got a traced one"):
-        jax.eval_shape(lambda scores: num_correct_guesses(scores, [True], 1), jnp.ones(1))
+        jax.eval_shape(lambda scores: audit_one_run(scores, [True], delta=0.1), jnp.ones(1))

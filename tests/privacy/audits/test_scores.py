@@ -6,9 +6,9 @@ import pytest
 from helpers import FALSE_ALARM
 from privacy.worst_case import assert_rare
 
-from jaxdp.privacy import audit_scores, audit_scores_mu, gaussian_epsilon
-from jaxdp.privacy.audits.events import Mu
-from jaxdp.privacy.audits.two_data_sets import bound_of
+from jaxdp.privacy import audit, gaussian_epsilon
+from jaxdp.privacy.audits.events import MU, bound_of
+from jaxdp.privacy.audits.two_data_sets import ranked
 
 SIZES = {"equal": (300, 300), "more of the first": (900, 150), "more of the second": (120, 700)}
 
@@ -42,7 +42,7 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated(law, sizes):
         scores = [LAWS[law](rng, n, shift) for n, shift in zip(SIZES[sizes], (0, 1), strict=True)]
         # In the order in which a user keeps them: one sorted, the other as it came.
         scores[seed % 2].sort()
-        found.append((audit_scores_mu(*scores), audit_scores(*scores, delta=0.1)))
+        found.append((audit(*scores, measure="mu"), audit(*scores, delta=0.1)))
     mus, epsilons = np.transpose(found)
     assert_rare(mus > 1, 0.05)
     assert_rare(epsilons > gaussian_epsilon(1.0, 0.1), 0.05)
@@ -55,15 +55,15 @@ def test_nothing_is_found_where_nothing_is_and_the_order_is_not_looked_at():
     rng, found = np.random.default_rng(0), []
     for _ in range(200):
         first, second = np.sort(rng.normal(size=200)), rng.normal(size=300)
-        found.append(audit_scores_mu(first, second))
+        found.append(audit(first, second, measure="mu"))
         shuffled = rng.permutation(first), np.sort(second)[::-1]
-        assert audit_scores_mu(*shuffled) == found[-1]
-        assert audit_scores(*shuffled, delta=0.01) == audit_scores(first, second, delta=0.01)
+        assert audit(*shuffled, measure="mu") == found[-1]
+        assert audit(*shuffled, delta=0.01) == audit(first, second, delta=0.01)
     assert_rare(np.asarray(found) > 0, 0.05)
     # What it is for: the others are not what they would be, where the lowest quarter is taken out.
     first, second = np.sort(rng.normal(size=2000) + 2), rng.normal(size=2000)
-    assert 1.5 < audit_scores_mu(first, second) <= 2
-    assert bound_of(Mu(), first, second, 0.95) > 2
+    assert 1.5 < audit(first, second, measure="mu") <= 2
+    assert bound_of(MU, ranked(first, second), 0.05) > 2
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
@@ -72,9 +72,9 @@ def test_the_bound_reaches_nine_tenths_of_the_truth(mu, sizes):
     rng = np.random.default_rng(1)
     scores = [_normal(rng, n, shift) for n, shift in zip(sizes, (0, mu), strict=True)]
     for pair in (scores, scores[::-1], [-each for each in scores]):
-        assert 0.9 * mu <= audit_scores_mu(*pair, confidence=1 - FALSE_ALARM) <= mu
+        assert 0.9 * mu <= audit(*pair, measure="mu", confidence=1 - FALSE_ALARM) <= mu
     truth = gaussian_epsilon(mu, 0.1)
-    found = audit_scores(*scores, delta=0.1, confidence=1 - FALSE_ALARM)
+    found = audit(*scores, delta=0.1, confidence=1 - FALSE_ALARM)
     assert 0.7 * truth <= found <= truth
 
 
@@ -84,7 +84,7 @@ def test_an_outcome_that_only_one_input_has_is_a_leak():
     for odd_one in (np.nan, -np.inf, np.inf, -3e38):
         first = np.where(rng.random(20_000) < 0.1, odd_one, rng.normal(size=20_000))
         for pair in ((first, second), (second, first)):
-            assert 3 < audit_scores(*pair, delta=0.0, confidence=1 - FALSE_ALARM) < np.log(30_000)
+            assert 3 < audit(*pair, delta=0.0, confidence=1 - FALSE_ALARM) < np.log(30_000)
 
 
 def test_what_is_counted_are_scores_of_any_kind():
@@ -97,4 +97,4 @@ def test_what_is_counted_are_scores_of_any_kind():
             kind(x) if kind in (list, jax.numpy.asarray) else x.astype(kind)
             for x in (first, second)
         ]
-        assert 0.9 * truth < audit_scores(*given, delta=0.0, confidence=0.999) < truth
+        assert 0.9 * truth < audit(*given, delta=0.0, confidence=0.999) < truth

@@ -15,7 +15,7 @@ from jaxdp.privacy import (
     FixedSizeBatches,
     SecretNoise,
     ShuffledEpochs,
-    audit_mu,
+    audit,
     gaussian_epsilon,
 )
 
@@ -157,5 +157,6 @@ def test_full_batches_reach_the_claim_and_half_of_the_records_stay_below(batch_s
 
     claim = jaxdp.account(algorithm, delta=1e-5).mu
     assert claim == pytest.approx(math.sqrt(3), rel=1e-12)
-    found = audit_mu(mechanism, jnp.ones(()), -jnp.ones(()), num_trials=20_000, key=jr.key(5))
+    runs = {"num_trials": 20_000, "key": jr.key(5)}
+    found = audit(mechanism, jnp.ones(()), -jnp.ones(()), measure="mu", **runs)
     assert least * claim <= found <= most * claim

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import assert_mean_close
 
 from experiments.statements.data_reconstruction.released_direction import released_direction_error
 from jaxdp.privacy import error_lower_bound
@@ -68,6 +69,62 @@ def test_optimal_overlap_minimises_the_mutual_information_of_relu():
         best = overlaps[np.argmin(information)]
         expected = math.sqrt(2 - 2 * math.sqrt(best))
         assert float(optimal_row_error(mu, dim, RELU)) == pytest.approx(expected, rel=2e-3)
+
+
+def _direction_of_posterior(generator, log_density, start, num_steps=600, num_discarded=150):
+    """The direction of the mean of unit vectors, by elliptical slice sampling of one chain."""
+    point, total = start * math.sqrt(len(start)), 0.0
+    for step in range(num_steps):
+        # The length is not seen by the density: it is drawn anew.
+        point *= math.sqrt(generator.chisquare(len(point))) / np.linalg.norm(point)
+        other = generator.standard_normal(len(point))
+        threshold = log_density(point) + math.log(generator.uniform())
+        angle = generator.uniform(0, 2 * math.pi)
+        low, high = angle - 2 * math.pi, angle
+        proposed = math.cos(angle) * point + math.sin(angle) * other
+        while log_density(proposed) < threshold:
+            low, high = (angle, high) if angle < 0 else (low, angle)
+            angle = generator.uniform(low, high)
+            proposed = math.cos(angle) * point + math.sin(angle) * other
+        point = proposed
+        if step >= num_discarded:
+            total = total + point / np.linalg.norm(point)
+    return total / np.linalg.norm(total)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [15.0, 40.7])
+def test_the_best_attack_on_a_row_of_relu_features_attains_the_optimum(mu):
+    generator, dim, width = np.random.default_rng(2), 20, 40
+    errors = []
+    for _ in range(30):
+        weights = generator.standard_normal((width * dim, dim)) / math.sqrt(dim)
+        row = generator.standard_normal(dim)
+        row /= np.linalg.norm(row)
+
+        def released(point, weights=weights):
+            features = np.maximum(weights @ point, 0)
+            return features / np.linalg.norm(features)
+
+        # A clipped gradient, in units of the clip norm, beside noise of 2 / mu; its label is known.
+        seen = released(row) + 2 / mu * generator.standard_normal(width * dim)
+
+        def log_density(point, seen=seen, released=released):
+            return mu**2 / 4 * (seen @ released(point))
+
+        start = weights.T @ seen
+        guess = _direction_of_posterior(generator, log_density, start / np.linalg.norm(start))
+        errors.append(np.linalg.norm(guess - row))
+    # Half of the neurons are dead at a row, and the width costs what it costs least squares.
+    effective = mu * math.sqrt(1 - 2 / width)
+    expected = float(optimal_row_error(effective, dim, RELU))
+    rejects = [float(optimal_row_error(off * effective, dim, RELU)) for off in (2 / 3, 3 / 2)]
+    assert_mean_close(errors, expected, sigmas=3, bias=0.02 * expected, rejects=rejects)
+    # No attack is below the bound; the bound of half the noise refutes itself.
+    squares = np.square(errors)
+    spread = squares.std() / math.sqrt(len(squares))
+    assert squares.mean() > float(row_error_lower_bound(mu, dim, RELU)) ** 2 - 3 * spread
+    assert squares.mean() < float(row_error_lower_bound(mu / 2, dim, RELU)) ** 2 - 3 * spread
 
 
 def test_bound_optimum_and_least_squares_are_in_this_order_and_agree_on_small_errors():
