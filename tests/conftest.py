@@ -1,4 +1,4 @@
-"""Lets every test file import `helpers`, and holds what is asked of all tests.
+"""Holds what is asked of all tests.
 
 Compiled programs are kept from run to run, and their number in a process stays in bounds. Random
 numbers are the same in every run, and `--seed-offset` makes them others. `--check-shapes` holds
@@ -11,7 +11,6 @@ import importlib.metadata
 import itertools
 import os
 import pathlib
-import sys
 
 import pytest
 
@@ -20,7 +19,6 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Hypothesis would import what plugs into it, Trio among others, in every process.
 os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 # Compilation is most of the time of a quick test, so JAX keeps compiled programs, small ones too,
 # for the next run. It runs what it finds there: nobody else may write into the folder.
@@ -52,7 +50,7 @@ import equinox as eqx
 import hypothesis
 import jax
 import jax.monitoring
-from entropy import KnownEntropy, shift_seeds
+from entropy import KnownEntropy, name_in_file, shift_seeds
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxtyping import install_import_hook
@@ -86,7 +84,8 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFolder(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = pathlib.PurePosixPath(nodeid.partition("::")[0])
-            return str(file if file.parent.name == "tests" else file.parent)
+            is_in_room = len(file.parts) > 3
+            return str(file.parent if is_in_room else file)
 
     return ByFolder(config, log)
 
@@ -131,7 +130,7 @@ def callers_line(request):
 
 # What is private has to be so in the arithmetic of the programs that users run.
 _TESTS = pathlib.Path(__file__).parent
-_PRIVATE = (_TESTS / "clipping", _TESTS / "privacy", _TESTS / "kernels" / "release")
+_PRIVATE = [_TESTS / "unit" / room for room in ("clipping", "privacy", "kernels/release")]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -226,7 +225,7 @@ def pytest_configure(config):
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef, request):
     """A fixture's bits do not depend on the test that asks for it first."""
-    name = f"{request.node.nodeid}, fixture {fixturedef.argname}"
+    name = f"{name_in_file(request.node.nodeid)}, fixture {fixturedef.argname}"
     with request.config.stash[_ENTROPY].stream(name):
         return (yield)
 
@@ -234,6 +233,6 @@ def pytest_fixture_setup(fixturedef, request):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """A test's bits are its own, or the operating system's where it is marked so."""
-    name = None if item.get_closest_marker("entropy") else item.nodeid
+    name = None if item.get_closest_marker("entropy") else name_in_file(item.nodeid)
     with item.config.stash[_ENTROPY].stream(name):
         return (yield)

@@ -19,7 +19,7 @@ KINDS = {"jaxdp": "function", "tests": "test", "experiments": "experiment"}
 # What computes a statement and serves no user of jaxdp.
 STATEMENTS = "experiments/statements/"
 # Tests of the documentation, whose docstrings quote such lines.
-_QUOTING = "tests/documents/"
+_QUOTING = "tests/site/documents/"
 _NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _WORDS = "Theorem|Proposition|Lemma|Corollary|Definition|Assumption|Algorithm|Figure|Remark"
 _LIST = rf"{_NUMBER}(?:(?:\s*[,/-]\s*|\s+(?:and|or|to)\s+|,\s+and\s+){_NUMBER})*"

@@ -77,7 +77,7 @@ def least_width(dim: int, num_samples: int, num_known: int = 0, *, has_dead_half
     a coefficient, for every other one a coefficient and a direction) in p equations. A ReLU says
     nothing about a row on which it is dead: of u rows only $1 - 2^{-u}$ of all neurons see any,
     and their equations alone must fix the $du$ numbers. Derived: ranks of the Jacobian in
-    tests/experiments/test_reconstruction_figures.py.
+    tests/papers/test_reconstruction_figures.py.
 
     Args:
         dim, num_samples: d and n.

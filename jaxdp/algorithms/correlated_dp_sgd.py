@@ -222,7 +222,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         and infinite where nothing bounds it.
 
         Derived: the argument is that of Denisov, McMahan, Rush, Smith and Thakurta (2022) for a
-        single participation, in trade-off functions. tests/algorithms/test_correlated_dp_sgd.py
+        single participation, in trade-off functions. test_correlated_dp_sgd.py
         audits the pair that attains it.
         """
         unchecked = ()

@@ -251,9 +251,9 @@ class OnePassDPSGD(AbstractRhoPass):
 
         Derived: the argument is that of Bok, Su and Altschuler (2024), "Shifted interpolation for
         differential privacy", with shares that follow AC equation (2). The claim contains AC
-        Proposition 2, $(\rho^2/2)$-zCDP. tests/privacy/batches/test_shifted_interpolation.py
+        Proposition 2, $(\rho^2/2)$-zCDP. tests/unit/privacy/batches/test_shifted_interpolation.py
         computes the divergence of neighbours by quadrature, with the cap and without;
-        tests/privacy/test_accounting.py audits the pair that attains it.
+        tests/unit/privacy/test_accounting.py audits the pair that attains it.
         """
         rho = self._proved(self.rho)
         return Release(

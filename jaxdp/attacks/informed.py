@@ -14,7 +14,7 @@ No test tells two records apart better than its difference (Neyman and Pearson; 
 squares for the one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one
 step, if it is clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels,
 or only the last iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
-tests/attacks/test_informed.py compares with the run's own density.
+tests/unit/attacks/test_informed.py compares with the run's own density.
 """
 
 from collections.abc import Callable

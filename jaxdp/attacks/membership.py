@@ -5,7 +5,7 @@ log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson. 
 clips both records it is Gaussian and the two error rates lie on the curve of $\mu$-GDP, with $\mu$
 the distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it,
 and `DPGD.mu` is never below it.
-Derived: tests/attacks/test_membership.py.
+Derived: tests/unit/attacks/test_membership.py.
 """
 
 from collections.abc import Callable

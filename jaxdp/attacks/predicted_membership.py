@@ -17,7 +17,7 @@ What is predicted is the average case against stated attacks: these rows, this r
 weights, normal laws. Only `bound` is a guarantee. And what is computed from private rows is private
 itself.
 
-Derived: tests/attacks/test_predicted_membership.py, against 4,000 simulated runs of each law.
+Derived: test_predicted_membership.py, against 4,000 simulated runs of each law.
 """
 
 import dataclasses

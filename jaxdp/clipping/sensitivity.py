@@ -68,7 +68,7 @@ are set to zero below $2^{-126}$ (`flushed`) before norm and sum read them.
 (vi) *Rounding of the total* to float64 (`TwoPartSum.in_float64`) changes it by at most $2^{-53} A$,
 that to float32 (`clipped_gradient_sum`) by at most u A, for each of the neighbours.
 
-Derived: tests/clipping/test_sensitivity.py attacks every step of it.
+Derived: tests/unit/clipping/test_sensitivity.py attacks every step of it.
 """
 
 import math

@@ -7,7 +7,7 @@ of the test, $\beta \le 1 - e^{-\epsilon}(1 - \delta - \alpha)$; all pairs that 
 bound $\beta$ together. $\mu$-GDP gives $\beta \le \Phi(\Phi^{-1}(\alpha) + \mu)$ directly.
 
 Source: Wasserman and Zhou (2010), Theorem 2.4; Kairouz, Oh and Viswanath (2015), Theorem 2.1; Dong,
-Roth and Su (2022). Derived: tests/privacy/test_membership_bounds.py.
+Roth and Su (2022). Derived: tests/unit/privacy/test_membership_bounds.py.
 """
 
 from typing import Any

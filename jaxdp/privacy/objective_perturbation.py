@@ -48,7 +48,7 @@ $$ \delta(r + e) \le H_0 + 2(k - 1)H_{R/2} + (k - 1)H_R + (k - 1)(k - 2)H_{\sqrt
 
 $H_x$ being $H(\sqrt{x^2 + \mu_2^2}, e)$. For k = 2 that is the bound of a decreasing margin loss.
 
-Derived: tests/privacy/test_objective_perturbation.py checks the first two by quadrature and on
+Derived: tests/unit/privacy/test_objective_perturbation.py checks the first two by quadrature and on
 grids, and takes the supremum over pairs of records by brute force for the third.
 """
 

@@ -20,7 +20,7 @@ that is only known to be $\mu$-GDP may not. Sampled batches need their own proof
 
 Source: reconstruction robustness is of Balle, Cherubin and Hayes (2022); the bound in terms of the
 blind guess, of Hayes, Mahloujifar and Balle (2023), and of Kaissis, Hayes, Ziller and Rueckert
-(2023) by trade-off functions. Proved here as stated. Derived: tests/privacy/
+(2023) by trade-off functions. Proved here as stated. Derived: tests/unit/privacy/
 test_reconstruction_bounds.py runs the best attacks against it.
 """
 

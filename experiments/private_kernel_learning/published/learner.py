@@ -57,7 +57,7 @@ def classic_multiplier(delta: float) -> float:
     20.0 and 21.1 on at $\delta = 1000^{-1.1}$, $10^{-5}$ and $10^{-6}$.
 
     Source: PK Proposition 2. Derived:
-    tests/experiments/private_kernel_learning/published/test_counterexamples.py.
+    tests/papers/private_kernel_learning/published/test_counterexamples.py.
     """
     return 1 + math.sqrt(2 * math.log(1 / delta))
 

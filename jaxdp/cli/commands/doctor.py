@@ -28,7 +28,7 @@ _CORE = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optax", "chex", "jaxt
 _CORE += ("numpy", "scipy")
 _DISTRIBUTION = "jaxdp-lab"
 # `LinearRegression.isotropic(1000, label_noise=0.3)` under the front page's algorithm, in float64;
-# tests/cli/test_cli_doctor.py solves the equation again with SciPy.
+# tests/unit/cli/test_cli_doctor.py solves the equation again with SciPy.
 PREDICTED_RISK = 0.0972088555
 # Of 1-GDP at delta = 1e-5: the root of Phi(1/2 - e) - exp(e) Phi(-1/2 - e) = delta.
 GAUSSIAN_EPSILON = 4.3771780957

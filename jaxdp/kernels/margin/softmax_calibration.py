@@ -27,7 +27,7 @@ of at most $2\sqrt2 B$. What follows from them is there, with $R = 2\sqrt2 B/\si
 
 **The approximate minimiser** is hidden as before: nothing there asks for one output.
 
-Derived: tests/kernels/margin/test_softmax_calibration.py checks every inequality, and the whole by
+Derived: test_softmax_calibration.py checks every inequality, and the whole by
 exact quadrature. For k = 2 the calibration is that of the logistic loss with features
 $\sqrt2$ times as large.
 """

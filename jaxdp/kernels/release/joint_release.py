@@ -17,7 +17,7 @@ $a B^2 / 2$; where $a \ge 2$ that is beyond B^2, and $z' = z$ with labels T and 
 $$\Delta(a) = \sqrt 2 B^2 (1 + a/2) \;\; (a \le 2), \qquad 2 \sqrt a B^2 = 2BTw \;\; (a \ge 2).$$
 
 It is attained, for M >= 2, by norms B, labels T and -T, and an angle of cosine min(a/2, 1).
-Derived: brute force in tests/kernels/release/test_joint_release.py. As $|zz^\top - z'z'^\top| \le
+Derived: brute force in test_joint_release.py. As $|zz^\top - z'z'^\top| \le
 \sqrt 2 B^2$ and $|yz - y'z'| \le 2TB$ alone, at a = 2 the release of u costs what it would alone,
 and that of C no more than twice.
 

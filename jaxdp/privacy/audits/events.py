@@ -148,7 +148,7 @@ def lower_bound(
     probability at least 1 - `error`. The bound is the least value that they allow. Along the edge
     of that region U falls as V rises, and each point is the corner of a Clopper-Pearson rectangle;
     between two neighbours the worse end of each is taken.
-    tests/privacy/audits/test_two_proportions.py sums the failures exactly.
+    tests/unit/privacy/audits/test_two_proportions.py sums the failures exactly.
 
     Args:
         value: function of arrays, not decreasing in the first and not increasing in the second.

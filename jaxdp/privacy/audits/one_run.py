@@ -180,7 +180,7 @@ def correct_guesses_tail(
 
     As b is log-concave, the last factor is largest at w = v. The guesser whose only positive e is
     $e_v$, as far as probabilities allow, attains the bound.
-    tests/privacy/audits/test_one_run_auditing.py finds the same value by linear programming over
+    test_one_run_auditing.py finds the same value by linear programming over
     all mechanisms.
     """
     if num_correct == 0:

@@ -91,7 +91,7 @@ def audit(
     and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
-    tests/privacy/audits/test_auditing.py counts how often the bound fails.
+    tests/unit/privacy/audits/test_auditing.py counts how often the bound fails.
 
     Example:
         >>> import jax, numpy as np

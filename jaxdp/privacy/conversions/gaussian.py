@@ -16,7 +16,7 @@ $\varphi(n)$ times a Mills ratio $R(x) = \int_0^\infty e^{-xt - t^2/2}\,dt$, so
 $$\delta = \varphi(n)\,[R(n) - R(f)] = \varphi(n)\int_0^\infty e^{-nt-t^2/2}(1 - e^{-\mu t})\,dt.$$
 
 Every term of the integral is positive: a fixed quadrature keeps its digits where the difference
-would lose them. Derived: tests/privacy/conversions/test_gaussian.py compares with high precision.
+would lose them. Derived: test_gaussian.py compares with high precision.
 """
 
 import functools

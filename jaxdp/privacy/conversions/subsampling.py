@@ -39,7 +39,7 @@ _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
 _ORDER_ROUNDING = 1e-12
 # Each step's delta is known to a few units in the last place of 1, and its Fourier transform adds
 # about as much. Derived: replacing one step by another whose curve is d higher raises the
-# composed curve by d at most. Ten times what tests/privacy/conversions/test_subsampling.py sees.
+# composed curve by d at most. Ten times what test_subsampling.py sees.
 _GRID_ROUNDING = 1e-14
 # Points of the grid in one standard deviation of a step's loss, and in its whole range. Up to
 # 1000 points dp_accounting counts how many their composition has as an exact whole number, which

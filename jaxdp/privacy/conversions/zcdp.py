@@ -27,7 +27,7 @@ def zcdp_epsilon(zcdp: Any, delta: Any) -> Any:
     Source: Canonne, Kamath and Steinke (2020), Proposition 12; every order gives a valid epsilon.
     Derived: the derivative is $z - \ln(1/(\alpha\delta))/(\alpha-1)^2$, which changes sign once,
     at $z(\alpha-1)^2 + \ln\alpha = \ln(1/\delta)$: there is one minimum, and it is found
-    (tests/privacy/conversions/test_zcdp.py compares with a fine grid of orders).
+    (tests/unit/privacy/conversions/test_zcdp.py compares with a fine grid of orders).
 
     Args:
         zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z; 0 gives

@@ -47,7 +47,7 @@ def infinite_width_kernel(
     form.
 
     Source: PF Section 4, the kernel K/p as p -> infinity; for ReLU the arc-cosine kernel of order
-    one. Derived: tests/problems/rows/test_infinite_width.py compares with closed forms.
+    one. Derived: tests/unit/problems/rows/test_infinite_width.py compares with closed forms.
     """
     function = host_function(activation)
     scales, directions = _norms_and_directions(inputs)

@@ -16,7 +16,7 @@ $$ E|w_T - w_0|^2 = |\mu|^2 + \mathrm{tr}(S - sI) + s\,P, $$
 
 where S is the covariance in the modes and s the variance of a coordinate that only noise moves.
 
-Derived: here; tests/theory/features/test_tangent_closure.py against linear and true networks.
+Derived: here; test_tangent_closure.py against linear and true networks.
 """
 
 import math

@@ -6,7 +6,7 @@ are set to zero: its gradient is then zero, while batches are drawn and divided 
 neighbouring data set of zero-out-one. The basis stays that of all rows, so that what the closures
 neglect in it is neglected on both sides and cancels in the difference of the means.
 
-Derived: here; tests/attacks/test_predicted_membership.py compares with weights of simulated runs.
+Derived: here; test_predicted_membership.py compares with weights of simulated runs.
 """
 
 from typing import Any, NamedTuple

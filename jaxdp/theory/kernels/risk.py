@@ -19,7 +19,7 @@ of $\mu/(\mu + \kappa)$ and of its square:
    $B = \sum\kappa^2\theta^2/(\mu + \kappa)^2 + \kappa S(N - N_2)/(M - N_2)$ with
    $S = \sum\theta^2\mu/(\mu + \kappa)^2$.
 
-Derived: tests/theory/kernels/test_kernel_risk.py. The prediction is exact as n, M and N grow and
+Derived: test_kernel_risk.py. The prediction is exact as n, M and N grow and
 the projected rows look Gaussian; on the torus it is within the simulation's error from N = 8 on.
 
 To first order, with $S$ near the target's squared norm in the RKHS, the risk is

@@ -146,7 +146,7 @@ def effective_dimension(
 
     For $\mu_l = l^{-1/\gamma}$ it is $\lambda^{-\gamma}\pi\gamma/\sin(\pi\gamma) - 1/2$ as lambda
     tends to 0. Derived: Euler and Maclaurin's first two terms;
-    tests/theory/kernels/test_spectrum.py.
+    tests/agreement/theory/kernels/test_spectrum.py.
 
     Args:
         eigenvalues: >= 0.

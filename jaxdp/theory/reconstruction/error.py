@@ -31,7 +31,7 @@ taken at their t: right at first order, and up to a fifth too small at errors ar
 law is about the minimum of the loss near the truth; an attack that must find that from nothing also
 fails in whole rows.
 
-Derived: tests/theory/reconstruction/test_reconstruction_error.py compares with the matrix
+Derived: tests/agreement/theory/reconstruction/test_reconstruction_error.py compares with the matrix
 and with the linearised problem on random rows.
 """
 

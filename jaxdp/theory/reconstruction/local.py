@@ -7,7 +7,7 @@ $$ \sum_i \varphi_i\,\delta_i + \alpha_i\,\phi'(V x_i) \odot V u_i, \qquad u_i \
 
 so that the attack's covariance is $s^2 (J^\top J)^{-1}$ in $(\delta, u)$. Exact for small noise,
 whatever the width, the correlations of the rows and their coefficients. `reconstruction_error` has
-its limit for wide features and nearly orthogonal rows. Derived: tests/theory/
+its limit for wide features and nearly orthogonal rows. Derived:
 test_local_reconstruction.py compares with the attack itself.
 
 Trained by `DPGD` for T steps, the noise of the last iterate is $\sqrt T$ times that of a step

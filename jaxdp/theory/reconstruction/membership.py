@@ -15,7 +15,7 @@ $\mu_{x,x'} = \mu\sqrt{(1 \mp k(0))/2}$, minus where the gradients have one sign
 $.81\,\mu$ for ReLU. The worst case $\mu$ takes opposite gradients, and no second record at all
 (gradient zero) is half of it.
 
-Derived: tests/theory/reconstruction/test_membership_theory.py; tests/attacks/test_membership.py
+Derived: test_membership_theory.py; test_membership.py
 attains it.
 """
 

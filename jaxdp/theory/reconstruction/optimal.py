@@ -32,7 +32,7 @@ first order, and the same for a linear activation. Source of the overlap: spiked
 et al., 2017), of which k is a mixture; no replicas break, because the row is a sample of its own
 posterior.
 
-Derived: tests/theory/reconstruction/test_optimal_error.py compares, and attains the least error by
+Derived: test_optimal_error.py compares, and attains the least error by
 samples of the posterior.
 """
 
@@ -55,7 +55,7 @@ def row_error_lower_bound(
     rows, all labels and the weights. Unlike `privacy.error_lower_bound` it reads the features (wide
     ones), and is of the order of what attacks reach.
 
-    Derived: in this module; tests/theory/reconstruction/test_optimal_error.py compares.
+    Derived: in this module; tests/agreement/theory/reconstruction/test_optimal_error.py compares.
 
     Args:
         mu: Gaussian DP of the step under replace-one, `DPGD.mu`, every row clipped; several steps
@@ -86,7 +86,7 @@ def optimal_row_error(mu: ArrayLike, dim: int, activation: Activation) -> Float[
 
     The attack is the informed adversary's optimal estimator, the direction of the posterior mean.
 
-    Derived: in this module; tests/theory/reconstruction/test_optimal_error.py attains it.
+    Derived: in this module; tests/agreement/theory/reconstruction/test_optimal_error.py attains it.
 
     Args:
         mu, dim, activation: as in `row_error_lower_bound`.

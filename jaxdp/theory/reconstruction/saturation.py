@@ -14,7 +14,7 @@ $t = (1 - \omega/\pi)\tan\omega$ for ReLU. Exact for a linear activation, where 
 direction of a noisy vector. For ReLU, whose kink breaks replicas, the full solution is at most 1.2%
 smaller.
 
-Source of the maximum: Crisanti and Sommers (1992), at zero temperature. Derived: tests/theory/
+Source of the maximum: Crisanti and Sommers (1992), at zero temperature. Derived:
 test_reconstruction_error.py compares with the full solution and with the maximum itself.
 """
 

@@ -19,7 +19,7 @@ order 1/d, and simulation is no nearer to the recursion with it
 (test_the_shared_gradients_square_does_not_improve_the_recursion).
 
 Derived: the second moments of one step, linear in $\theta - \theta^*$ given the path of the risk;
-tests/theory/streams/test_volterra.py.
+tests/agreement/theory/streams/test_volterra.py.
 """
 
 from typing import NamedTuple

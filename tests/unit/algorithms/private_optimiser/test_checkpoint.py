@@ -1,0 +1,363 @@
+"""Runs of training that are stopped or killed go on bit by bit; those of others are refused."""
+
+import errno
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+
+import chex
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import killed_training
+import numpy as np
+import optax
+import pytest
+from killed_training import (
+    INPUTS,
+    START,
+    STEPS,
+    TARGETS,
+    evaluate,
+    loss,
+    optimiser,
+    trained,
+)
+from processes import environment
+
+import jaxdp
+from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
+from jaxdp.algorithms.private_optimiser import checkpoint, training
+from jaxdp.core.files import whole_files
+from jaxdp.core.files.sealed_arrays import sealed, unsealed
+from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, ShuffledEpochs
+
+
+def _stopped(folder, evaluations=3, **options):
+    """The run up to the last of so many evaluations, which ends it: the third is after 6 steps.
+
+    In a run that goes on the first is of the initial model.
+    """
+    left = iter(range(evaluations - 1))
+
+    def stops(model):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return evaluate(model)
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(folder, evaluate=stops, **options)
+
+
+def _leaves(run):
+    return jax.tree.leaves((run.model, run.state, run.records, run.num_dropped))
+
+
+def _assert_same(found, expected):
+    assert found.steps == expected.steps
+    for one, other in zip(_leaves(found), _leaves(expected), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+KINDS = {
+    "poisson": optimiser(),
+    "epochs": optimiser(sampler=ShuffledEpochs(24, 8), average=None),
+    "correlated": optimiser(
+        sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
+    ),
+    "seeded": optimiser(noise=SecretNoise(2**200 + 3)),
+    "adaptive clip": optimiser(
+        clip_norm=AdaptiveClip(0.5, count_noise=4.0), noise=SecretNoise(2**200 + 3)
+    ),
+    "baseline": NonPrivateOptimiser(optax.adam(0.1), STEPS),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_was_stopped_ends_bit_by_bit_like_one_that_was_not(kind, tmp_path):
+    made = KINDS[kind]
+    whole = trained(made=made)
+    # Before the first step, after 6 of 12, and after the last but before that was measured.
+    for evaluations in (1, 3, 4):
+        _stopped(tmp_path, evaluations, made=made)
+    _assert_same(trained(tmp_path, made=made), whole)
+
+
+def test_a_run_that_has_ended_is_returned_without_a_step(tmp_path, monkeypatch):
+    whole = trained(tmp_path)
+    monkeypatch.setattr(training, "_advance", None)
+    _assert_same(trained(tmp_path), whole)
+
+
+def test_noise_of_the_system_goes_on_from_the_state_that_was_seen(tmp_path):
+    made, seen = optimiser(noise=SecretNoise()), []
+
+    def stops(model):
+        seen.append(np.asarray(model["weight"]))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return evaluate(model)
+
+    with pytest.raises(KeyboardInterrupt, match="after 6 of 12 steps, 6 of which are kept in"):
+        trained(tmp_path, made=made, evaluate=stops)
+    run = trained(tmp_path, made=made, evaluate=lambda model: seen.append(model) or evaluate(model))
+    # What was evaluated when it was stopped is what it goes on with, after the initial model.
+    np.testing.assert_array_equal(START["weight"], seen[3]["weight"])
+    np.testing.assert_array_equal(seen[2], seen[4]["weight"])
+    assert run.state.num_released == STEPS
+    assert run.records["bias"].shape == (5,)
+
+
+def test_noise_that_is_used_again_on_resume_is_found(tmp_path, monkeypatch):
+    """A planted bug: the count of steps is not restored, so that old noise is drawn again."""
+    whole = trained()
+    _stopped(tmp_path)
+    read = checkpoint._read
+
+    def forgets(content, like):
+        is_count = like.shape == () and like.dtype == jnp.int32
+        return jnp.zeros_like(like) if is_count else read(content, like)
+
+    monkeypatch.setattr(checkpoint, "_read", forgets)
+    with pytest.raises(AssertionError):
+        _assert_same(trained(tmp_path), whole)
+
+
+def _offset(model, x, y):
+    return loss(model, x, y + 1e-3)
+
+
+OTHERS = {
+    "key": ({"key": jr.key(6)}, "another key"),
+    "one row": ({"inputs": INPUTS + np.eye(24, 4, dtype=np.float32) * 1e-6}, "other inputs or t"),
+    "order": ({"inputs": INPUTS[::-1], "targets": TARGETS[::-1]}, "other inputs or targets"),
+    "weights": ({"model": START | {"bias": jnp.asarray(1e-6)}}, "other initial weights"),
+    "loss": ({"loss": _offset}, "another loss or optimiser"),
+    "rate": ({"made": optimiser(inner=optax.adam(0.2))}, "another loss or optimiser"),
+    "noise": ({"made": optimiser(noise_multiplier=2.1)}, "another loss or optimiser"),
+    "clip norm": ({"made": optimiser(clip_norm=0.4)}, "another loss or optimiser"),
+    "sampler": ({"made": optimiser(sampler=PoissonSampler(24, 0.3))}, "another loss or optimiser"),
+    "secret": ({"made": optimiser(noise=SecretNoise(2**200))}, "another loss or optimiser"),
+    "every": ({"every": 4}, "another evaluate, every or"),
+    "microbatches": ({"microbatch_size": 4}, "another evaluate, every or microbatch_size"),
+}
+
+
+def test_the_checkpoint_of_another_run_is_refused_and_left_as_it_is(tmp_path):
+    _stopped(tmp_path)
+    before = (tmp_path / checkpoint.FILE).read_bytes()
+    for changes, what in OTHERS.values():
+        with pytest.raises(ValueError, match=f"of a run with {what}") as caught:
+            trained(tmp_path, **changes)
+        assert "\n" not in str(caught.value)
+    assert (tmp_path / checkpoint.FILE).read_bytes() == before
+    _assert_same(trained(tmp_path), trained())
+
+
+def test_digests_of_private_rows_say_nothing_without_the_key(tmp_path):
+    found = []
+    for key in (jr.key(1), jr.key(2)):
+        folder = tmp_path / str(len(found))
+        _stopped(folder, key=key)
+        arrays = checkpoint.unsealed((folder / checkpoint.FILE).read_bytes())
+        found.append(checkpoint.plain_json(str(arrays["about"]))["identity"])
+    assert found[0]["jax"] == found[1]["jax"]
+    assert found[0]["inputs or targets"] != found[1]["inputs or targets"]
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: b"", b"?".join])
+def test_a_damaged_checkpoint_is_named(tmp_path, damage):
+    trained(tmp_path)
+    path = tmp_path / checkpoint.FILE
+    content = path.read_bytes()
+    path.write_bytes(damage([content[:200], content[201:]] if damage == b"?".join else content))
+    with pytest.raises(ValueError, match=r"training\.npz to keep a run of training, got a file"):
+        trained(tmp_path)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_called_so(tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoint, "_FORMAT", 1)
+        trained(tmp_path)
+    arrays = unsealed((tmp_path / checkpoint.FILE).read_bytes())
+    del arrays["seal"]
+    (tmp_path / checkpoint.FILE).write_bytes(sealed(arrays))
+    with pytest.raises(ValueError, match="format 1, not 2"):
+        trained(tmp_path)
+
+
+def _on_disk_with_room_for(writes, monkeypatch):
+    """Let the disk be full after so many checkpoints; returns what was written, or begun."""
+    written = []
+
+    def on_small_disk(path, content, **options):
+        with whole_files.whole_file(path, **options) as partial:
+            written.append(content)
+            partial.write_bytes(content[: len(content) // (1 if len(written) <= writes else 2)])
+            if len(written) > writes:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_whole", on_small_disk)
+    return written
+
+
+@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(noise, tmp_path, monkeypatch):
+    made = optimiser(noise=noise)
+    # Before the first step, after 3 and after 6 of 12.
+    with monkeypatch.context() as patched:
+        writes = _on_disk_with_room_for(3, patched)
+        with pytest.warns(UserWarning, match="checkpoint") as seen:
+            run = trained(tmp_path, made=made)
+    failed, not_kept = (str(warning.message) for warning in seen)
+    assert re.search(r"checkpoint failed after step 9 of 12: .* No space", failed)
+    assert "keeps is 6 of 12: remove its folder" in not_kept
+    assert os.listdir(tmp_path) == [checkpoint.FILE]
+    assert (tmp_path / checkpoint.FILE).read_bytes() == writes[2]
+    assert int(run.state.num_released) == STEPS
+    # What is not kept is not shown either, but for what is returned.
+    assert run.steps == (0, 3, 6, 12)
+    again = trained(tmp_path, made=made)
+    assert again.steps == (0, 3, 6, 9, 12)
+    if noise is None:
+        chex.assert_trees_all_equal(again.model, run.model)
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_first_step(tmp_path, monkeypatch):
+    _on_disk_with_room_for(0, monkeypatch)
+    monkeypatch.setattr(training, "_advance", None)
+    with pytest.raises(
+        OSError, match=r"could not write a checkpoint to .* No space left on device"
+    ):
+        trained(tmp_path)
+
+
+@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+def test_a_run_that_diverged_is_paid_for_and_is_never_drawn_again(noise, tmp_path):
+    """An error would be a release, and who called again would go on with fresh noise before it."""
+    late = optax.chain(
+        optax.sgd(0.1),
+        optax.scale_by_schedule(lambda step: jnp.where(step < 7, 1.0, jnp.nan)),
+    )
+    made = optimiser(inner=late, average=None, noise=noise)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="not finite") as seen:
+            run = trained(tmp_path, made=made)
+        assert any("weights are not finite: training diverged" in str(w.message) for w in seen)
+        assert int(run.state.num_released) == STEPS
+        assert np.isnan(run.model["weight"]).all()
+    arrays = checkpoint.unsealed((tmp_path / checkpoint.FILE).read_bytes())
+    assert checkpoint.plain_json(str(arrays["about"]))["made"] == STEPS
+
+
+def test_a_run_is_of_the_steps_that_it_was_begun_with(tmp_path):
+    """Without an average or a schedule a step does not see how many there are."""
+    plain = {"average": None, "inner": optax.sgd(0.1)}
+    made = optimiser(**plain)
+    _stopped(tmp_path, 2, made=made)
+    for is_ended in (False, True):
+        for count in (2, 13):
+            with pytest.raises(ValueError, match=f"run of {count} steps, got .* of a run of 12: "):
+                trained(tmp_path, made=optimiser(num_steps=count, **plain), evaluate=None)
+        if not is_ended:
+            run = trained(tmp_path, made=made)
+    assert jaxdp.account(run, delta=1e-5).epsilon == jaxdp.account(made, delta=1e-5).epsilon
+
+
+EDITS = {
+    "fewer made": lambda arrays: _with(arrays, made=3),
+    "more made": lambda arrays: _with(arrays, made=12),
+    "made no number": lambda arrays: _with(arrays, made="six"),
+    "nothing made": lambda arrays: _with(arrays, made=None),
+    "measured elsewhere": lambda arrays: _with(arrays, measured=[0, 6]),
+    "no identity": lambda arrays: _with(arrays, identity=None),
+    "another length": lambda arrays: _with(arrays, identity={"num_steps": 12}),
+    "a list": lambda arrays: arrays | {"about": np.asarray("[]")},
+    "a weight": lambda arrays: arrays | {"leaf 0": arrays["leaf 0"][::-1].copy()},
+    "no weight": lambda arrays: _without(arrays, "leaf 0"),
+    "no record": lambda arrays: _without(arrays, "record bias"),
+    "one more array": lambda arrays: arrays | {"record more": np.zeros(2)},
+    "no seal": lambda arrays: _without(arrays, "seal"),
+    "another seal": lambda arrays: arrays | {"seal": np.asarray("0" * 64)},
+}
+
+
+def _with(arrays, **changes):
+    about = checkpoint.plain_json(str(arrays["about"])) | changes
+    return arrays | {"about": np.asarray(json.dumps(about))}
+
+
+def _without(arrays, name):
+    return {other: array for other, array in arrays.items() if other != name}
+
+
+def test_an_edited_checkpoint_is_refused(tmp_path):
+    _stopped(tmp_path)
+    path = tmp_path / checkpoint.FILE
+    before = path.read_bytes()
+    for name, edit in EDITS.items():
+        path.write_bytes(checkpoint.sealed(edit(checkpoint.unsealed(before))))
+        with pytest.raises(
+            ValueError, match=r"expected .*(to keep a run of tr|folder of)"
+        ) as caught:
+            trained(tmp_path)
+        assert "\n" not in str(caught.value), name
+    path.write_bytes(before)
+    _assert_same(trained(tmp_path), trained())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such modes")
+def test_files_with_private_data_are_for_their_owner_in_a_folder_of_any_mode(tmp_path):
+    tmp_path.chmod(0o755)
+    before = os.umask(0)
+    try:
+        run = trained(tmp_path)
+        run.to_csv(tmp_path / "records.csv")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_what_cannot_be_kept_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="expected checkpoint to be a folder, got the file"):
+        trained(tmp_path / "file")
+    with pytest.raises(ValueError, match="outside jit and vmap with checkpoint="):
+        jax.vmap(lambda key: trained(tmp_path, key=key).model)(jr.split(jr.key(0), 2))
+
+    def calls_the_host(model, x, y):
+        number = jax.ShapeDtypeStruct((), jnp.float32)
+        return loss(model, x, y) * jax.pure_callback(np.sin, number, y)
+
+    with pytest.raises(ValueError, match="can tell from others, but there is a call of the host"):
+        trained(tmp_path, loss=calls_the_host)
+
+
+def _killed(folder, evaluations, generator):
+    """Start the run in a process, and kill it a moment after so many evaluations."""
+    command = [sys.executable, killed_training.__file__, str(folder)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(evaluations):
+            assert process.stdout.readline() == "evaluated\n"
+        try:
+            process.wait(generator.uniform(0, 0.25))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("num_kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_killed_run_ends_bit_by_bit_like_one_that_was_not(tmp_path, num_kills):
+    generator = random.Random(num_kills)
+    for place in range(num_kills):
+        # The first evaluation of a run that goes on is of the initial model.
+        _killed(tmp_path, 4 if num_kills == 1 else 3 if place else 2, generator)
+    (tmp_path / f".{checkpoint.FILE}.0.partial").write_text("begun by a process that was killed")
+    _assert_same(trained(tmp_path, every=1), trained(every=1))
+    assert os.listdir(tmp_path) == [checkpoint.FILE]

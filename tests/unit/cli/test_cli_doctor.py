@@ -1,0 +1,122 @@
+"""`jaxdp doctor` knows the right numbers, notices a wrong one, and says what is missing."""
+
+import importlib.metadata
+import json
+import pathlib
+import tomllib
+
+import numpy as np
+import pytest
+from helpers import reference_risk
+
+import jaxdp
+from jaxdp.cli.commands import doctor as doctors
+from jaxdp.cli.commands.doctor import GAUSSIAN_EPSILON, PREDICTED_RISK
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def test_the_risk_that_is_known_solves_the_equation():
+    # The front page's: an isotropic spectrum, gamma = 1000/10,000, 3 sqrt(1 - t).
+    risk = reference_risk(
+        eigenvalues=np.ones(1),
+        weights=np.ones(1),
+        initial=np.full(1, 0.5),
+        gamma=0.1,
+        rho=1.0,
+        label_noise=0.3,
+        clip_scale=1.0,
+        rate=lambda t: 3 * np.sqrt(1 - t),
+        square_slope=lambda s, speed: 9.0 * speed,
+        times=np.asarray([0.0, 1.0]),
+        warp=2.0,
+    )[-1]
+    # The rate ends at 0: what is released has no jump.
+    assert pytest.approx(risk, rel=1e-7) == PREDICTED_RISK
+
+
+def test_the_epsilon_that_is_known_solves_its_equation():
+    from scipy.stats import norm
+
+    epsilon = GAUSSIAN_EPSILON
+    delta = norm.cdf(0.5 - epsilon) - np.exp(epsilon) * norm.cdf(-0.5 - epsilon)
+    assert delta == pytest.approx(1e-5, rel=1e-8)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return doctors._answers()
+
+
+def test_the_numbers_come_out_right_here(run, monkeypatch, answers):
+    monkeypatch.setattr(doctors, "_answers", lambda: answers)
+    status, out, err = run("doctor")
+    assert (status, err) == (0, "")
+    assert out.count(" right: ") == 2
+    assert out.splitlines()[-1] == "all is well"
+    assert max(map(len, out.splitlines())) <= 80
+    for name in ("jax", "equinox", "diffrax"):
+        assert f"{name} " in out
+        assert importlib.metadata.version(name) in out
+
+
+def test_json_says_the_same(run, monkeypatch, answers):
+    monkeypatch.setattr(doctors, "_answers", lambda: answers)
+    status, out, _ = run("doctor", "--json")
+    found = json.loads(out)
+    assert (status, found["is_well"]) == (0, True)
+    assert found["jaxdp"] == jaxdp.__version__
+    assert found["devices"]
+    assert float(found["precision"]["matmul error"]) < 1e-2
+    assert [answer["is_right"] for answer in found["self_test"]] == [True, True]
+
+
+def test_known_faults_are_those_of_the_version():
+    page = (ROOT / "docs/known_faults.md").read_text()
+    for first, last, _ in doctors._FAULTS:
+        assert f"jaxlib {first}{f' to {last}' if last != first else ''}, on CPUs" in page
+    assert len(doctors.known_faults("0.10.2")) == 2
+    assert [*doctors.known_faults("0.10.1")] == ["0.10.0 to 0.10.2"]
+    assert [*doctors.known_faults("0.11.2")] == ["0.10.2 to 0.11.2"]
+    assert not doctors.known_faults("0.9.2") | doctors.known_faults("0.12.0")
+    assert not doctors.known_faults(None)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_wrong_number_is_noticed(run, monkeypatch, answers, place):
+    spoiled = list(answers)
+    expected, tolerance = spoiled[place].expected, spoiled[place].tolerance
+    spoiled[place] = spoiled[place]._replace(found=expected * (1 + 2 * tolerance))
+    monkeypatch.setattr(doctors, "_answers", lambda: spoiled)
+    status, out, err = run("doctor")
+    assert (status, err) == (1, "")
+    assert out.count("WRONG") == 1
+    assert "not to be trusted" in out
+    spoiled[place] = spoiled[place]._replace(found=float("nan"))
+    assert run("doctor", "--json")[0] == 1
+
+
+def test_each_optional_package_stands_with_the_extra_that_brings_it(monkeypatch):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    required = [
+        f"{package}; extra == '{extra}'"
+        for extra, packages in extras.items()
+        for package in packages
+    ]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: required)
+    found = {each["package"]: each for each in doctors._optional()}
+    assert found["matplotlib"]["extras"] == ["plots", "cli", "explore"]
+    assert found["xarray"]["extras"] == ["sweeps", "explore"]
+    assert "jaxdp-lab" not in found
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    none = doctors._optional()
+    assert all(each["version"] is None for each in none)
+    (advice,) = doctors._advice(none)
+    assert advice.startswith('pip install "jaxdp-lab[')
+    assert doctors._advice([]) == ()

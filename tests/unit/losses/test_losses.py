@@ -1,0 +1,260 @@
+"""What holds for every loss: its formulas, in JAX and on the host, its bounds and its labels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from every_loss import BOUNDED, SCALAR
+
+from jaxdp import losses
+
+each_scalar = pytest.mark.parametrize("name", SCALAR)
+GRID = np.linspace(-9, 9, 724)
+SOFTMAX = losses.Softmax(3)
+
+
+def _on_grid(name):
+    entry = SCALAR[name]
+    predictions, labels = (part.ravel() for part in np.meshgrid(GRID, entry.labels))
+    return entry, predictions, labels
+
+
+@each_scalar
+def test_value_and_slope_are_the_formulas_in_jax_and_on_the_host(name):
+    entry, predictions, labels = _on_grid(name)
+    exact = entry.value_of(predictions, labels), entry.slope_of(predictions, labels)
+    host = entry.loss.on_host()
+    with jax.enable_x64():
+        given = jnp.asarray(predictions), jnp.asarray(labels)
+        found = entry.loss.value(*given), entry.loss.slope(*given)
+        derivative = jax.jit(jax.vmap(jax.grad(entry.loss.value)))(*given)
+        *found, derivative = map(np.asarray, (*found, derivative))
+    given = predictions, labels
+    on_host = host.value(*given, xp=np), host.slope(*given, xp=np)
+    for one, other, right in zip(found, on_host, exact, strict=True):
+        assert type(other) is np.ndarray
+        assert one.dtype == other.dtype == np.float64
+        np.testing.assert_allclose(one, right, rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(other, right, rtol=1e-14, atol=1e-14)
+    assert min(part.min() for part in (found[0], on_host[0])) >= 0
+    np.testing.assert_allclose(derivative, exact[1], rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(host.value(*given, xp=np), found[0], rtol=1e-14, atol=1e-15)
+
+
+# Source: PK Assumptions 1 and 6.
+@each_scalar
+def test_bounds_on_slope_and_curvature_hold_and_are_met(name):
+    entry, predictions, labels = _on_grid(name)
+    loss = entry.loss
+    with jax.enable_x64():
+        given = jnp.asarray(predictions), jnp.asarray(labels)
+        curvatures = np.asarray(jax.jit(jax.vmap(jax.grad(loss.slope)))(*given))
+    assert curvatures.min() >= 0
+    bounds = (float(loss.curvature_bound), float(loss.slope_bound))
+    # Of the logistic loss the grid holds no margin of zero.
+    np.testing.assert_allclose(curvatures.max(), bounds[0], rtol=1e-4)
+    changes = loss.on_host().slope_changes(predictions, labels)(2 * np.ones(len(labels)))
+    np.testing.assert_allclose(changes, 2 * curvatures, rtol=1e-12)
+    slopes = np.abs(entry.slope_of(100 * predictions, labels))
+    if np.isinf(bounds[1]):
+        assert slopes.max() > 500
+    else:
+        np.testing.assert_allclose(slopes.max(), bounds[1], rtol=1e-12)
+    sums = entry.slope(np.linspace(-9, 9, 99))
+    assert loss.is_decreasing == np.all(sums <= 0)
+
+
+@each_scalar
+def test_float32_stays_float32_and_overflows_nowhere_it_need_not(name):
+    entry = SCALAR[name]
+    loss = entry.loss
+    predictions = jnp.asarray([-1e30, -1e4, 0.0, 1e4, 1e30], jnp.float32)
+    for label in entry.labels:
+        value, slope = loss.value(predictions, label), loss.slope(predictions, label)
+        assert value.dtype == slope.dtype == jnp.float32
+        assert np.isfinite(slope).all()
+        if np.isfinite(loss.slope_bound):
+            assert np.isfinite(value).all()
+        gradients = jax.vmap(jax.grad(loss.value), (0, None))(predictions, jnp.float32(label))
+        np.testing.assert_allclose(gradients, slope, rtol=1e-6)
+        far = np.asarray([-1e150, 1e150])
+        on_host = loss.on_host()
+        assert np.isfinite(on_host.slope(far, np.full(2, label), xp=np)).all()
+
+
+def test_a_small_logistic_loss_keeps_its_digits():
+    with jax.enable_x64(False):
+        np.testing.assert_allclose(losses.Logistic().value(jnp.float32(20), 1), np.exp(-20.0), 1e-6)
+        value = SOFTMAX.value(jnp.asarray([25.0, 0.0, 5.0]), 0)
+        np.testing.assert_allclose(value, np.exp(-25.0) + np.exp(-20.0), rtol=1e-6)
+        slope = SOFTMAX.slope(jnp.asarray([25.0, 0.0, 5.0]), 0)
+        np.testing.assert_allclose(slope[0], -np.exp(-25.0) - np.exp(-20.0), rtol=1e-6)
+
+
+def test_two_classes_are_the_logistic_loss_of_their_difference():
+    loss, two = losses.Logistic(), losses.Softmax(2)
+    logits = jnp.asarray(np.random.default_rng(0).standard_normal((50, 2)) * 4)
+    labels = jnp.asarray(np.random.default_rng(1).integers(0, 2, 50))
+    difference, signs = logits[:, 1] - logits[:, 0], 2.0 * labels - 1
+    np.testing.assert_allclose(two.value(logits, labels), loss.value(difference, signs), rtol=1e-5)
+    np.testing.assert_allclose(
+        two.slope(logits, labels)[:, 1], loss.slope(difference, signs), rtol=1e-5
+    )
+
+
+def test_softmax_is_the_cross_entropy_for_any_leading_shape_and_kind_of_label():
+    logits = np.random.default_rng(2).standard_normal((4, 5, 3))
+    labels = np.random.default_rng(3).integers(0, 3, (4, 5))
+    with jax.enable_x64():
+        logs = np.asarray(jax.nn.log_softmax(logits))
+        expected = -np.take_along_axis(logs, labels[..., None], -1)[..., 0]
+        for kind in (np.int64, np.float32):
+            found = jax.jit(SOFTMAX.value)(logits, jnp.asarray(labels.astype(kind)))
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+        gradient = jax.grad(lambda logits: jnp.sum(SOFTMAX.value(logits, labels)))(logits)
+        np.testing.assert_allclose(SOFTMAX.slope(logits, labels), gradient, atol=1e-14)
+        one = jax.vmap(jax.vmap(SOFTMAX.slope))(jnp.asarray(logits), jnp.asarray(labels))
+        np.testing.assert_allclose(one, gradient, atol=1e-14)
+    np.testing.assert_allclose(SOFTMAX.value(logits, labels, xp=np), expected, rtol=1e-13)
+    np.testing.assert_allclose(SOFTMAX.slope(logits, labels, xp=np), gradient, rtol=0, atol=1e-14)
+    # The solver's certificate knows no rounding of gaps to a label's logit that is far away.
+    far = SOFTMAX.slope(np.asarray([-1e9, 0.3, -0.2123456789]), np.asarray(0.0), xp=np)
+    share = 1 / (1 + np.exp(-0.5123456789))
+    np.testing.assert_allclose(far, [-1, share, 1 - share], rtol=0, atol=1e-15)
+
+
+def test_the_bounds_of_softmax_hold_and_are_met():
+    logits = 3 * np.random.default_rng(4).standard_normal((20, 3))
+    logits = np.append(logits, [[30.0, 30.0, 0.0]], axis=0)
+    with jax.enable_x64():
+        hessians = jax.jit(jax.vmap(jax.hessian(lambda logits: SOFTMAX.value(logits, 0))))(logits)
+        largest = np.linalg.eigvalsh(hessians).max()
+        np.testing.assert_allclose(largest, SOFTMAX.curvature_bound, rtol=1e-10)
+        worst = np.linalg.norm(SOFTMAX.slope(jnp.asarray([-60.0, 60.0, -60.0]), 0))
+        np.testing.assert_allclose(worst, SOFTMAX.slope_bound, rtol=1e-14)
+    changes = np.random.default_rng(5).standard_normal(logits.shape)
+    found = SOFTMAX.slope_changes(logits, np.zeros(21))(changes)
+    np.testing.assert_allclose(
+        found, np.einsum("nij,nj->ni", hessians, changes), rtol=0, atol=1e-14
+    )
+
+
+def test_wrong_arguments_are_refused():
+    for wrong in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="expected finite width > 0"):
+            losses.Huber(wrong)
+    with pytest.raises(ValueError, match="num_classes"):
+        losses.Softmax(1)
+    with pytest.raises(ValueError, match=r"expected predictions of shape \(..., 3\)"):
+        SOFTMAX.value(jnp.zeros(4), 0)
+    assert np.isnan(SOFTMAX.value(jnp.zeros(3), 3))
+    assert np.isnan(SOFTMAX.slope(jnp.zeros(3), -1)).all()
+
+
+def test_a_width_can_be_swept_and_replaced():
+    widths = jnp.asarray([0.5, 1.0, 2.0])
+    slopes = jax.vmap(lambda width: losses.Huber(width).slope(1.5, 0.0))(widths)
+    assert slopes.tolist() == [0.5, 1.0, 1.5]
+    assert float(SCALAR["Huber"].loss.replace(width=2.0).slope_bound) == 2.0
+    assert float(jax.grad(lambda width: losses.Huber(width).value(3.0, 0.0))(1.0)) == 2.0
+
+
+@each_scalar
+def test_gradient_and_smoothness_are_those_in_the_parameters(name):
+    entry = SCALAR[name]
+    inputs = jnp.asarray(np.random.default_rng(5).standard_normal((40, 3)))
+    parameters, targets = jnp.asarray([0.3, -1.0, 0.5]), jnp.asarray(np.resize(entry.labels, 40))
+
+    def gradients(parameters):
+        return losses.loss_gradient(entry.loss, inputs, inputs @ parameters, targets)
+
+    def value(parameters, row, target):
+        return entry.loss.value(row @ parameters, target)
+
+    exact = jax.vmap(jax.grad(value), (None, 0, 0))(parameters, inputs, targets)
+    np.testing.assert_allclose(gradients(parameters), exact, rtol=1e-4, atol=1e-6)
+    bounds = losses.loss_smoothness(entry.loss, inputs)
+    curvature = float(entry.loss.curvature_bound)
+    np.testing.assert_allclose(bounds, curvature * np.square(inputs).sum(axis=1), rtol=1e-6)
+    step = jnp.asarray([0.3, 0.2, -0.4])
+    moved = np.linalg.norm(gradients(parameters + step) - gradients(parameters), axis=1)
+    assert np.all(moved <= (bounds * np.linalg.norm(step)) * (1 + 1e-5) + 1e-6)
+
+
+# Source: AC (10), (11); PF Proposition 3.3, (3.3).
+def test_a_gradient_clipped_by_its_norm_has_the_slope_clipped_at_its_limit():
+    inputs = jnp.asarray([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    limits = losses.slope_limits(2.0, jnp.linalg.norm(inputs, axis=1))
+    np.testing.assert_allclose(limits, [0.4, 4.0, np.inf])
+    slopes = losses.HalfSquared().slope(jnp.asarray([-3.0, -3.0, -3.0]), 0.0)
+    clipped = jnp.clip(slopes, -limits, limits)[:, None] * inputs
+    norms = np.linalg.norm(slopes[:, None] * inputs, axis=1)
+    factors = np.minimum(1, 2.0 / np.maximum(norms, 1e-30))
+    np.testing.assert_allclose(clipped, factors[:, None] * slopes[:, None] * inputs, rtol=1e-6)
+
+
+@each_scalar
+def test_questions_are_answered(name):
+    entry = SCALAR[name]
+    assert entry.loss.num_outputs is None
+    assert entry.loss.class_labels == ((-1.0, 1.0) if entry.is_margin else None)
+    square = {"squared": 2.0, "half squared": 1.0}.get(name)
+    assert entry.loss.square_curvature == square
+    given = jnp.asarray([0.5, -2.0]), jnp.asarray([1.0, 1.0])
+    expected = {"accuracy": [1.0, 0.0]} if entry.is_margin else {}
+    assert {name: found.tolist() for name, found in entry.loss.measures(*given).items()} == expected
+    found = entry.loss.expected_measures(given[0], jnp.zeros(2), given[1])
+    assert {name: part.tolist() for name, part in found.items()} == expected
+    assert (name in BOUNDED) == bool(np.isfinite(entry.loss.slope_bound))
+
+
+SOFTMAX_10 = losses.Softmax(10)
+EVERY = (*(entry.loss for entry in SCALAR.values()), SOFTMAX_10)
+
+
+def test_labels_of_each_loss_pass():
+    for entry in SCALAR.values():
+        given = np.asarray([1, -1, 1]) if entry.is_margin else [0.5, -3.0, 7]
+        entry.loss.require_labels("labels", given)
+    assert (SOFTMAX_10.num_outputs, SOFTMAX_10.class_labels[::9]) == (10, (0.0, 9.0))
+    SOFTMAX_10.require_labels("labels", jnp.asarray([0.0, 9.0]))
+    SOFTMAX_10.require_labels("labels", np.arange(10, dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "message"),
+    [
+        (
+            losses.Logistic(),
+            [0, 1, 1],
+            r"expected train_labels -1 or \+1 for the Logistic loss, got values 0.0, 1.0; "
+            "of labels 0 and 1 give 2",
+        ),
+        (losses.Logistic(), [1, 2, 3, 4.5], r"Logistic loss, got values 1.0, 2.0, 3.0, \.\.\.$"),
+        (
+            SOFTMAX_10,
+            [0, 12],
+            r"expected train_labels to be whole numbers from 0 to 9 \(num_classes=10\), got 12$",
+        ),
+        (SOFTMAX_10, [0.5], "got 0.5$"),
+        (SOFTMAX_10, [-1], "got -1$"),
+    ],
+)
+def test_other_labels_are_refused(loss, labels, message):
+    with pytest.raises(ValueError, match=message):
+        loss.require_labels("train_labels", np.asarray(labels))
+    with pytest.raises(ValueError, match=r"got others") as caught:
+        loss.require_labels("train_labels", np.asarray(labels), are_private=True)
+    assert not any(f"{label}" in str(caught.value).split("got")[1] for label in (12, 0.5, 4.5))
+
+
+@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: type(loss).__name__)
+def test_labels_are_a_vector_of_finite_numbers(loss):
+    with pytest.raises(ValueError, match=r"expected targets of shape \(any\), got \(3, 1\)"):
+        loss.require_labels("targets", np.ones((3, 1)))
+    with pytest.raises(ValueError, match="expected finite targets"):
+        loss.require_labels("targets", np.asarray([1.0, np.nan]))
+    with pytest.raises(TypeError, match="expected targets to be a real number"):
+        loss.require_labels("targets", ["1", "-1"])
+    # Nothing is known of traced ones.
+    jax.eval_shape(lambda labels: loss.require_labels("targets", labels), jnp.full(3, 0.5))

@@ -1,0 +1,268 @@
+"""Audits: how often they fail, how much they find, and what they are told to refuse."""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from helpers import FALSE_ALARM
+from scipy.stats import norm
+from worst_case import assert_rare, optimiser
+
+import jaxdp
+from jaxdp.algorithms import train
+from jaxdp.privacy import (
+    PoissonSampler,
+    SecretNoise,
+    ShuffledEpochs,
+    audit,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+
+MU = {"measure": "mu"}
+
+
+def _gaussian(shift, key):
+    """A Gaussian mechanism on its worst-case pair: inputs 0 and mu, noise of deviation 1."""
+    return shift + jr.normal(key)
+
+
+def _many_audits(first, second, num_audits, **arguments):
+    return np.asarray(
+        [audit(_gaussian, first, second, key=jr.key(i), **arguments) for i in range(num_audits)]
+    )
+
+
+def _sure(mechanism, first, second, num_trials, **measure):
+    """A bound that exceeds the truth under one seed in a million."""
+    settings = {"num_trials": num_trials, "confidence": 1 - FALSE_ALARM, "key": jr.key(0)}
+    return audit(mechanism, first, second, **settings, **measure)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        pytest.param({"delta": 0.0}, marks=pytest.mark.slow),
+        {"delta": 0.01},
+        pytest.param(MU, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(measure):
+    settings = {"num_trials": 400, **measure}
+    assert_rare(_many_audits(0.0, 0.0, 200, **settings) > 0, 0.05)
+    # The check has force: bounds of little confidence break it.
+    found = _many_audits(0.0, 0.0, 200, confidence=0.05, **settings)
+    with pytest.raises(AssertionError, match="rate"):
+        assert_rare(found > 0, 0.05)
+
+
+# Source: AC Definition 8; PF Definition 3.1; PK Definition 1.
+def test_bounds_exceed_the_truth_no_more_often_than_stated():
+    found = _many_audits(0.0, 1.0, 300, num_trials=400, **MU)
+    assert_rare(found > 1, 0.05)
+    assert np.median(found) > 0.6
+    with pytest.raises(AssertionError, match="rate"):
+        assert_rare(found > 0.8, 0.05)
+    found = _many_audits(0.0, 1.0, 300, num_trials=400, delta=0.1)
+    assert_rare(found > gaussian_epsilon(1.0, 0.1), 0.05)
+    assert np.median(found) > 0.4
+
+
+def test_mu_read_from_the_audited_epsilon_reaches_nine_tenths_of_the_truth():
+    # Where delta is large, the event that attains epsilon is frequent enough to be counted.
+    delta = 0.1
+    found = _sure(_gaussian, 0.0, 1.0, 200_000, delta=delta)
+    assert found <= gaussian_epsilon(1.0, delta)
+    assert 0.9 <= gaussian_mu(found, delta) <= 1
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2, 1e-1])
+def test_half_the_claimed_noise_refutes_the_claim(delta):
+    claim = gaussian_epsilon(1.0, delta)
+    for mu, is_refuted in ((2.0, True), (1.0, False)):
+        found = _sure(_gaussian, 0.0, mu, 100_000, delta=delta)
+        assert (found > claim) == is_refuted
+        assert (_sure(_gaussian, 0.0, mu, 100_000, **MU) > 1) == is_refuted
+
+
+def _randomised_response(bit, key):
+    """Tells the truth with probability 3/4: epsilon = ln 3."""
+    return bit ^ jr.bernoulli(key, 0.25)
+
+
+def test_a_discrete_score_is_audited_on_its_atoms():
+    bits = jnp.asarray(False), jnp.asarray(True)
+    found = _sure(_randomised_response, *bits, 60_000, delta=0.0)
+    assert 0.9 * np.log(3) <= found <= np.log(3)
+
+
+def _normal_or_odd(data, key):
+    odd_one, probability = data
+    coin, score = jr.split(key)
+    return jnp.where(jr.bernoulli(coin, probability), odd_one, jr.normal(score))
+
+
+def test_an_atom_inside_a_continuous_score_is_found():
+    # Half of the runs on the second input give exactly 1: P[score >= 1] is .579, else .159.
+    inputs, truth = ((1.0, 0.0), (1.0, 0.5)), np.log(0.5 / norm.sf(1) + 0.5)
+    for pair in (inputs, inputs[::-1]):
+        found = _sure(_normal_or_odd, *pair, 80_000, delta=0.0)
+        assert 0.9 * truth <= found <= truth
+
+
+def test_scores_that_are_not_numbers_are_told_apart_from_minus_infinity():
+    def mechanism(odd_one, key):
+        return jnp.where(jr.bernoulli(key), odd_one, 0)
+
+    inputs = jnp.asarray(jnp.nan), jnp.asarray(-jnp.inf)
+    assert audit(mechanism, *inputs, num_trials=2000, delta=0.0, key=jr.key(0)) > 3
+
+
+def test_a_broken_mechanism_shows_nothing_and_does_not_crash():
+    for score in (jnp.nan, jnp.inf, 0.0):
+
+        def mechanism(data, key, score=score):
+            return jnp.asarray(score)
+
+        assert audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0)) == 0
+        assert audit(mechanism, 0.0, 1.0, num_trials=100, key=jr.key(0), **MU) == 0
+
+
+def test_inputs_may_be_pytrees_of_different_shapes():
+    def mechanism(data, key):
+        return jnp.sum(data["records"]) + data["noise_std"] * jr.normal(key)
+
+    first = {"records": jnp.zeros(3), "noise_std": 0.5}
+    second = {"records": np.full(2, 0.5), "noise_std": 0.5}
+    assert 1.8 <= _sure(mechanism, first, second, 20_000, **MU) <= 2
+
+
+def test_the_mechanism_is_traced_once_and_run_in_batches():
+    @chex.assert_max_traces(n=1)
+    def mechanism(shift, key):
+        return _gaussian(shift, key)
+
+    def found(batch_size, seed):
+        runs = {"num_trials": 1000, "key": jr.key(seed), "batch_size": batch_size}
+        return audit(mechanism, 0.0, 2.0, **runs, **MU)
+
+    whole = found(1000, 0)
+    for seed in range(1, 4):
+        found(1000, seed)
+    chex.clear_trace_counter()
+    assert found(64, 0) == whole
+
+
+# Mechanisms that are not traced.
+
+
+def _calls(function):
+    """The function, and the kinds of what it was called with."""
+    kinds = []
+
+    def called(data, key):
+        kinds.append(isinstance(key, jax.core.Tracer))
+        return function(data, key)
+
+    return called, kinds
+
+
+def _seeded_by_the_key(rng, data, key):
+    return data + np.random.default_rng(int(jr.bits(key))).normal()
+
+
+# Of NumPy's generator, the data and the key.
+UNTRACEABLE = {
+    "NumPy": lambda rng, data, key: float(data + rng.normal()),
+    # JAX traces it without a word, as a mechanism whose noise is one number for all runs.
+    "NumPy in an array": lambda rng, data, key: data + rng.normal(),
+    "NumPy and JAX": lambda rng, data, key: data + 0.6 * rng.normal() + 0.8 * jr.normal(key),
+    "seeded by the key": _seeded_by_the_key,
+    "with an if": lambda rng, data, key: data + jr.normal(key) if jr.uniform(key) >= 0 else 0.0,
+    "secret": lambda rng, data, key: data + SecretNoise().normals((), "noise"),
+}
+
+
+@pytest.mark.parametrize("name", UNTRACEABLE)
+def test_a_mechanism_that_is_not_a_traceable_function_of_its_key_runs_once_a_key(name):
+    mechanism, kinds = _calls(functools.partial(UNTRACEABLE[name], np.random.default_rng(0)))
+    sure = 1 - 1e-3
+    found = audit(mechanism, 0.0, 2.0, num_trials=800, confidence=sure, key=jr.key(0), **MU)
+    assert 1.4 < found <= 2
+    assert kinds.count(False) == 2 * 800
+    # Noise that is one number for all runs would tell two equal inputs apart in a few of them.
+    found = audit(mechanism, 1.0, 1.0, num_trials=200, confidence=sure, key=jr.key(1), **MU)
+    assert found == 0
+
+
+def test_a_coin_of_numpy_is_thrown_in_every_run():
+    rng = np.random.default_rng(3)
+
+    def mechanism(bit, key):
+        return bit ^ (rng.random() < 0.25)
+
+    found = audit(mechanism, False, True, num_trials=2000, delta=0.0, key=jr.key(0))
+    assert 0.7 * np.log(3) <= found <= np.log(3)
+
+
+def test_what_can_be_traced_is_compiled_and_noise_that_was_forgotten_is_found():
+    for function, most in ((_gaussian, 8), (lambda data, key: jnp.sin(data), 128)):
+        mechanism, kinds = _calls(function)
+        found = audit(mechanism, 0.0, 2.0, num_trials=5000, key=jr.key(0), **MU)
+        assert found > 1.5
+        assert 0 < kinds.count(False) <= most
+        assert kinds.count(True) == 1
+
+
+@pytest.mark.parametrize("data", [0.0, 1.0])
+def test_an_error_of_the_mechanism_is_raised_as_it_is(data):
+    class BrokenError(Exception):
+        pass
+
+    def mechanism(given, key):
+        if given == data:
+            raise BrokenError("no score today")
+        return float(given)
+
+    with pytest.raises(BrokenError, match="no score today"):
+        audit(mechanism, 0.0, 1.0, num_trials=100, delta=0.01, key=jr.key(0))
+
+    def later(given, key):
+        later.calls += 1
+        if later.calls > 60:
+            raise BrokenError("no more scores")
+        return float(given)
+
+    later.calls = 0
+    with pytest.raises(BrokenError, match="no more scores"):
+        audit(later, 0.0, 1.0, num_trials=100, key=jr.key(0), **MU)
+
+
+def _first_weight(weights, x, y):
+    return weights @ x
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [PoissonSampler(10, 1.0), pytest.param(ShuffledEpochs(10, 10), marks=pytest.mark.slow)],
+    ids=["poisson", "epochs"],
+)
+def test_certified_training_is_audited(sampler):
+    step = optimiser(sampler, noise=SecretNoise())
+
+    def released(rows, key):
+        run = train(step, _first_weight, jnp.zeros(2), rows, jnp.zeros(10), key=key)
+        return -run.model[0]
+
+    zeros = np.zeros((10, 2))
+    first, second = (
+        np.where(np.arange(10)[:, None] == 0, row, zeros) for row in ([5.0, 0], [-5.0, 0])
+    )
+    other = second if sampler.adjacency == "replace-one" else zeros
+    claim = jaxdp.account(step, delta=0.01).mu
+    settings = {"num_trials": 200, "confidence": 1 - 1e-3, "key": jr.key(0)}
+    assert 0.4 * claim < audit(released, first, other, **settings, **MU) <= claim

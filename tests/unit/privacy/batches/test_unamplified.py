@@ -1,0 +1,162 @@
+"""Samplers without amplification: epochs, sets drawn afresh, and one of a user's own."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from worst_case import optimiser
+
+import jaxdp
+from jaxdp.privacy import (
+    AbstractUnamplifiedSampler,
+    FixedSizeBatches,
+    SecretNoise,
+    ShuffledEpochs,
+    audit,
+    gaussian_epsilon,
+)
+
+
+class Cyclic(AbstractUnamplifiedSampler):
+    """Step t takes the B records from number t B on, modulo n."""
+
+    def sample(self, step, *, key):
+        start = (jnp.asarray(step) % self.num_records) * self.capacity
+        indices = (start + jnp.arange(self.capacity)) % self.num_records
+        return indices, jnp.ones(self.capacity, bool)
+
+    def uses(self, num_steps):
+        return -(-num_steps * self.capacity // self.num_records)
+
+
+@pytest.mark.parametrize(("num_records", "batch_size"), [(7, 3), (6, 3), (5, 5), (9, 1)])
+def test_the_account_is_of_the_most_batches_that_a_record_is_in(num_records, batch_size):
+    sampler, counts = Cyclic(num_records, batch_size), np.zeros(num_records, int)
+    for step in range(25):
+        indices, _ = sampler.sample(step, key=jr.key(step))
+        counts[np.asarray(indices)] += 1
+        # Each batch with the replaced record moves the sum by 2C, under noise 4C.
+        mu = sampler.mechanism(4.0, step + 1).proved.mu
+        assert mu == pytest.approx(2 / 4.0 * math.sqrt(counts.max()), rel=1e-12)
+
+
+def test_a_sampler_of_ones_own_is_simulated_accounted_for_and_shown():
+    problem = jaxdp.RandomFeatures.sample(20, 10, 5, 8, activation=jnp.tanh, key=jr.key(0))
+    algorithm = optimiser(Cyclic(20, 6), 2.0, num_steps=10)
+    runs = jaxdp.simulate(problem, algorithm, num_runs=4, key=jr.key(1))
+    assert np.isfinite(runs.final_risk).all()
+    cost = jaxdp.account(algorithm, delta=1e-5)
+    # Three rounds of twenty records in ten batches of six.
+    assert cost.mu == pytest.approx(2 * math.sqrt(3) / 2)
+    assert cost.adjacency == "replace-one"
+    assert repr(Cyclic(20, 6)) == "Cyclic(num_records=20, batch_size=6)"
+    with pytest.raises(ValueError, match="expected batch_size <= num_records = 5, got 6"):
+        Cyclic(5, 6)
+
+
+def _records(sampler, steps, key):
+    """The real records of the batches of some steps, one after the other."""
+    drawn = []
+    for step in steps:
+        indices, is_real = sampler.sample(step, key=key)
+        assert indices.shape == is_real.shape == (sampler.capacity,)
+        drawn += np.asarray(indices)[np.asarray(is_real)].tolist()
+    return drawn
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 5, 12])
+def test_every_record_is_in_one_batch_of_each_epoch(batch_size):
+    sampler = ShuffledEpochs(12, batch_size)
+    for epoch in range(2):
+        first = epoch * sampler.steps_per_epoch
+        drawn = _records(sampler, range(first, first + sampler.steps_per_epoch), jr.key(0))
+        assert sorted(drawn) == list(range(12))
+
+
+def test_epochs_and_keys_have_orders_of_their_own():
+    sampler = ShuffledEpochs(30, 10)
+    orders = [_records(sampler, range(3), jr.key(0)), _records(sampler, range(3, 6), jr.key(0))]
+    orders.append(_records(sampler, range(3), jr.key(1)))
+    assert len({tuple(order) for order in orders}) == 3
+    assert orders[0] == _records(sampler, range(3), jr.key(0))
+    traced = jax.jit(lambda step: sampler.sample(step, key=jr.key(0)))
+    assert traced(1)[0].tolist() == sampler.sample(1, key=jr.key(0))[0].tolist()
+
+
+def test_epochs_are_one_gaussian_each():
+    # 9 epochs of 4 batches, the last one begun only.
+    mechanism = ShuffledEpochs(12, 3).mechanism(4.0, 8 * 4 + 1)
+    assert mechanism.proved.mu == pytest.approx(1.5)
+    assert mechanism.epsilon(1e-5, "replace-one") == gaussian_epsilon(1.5, 1e-5)
+    assert ShuffledEpochs(12, 3).mechanism(0.0, 1).proved.mu == math.inf
+    # Transcribed: two data sets that differ in one record, clipped sums of the batches.
+    rng = np.random.default_rng(0)
+    first = rng.uniform(-1, 1, 12)
+    second = first.copy()
+    first[5], second[5] = 1.0, -1.0
+    squares = 0.0
+    for _ in range(9):
+        order = rng.permutation(12).reshape(4, 3)
+        gaps = first[order].sum(1) - second[order].sum(1)
+        squares += ((gaps / 4.0) ** 2).sum()
+    assert math.sqrt(squares) == pytest.approx(mechanism.proved.mu)
+
+
+def test_a_batch_is_a_uniformly_random_set():
+    sampler, steps = FixedSizeBatches(5, 2), 4000
+    drawn, is_real = jax.vmap(lambda step: sampler.sample(step, key=jr.key(0)))(jnp.arange(steps))
+    assert np.asarray(is_real).all()
+    pairs = np.sort(np.asarray(drawn), axis=1)
+    assert np.all(pairs[:, 0] < pairs[:, 1])
+    _, counts = np.unique(pairs, axis=0, return_counts=True)
+    # Ten pairs, each with probability .1.
+    assert len(counts) == 10
+    assert np.abs(counts / steps - 0.1).max() < 5 * math.sqrt(0.09 / steps)
+
+
+def test_steps_and_keys_have_batches_of_their_own_and_tracing_changes_none():
+    sampler = FixedSizeBatches(40, 10)
+    batches = [sampler.sample(step, key=jr.key(key))[0] for step, key in ((0, 0), (1, 0), (0, 1))]
+    assert len({tuple(np.asarray(batch).tolist()) for batch in batches}) == 3
+    traced = jax.jit(lambda step: sampler.sample(step, key=jr.key(0)))
+    assert traced(1)[0].tolist() == batches[1].tolist()
+    secret = sampler.sample_secretly(1, noise=SecretNoise(2**200), key=jr.key(0))[0]
+    assert secret.tolist() == batches[1].tolist()
+
+
+def test_a_batch_of_all_records_holds_each_once():
+    drawn, is_real = FixedSizeBatches(7, 7).sample(3, key=jr.key(0))
+    assert sorted(drawn.tolist()) == list(range(7))
+    assert np.asarray(is_real).all()
+
+
+def test_every_step_costs_a_gaussian_whatever_the_batch_size():
+    for batch_size in (1, 3, 12):
+        mechanism = FixedSizeBatches(12, batch_size).mechanism(4.0, 9)
+        assert mechanism.proved.mu == pytest.approx(1.5, rel=1e-12)
+        assert mechanism.epsilon(1e-5, "replace-one") == gaussian_epsilon(1.5, 1e-5)
+    assert FixedSizeBatches(12, 3).mechanism(0.0, 1).proved.mu == math.inf
+
+
+@pytest.mark.parametrize(("batch_size", "least", "most"), [(4, 0.9, 1.0), (2, 0.0, 0.8)])
+def test_full_batches_reach_the_claim_and_half_of_the_records_stay_below(batch_size, least, most):
+    steps, sampler = 3, FixedSizeBatches(4, batch_size)
+    algorithm = optimiser(sampler, 2.0, steps)
+
+    def mechanism(first, key):
+        """The sum of all released sums: the record pushes one way, the others do nothing."""
+        total = 0.0
+        for step in range(steps):
+            drawn, _ = sampler.sample(step, key=key)
+            clipped = jnp.where(jnp.any(drawn == 0), first, 0.0)
+            total += algorithm.noisy_sum(clipped, jnp.asarray(step), key=key)
+        return total
+
+    claim = jaxdp.account(algorithm, delta=1e-5).mu
+    assert claim == pytest.approx(math.sqrt(3), rel=1e-12)
+    runs = {"num_trials": 20_000, "key": jr.key(5)}
+    found = audit(mechanism, jnp.ones(()), -jnp.ones(()), measure="mu", **runs)
+    assert least * claim <= found <= most * claim

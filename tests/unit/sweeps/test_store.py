@@ -1,0 +1,428 @@
+"""A store detects every damage, refuses what is not its own, and loses nothing to a full disk."""
+
+import contextlib
+import errno
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import warnings
+
+import fuzzing
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+import workload
+import xarray
+
+import jaxdp
+from jaxdp.core import digests
+from jaxdp.core.files.sealed_arrays import sealed, unsealed
+from jaxdp.core.numerics.precision import x64
+from jaxdp.sweeps import program, read_store
+from jaxdp.sweeps.store import Store
+
+AXES, KEY = workload.AXES, jr.key(workload.SEED)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished store, which no test may change, and its sweep's result."""
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, workload.run(workload.noisy, folder)
+
+
+@pytest.fixture
+def store(finished, tmp_path):
+    """A copy of the finished store."""
+    return pathlib.Path(shutil.copytree(finished[0], tmp_path / "store"))
+
+
+@contextlib.contextmanager
+def _refused(folder, message):
+    """The block is refused in these words, and leaves the folder as it is."""
+    before = workload.contents(folder)
+    with pytest.raises(ValueError, match=message):
+        yield
+    assert workload.contents(folder) == before
+
+
+def _shards(store):
+    return sorted(store.glob("shard-*.npz"))
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """The combinations that are traced."""
+    found, init = [], program.Program.__init__
+
+    def counted(self, function, axes, combination, key):
+        found.append(combination)
+        init(self, function, axes, combination, key)
+
+    monkeypatch.setattr(program.Program, "__init__", counted)
+    return found
+
+
+def _is_damaged(path, content):
+    """Whether a store takes a file of this content for a damaged shard."""
+    path.write_bytes(content)
+    other = path.with_suffix(".damaged")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_store(path.parent)["number"]
+    other.unlink(missing_ok=True)
+    return not bool(np.isfinite(found[:2]).any())
+
+
+def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_path):
+    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
+    path, sound = _shards(tmp_path)
+    content = path.read_bytes()
+    assert not _is_damaged(path, content)
+    for length in range(0, len(content), 29):
+        assert _is_damaged(path, content[:length])
+    assert _is_damaged(path, content[:-1])
+    assert _is_damaged(path, content + b"0")
+    for position in range(0, len(content), 23):
+        flipped = bytes([content[position] ^ 1 << position % 8])
+        assert _is_damaged(path, content[:position] + flipped + content[position + 1 :])
+    # A whole file under the name of other cells.
+    assert _is_damaged(path, sound.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"name": "shard-000000-000000000-000000009.npz"}, {"provenance": 3}, {"name": 3}),
+        *({"variables": wrong} for wrong in (3, [3], [[]], [["a", 1, []]], [["b", ["d"], []]])),
+    ],
+)
+def test_a_shard_that_is_described_as_something_else_is_damaged(tmp_path, change):
+    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
+    path = _shards(tmp_path)[0]
+    arrays = unsealed(path.read_bytes())
+    about = json.loads(str(arrays["about"]))
+    assert not _is_damaged(path, sealed(arrays | {"about": np.asarray(json.dumps(about))}))
+    arrays["about"] = np.asarray(json.dumps(about | change))
+    assert _is_damaged(path, sealed(arrays))
+
+
+def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
+    flipped, short, empty, text, first, second, *sound = _shards(store)
+    untouched = {path: path.stat().st_mtime_ns for path in sound}
+    content = bytearray(flipped.read_bytes())
+    content[len(content) // 2] ^= 255
+    flipped.write_bytes(content)
+    short.write_bytes(short.read_bytes()[:-1000])
+    empty.write_bytes(b"")
+    text.write_text("not a shard")
+    # Their names swapped: whole files of equal shapes, with the numbers of other cells.
+    first.rename(store / "other")
+    second.rename(first)
+    (store / "other").rename(second)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        again = workload.run(workload.noisy, store)
+    damaged = [flipped, short, empty, text, first, second]
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == len(damaged)
+    for path in damaged:
+        assert any(str(path) in message for message in messages)
+        assert path.with_suffix(".damaged").exists()
+    assert again.identical(finished[1])
+    assert {path: path.stat().st_mtime_ns for path in sound} == untouched
+    # What a finished sweep writes does not depend on what it went through.
+    own = {path.name for path in _shards(finished[0])}
+    now = workload.contents(store)
+    assert {name: now[name] for name in own} == {
+        name: digest for name, digest in workload.contents(finished[0]).items() if name in own
+    }
+
+
+@pytest.mark.parametrize(
+    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 4, "identity": {}}', "[" * 9999]
+)
+def test_a_description_that_is_something_else_is_refused(store, content):
+    (store / "sweep.json").write_text(content)
+    with _refused(store, r"sweep\.json to describe a sweep"):
+        workload.run(workload.noisy, store)
+
+
+def _untraceable(key, **values):
+    raise AssertionError("a finished sweep was traced")
+
+
+def test_shards_without_a_description_are_refused(store):
+    (store / "sweep.json").unlink()
+    with _refused(store, r"with shard-.* in it and no sweep\.json"):
+        workload.run(_untraceable, store)
+
+
+def _by_gain(key, gain, power, shift):
+    return {"vector": gain}
+
+
+GIVEN = {**{"axes": AXES, "key": KEY, "version": "tests", "function": _untraceable, "quiet": True}}
+# What the error says, and how the call differs from the one that made the store.
+REFUSED = {
+    "its axis gain is ": {"axes": AXES | {"gain": AXES["gain"] + 1e-8}},
+    "its axis gain is {": {"axes": AXES | {"gain": np.linspace(0.5, 2.0, 11)}},
+    "its axis shift is .*array.*, not .*tuple": {"axes": AXES | {"shift": (0, 1, 2, 3)}},
+    'its axes is ."gain", "power", "shift"., not ."power", "gain", "shift".': {
+        "axes": {name: AXES[name] for name in ("power", "gain", "shift")}
+    },
+    'its axes is ."gain", "power", "shift"., not ."gain", "power".': {
+        "axes": {name: AXES[name] for name in ("gain", "power")}
+    },
+    "its key is .*, not ": {"key": jr.key(4)},
+    'its version is "tests", not "other"': {"version": "other"},
+    'its version is "tests", not null.* made by .*noisy, and this is .*_by_gain': {
+        "version": None,
+        "function": _by_gain,
+    },
+    'its jax_enable_x64 is "False", not "True"': {},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_another_sweeps_store_is_refused_and_left_as_it_is(store, message):
+    with x64("x64" in message), _refused(store, message):
+        jaxdp.sweep(**(GIVEN | REFUSED[message]), store=store)
+
+
+def test_a_function_that_has_changed_is_refused(tmp_path):
+    def scaled_by(scale):
+        return lambda key, gain: {"value": scale * gain}
+
+    axes = {"gain": np.arange(3.0)}
+    jaxdp.sweep(scaled_by(2.0), axes, key=KEY, store=tmp_path, quiet=True)
+    with _refused(tmp_path, r"its function computes something else .*scaled_by"):
+        jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
+
+
+@pytest.mark.parametrize("name", ["jaxdp", "jaxlib"])
+def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch, name):
+    version_of = digests.version_of
+    monkeypatch.setattr(
+        digests, "version_of", lambda each: "0.0" if name in each else version_of(each)
+    )
+    with _refused(store, rf"its {name} is .*, not .0\.0"):
+        workload.run(_untraceable, store)
+
+
+def test_a_store_of_an_older_format_is_refused_and_left_as_it_is(store):
+    path = store / "sweep.json"
+    path.write_text('{"format": 2, "function": {"version": "tests"}, "digest": "0"}')
+    with _refused(store, r"another version of jaxdp made that sweep.*left as it is"):
+        workload.run(_untraceable, store)
+
+
+def test_another_sweeps_shard_is_refused(store, tmp_path):
+    path = _shards(store)[3]
+    jaxdp.sweep(
+        **(GIVEN | {"function": workload.noisy, "key": jr.key(4)}),
+        store=tmp_path / "other",
+        shard_size=workload.SHARD_SIZE,
+    )
+    shutil.copy(tmp_path / "other" / path.name, path)
+    with _refused(store, f"shards of one sweep .* got {path.name} of another"):
+        workload.run(_untraceable, store)
+
+
+def test_a_finished_sweep_is_read_without_tracing(tmp_path, traces):
+    first = workload.run(workload.noisy, tmp_path, version=None)
+    assert traces == [0, 1]
+    assert workload.run(workload.noisy, tmp_path, version=None).identical(first)
+    assert traces == [0, 1]
+    # What is missing is computed only by the same programs.
+    _shards(tmp_path)[0].unlink()
+    assert workload.run(workload.noisy, tmp_path, version=None).identical(first)
+    assert traces == [0, 1, 0, 1]
+
+
+MODULE = """
+from helper import factor
+
+RATE = {rate}
+
+
+def scaled(key, gain):
+    return {{"value": RATE * factor() * gain}}
+"""
+
+
+def test_an_edit_anywhere_is_seen_before_a_finished_sweep_is_read(tmp_path, monkeypatch, traces):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def swept(rate=2.0, factor="3.0", **changes):
+        (tmp_path / "scaling.py").write_text(MODULE.format(rate=rate))
+        (tmp_path / "helper.py").write_text(f"def factor():\n    return {factor}\n")
+        for name in ("scaling", "helper"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        module = importlib.import_module("scaling")
+        for name, value in changes.items():
+            setattr(module, name, value)
+        traces.clear()
+        axes = {"gain": np.arange(3.0)}
+        given = {"key": KEY, "store": tmp_path / "store", "quiet": True}
+        return jaxdp.sweep(module.scaled, axes, **given)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    first = swept()
+    assert swept().identical(first)
+    assert traces == []
+    for change in ({"rate": 2.5}, {"factor": "3.5"}, {"RATE": 2.5}):
+        with _refused(tmp_path / "store", "its function computes something else"):
+            swept(**change)
+    # An edit that changes nothing that is computed makes no other sweep.
+    assert swept(factor="1.5 * 2").identical(first)
+    assert traces == [0]
+    sys.modules.pop("scaling")
+    sys.modules.pop("helper")
+
+
+def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("mine")
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=f"to be a folder, got the file {file}"):
+        workload.run(_untraceable, file)
+    with pytest.raises(ValueError, match=f"got {folder} with thesis.tex in it"):
+        workload.run(_untraceable, folder)
+    assert file.read_text() == "mine"
+    assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
+
+
+def test_a_finished_store_may_be_read_only(finished, monkeypatch):
+    def refused(*arguments, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("unlink", "link", "replace", "fsync", "mkdir"):
+        monkeypatch.setattr(os, name, refused)
+    assert workload.run(_untraceable, finished[0]).equals(finished[1])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_is_an_error_and_finished_shards_are_kept(finished, tmp_path, number):
+    folder, fsync, left = tmp_path / "store", os.fsync, [8]
+
+    def failing(handle):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(number, os.strerror(number))
+        fsync(handle)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            workload.run(workload.noisy, folder)
+    names = {path.name for path in folder.iterdir()}
+    assert 2 <= len(names) < 16
+    assert not any(name.endswith(".partial") for name in names)
+    kept = workload.files(folder)
+    assert workload.run(workload.noisy, folder).identical(finished[1])
+    assert workload.files(folder).items() >= kept.items()
+
+
+def test_ctrl_c_keeps_what_was_finished(finished, tmp_path, monkeypatch):
+    write, left = Store.write, [3]
+
+    def interrupted(self, shard):
+        write(self, shard)
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            workload.run(workload.noisy, tmp_path)
+    assert len(workload.files(tmp_path)) == 3
+    assert workload.run(workload.noisy, tmp_path).identical(finished[1])
+
+
+def _cells(x, kind, key):
+    return {"value": x * {"one": 1.0, "ten": 10.0}[kind] + jnp.arange(2.0), "count": jnp.int32(3)}
+
+
+@pytest.fixture
+def swept(tmp_path):
+    axes = {"x": jnp.asarray([0.5, 1.5, 4.0]), "kind": ("one", "ten")}
+    settings = {"key": jax.random.key(0), "version": "1", "shard_size": 2, "quiet": True}
+    return jaxdp.sweep(_cells, axes, store=tmp_path, **settings), tmp_path
+
+
+def test_a_store_is_what_the_sweep_returned(swept):
+    dataset, folder = swept
+    found = read_store(folder)
+    assert found.value.dims == dataset.value.dims
+    xarray.testing.assert_equal(found, dataset.astype(float))
+    assert found.kind.data.tolist() == ["one", "ten"]
+
+
+def test_what_is_damaged_or_missing_is_nan_and_stays_as_it_is(swept):
+    dataset, folder = swept
+    *_, damaged, missing = sorted(folder.glob("shard-*.npz"))
+    damaged.write_bytes(damaged.read_bytes()[:-70])
+    missing.unlink()
+    found = read_store(folder)
+    known = np.isfinite(found["count"])
+    assert int(known.sum()) == 3
+    np.testing.assert_array_equal(found.value.data[known], dataset.value.data[known])
+    assert damaged.exists()
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="folder of a sweep"):
+        read_store(tmp_path)
+
+
+@pytest.mark.parametrize("kind", fuzzing.NODES)
+def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = workload.run(workload.noisy, tmp_path, axes=workload.ONE_PROGRAM)
+        path = sorted(tmp_path.glob("shard-*.npz"))[0]
+        for _ in range(2):
+            path.unlink()
+            fuzzing.NODES[kind](path)
+            with fuzzing.bounded():
+                again = workload.run(workload.noisy, tmp_path, axes=workload.ONE_PROGRAM)
+            assert again.identical(whole)
+
+
+def test_a_description_that_is_no_file_is_refused_without_waiting(tmp_path):
+    for make in fuzzing.NODES.values():
+        make(tmp_path / "sweep.json")
+        with pytest.raises(ValueError, match=r"sweep\.json"), fuzzing.bounded():
+            workload.run(workload.noisy, tmp_path)
+        other = tmp_path / "sweep.json"
+        other.rmdir() if other.is_dir() else other.unlink()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_axes_that_another_processor_rounds_are_those_of_the_store(tmp_path, dtype):
+    gain = np.geomspace(0.1, 3.0, 4).astype(dtype)
+    axes = {"gain": gain, "power": (0.1, 0.7), "shift": np.arange(2)}
+    rounded = np.nextafter(gain, np.inf, dtype=dtype)
+    powers = tuple(np.nextafter(axes["power"], 0.0).tolist())
+    calls = []
+
+    def counted(key, gain, power, shift):
+        calls.append(power)
+        return {"number": gain**power + shift}
+
+    first = workload.run(counted, tmp_path, axes=axes)
+    again = workload.run(counted, tmp_path, axes=axes | {"gain": rounded, "power": powers})
+    assert len(calls) == 2
+    xarray.testing.assert_identical(again.drop_attrs(), first.drop_attrs())
+    for other in ({"gain": (gain * (1 + 1e-6)).astype(dtype)}, {"power": (0.1, 0.7 + 1e-8)}):
+        with _refused(tmp_path, "keeps another sweep"):
+            workload.run(counted, tmp_path, axes=axes | other)

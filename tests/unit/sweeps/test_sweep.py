@@ -1,0 +1,217 @@
+"""The verb `sweep` in one process: its cells are those of a plain loop."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+import workload
+
+import jaxdp
+from jaxdp.sweeps import cell_key
+from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.program import default_size
+
+KEY = jr.key(7)
+AXES = {"c": np.array([0.5, 1.0, 2.0]), "power": (0, 2), "seed": np.arange(4)}
+
+
+def noisy(key, c, power, seed):
+    """A random number and a vector, of all that a cell is given."""
+    noise = jr.normal(key) + jr.normal(jr.fold_in(jr.key(0), seed))
+    return {"value": c**power + noise, "powers": c ** jnp.arange(1 + power * 0 + 2)}
+
+
+@pytest.fixture(scope="module")
+def looped():
+    """A Python loop over the cells: value (c, power, seed), powers (c, power, seed, 2)."""
+    shape = tuple(map(len, AXES.values()))
+    value, powers = np.zeros(shape), np.zeros((*shape, 3))
+    for cell in itertools.product(*map(range, shape)):
+        given = {name: AXES[name][i] for name, i in zip(AXES, cell, strict=True)}
+        found = noisy(cell_key(KEY, *cell), **given)
+        value[cell], powers[cell] = found["value"], found["powers"]
+    return value, powers
+
+
+@pytest.mark.parametrize("shard_size", [None, 1, 5, 12, 1000])
+def test_a_sweep_is_a_loop_whatever_its_shards(looped, shard_size):
+    dataset = jaxdp.sweep(noisy, AXES, key=KEY, shard_size=shard_size)
+    assert dataset["value"].dims == ("c", "power", "seed")
+    assert dataset["powers"].dims == ("c", "power", "seed", "powers_dim_0")
+    np.testing.assert_allclose(dataset["value"], looped[0], rtol=2e-6)
+    np.testing.assert_allclose(dataset["powers"], looped[1], rtol=2e-6)
+
+
+def test_the_order_of_the_axes_is_that_of_the_result(looped):
+    axes = {name: AXES[name] for name in ("power", "seed", "c")}
+
+    def without_noise(key, power, seed, c):
+        return {"value": 10 * c + power + 100 * seed}
+
+    value = jaxdp.sweep(without_noise, axes, key=KEY)["value"]
+    assert value.dims == ("power", "seed", "c")
+    assert float(value.sel(power=2, seed=3, c=0.5)) == 307
+
+
+def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
+    calls = []
+
+    def counted(key, c, power):
+        calls.append(power)
+        return {"value": c**power}
+
+    axes = {"c": np.linspace(1, 2, 40), "power": (1, 2, 3)}
+    jaxdp.sweep(counted, axes, key=KEY, shard_size=7, store=tmp_path)
+    assert sorted(calls) == [1, 2, 3]
+
+
+def test_looped_axes_alone_are_enough():
+    def named(key, letter):
+        return {"code": jnp.asarray(ord(letter))}
+
+    dataset = jaxdp.sweep(named, {"letter": ("a", "b")}, key=KEY)
+    assert dataset["code"].sel(letter="b") == ord("b")
+
+
+def test_a_trajectory_becomes_labelled_records():
+    def risk(key, clip_scale):
+        risk = clip_scale * jnp.ones((2, 5)) + jr.normal(key, (2, 1))
+        time, status = jnp.arange(5) / 4, jnp.zeros(2, int)
+        return jaxdp.Trajectory(time, risk, 2 * risk[:, -1], status, {"clipped_fraction": -risk})
+
+    dataset = jaxdp.sweep(risk, {"clip_scale": np.array([0.5, 1.0])}, key=KEY)
+    assert dataset["risk"].dims == ("clip_scale", "run", "record")
+    assert dataset["final_risk"].dims == ("clip_scale", "run")
+    np.testing.assert_array_equal(dataset["clipped_fraction"], -dataset["risk"])
+    assert "parameters" not in dataset
+    np.testing.assert_allclose(dataset["time"], [0, 0.25, 0.5, 0.75, 1])
+    assert dataset["risk"].attrs["units"] == "1"
+    np.testing.assert_allclose(dataset["risk"][1], risk(cell_key(KEY, 1), 1.0).risk, rtol=1e-5)
+
+
+def test_clocks_that_differ_are_a_variable():
+    def clock(key, num_steps):
+        time = jnp.arange(3) / num_steps
+        zero = jnp.zeros(())
+        return jaxdp.Trajectory(time, time, zero, jnp.zeros((), int), {})
+
+    assert jaxdp.sweep(clock, {"num_steps": (2, 4)}, key=KEY)["time"].dims == (
+        "num_steps",
+        "record",
+    )
+    assert "time" in jaxdp.sweep(clock, {"num_steps": (4,)}, key=KEY).coords
+
+
+def test_provenance_units_and_coordinates_are_kept(tmp_path):
+    dataset = jaxdp.sweep(noisy, AXES, key=KEY)
+    for name, values in AXES.items():
+        np.testing.assert_array_equal(dataset[name], values)
+    assert dataset["c"].attrs["units"] == "1"
+    assert dataset.attrs["jax"] == jax.__version__
+    assert dataset.attrs["function"].endswith("test_sweep.noisy")
+    assert "cpu" in dataset.attrs["device"]
+    assert dataset.attrs["key"] == "threefry2x32 0 7"
+    # Everything in it can be written to a file and read back.
+    import xarray
+
+    dataset.to_netcdf(tmp_path / "sweep.nc", engine="h5netcdf")
+    assert xarray.load_dataset(tmp_path / "sweep.nc", engine="h5netcdf").identical(dataset)
+
+
+def test_shards_are_a_sixteenth_within_limits():
+    sizes = [default_size(as_axes({"c": np.arange(float(n))})) for n in (10, 3200, 100_000)]
+    assert sizes == [64, 200, 4096]
+
+
+def _failing(key, c):
+    raise ArithmeticError("the function's own")
+
+
+C = {"c": np.arange(2.0)}
+REFUSED = [
+    ({"function": lambda key, c: c}, TypeError, "dict of arrays, such as .* Trajectory, got Dyn"),
+    ({"function": lambda key, c: None}, TypeError, "or a Trajectory, got NoneType"),
+    ({"function": lambda key, c: {"x": {"y": c}}}, TypeError, "expected x to be an array"),
+    ({"function": lambda key, c: {"x": key}}, TypeError, "expected x to be an array"),
+    ({"function": lambda key, c: {"x": "a"}}, TypeError, "x to be an array of numbers, got str"),
+    ({"function": lambda key, c: {1: c}}, TypeError, "each name that the function .*, got int: 1"),
+    ({"function": None}, TypeError, "expected function to be a function of key and the axes, got"),
+    (
+        {"function": lambda c: {"x": c}},
+        TypeError,
+        r"by name, key, c, got .* arguments \(c\): .*'key'",
+    ),
+    ({"function": lambda key, d: {"x": d}}, TypeError, r"arguments \(key, d\): missing .*'d'"),
+    ({"function": lambda key, c, d: {"x": c}}, TypeError, "missing a required argument: 'd'"),
+    ({"function": lambda key, c: {"x": jnp.ones(int(c))}}, TypeError, r"arrays \(c\) .*as a tuple"),
+    (
+        {"function": lambda key, c: {"x": jnp.ones(c)}},
+        TypeError,
+        r"arrays \(c\) .*Give .* as a tuple",
+    ),
+    ({"function": lambda key, c: {"x": np.sqrt(c)}}, TypeError, "if, range.. and NumPy take none"),
+    ({"function": lambda key, c: {"x": c if c > 0 else -c}}, TypeError, "Give an axis as a tuple"),
+    ({"function": lambda key, c: {}}, ValueError, "at least one array"),
+    ({"function": lambda key, c: {"c": c}}, ValueError, "axes and of dimensions, got c twice"),
+    (
+        {"function": lambda key, c: {"x": jnp.ones(2), "x_dim_0": c}},
+        ValueError,
+        "names differ, also from .* of dimensions, got x_dim_0 twice",
+    ),
+    (
+        {"function": lambda key, size: {"x": jnp.ones(size)}, "axes": {"size": (2, 3)}},
+        ValueError,
+        r"x is float32 of shape \(2,\) first.*at size = 3",
+    ),
+    ({"function": _failing}, ArithmeticError, "the function's own"),
+    ({"key": 0}, TypeError, "jax.random.key"),
+    ({"key": jr.PRNGKey(0)}, TypeError, "a key of the old kind"),
+    ({"shard_size": 0}, ValueError, "shard_size >= 1"),
+    ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
+    ({"executor": 3}, TypeError, "executor to have submit"),
+    ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
+    ({"version": 3}, TypeError, "version to be a string"),
+    ({"version": ""}, ValueError, "version to be a string, or None, got an empty one"),
+    ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),
+    ({"store": ""}, ValueError, "store to be the path of a folder, or None, got an empty one"),
+    ({"quiet": "no"}, TypeError, "quiet to be True or False, got str"),
+    ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "kind", "message"), REFUSED)
+def test_wrong_calls_are_refused(wrong, kind, message):
+    with pytest.raises(kind, match=message):
+        jaxdp.sweep(**({"function": lambda key, c: {"x": c}, "axes": C, "key": KEY} | wrong))
+
+
+def test_traced_arguments_are_refused():
+    with pytest.raises(TypeError, match="concrete key, got a traced one"):
+        jax.jit(lambda key: jaxdp.sweep(noisy, AXES, key=key))(KEY)
+    with pytest.raises(TypeError, match="axis c to have concrete values, got traced ones"):
+        jax.jit(lambda values: as_axes({"c": values}))(jnp.arange(2.0))
+
+
+# Elements of a cell's array: a quadrillion bytes, which no machine has.
+ENORMOUS = 2**48
+
+
+def enormous(key, gain, power, shift):
+    return {"value": jnp.full(ENORMOUS, gain) + shift}
+
+
+@pytest.mark.parametrize(
+    ("shard_size", "advice"),
+    [
+        (8, "with shard_size=8; try shard_size=4"),
+        (1, "with shard_size=1; one cell a device is too much already"),
+    ],
+)
+def test_out_of_memory_says_which_shards_to_try(tmp_path, shard_size, advice):
+    with pytest.raises(MemoryError, match=f"out of memory on .*{advice}"):
+        workload.run(enormous, tmp_path, axes=workload.ONE_PROGRAM, shard_size=shard_size)
+    assert list(tmp_path.glob("shard-*")) == []

@@ -1,0 +1,247 @@
+"""Which folder may import which, and what importing jaxdp may not do."""
+
+import ast
+import graphlib
+import importlib
+import importlib.metadata
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = ROOT / "jaxdp"
+# A module imports only lower layers, or its own folder.
+LAYERS = [
+    {"core"},
+    {"data", "losses", "schedules", "privacy"},
+    {"clipping", "problems"},
+    {"algorithms"},
+    {"simulation", "theory", "kernels"},
+    {"attacks"},
+    {"comparison", "planning", "sweeps"},
+    {"regression"},
+    {"plots", "estimators"},
+    {"explorer"},
+    {"cli"},
+    {"__main__"},
+]
+LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
+# Heavy or optional packages are imported where they are used.
+LAZY = {"matplotlib", "pandas", "xarray", "sklearn", "dp_accounting"}
+LAZY |= {"ipywidgets", "panel", "bokeh", "tqdm"}
+# Whose classes cannot be defined without their package; the front door imports it when asked.
+NEEDS = {"estimators": {"sklearn"}, "explorer": {"panel", "bokeh"}}
+# Rooms that the front door opens when asked, and what of SciPy takes long: `import scipy` takes
+# none of it, and `scipy.special.ndtr` imports `scipy.special` where it is used.
+ON_DEMAND = {"attacks", "estimators", "kernels", "plots", "regression"}
+SLOW = {f"scipy.{part}" for part in ("special", "linalg", "optimize", "sparse", "spatial", "stats")}
+SLOW |= {f"jaxdp.{room}" for room in ON_DEMAND}
+
+
+def _imports(path):
+    """(module, whether at the top level) of every import in a file."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        yield from ((name, id(node) in top) for name in names)
+
+
+def _room(module):
+    """The folder or file of jaxdp that a dotted module name lies in, or None."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "jaxdp" and len(parts) > 1 and parts[1] in LAYER else None
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_lower_rooms(path):
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert room in LAYER, f"{room} has no layer: add it to LAYERS"
+    for module, is_top in _imports(path):
+        # Experiments are no part of what is installed.
+        assert module.split(".")[0] != "experiments", f"{path.name} imports {module}"
+        other = _room(module)
+        if other is not None and other != room:
+            assert LAYER[other] < LAYER[room], f"{path.name} imports {module}"
+        if is_top:
+            lazy = LAZY - NEEDS.get(room, set())
+            assert module.split(".")[0] not in lazy, f"{path.name} imports {module} at its top"
+            assert not module.startswith("scipy."), f"{path.name} imports {module} at its top"
+
+
+def test_theory_and_simulation_never_see_each_other():
+    for room, other in [("theory", "simulation"), ("simulation", "theory")]:
+        seen = {
+            _room(module) for path in (PACKAGE / room).rglob("*.py") for module, _ in _imports(path)
+        }
+        assert other not in seen
+
+
+# LAPACK's operations. A vmapped one can lock up a CPU: core/numerics/one_at_a_time.py.
+LAPACK = {"cholesky", "cho_factor", "cho_solve", "eig", "eigh", "eigvals", "eigvalsh", "expm"}
+LAPACK |= {"inv", "lstsq", "lu", "pinv", "qr", "schur", "solve", "solve_triangular", "sqrtm", "svd"}
+JAXS_OWN = {"jnp.linalg", "jax.scipy.linalg", "lax.linalg"}
+
+
+def _unsafe_decompositions(text):
+    """Calls of JAX's decompositions in a file that do not go through `one_at_a_time`."""
+    tree = ast.parse(text)
+    safe = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("one_at_a_time")
+        for argument in node.args
+        for part in ast.walk(argument)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "jax.scipy.linalg":
+            yield ast.unparse(node)
+        is_call = isinstance(node, ast.Attribute) and node.attr in LAPACK and id(node) not in safe
+        if is_call and ast.unparse(node.value) in JAXS_OWN:
+            yield ast.unparse(node)
+
+
+def test_no_decomposition_in_a_program_can_lock_up():
+    for path in FILES:
+        unsafe = list(_unsafe_decompositions(path.read_text()))
+        assert not unsafe or path.stem == "one_at_a_time", f"{path}: {unsafe}"
+    assert list(_unsafe_decompositions("f = jax.vmap(jnp.linalg.qr)"))
+    assert list(_unsafe_decompositions("from jax.scipy.linalg import solve_triangular"))
+    assert not list(_unsafe_decompositions("f = jax.vmap(one_at_a_time(jnp.linalg.qr))"))
+    assert not list(_unsafe_decompositions("f = np.linalg.qr"))
+
+
+ROOMS = sorted({path.parent for path in FILES if path.parent != PACKAGE})
+
+
+def _circle(edges):
+    """A path through a directed graph that ends where it began, or None."""
+    try:
+        graphlib.TopologicalSorter(edges).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return None
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(PACKAGE)))
+def test_the_files_and_folders_of_a_room_import_each_other_in_one_direction(room):
+    prefix = ".".join(("jaxdp", *room.relative_to(PACKAGE).parts, ""))
+    members = {path.stem for path in room.glob("*.py")} | {path.name for path in room.iterdir()}
+    edges = {}
+    for path in room.rglob("*.py"):
+        own = path.relative_to(room).parts[0].removesuffix(".py")
+        others = {
+            module.removeprefix(prefix).split(".")[0]
+            for module, _ in _imports(path)
+            if module.startswith(prefix)
+        }
+        # The room's door opens what is inside; nothing inside imports the door.
+        if own != "__init__":
+            edges.setdefault(own, set()).update((others & members) - {own})
+    circle = _circle(edges)
+    assert circle is None, " imports ".join(circle)
+
+
+def test_type_checkers_are_told_of_what_the_front_door_opens():
+    import jaxdp
+
+    for name in ON_DEMAND:
+        assert name in dir(jaxdp)
+        assert getattr(jaxdp, name).__name__ == f"jaxdp.{name}"
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        _ = jaxdp.nothing_of_this_name
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    told = {
+        (node.module, alias.name)
+        for part in tree.body
+        if isinstance(part, ast.If)
+        for node in part.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    found = {(home, name) for home, names in jaxdp._HOMES.items() for name in names}
+    rooms = {name for home, name in told if home == "jaxdp"}
+    assert told == found | {("jaxdp", room) for room in rooms}
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert rooms == folders - {"cli", "core"}
+    assert all(getattr(jaxdp, folder).__name__ == f"jaxdp.{folder}" for folder in folders)
+    told_names = {name for home, name in told if home != "jaxdp"}
+    assert told_names | {"__version__"} == {*jaxdp.__all__} - rooms
+
+
+def _opens_something(door):
+    """Whether a door lists names; that of a room in a room may leave this to the outer one."""
+    is_inner = door.parent.parent not in (ROOT, PACKAGE)
+    return door.parent.name != "core" and not (is_inner and not any(_imports(door)))
+
+
+DOORS = sorted(filter(_opens_something, PACKAGE.rglob("__init__.py")))
+
+
+@pytest.mark.parametrize("path", DOORS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_every_door_lists_what_it_opens(path):
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.asname or alias.name
+        for part in tree.body
+        for node in (part.body if isinstance(part, ast.With) else [part])
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
+        for alias in node.names
+        if not (alias.asname or "").startswith("_")
+    }
+    dotted = ".".join(path.parent.relative_to(ROOT).parts)
+    module = importlib.import_module(dotted)
+    assert len(module.__all__) == len(set(module.__all__))
+    assert imported <= set(module.__all__)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_the_version_is_that_of_the_distribution(monkeypatch):
+    import jaxdp
+    from jaxdp.core.version import version_of
+
+    assert jaxdp.__version__ == importlib.metadata.version("jaxdp-lab")
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert version_of.__wrapped__("jaxdp-lab") == "0+unknown"
+
+
+def test_no_module_shadows_a_verb():
+    import jaxdp
+
+    verbs = {name for name in jaxdp.__all__ if callable(getattr(jaxdp, name))}
+    assert not verbs & {path.stem for path in PACKAGE.glob("*.py")}
+
+
+def test_importing_changes_no_global_state_and_nothing_heavy():
+    code = (
+        "import jax, signal, sys, time; before = jax.config.values.copy(); "
+        "before_signal = signal.getsignal(signal.SIGINT); start = time.process_time(); "
+        "import jaxdp; taken = time.process_time() - start; "
+        "assert taken < 0.8, taken; assert 'diffrax' not in sys.modules; "
+        "jaxdp.planning.optimal_strategy; "
+        "[getattr(jaxdp, name) for names in jaxdp._HOMES.values() for name in names]; "
+        "assert jax.config.values == before; "
+        f"heavy = {LAZY | SLOW} & set(sys.modules); assert not heavy, heavy; "
+        "assert signal.getsignal(signal.SIGINT) is before_signal"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
