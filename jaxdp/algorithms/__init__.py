@@ -15,17 +15,20 @@ from jaxdp.algorithms.calibration import AbstractCalibration, ExactCalibration, 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants, adam_constants
 from jaxdp.algorithms.private_optimiser.adaptive_clip import AdaptiveClip
-from jaxdp.algorithms.private_optimiser.averages import (
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import (
+    AdamConstants,
+    adam_constants,
+    linear_state_of,
+)
+from jaxdp.algorithms.private_optimiser.state import (
     AbstractAverage,
     ExponentialAverage,
+    OptimiserState,
     PolyakAverage,
     TailAverage,
 )
-from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
-from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.state import OptimiserState
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.linear_state import LinearState, linear_state

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxdp.algorithms.base import (
     AbstractFullBatchAlgorithm,
     AbstractOnePassAlgorithm,
-    AbstractRowsAlgorithm,
 )
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
@@ -62,12 +62,14 @@ class Iterates(AbstractSimulator):
                 )
             return None
         if isinstance(problem, AbstractFeatureProblem):
-            if not isinstance(algorithm, AbstractRowsAlgorithm):
+            reason = None
+            if isinstance(algorithm, PrivateOptimiser):
+                reason = algorithm.reason_not_simulated()
+            elif not isinstance(algorithm, AbstractFullBatchAlgorithm):
                 return (
                     "features on fixed rows need a full-batch algorithm such as DPGD, or a "
                     f"PrivateOptimiser, got {type(algorithm).__name__}"
                 )
-            reason = algorithm.reason_not_simulated()
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
