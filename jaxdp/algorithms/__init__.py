@@ -7,7 +7,6 @@ Reconstruction for Random Features (and Beyond)".
 
 from jaxdp.algorithms.base import (
     AbstractAlgorithm,
-    AbstractFullBatchAlgorithm,
     AbstractOnePassAlgorithm,
     Update,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "AbstractAlgorithm",
     "AbstractAverage",
     "AbstractCalibration",
-    "AbstractFullBatchAlgorithm",
     "AbstractOnePassAlgorithm",
     "AdamConstants",
     "AdaptiveClip",

@@ -308,66 +308,6 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         """
 
 
-class AbstractFullBatchAlgorithm(AbstractAlgorithm):
-    """An algorithm that uses every row of fixed rows in every step, on a linear model.
-
-    A step adds up the gradients of the rows' clipped losses, and noise. Where the loss has several
-    outputs, parameters and gradients have a last axis for them, and a sample's slopes are clipped
-    together: as one slope, their norm.
-    """
-
-    learning_rate: eqx.AbstractVar[Float[Array, ""]]
-
-    @property
-    def is_sum_of_noise(self) -> bool:
-        """Whether a coordinate without gradient is the sum of what `move` was given as its noise.
-
-        Then the noise of many steps can be drawn at once.
-        """
-        return False
-
-    @abc.abstractmethod
-    def start(self, parameters: Float[Array, "runs dim *outputs"]) -> PyTree:
-        """The state of all runs before the first step: arrays, or None."""
-
-    @abc.abstractmethod
-    def clipped_slopes(
-        self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
-    ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        """The slopes of the losses in the predictions as clipped, and which samples were."""
-
-    @abc.abstractmethod
-    def noise_std(self, num_samples: int) -> Float[Array, ""]:
-        """Standard deviation, per coordinate, of the noise that `move` is given."""
-
-    @abc.abstractmethod
-    def move(
-        self,
-        parameters: Float[Array, "*shape"],
-        state: PyTree,
-        gradient_sum: Float[Array, "*shape"],
-        noise: Float[Array, "*shape"],
-        num_samples: int,
-    ) -> tuple[Float[Array, "*shape"], PyTree]:
-        """Parameters and state after an update, from the sum of the rows' clipped gradients."""
-
-    @abc.abstractmethod
-    def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
-        """The time after so many updates, on the algorithm's own clock."""
-
-    # The rest of what simulations on fixed rows ask: their view of a private optimiser has it too.
-
-    def require_rows(self, num_rows: int) -> None:
-        """Raise ValueError where its batches are drawn from another number of rows: never."""
-
-    def batch(self, step: Int[Array, ""], keys: Key[Array, " runs"]) -> None:
-        """Which samples update number `step`, from 0, uses: None, for all of them."""
-
-    def iterate(self, parameters: Float[Array, "*shape"], state: PyTree) -> Float[Array, "*shape"]:
-        """The parameters at which gradients are taken: those that are released."""
-        return parameters
-
-
 def require_pair(problem: Any, algorithm: Any) -> None:
     """Raise TypeError unless the two are a problem and an algorithm, neither swapped nor absent."""
     require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")

@@ -5,7 +5,6 @@ Each function raises NotCoveredError, which says what was expected and what to u
 
 from typing import Any
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
@@ -87,6 +86,4 @@ def require_dp_gd(problem: Any, algorithm: Any) -> None:
 
 
 def _require_dp_gd(algorithm: Any) -> None:
-    is_full = isinstance(algorithm, AbstractFullBatchAlgorithm)
-    hint = "simulate it with FunctionSpace()" if is_full else "on fixed rows use DPGD"
-    _require_algorithm(algorithm, DPGD, f"; {hint}")
+    _require_algorithm(algorithm, DPGD, "; on fixed rows use DPGD")

@@ -34,25 +34,21 @@ class FixedClip(eqx.Module):
     is_adaptive: ClassVar[bool] = False
     assumptions: ClassVar[tuple[str, ...]] = ()
 
-    def require_valid(self, noise: Any) -> None:
-        """Raise unless the clip norm is one real number."""
+    def require_valid(self, noise):
         require_scalar("clip_norm", self.initial)
 
-    def conditions_with(self, noise_multiplier: Any) -> Iterator[Condition]:
-        """The conditions on the numbers, of which some may be traced."""
+    def conditions_with(self, noise_multiplier):
         clip = in_numpy(self.initial)
         is_proved = (clip >= LEAST_CLIP_NORM) & (clip <= LARGEST_CLIP_NORM)
         yield Condition(_CLIP_NORMS, clip, is_proved)
 
-    def sum_multiplier(self, noise_multiplier: Any) -> Any:
-        """The noise multiplier of the sum: that of the optimiser, for nothing else is released."""
+    def sum_multiplier(self, noise_multiplier):
         return noise_multiplier
 
-    def start(self) -> None:
-        """The state's clip norm before the first step: none, since none has to be kept."""
+    def start(self):
+        return None
 
-    def norm_at(self, kept: Float[Array, ""] | None) -> Any:
-        """The clip norm of a step; ValueError where the state is another optimiser's."""
+    def norm_at(self, kept):
         if kept is not None:
             raise ValueError(f"{_OTHER_STATE} one that adapts")
         return self.initial
@@ -142,11 +138,11 @@ class AdaptiveClip(AbstractDescription):
         )
 
     def start(self) -> Float[Array, ""]:
-        """The state's clip norm before the first step."""
+        """The clip norm that the state keeps, before the first step."""
         return jnp.asarray(self.initial, float)
 
     def norm_at(self, kept: Float[Array, ""] | None) -> Float[Array, ""]:
-        """The clip norm of a step; ValueError where the state is another optimiser's."""
+        """The clip norm of a step, as the state keeps it; ValueError if it is of another kind."""
         if kept is None:
             raise ValueError(f"{_OTHER_STATE} a fixed clip norm")
         return kept

@@ -7,6 +7,7 @@ only.
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import warnings
@@ -465,51 +466,40 @@ def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
 
 def _advancing(optimiser, loss, rows, key, microbatch_size, mesh):
     """A function of model, state and dropped records that makes a number of steps."""
-    advance, shared = _advance_on_host, optimiser
-    is_read_by_batches = are_on_host(rows)
-    if is_read_by_batches:
+    if are_on_host(rows):
         expected = "a PrivateOptimiser where records are read batch by batch"
         require_kind("optimiser", optimiser, PrivateOptimiser, expected)
         require_untraced("records that are read batch by batch", (optimiser, key))
         optimiser.require_rows(num_records(rows))
-        advance = _advance_by_batches
+    is_compiled, given = not (are_on_host(rows) or optimiser.steps_on_host), optimiser
     if not optimiser.steps_on_host:
         # The steps are counted here, on the host: runs of any length share one compilation.
-        shared = jax.tree.map(_as_array, optimiser.with_traced_length())
-        advance = advance if is_read_by_batches else _advance
-    inputs, targets = rows
+        given = jax.tree.map(_as_array, optimiser.with_traced_length())
+    advance = _advance if is_compiled else _advance_on_host
 
     def advanced(carried, count):
         count = jnp.asarray(count, jnp.int32)
-        return advance(shared, loss, carried, inputs, targets, key, count, microbatch_size, mesh)
+        return advance(given, loss, carried, rows, key, count, microbatch_size, mesh)
 
     return advanced
 
 
-def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
-    """`count` steps, each of which takes its noise from the host."""
-    for _ in range(int(count)):
-        model, state, dropped = carried
-        made = optimiser.make_step(loss, model, state, inputs, targets, key, microbatch_size, mesh)
-        carried = made.model, made.state, _added(dropped, made.num_dropped)
-    return carried
+def _advance_on_host(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
+    """`count` steps that return to the host: for their noise, for the records of a batch or both.
 
-
-def _advance_by_batches(
-    optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh
-):
-    """`count` steps, for each of which the records of its batch are read on the host."""
-    step, draw = (
-        private_step,
-        functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key),
-    )
-    if not optimiser.steps_on_host:
-        step, draw = _compiled_step, jax.jit(draw)
-    first = int(carried[1].num_released)
-    for (x, y), is_real in batches_ahead((inputs, targets), draw, range(first, first + int(count))):
+    Batches of records in memory are drawn in the step.
+    """
+    step, batches = private_step, itertools.repeat((rows, None), int(count))
+    if are_on_host(rows):
+        draw = functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key)
+        if not optimiser.steps_on_host:
+            step, draw = _compiled_step, jax.jit(draw)
+        first = int(carried[1].num_released)
+        batches = batches_ahead(rows, draw, range(first, first + int(count)))
+    for (inputs, targets), batch in batches:
         model, state, dropped = carried
-        batch = jnp.arange(len(is_real)), is_real
-        made = step(optimiser, loss, model, state, x, y, key, microbatch_size, mesh, batch)
+        given = inputs, targets, key, microbatch_size, mesh, batch
+        made = step(optimiser, loss, model, state, *given)
         carried = made.model, made.state, _added(dropped, made.num_dropped)
     return carried
 
@@ -519,13 +509,13 @@ _compiled_step = eqx.filter_jit(on_auto_axes(private_step))
 
 @eqx.filter_jit
 @on_auto_axes
-def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
+def _advance(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
     """`count` steps, a traced number of them."""
     arrays, static = eqx.partition(carried, eqx.is_array)
 
     def step(_, arrays):
         model, state, dropped = eqx.combine(arrays, static)
-        made = optimiser.make_step(loss, model, state, inputs, targets, key, microbatch_size, mesh)
+        made = optimiser.make_step(loss, model, state, *rows, key, microbatch_size, mesh)
         moved = made.model, made.state, _added(dropped, made.num_dropped)
         return eqx.filter(moved, eqx.is_array)
 

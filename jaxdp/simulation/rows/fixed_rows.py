@@ -17,7 +17,7 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.core.arrays import float_dtype
@@ -39,7 +39,7 @@ def independent_normals(key, step, count, dtype):
 
 
 class OptimiserOnRows(eqx.Module):
-    """A private optimiser with the methods of a full-batch algorithm, for all runs together.
+    """A private optimiser with the methods of `DPGD` for all runs together.
 
     The noise is that of its formula, without the share that covers the rounding of training's sums.
     """
@@ -92,7 +92,7 @@ class OptimiserOnRows(eqx.Module):
         return self.optimiser.time(steps, num_samples)
 
 
-RowsAlgorithm = AbstractFullBatchAlgorithm | OptimiserOnRows
+RowsAlgorithm = DPGD | OptimiserOnRows
 
 
 class _State(eqx.Module):
@@ -145,7 +145,7 @@ class RowRuns(AbstractRuns):
 
 def simulate_on_rows(
     problem: ReducedFeatures,
-    algorithm: AbstractFullBatchAlgorithm | PrivateOptimiser,
+    algorithm: DPGD | PrivateOptimiser,
     *,
     key: Key[Array, ""],
     num_runs: int,
