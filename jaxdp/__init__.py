@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
     from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
     from jaxdp.algorithms import TailAverage as TailAverage
+    from jaxdp.algorithms import train as train
     from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
     from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
     from jaxdp.comparison import Comparison as Comparison
@@ -111,6 +112,7 @@ _HOMES = {
         "PrivateOptimiser",
         "PublishedCalibration",
         "TailAverage",
+        "train",
     ),
     "jaxdp.clipping": (
         "clipped_gradient_sum",
@@ -261,6 +263,7 @@ __all__ = [
     "required_samples",
     "simulate",
     "sweep",
+    "train",
 ]
 
 

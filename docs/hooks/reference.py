@@ -19,8 +19,8 @@ PACKAGE = ROOT / "jaxdp"
 # What a reader of the front door's page looks for first, in this order; nouns stand by package.
 VERBS = (
     *("jaxdp.predict", "jaxdp.simulate", "jaxdp.account", "jaxdp.compare", "jaxdp.plan"),
-    *("jaxdp.forecast", "jaxdp.sweep", "jaxdp.required_samples", "jaxdp.required_epsilon"),
-    *("jaxdp.algorithms.train", "jaxdp.attacks.reconstruct"),
+    *("jaxdp.train", "jaxdp.forecast", "jaxdp.sweep", "jaxdp.required_samples"),
+    *("jaxdp.required_epsilon", "jaxdp.attacks.reconstruct"),
 )
 NOUNS = ("problems", "algorithms", "schedules", "theory", "simulation", "planning", "privacy")
 

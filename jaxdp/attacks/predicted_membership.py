@@ -179,7 +179,7 @@ def predicted_membership(
         raise ValueError(f"expected 0 <= record < {problem.num_train}, got {record}")
     # What the closures cover has it.
     run: Any = algorithm
-    if not float(run.noise_std(problem.num_train)) > 0:
+    if not float(run.noise_multiplier) > 0:
         raise ValueError("expected an algorithm with noise, got none: its weights tell everything")
     release = _in_or_out(algorithm.release())
     with_all = weight_law(reading, with_responses=isinstance(record, str))

@@ -5,7 +5,7 @@ from typing import Any, overload
 
 import optax
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.checks import require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listening_where_seen

@@ -17,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.errors import NotCoveredError

@@ -3,6 +3,7 @@
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.progress import listening
@@ -25,7 +26,7 @@ _DEFAULTS: tuple[AbstractSimulator, ...] = (
 
 def simulate(
     problem: AbstractProblem,
-    algorithm: AbstractAlgorithm,
+    algorithm: AbstractAlgorithm | PrivateOptimiser,
     *,
     key: Key[Array, ""],
     num_runs: int = 1,

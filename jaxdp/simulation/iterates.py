@@ -5,12 +5,9 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxdp.algorithms.base import (
-    AbstractFullBatchAlgorithm,
-    AbstractOnePassAlgorithm,
-    AbstractRowsAlgorithm,
-)
-from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.algorithms.base import AbstractOnePassAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import run_keys
@@ -62,12 +59,14 @@ class Iterates(AbstractSimulator):
                 )
             return None
         if isinstance(problem, AbstractFeatureProblem):
-            if not isinstance(algorithm, AbstractRowsAlgorithm):
+            reason = None
+            if isinstance(algorithm, PrivateOptimiser):
+                reason = algorithm.reason_not_simulated()
+            elif not isinstance(algorithm, DPGD):
                 return (
                     "features on fixed rows need a full-batch algorithm such as DPGD, or a "
                     f"PrivateOptimiser, got {type(algorithm).__name__}"
                 )
-            reason = algorithm.reason_not_simulated()
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
@@ -83,9 +82,10 @@ class Iterates(AbstractSimulator):
     ) -> Trajectory:
         how = {"keep_parameters": keep_parameters, "progress": progress}
         if isinstance(problem, AbstractFeatureProblem):
-            algorithm.require_rows(problem.num_train)
             explicit = _explicit(problem)
-            if isinstance(algorithm, AbstractFullBatchAlgorithm):
+            if isinstance(algorithm, PrivateOptimiser):
+                algorithm.require_rows(problem.num_train)
+            else:
                 warn_if_unstable(algorithm, explicit.stability_limit)
             return simulate_on_rows(
                 explicit, algorithm, key=key, num_runs=num_runs, records=records, **how

@@ -5,10 +5,8 @@ Each function raises NotCoveredError, which says what was expected and what to u
 
 from typing import Any
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.private_optimiser.adaptive_clip import AdaptiveClip
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
@@ -73,7 +71,7 @@ def require_rows(problem: Any, algorithm: Any) -> None:
     if isinstance(algorithm, PrivateOptimiser):
         # A sampler whose batches are not known well enough raises.
         _ = algorithm.sampler.inclusion_moments
-        if isinstance(algorithm.clip_norm, AdaptiveClip):
+        if algorithm.clip.is_adaptive:
             raise NotCoveredError("it describes a fixed clip norm, got one that adapts")
     else:
         _require_dp_gd(algorithm)
@@ -88,6 +86,4 @@ def require_dp_gd(problem: Any, algorithm: Any) -> None:
 
 
 def _require_dp_gd(algorithm: Any) -> None:
-    is_full = isinstance(algorithm, AbstractFullBatchAlgorithm)
-    hint = "simulate it with FunctionSpace()" if is_full else "on fixed rows use DPGD"
-    _require_algorithm(algorithm, DPGD, f"; {hint}")
+    _require_algorithm(algorithm, DPGD, "; on fixed rows use DPGD")

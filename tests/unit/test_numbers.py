@@ -307,7 +307,7 @@ def test_the_range_of_a_clip_norm_is_told_in_one_message(value):
 @pytest.mark.parametrize("argument", ["clip_norm", "noise_multiplier"])
 def test_an_array_handed_to_an_optimiser_is_a_batch_of_optimisers(argument):
     def std(values):
-        return _optimiser(**{argument: values}).noise_std_of_sum
+        return _optimiser(**{argument: values}).nominal_std_of_sum
 
     for function in (std, jax.jit(std)):
         message = rf"{argument} to be a scalar, .*\(3,\); make a batch with"

@@ -91,7 +91,7 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
         model, state = eqx.combine(arrays, static)
         weights, rest = eqx.partition(model, eqx.is_inexact_array)
         gradient = jax.grad(lambda weights: loss(eqx.combine(weights, rest), *record))(weights)
-        return gradient, eqx.filter(optimiser.after(gradient, model, state), eqx.is_array)
+        return gradient, eqx.filter(optimiser.moved_by(gradient, model, state), eqx.is_array)
 
     return jax.make_jaxpr(step)(arrays, record)
 

@@ -42,13 +42,12 @@ class Training(AbstractExplained, eqx.Module):
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
-        >>> from jaxdp.algorithms import train
         >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
         >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
         >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
-        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
+        >>> training = jaxdp.train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
         >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
         ((3,), 20, 0)
     """

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import linear_state_of
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler

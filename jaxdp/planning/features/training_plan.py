@@ -10,8 +10,8 @@ import jax
 import numpy as np
 import optax
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 

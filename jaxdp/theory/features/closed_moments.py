@@ -242,7 +242,8 @@ def closure_trajectory(
     std: Float[Array, " records"] | None = None,
 ) -> Trajectory:
     """A closure's prediction as a Trajectory, its time in the algorithm's own unit."""
-    algorithm.require_rows(modes.num_train)
+    if isinstance(algorithm, PrivateOptimiser):
+        algorithm.require_rows(modes.num_train)
     return prediction(
         modes.is_valid & algorithm.is_valid,
         time=algorithm.time(jnp.asarray(at_record), modes.num_train),

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import adam_constants
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError

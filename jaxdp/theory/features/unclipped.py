@@ -15,7 +15,7 @@ test_unclipped.
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxdp.algorithms.stability import warn_if_unstable
+from jaxdp.algorithms.dp_gd import warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.theory.base import AbstractTheory

@@ -337,7 +337,9 @@ def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
     algorithm = _optimiser()
     slopes = jnp.asarray([[[3.0, 4.0, 0.0], [jnp.nan, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]])
     norms = jnp.asarray([1.0, 1.0, 1.0, 2.0])
-    clipped, is_clipped = fixed_rows.clipped_slopes(algorithm, slopes, norms)
+    clipped, is_clipped = fixed_rows.clipped_slopes(
+        fixed_rows.OptimiserOnRows(algorithm), slopes, norms
+    )
     expected = [[0.6, 0.8, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]
     np.testing.assert_allclose(clipped[0], expected, rtol=1e-6)
     assert is_clipped[0].tolist() == [True, False, False, False]

@@ -30,7 +30,7 @@ CALLS = {
         lambda x: jaxdp.clipped_gradient_sum(_loss, jnp.ones(3), x, x[:, 0], clip_norm=1.0)
     ),
     "train": lambda x: (
-        jaxdp.algorithms.train(
+        jaxdp.train(
             jaxdp.PrivateOptimiser(
                 optax.sgd(0.1), clip_norm=1.0, noise_multiplier=1.0, num_steps=2, sampler=SAMPLER
             ),

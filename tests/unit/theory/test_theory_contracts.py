@@ -12,7 +12,7 @@ from dp_gd_numpy import relu, rows, scaled
 from helpers import programs_compiled, quick_and_slow
 
 import jaxdp
-from jaxdp.algorithms.private_optimiser import linear_algorithm
+from jaxdp.algorithms.private_optimiser import readings
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 SLOW = pytest.mark.slow
@@ -137,13 +137,13 @@ def test_what_is_covered_has_no_reason_against_it(pair, theory):
 
 
 def test_an_optimiser_is_read_once_for_a_prediction(monkeypatch):
-    asked, read = [], linear_algorithm.linear_state
+    asked, read = [], readings.linear_state
 
     def counted(*given):
         asked.append(given)
         return read(*given)
 
-    monkeypatch.setattr(linear_algorithm, "linear_state", counted)
+    monkeypatch.setattr(readings, "linear_state", counted)
     jaxdp.predict(FEATURES, _optimiser(optax.sgd, POISSON), records=1)
     assert len(asked) == 1
 
