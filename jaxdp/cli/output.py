@@ -1,24 +1,19 @@
 """Parts of all commands: defaults that depend on the problem, files, progress, the answer."""
 
 import argparse
-import contextlib
 import importlib
 import io
 import json
 import math
 import pathlib
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from jaxdp.cli.values import flag
-from jaxdp.core.display.terminals import is_terminal, on_a_line
+from jaxdp.core.display.terminals import on_a_line
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
-from jaxdp.core.progress import Bar, hidden
 
 _MOST_NAMED = 12
 
@@ -44,11 +39,6 @@ def settle(
             setattr(options, name, value)
 
 
-def seeded_keys(options: argparse.Namespace, count: int) -> jax.Array:
-    """So many independent keys of `--seed`."""
-    return jax.random.split(jax.random.key(options.seed), count)
-
-
 def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[str, pathlib.Path]:
     """The files that a command will write, once they are known to be possible, before any work.
 
@@ -57,33 +47,20 @@ def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[s
         names: of the files, by what they hold.
 
     Raises:
-        ValueError: the folder, or a file in it, cannot be written.
+        OSError: the folder cannot be written.
+        ValueError: a file cannot.
         ModuleNotFoundError: matplotlib, which draws the picture, is missing.
     """
     if "picture" in names:
         with require_extra("matplotlib", "plots", "the picture"):
             importlib.import_module("matplotlib")
-    if options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"expected --out to be a folder, got the file {options.out}")
     options.out.mkdir(parents=True, exist_ok=True)
     files = {kind: options.out / name for kind, name in names.items()}
     for path in files.values():
         if path.exists() and not path.is_file():
             raise ValueError(f"expected {path} to be a file, or not to exist")
-    check_writable(options.out)
+    tempfile.TemporaryFile(dir=options.out).close()
     return files
-
-
-def check_writable(folder: pathlib.Path) -> None:
-    """Raise ValueError unless a file can be made in the folder."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise ValueError(
-            f"expected --out to be in a folder that can be written to, got {folder}: "
-            f"{error.strerror}"
-        ) from None
 
 
 def check_file(path: pathlib.Path) -> None:
@@ -154,14 +131,3 @@ def listed(columns: Sequence[str]) -> str:
     return ", ".join(map(on_a_line, columns[:_MOST_NAMED])) + (
         f" and {more} more" if more > 0 else ""
     )
-
-
-@contextlib.contextmanager
-def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    with hidden():
-        if quiet or not is_terminal(sys.stderr):
-            yield lambda share: None
-            return
-        with contextlib.closing(Bar(name, keep=False)) as bar:
-            yield bar.advance

@@ -4,12 +4,14 @@ import argparse
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes, listed_names
 from jaxdp.comparison import Comparison, average, plot_comparison
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.data.datasets import NumericTable, read_table
 
 _FILES = {"picture": "compare.png", "numbers": "compare.json"}
@@ -34,7 +36,7 @@ def compare(options: argparse.Namespace) -> None:
     schedule = jaxdp.Polynomial(options.peak, options.power)
     algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
     cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = output.seeded_keys(options, 2)
+    first_key, second_key = jax.random.split(jax.random.key(options.seed))
     files = output.prepared_files(options, _FILES)
     count = options.num_runs
     simulated = _runs("table" if is_table else "simulated", described, algorithm, first_key, count)
@@ -115,7 +117,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
 
 def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> jaxdp.Trajectory:
     """Runs under a name, with a progress bar."""
-    with output.progress_bar(name) as progress:
+    with listening_where_seen(None, name) as progress:
         runs = jaxdp.simulate(
             problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
         )

@@ -6,19 +6,19 @@ the table is looked at, so that no budget is spent on what ends in an error.
 """
 
 import argparse
-import csv
 import dataclasses
 import functools
-import io
 import os
 import pathlib
 import sys
+import tempfile
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jaxdp.cli import output
-from jaxdp.cli.commands.columns import check_cells, kinds_of, tabular_fit
+from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
@@ -34,11 +34,6 @@ _OF_REGRESSION = ("label_bound", "intercept_share")
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
-    tables = [one for one in (options.table, getattr(options, "data", None)) if one is not None]
-    if len(tables) != 1:
-        raise ValueError(f"expected one TABLE, or --data TABLE, got {len(tables)}")
-    options.data = tables[0]
-    del vars(options)["table"]
     described = getattr(options, "columns", None)
     if described is not None:
         fitted = tabular_fit(options)
@@ -83,35 +78,26 @@ def _check_fit(options: argparse.Namespace) -> None:
     for name in ("linear", "logistic", "additive"):
         if getattr(options, name):
             raise ValueError(f"--{name} needs --columns, a file of what is known of the columns")
-    if options.classify:
-        output.settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
-    else:
-        output.settle(options, {}, {"classes": "needs --classify"})
-    # All that is missing at once.
-    missing = []
-    if "delta" in options:
-        check_budget(options.epsilon, options.delta)
-    else:
-        missing.append("--delta, of the budget, in (0, 1)")
-    if options.classify and "classes" not in options:
-        missing.append("--classes A,B with --classify: they are public, not read")
-    if not options.classify and "label_bound" not in options:
-        missing.append("--label-bound, a public bound of the target, or --classify")
-    # The learner would warn, after a budget was spent on columns of any size.
-    if "input_range" not in options and "input_bound" not in options:
-        missing.append(
-            "--input-range, public ranges of the columns (LOW:HIGH or a file), or --input-bound "
-            "inf where public numbers have scaled them already"
-        )
-    if missing:
+    if options.classify == ("classes" not in options):
+        raise ValueError("expected --classify and --classes A,B together: they are public")
+    # All that is missing at once. The learner would only warn of columns of any size, after a
+    # budget was spent.
+    needed = {
+        "--delta": ("delta",),
+        "--label-bound or --classify": ("label_bound", "classes"),
+        "--input-range, or --input-bound, inf of public scales": ("input_range", "input_bound"),
+    }
+    if missing := [one for one, names in needed.items() if not {*names} & {*vars(options)}]:
         raise ValueError(
             f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME in place of "
             "all options of a kernel (see `jaxdp columns`): text and missing values are read then"
         )
+    check_budget(options.epsilon, options.delta)
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
     check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
         two_classes(options.classes)
+        output.settle(options, {}, {"intercept_share": "does not go with --classify"})
 
 
 def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction]:
@@ -124,12 +110,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
         header=options.header,
         is_text_label=options.classify,
     )
-    names = (*table.input_names, table.label_name)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(
-            f"{options.data}: expected names of columns that differ, got {twice!r} twice"
-        )
+    check_names(options.data, [*table.input_names, table.label_name])
     if len(table.labels) < 2:
         raise ValueError(f"{options.data}: expected at least 2 rows, got {len(table.labels)}")
     settings = {name: getattr(options, name) for name in _KEYWORDS if name in options}
@@ -173,7 +154,7 @@ def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
     if options.out is not None:
         output.check_out(options.out, [options.model, options.data])
-        output.check_writable(options.out.parent)
+        tempfile.TemporaryFile(dir=options.out.parent).close()
     output.check_file(options.model)
     release = load(options.model)
     known = release.columns
@@ -193,12 +174,9 @@ def predict(options: argparse.Namespace) -> None:
             cells[f"probability {name}"] = [f"{chance:.6f}" for chance in column]
     else:
         cells = _cells(values, classes)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(cells)
-    writer.writerows(zip(*cells.values(), strict=True))
+    text = pd.DataFrame(cells).to_csv(index=False, lineterminator="\n")
     if options.out is not None:
-        write_whole(options.out, text.getvalue().encode())
+        write_whole(options.out, text.encode())
     if options.json:
         summary: dict[str, Any] = {"rows": len(values), "target": known.label if known else None}
         for name, column in cells.items():
@@ -206,7 +184,7 @@ def predict(options: argparse.Namespace) -> None:
         files = [str(options.out)] if options.out is not None else []
         print(output.as_json(summary | {"cost": vars(release.cost), "files": files}))
     elif options.out is None:
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(text)
     else:
         print(f"{len(values)} predictions: {options.out}")
 

@@ -9,6 +9,7 @@ import numpy as np
 import jaxdp
 from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes
+from jaxdp.core.progress import hidden, waiting
 from jaxdp.plots import plot_plan
 
 _FILES = {"picture": "plan.png", "numbers": "plan.json"}
@@ -38,7 +39,8 @@ def plan(options: argparse.Namespace) -> None:
         initial_risk=options.initial_risk,
     )
     figure = None
-    with output.progress_bar(_SEARCH, quiet=options.quiet or options.json):
+    is_quiet = options.quiet or options.json
+    with waiting(False if is_quiet else None, _SEARCH), hidden():
         inverse = _inverse(options, problem)
         summary = {"options": output.described_options(options), **inverse}
         lines = [_in_words(options, inverse)] if inverse else []
@@ -120,8 +122,6 @@ def _inverse(options: argparse.Namespace, problem) -> dict[str, Any]:
 
 def _given_budget(options: argparse.Namespace) -> dict[str, float]:
     if "rho" in options:
-        if "epsilon" in options:
-            raise ValueError("expected one of --rho and --epsilon, got both")
         return {"rho": options.rho}
     return {"epsilon": options.epsilon, "delta": options.delta} if "epsilon" in options else {}
 
