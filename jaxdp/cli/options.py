@@ -62,11 +62,13 @@ def _adder(group):
     return add
 
 
-def _numbers(text: str) -> list[float]:
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between."""
     return [float(part) for part in text.split(",")]
 
 
 def _seed(text: str) -> int:
+    """A seed that JAX takes."""
     if not 0 <= int(text) < 2**63:
         raise argparse.ArgumentTypeError(f"expected 0 <= seed < 2^63, got {text}")
     return int(text)
@@ -174,9 +176,9 @@ def _sweep(commands) -> None:
         "The predicted risk of one-pass DP-SGD on Gaussian rows at every combination of the "
         "values, each several with commas between. Other grids are made with jaxdp.sweep.",
     )
-    add("--clip-scale", _numbers, "c, the clip norm over sqrt(dim) [20 values, 0.1 to 10]")
-    add("--peak", _numbers, "learning rate at time 0 [20 values, 1 to 20]")
-    add("--rho", _numbers, "the result is rho-GDP [1]")
+    add("--clip-scale", numbers, "c, the clip norm over sqrt(dim) [20 values, 0.1 to 10]")
+    add("--peak", numbers, "learning rate at time 0 [20 values, 1 to 20]")
+    add("--rho", numbers, "the result is rho-GDP [1]")
     add("--power", float, "the learning rate decays as (1 - t)^power", 0.5)
     add("--dim", int, "number of inputs d", 1000)
     add("--num-steps", int, "updates [10 * dim]")
@@ -219,8 +221,8 @@ def _fit(commands) -> None:
     )
     known = "columns.json: the public range or the categories of each column, the target's too"
     tables = _adder(parser.add_mutually_exclusive_group(required=True))
-    tables("data", _Path, "text with a line of column names, or .npz", nargs="?", metavar="TABLE")
-    tables("--data", _Path, "the table, said so", metavar="TABLE")
+    tables("table", _Path, "text with a line of column names, or .npz", None, nargs="?")
+    tables("--data", _Path, "the table, said so", None)
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
     add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)

@@ -15,11 +15,11 @@ import tempfile
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from jaxdp.cli import output
 from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
+from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers
@@ -34,6 +34,8 @@ _OF_REGRESSION = ("label_bound", "intercept_share")
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
+    table = vars(options).pop("table")
+    options.data = options.data or table
     described = getattr(options, "columns", None)
     if described is not None:
         fitted = tabular_fit(options)
@@ -152,6 +154,8 @@ def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
 
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
+    with require_extra("pandas", "data", "jaxdp predict"):
+        import pandas as pd
     if options.out is not None:
         output.check_out(options.out, [options.model, options.data])
         tempfile.TemporaryFile(dir=options.out.parent).close()

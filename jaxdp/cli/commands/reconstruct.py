@@ -14,6 +14,7 @@ import jaxdp
 from jaxdp import attacks
 from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes
+from jaxdp.core.checks import require_count
 from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.core.files.whole_files import write_whole
 
@@ -74,6 +75,7 @@ def _settle(options: argparse.Namespace) -> None:
         return
     output.settle(options, _SYNTHETIC)
     dim, count = options.dim, options.num_samples
+    require_count("num_samples", count)
     output.settle(options, {"num_features": 10 * dim * count})
     width = options.num_features
     check_sizes(the_weights=(width, dim), the_features=(width, count))
