@@ -1,6 +1,7 @@
-"""Parts of all commands: defaults that depend on the problem, files, progress, the answer."""
+"""Parts of all commands: defaults that depend on the problem, names, sizes, files, the answer."""
 
 import argparse
+import csv
 import importlib
 import io
 import json
@@ -10,7 +11,6 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from jaxdp.cli.values import flag
 from jaxdp.core.display.terminals import on_a_line
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
@@ -33,7 +33,7 @@ def settle(
     """
     for name, reason in (foreign or {}).items():
         if name in options:
-            raise ValueError(f"{flag(name)} {reason}")
+            raise ValueError(f"--{name.replace('_', '-')} {reason}")
     for name, value in defaults.items():
         if name not in options:
             setattr(options, name, value)
@@ -131,3 +131,26 @@ def listed(columns: Sequence[str]) -> str:
     return ", ".join(map(on_a_line, columns[:_MOST_NAMED])) + (
         f" and {more} more" if more > 0 else ""
     )
+
+
+def listed_names(text: str) -> list[str]:
+    """Names with commas between; one with a comma in it stands in quotes, as in a CSV."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    try:
+        return [name.strip() for row in rows for name in row if name.strip()]
+    except csv.Error:
+        raise ValueError(f"expected names with commas between, got {text!r}") from None
+
+
+def check_sizes(**sizes: tuple[int, ...]) -> None:
+    """Raise ValueError where an array would have 2^31 numbers, which can only be a slip.
+
+    Args:
+        sizes: shape of each array that will be made; the keyword's words tell what it holds.
+    """
+    for name, shape in sizes.items():
+        if math.prod(shape) >= 2**31:
+            raise ValueError(
+                f"expected fewer than 2^31 numbers in {name.replace('_', ' ')}, got "
+                f"{' * '.join(map(str, shape))}"
+            )

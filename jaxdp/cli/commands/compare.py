@@ -9,7 +9,6 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes, listed_names
 from jaxdp.comparison import Comparison, average, plot_comparison
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.data.datasets import NumericTable, read_table
@@ -63,7 +62,7 @@ def compare(options: argparse.Namespace) -> None:
 def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
     """The problem, its numbers and its lines in the output, and the picture's title."""
     output.settle(options, {"num_steps": 10 * options.dim})
-    check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
+    output.check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
     kappa, noise = options.condition_number, options.label_noise
     title = (
         f"$d$ = {options.dim}, $n$ = {options.num_steps}, $\\kappa$ = {kappa:g}, "
@@ -109,7 +108,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
     return read_table(
         options.data,
         options.target,
-        drop=listed_names(options.drop),
+        drop=output.listed_names(options.drop),
         drop_constant=options.drop_constant,
         header=options.header,
     ).scaled()

@@ -1,13 +1,14 @@
 """`jaxdp fit` and `jaxdp predict`: a private function of a table's columns, kept in a file.
 
 What a fit reads besides the numbers themselves (which line is the header, which columns are used,
-their ranges, the classes) is said on the command line, not found in the data, and checked before
-the table is looked at, so that no budget is spent on what ends in an error.
+their ranges, the classes) is said on the command line, not found in the data. What is wrong ends a
+fit before its noise is drawn, so that no budget is spent on it.
 """
 
 import argparse
 import dataclasses
 import functools
+import math
 import os
 import pathlib
 import sys
@@ -18,11 +19,10 @@ import numpy as np
 
 from jaxdp.cli import output
 from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
-from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import claimed, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
-from jaxdp.data.table_files import as_numbers
+from jaxdp.data.table_files import as_numbers, open_table
 from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.privacy.arguments import check_budget
@@ -96,9 +96,9 @@ def _check_fit(options: argparse.Namespace) -> None:
         )
     check_budget(options.epsilon, options.delta)
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
-    check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
+    output.check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
-        two_classes(options.classes)
+        _two_classes(options.classes)
         output.settle(options, {}, {"intercept_share": "does not go with --classify"})
 
 
@@ -108,7 +108,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     table = read_whole_table(
         options.data,
         options.target,
-        drop=listed_names(options.drop),
+        drop=output.listed_names(options.drop),
         header=options.header,
         is_text_label=options.classify,
     )
@@ -121,9 +121,9 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     if "scale" in options:
         settings["kernel"] = Gaussian(options.scale)
     if "input_range" in options:
-        settings["input_range"] = ranges(options.input_range, table.input_names)
+        settings["input_range"] = _ranges(options.input_range, table.input_names)
     if options.classify:
-        classes = two_classes(options.classes)
+        classes = _two_classes(options.classes)
         if options.header is None and table.label_name in classes:
             # The label of a record without numbers, which a model's file would publish.
             raise ValueError(
@@ -137,6 +137,59 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     release = learner.fit(table.inputs, labels).release_
     columns = Columns(table.input_names, table.label_name, classes)
     return table, dataclasses.replace(release, columns=columns)
+
+
+def _ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends: LOW:HIGH for all columns, or a file of lines `column,low,high`.
+
+    Raises:
+        ValueError: the text is neither, a column has no range, or a range is empty.
+    """
+    path = pathlib.Path(text)
+    try:
+        if path.is_file():
+            known = _range_file(path)
+        else:
+            low, high = map(float, text.split(":"))
+            known = dict.fromkeys(names, (low, high))
+    except ValueError:
+        raise ValueError(
+            f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
+        ) from None
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{path}: no range of the column {name!r}")
+        low, high = known[name]
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(
+                f"expected --input-range with finite low < high of column {name!r}, got {low:g} "
+                f"and {high:g}"
+            )
+    low, high = np.array([known[name] for name in names]).T
+    return low, high
+
+
+def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
+    names, read = open_table(path, header=False)
+    columns, *ends = read(range(len(names)))
+    first = int([end[0] for end in ends] == ["low", "high"])
+    low, high = (as_numbers(end[first:]) for end in ends)
+    columns = [column.strip() for column in columns[first:]]
+    if len(set(columns)) < len(columns):
+        raise ValueError("a column stands twice")
+    return dict(zip(columns, zip(low, high, strict=True), strict=True))
+
+
+def _two_classes(text: str) -> tuple[str, str]:
+    """Both names, in the order in which the estimator has its classes."""
+    names = output.listed_names(text)
+    if len(names) != 2:
+        raise ValueError(f"expected two --classes with a comma between, got {text!r}")
+    first, second = as_numbers(names)
+    if names[0] == names[1] or first == second:
+        raise ValueError(f"expected two classes that differ, got --classes {text}")
+    low, high = sorted(names)
+    return low, high
 
 
 def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:

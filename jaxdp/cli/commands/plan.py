@@ -8,7 +8,6 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes
 from jaxdp.core.progress import hidden, waiting
 from jaxdp.plots import plot_plan
 
@@ -31,7 +30,7 @@ _NUM_RATES, _ROUNDS, _LEAST_RATE = 13, 4, 1e-5
 def plan(options: argparse.Namespace) -> None:
     """Plan, predict, print and draw."""
     files = output.prepared_files(options, _FILES)
-    check_sizes(directions=(options.dim,))
+    output.check_sizes(directions=(options.dim,))
     problem = jaxdp.LinearRegression.power_law(
         options.dim,
         condition_number=options.condition_number,
@@ -136,7 +135,7 @@ def _budget(options: argparse.Namespace, inverse: dict[str, Any]) -> dict[str, A
         budget = {"epsilon": epsilon, "delta": options.delta}
     samples = inverse.get("required_samples", _SAMPLES * options.dim)
     samples = getattr(options, "num_samples", samples)
-    check_sizes(one_pass=(samples,))
+    output.check_sizes(one_pass=(samples,))
     return {"num_samples": samples, **budget}
 
 

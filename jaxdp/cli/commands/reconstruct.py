@@ -13,7 +13,6 @@ import numpy as np
 import jaxdp
 from jaxdp import attacks
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes
 from jaxdp.core.checks import require_count
 from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.core.files.whole_files import write_whole
@@ -78,7 +77,7 @@ def _settle(options: argparse.Namespace) -> None:
     require_count("num_samples", count)
     output.settle(options, {"num_features": 10 * dim * count})
     width = options.num_features
-    check_sizes(the_weights=(width, dim), the_features=(width, count))
+    output.check_sizes(the_weights=(width, dim), the_features=(width, count))
     if width <= count:
         raise ValueError(
             f"expected --num-features above --num-samples, got {width} and {count}: the features "
