@@ -30,13 +30,13 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.problems.streams.tabular import TabularRegression
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import announced, average_so_far, ranges_of, trajectory_of
+from jaxdp.simulation.driver import announced, average_so_far, ranges_of
 from jaxdp.simulation.streams.signal_sde import signal_paths
 
 
@@ -244,12 +244,12 @@ def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) ->
     risks, clipped, final_risk, parameters, stopped = jax.vmap(one_run)(keys)
     time = times[slots]
     return trajectory_of(
-        is_valid=is_valid,
+        is_valid,
         time=time,
         risk=risks,
         final_risk=final_risk,
         observables={"clipped_fraction": average_so_far(clipped, time)},
-        is_stopped=stopped,
+        stopped=stopped,
         parameters=parameters,
         label="SDE",
     )

@@ -24,9 +24,9 @@ from jaxtyping import Array, Float, Key
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import average_so_far, trajectory_of
+from jaxdp.simulation.driver import average_so_far
 
 
 @eqx.filter_jit
@@ -95,7 +95,7 @@ def signal_paths(
     time = times[slots]
     shares = {"clipped_fraction": average_so_far(clipped, times)}
     return trajectory_of(
-        is_valid=problem.is_valid & algorithm.is_valid,
+        problem.is_valid & algorithm.is_valid,
         time=time,
         risk=risk[:, slots],
         final_risk=jax.vmap(lambda last: problem.risk(None, last))(parameters),

@@ -25,11 +25,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_rows
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.theory.base import AbstractTheory, require_rows
 from jaxdp.theory.features.closed_moments import (
     closure_trajectory,
     mean_clipped,
@@ -93,7 +95,9 @@ class ModewiseClosure(AbstractTheory):
         if self.spread_draws is not None:
             require_count("spread_draws", self.spread_draws, least=2)
 
-    def read(self, problem, algorithm):
+    def read(
+        self, problem, algorithm
+    ) -> tuple[AbstractFeatureProblem, DPGD | PrivateOptimiser, LinearRecursion]:
         require_rows(problem, algorithm)
         if problem.loss.num_outputs is None:
             came = type(problem.loss).__name__

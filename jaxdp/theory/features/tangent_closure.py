@@ -129,7 +129,7 @@ class TangentClosure(AbstractTheory):
         require_count("num_modes", self.num_modes)
         require_count("rank", self.rank, least=0)
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> tuple[Linearised, PrivateOptimiser, LinearRecursion]:
         if not isinstance(problem, Linearised):
             raise NotCoveredError(
                 f"it describes networks (Linearised), got {type(problem).__name__}; use "

@@ -15,11 +15,12 @@ test_unclipped.
 import equinox as eqx
 import jax.numpy as jnp
 
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.trajectory import Trajectory
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_dp_gd
+from jaxdp.core.trajectory import Trajectory, trajectory_of
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.theory.base import AbstractTheory, require_dp_gd
 from jaxdp.theory.features.exit_probability import (
     DISCRETE_SHIFT,
     Relaxation,
@@ -28,7 +29,6 @@ from jaxdp.theory.features.exit_probability import (
 )
 from jaxdp.theory.features.modes import (
     KernelModes,
-    as_trajectory,
     kernel_modes,
     product,
     record_times,
@@ -41,7 +41,7 @@ _LEAST_FACTOR = 1e-3
 class AbstractUnclipped(AbstractTheory):
     """A theory of DP-GD on features that leaves its clipping out."""
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> tuple[AbstractFeatureProblem, DPGD]:
         require_dp_gd(problem, algorithm)
         return problem, algorithm
 
@@ -134,13 +134,18 @@ def _in_continuous_time(modes, algorithm, diffusion, records, *, label) -> Traje
 
 def _as_prediction(modes, algorithm, time, recorded, *, label) -> Trajectory:
     bias, variance, exits, distance = recorded
-    return as_trajectory(
-        modes,
-        algorithm,
+    risk = bias + variance
+    return trajectory_of(
+        modes.is_valid & algorithm.is_valid,
         time=time,
-        bias=bias,
-        variance=variance,
-        observables={"exit_probability": exits, "interpolator_distance": distance},
+        risk=risk,
+        final_risk=risk[-1],
+        observables={
+            "bias": bias,
+            "variance": variance,
+            "exit_probability": exits,
+            "interpolator_distance": distance,
+        },
         label=label,
     )
 
