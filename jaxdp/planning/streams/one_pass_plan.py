@@ -66,7 +66,7 @@ class Sensitivity(NamedTuple):
         halved, doubled: 1.0 is a risk twice as large.
 
     Example:
-        >>> from jaxdp.planning import Sensitivity
+        >>> from jaxdp.planning.streams.one_pass_plan import Sensitivity
         >>> rises = Sensitivity(halved=0.25, doubled=1.5)
         >>> print(f"half as large: {rises.halved:.0%} more risk; twice: {rises.doubled:.0%} more")
         half as large: 25% more risk; twice: 150% more

@@ -10,7 +10,6 @@ works, also one whose derivative is singular; measured from t = 1, not from t = 
 not cancel against a small final risk.
 """
 
-import abc
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -21,13 +20,11 @@ import jax.numpy as jnp
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory, trajectory_of
-from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.base import AbstractTheory, require_gaussian_pass, require_linear_pass
+from jaxdp.theory.base import AbstractTheory, require_gaussian_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
 from jaxdp.theory.streams.modes import (
     Modes,
@@ -49,28 +46,6 @@ def _norm_of_the_modes(error):
 
 
 _TOLERANCES = energy_tolerances(_norm_of_the_modes)
-
-
-class AbstractModalTheory(AbstractTheory):
-    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which."""
-
-    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
-
-    def __check_init__(self):
-        require_adjoint(self.adjoint)
-
-    @abc.abstractmethod
-    def modes(self, problem: LinearRegression) -> Modes:
-        """The modes that it follows."""
-
-    def read(self, problem, algorithm) -> tuple[Modes, OnePassDPSGD]:
-        require_linear_pass(problem, algorithm)
-        return self.modes(problem), algorithm
-
-    def solve(self, reading, records):
-        modes, algorithm = reading
-        return integrate(modes, algorithm, records, self.adjoint, label=self.label)
 
 
 class CoupledODE(AbstractTheory):
