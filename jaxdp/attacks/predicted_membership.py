@@ -48,7 +48,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.fixed_features import FixedFeatures
-from jaxdp.theory.coverage import require_rows
+from jaxdp.theory.base import require_rows
 from jaxdp.theory.features.weight_law import WeightLaw, read_weights, weight_law
 
 # Rows that move the weights furthest to first order, among which the worst is looked for. In three

@@ -72,7 +72,7 @@ class Level(NamedTuple):
         std: standard deviation over runs on one table; None where it is not known.
 
     Example:
-        >>> from jaxdp.planning import Level
+        >>> from jaxdp.planning.forecasts import Level
         >>> Level(0.82, 0.8, 0.84).high
         0.84
     """
@@ -93,7 +93,7 @@ class CurvePoint(NamedTuple):
         accuracy: expected, None of losses without classes.
 
     Example:
-        >>> from jaxdp.planning import CurvePoint
+        >>> from jaxdp.planning.forecasts import CurvePoint
         >>> CurvePoint(2.0, 5000, 0.6, 0.81).accuracy
         0.81
     """

@@ -18,8 +18,7 @@ from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
-from jaxdp.theory.features.gaussian_closure import GaussianClosure
-from jaxdp.theory.features.linear_recursion import LinearRecursion
+from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
 _MOST_STEPS = 2**31 - 1
@@ -71,13 +70,14 @@ def is_covered_as_linear(
     """Whether the closure covers the optimiser as linear; else as Adam, or NotCoveredError."""
     theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
     try:
-        *_, updates = theory.read(problem, draft)
+        reading = theory.read(problem, draft)
     except NotCoveredError as error:
         raise NotCoveredError(f"a plan asks {type(theory).__name__}: {error}") from None
-    if isinstance(updates, LinearRecursion):
+    adam = reading.adam if isinstance(reading, ClosureReading) else None
+    if adam is None:
         _require_use_of_the_rate(draft)
         return True
-    if not np.allclose(updates.learning_rate, _A_RATE):
+    if not np.allclose(adam.learning_rate, _A_RATE):
         raise NotCoveredError(
             "of Adam one learning rate is planned, for all steps: expected a factory such as "
             "optax.adam, got one that changes the rate that it is given"

@@ -5,6 +5,8 @@ The mean and the covariance of the weights are followed step by step as if they 
 (`readout`, `spread`).
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
@@ -17,8 +19,8 @@ from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_rows
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.theory.base import AbstractTheory, require_rows
 from jaxdp.theory.features.adam_closure import (
     LARGEST,
     AdamUpdates,
@@ -46,6 +48,15 @@ _LABEL = "Gaussian closure"
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
 # How many numbers of covariances may be kept; with more the rank is 0.
 _SPREAD_NUMBERS = 2**26
+
+
+class ClosureReading(NamedTuple):
+    """What the closure needs of a pair; one of `linear` and `adam` is None."""
+
+    problem: AbstractFeatureProblem
+    algorithm: DPGD | PrivateOptimiser
+    linear: LinearRecursion | None  # the updates of an optimiser that is linear
+    adam: AdamUpdates | None  # those of Adam
 
 
 class GaussianClosure(AbstractTheory):
@@ -115,21 +126,23 @@ class GaussianClosure(AbstractTheory):
         if self.spread_rank is not None:
             require_count("spread_rank", self.spread_rank, least=0)
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> ClosureReading:
         require_rows(problem, algorithm)
         try:
-            return problem, algorithm, linear_recursion(algorithm, problem.num_train)
+            linear = linear_recursion(algorithm, problem.num_train)
         except NotCoveredError as error:
             found = adam_constants(algorithm)
             if isinstance(found, str):
                 raise NotCoveredError(f"{error}; nor is it Adam: {found}") from None
-        return problem, algorithm, adam_updates(problem, algorithm, found)
+            adam = adam_updates(problem, algorithm, found)
+            return ClosureReading(problem, algorithm, linear=None, adam=adam)
+        return ClosureReading(problem, algorithm, linear, adam=None)
 
     def solve(self, reading, records):
-        problem, algorithm, updates = reading
-        if isinstance(updates, LinearRecursion):
+        problem, algorithm = reading.problem, reading.algorithm
+        if reading.linear is not None:
             modes = kernel_modes(problem)
-            found, grows = self._with_growth(modes, algorithm, updates, records)
+            found, grows = self._with_growth(modes, algorithm, reading.linear, records)
             warn_beyond_stability(
                 modes, algorithm, grows, found.observables["clipped_fraction"][-1]
             )
@@ -137,7 +150,7 @@ class GaussianClosure(AbstractTheory):
         modes = explicit_modes(problem)
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
-        risk, observables, std = _predict_adam(modes, updates, limits, at_record, longest)
+        risk, observables, std = _predict_adam(modes, reading.adam, limits, at_record, longest)
         parts = modes, algorithm, at_record, risk, observables
         return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
 

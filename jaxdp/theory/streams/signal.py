@@ -34,11 +34,9 @@ from jaxtyping import Array, Bool, Float
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.recording import longest_stretch, record_steps
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.recorded_steps import recorded
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, prediction, solve
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, recorded, solve
 from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
 
@@ -163,7 +161,7 @@ def _trajectory(
 
     # The inputs are isotropic.
     capped = capped_share(threshold, time, mean=1 - variance, deviation=np.sqrt(variance))
-    return prediction(
+    return trajectory_of(
         problem.is_valid & algorithm.is_valid,
         time=time,
         risk=problem.risk_at(overlap, remainder),

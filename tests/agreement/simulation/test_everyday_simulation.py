@@ -355,16 +355,16 @@ def test_infinite_width_is_covered_where_the_optimiser_is_linear():
     linear, other = _optimiser(), _optimiser(optax.adam)
     runs = jaxdp.simulate(INFINITE, linear, num_runs=3, key=jr.key(0), records=2).check()
     assert runs.risk.shape == (3, 3)
-    assert "use FunctionSpace()" in jaxdp.Iterates().covers(INFINITE, linear)
-    assert "FunctionSpace()" not in jaxdp.Iterates().covers(INFINITE, other)
+    assert "use FunctionSpace()" in jaxdp.Iterates().why_not(INFINITE, linear)
+    assert "FunctionSpace()" not in jaxdp.Iterates().why_not(INFINITE, other)
     with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
         jaxdp.simulate(INFINITE, other, key=jr.key(0))
 
 
 def test_what_function_space_does_not_cover_is_named():
     problem, simulator = _problem(), jaxdp.FunctionSpace()
-    reason = simulator.covers(problem, _optimiser(optax.adam))
+    reason = simulator.why_not(problem, _optimiser(optax.adam))
     assert "not linear" in reason
     assert reason.endswith("; use Iterates()")
-    assert "noise=None" in simulator.covers(problem, _optimiser(noise=SecretNoise()))
-    assert simulator.covers(problem, _optimiser()) is None
+    assert "noise=None" in simulator.why_not(problem, _optimiser(noise=SecretNoise()))
+    assert simulator.why_not(problem, _optimiser()) is None

@@ -12,7 +12,7 @@ from falling import on_a_loop, rest
 
 import jaxdp
 from jaxdp.explorer.views.forecast_tab import ForecastTab, forecast_figure
-from jaxdp.planning import CurvePoint, Forecast, Level
+from jaxdp.planning.forecasts import CurvePoint, Forecast, Level
 
 ROWS = jax.random.normal(jax.random.key(0), (40, 3))
 LABELS = jnp.where(ROWS[:, 0] > 0, 1, -1)
