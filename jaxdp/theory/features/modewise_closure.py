@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.theory.base import AbstractTheory
@@ -87,7 +87,7 @@ class ModewiseClosure(AbstractTheory):
         ((3,), True)
     """
 
-    spread_draws: int | None = eqx.field(static=True, default=128)
+    spread_draws: int | None = eqx.field(static=True, converter=plain_number, default=128)
 
     def __check_init__(self):
         if self.spread_draws is not None:
