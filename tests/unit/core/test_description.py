@@ -98,7 +98,7 @@ ROUNDED = (jaxdp.TabularRegression,)
 def _described():
     """Every class of the package that is a description."""
     for module in pkgutil.walk_packages(jaxdp.__path__, "jaxdp."):
-        if not module.name.startswith(("jaxdp.cli", "jaxdp.estimators")):
+        if not module.name.startswith(("jaxdp.cli", "jaxdp.estimators", "jaxdp.explorer")):
             importlib.import_module(module.name)
     found, waiting = set(), [AbstractDescription]
     while waiting:
