@@ -59,6 +59,7 @@ from jaxdp.core.checks import (
     require_key,
     require_kind,
     require_real,
+    require_scalar,
 )
 from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listening
@@ -372,6 +373,7 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
         return said[block]
 
     # A delta at which nothing is proved is refused, and a large one warned of, before any step.
+    require_scalar("delta", delta)
     check_delta(delta)
     warn_of_large_delta(delta, optimiser.sampler.num_records, stacklevel=3)
     cost(1.0)

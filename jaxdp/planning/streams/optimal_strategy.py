@@ -31,7 +31,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
-from jaxdp.core.checks import require_host, require_kind
+from jaxdp.core.checks import given_array, require_host, require_kind
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.privacy.strategies import independent_strategy
 from jaxdp.problems.base import AbstractProblem
@@ -87,7 +87,7 @@ def optimal_strategy(
     require_host("arguments of optimal_strategy", (problem, given))
     with on_host():
         wide, given = _in_float64(problem), _in_float64(given)
-        best = independent_strategy(np.size(rates))
+        best = independent_strategy(given_array("rates", rates).size)
         algorithm = CorrelatedDPSGD(**given, strategy=best)
         modes, _ = DiscreteVolterra().read(wide, algorithm)
         least, weights = _risk_and_weights(modes, algorithm)

@@ -119,7 +119,7 @@ class GaussianClosure(AbstractTheory):
     """
 
     rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
-    spread_rank: int | None = eqx.field(static=True, default=_SPREAD_RANK)
+    spread_rank: int | None = eqx.field(static=True, converter=plain_number, default=_SPREAD_RANK)
 
     def __check_init__(self):
         require_count("rank", self.rank, least=0)

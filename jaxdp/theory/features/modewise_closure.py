@@ -47,7 +47,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.arrays import float_dtype
+from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.losses.gaussian.softmax import CorrelatedSlope, floor_of, root_of
@@ -111,7 +111,7 @@ class ModewiseClosure(AbstractTheory):
         ((3,), True)
     """
 
-    spread_draws: int | None = eqx.field(static=True, default=128)
+    spread_draws: int | None = eqx.field(static=True, converter=plain_number, default=128)
 
     def __check_init__(self):
         if self.spread_draws is not None:

@@ -268,6 +268,14 @@ def test_a_larger_budget_is_no_worse_and_next_to_none_teaches_nothing():
     assert risks[-1] < 0.8 * AT_ZERO
 
 
+def test_batches_of_one_size_are_rounded_to_whole_rows():
+    plan = jaxdp.plan(
+        PROBLEM, **BUDGET, sampling_rate=(1e-6, 0.02), num_steps=3, sampler=FixedSizeBatches
+    )
+    # Sizes that round to one are one cell, and its share is what is run.
+    assert [cell.sampling_rate for cell in plan.table] == [1 / 40]
+
+
 def test_full_batches_of_replace_one_have_twice_the_noise_and_say_so():
     options = {"num_steps": 20, "sampling_rate": 1.0}
     poisson, shuffled = _plan(**options), _plan(**options, sampler=ShuffledEpochs)
