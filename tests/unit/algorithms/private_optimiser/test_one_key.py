@@ -20,7 +20,7 @@ from jaxdp.privacy import (
 )
 
 RECORDS, STEPS = 20, 5
-DATA = jnp.ones((RECORDS, 2)), jnp.zeros(RECORDS)
+DATA = np.ones((RECORDS, 2), np.float32), np.zeros(RECORDS, np.float32)
 EPOCHS = ShuffledEpochs(RECORDS, 4)
 NOISES = {
     "simulated": None,
