@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: coverage demo docs lowest notebooks results test test-users test-seeds test-shapes test-all format lint types check clean
+.PHONY: coverage demo docs lowest notebooks results test test-users test-seeds test-shapes rest nightly sample format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -38,41 +38,52 @@ notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures 
 SOONER   := JAX_DISABLE_MOST_OPTIMIZATIONS=1
 AS_USERS := JAX_DISABLE_MOST_OPTIMIZATIONS=0
 
+# Each tier of the tests is a folder of tests/. The quick tests are those of two.
+QUICK := tests/unit tests/agreement -m "not slow and not nightly"
+
 test: $(STAMP)           ## the quick tests
-	$(SOONER) $(PYTEST) -m "not slow"
+	$(SOONER) $(PYTEST) $(QUICK)
 
 test-users: $(STAMP)     ## the quick tests on programs that are compiled as users' are
-	$(AS_USERS) $(PYTEST) -m "not slow"
+	$(AS_USERS) $(PYTEST) $(QUICK)
 
 # By chance a test fails under one seed in a million: what fails here has too narrow a tolerance.
 test-seeds: $(STAMP)     ## the quick tests under twenty other seeds, which takes hours
-	for offset in $$(seq 20); do $(PYTEST) -m "not slow" --seed-offset $$offset || failed=1; done; exit $${failed:-0}
+	for offset in $$(seq 20); do $(PYTEST) $(QUICK) --seed-offset $$offset || failed=1; done; exit $${failed:-0}
 
 test-shapes: $(STAMP)    ## the quick tests, arrays held to the shapes in jaxdp's annotations
-	$(PYTEST) -m "not slow" --check-shapes
+	$(PYTEST) $(QUICK) --check-shapes
 
-# Most of their time would be compilation. What is marked "optimised", and what is private
-# (tests/conftest.py), runs on users' programs.
-test-all: $(STAMP)       ## the quick tests and the slow ones
-	$(SOONER) $(PYTEST) -m "not optimised and not private"
-	$(AS_USERS) $(PYTEST) -m "optimised or private"
+# Most of their time would be compilation. The tests that are marked "optimised", and those of
+# privacy (tests/conftest.py), run on users' programs.
+rest: $(STAMP)           ## all other tests, but for those that take more than a minute each
+	$(SOONER) $(PYTEST) -m "not quick and not optimised and not nightly"
+	$(AS_USERS) $(PYTEST) -m "(optimised or private) and not nightly"
 
-# A file of each room. Warnings are of old packages about each other.
+nightly: $(STAMP)        ## the tests that take more than a minute of processor time each
+	$(AS_USERS) $(PYTEST) -m nightly
+
+# One file of each room and the front page. Warnings are of old packages about each other.
+ROOMS  := $(addprefix tests/unit/, core/test_progress.py core/test_trajectory.py data/test_datasets.py \
+	losses/test_losses.py schedules/test_schedules.py privacy/test_calibration.py \
+	clipping/test_per_sample.py problems/test_linear_model.py algorithms/test_dp_gd.py \
+	simulation/test_driver.py kernels/ridge/test_ridge_rules.py attacks/test_reconstruction.py \
+	comparison/test_comparison.py planning/features/test_plan.py sweeps/test_sweep.py \
+	plots/test_plots.py estimators/test_estimators.py explorer/test_page.py cli/test_cli_fit.py) \
+	tests/agreement/theory/features/test_everyday.py
+SAMPLE := -m "not slow and not nightly" -o filterwarnings= $(ROOMS)
+
+sample: $(STAMP)         ## a quick test file of each room
+	$(SOONER) $(PYTEST) $(SAMPLE)
+
 LOW    := .venv-lowest
-LOWEST := $(addprefix tests/, core/test_progress.py core/test_trajectory.py data/test_datasets.py losses/test_losses.py \
-	schedules/test_schedules.py privacy/test_calibration.py clipping/test_per_sample.py \
-	problems/test_linear_model.py algorithms/test_dp_gd.py \
-	simulation/test_driver.py theory/features/test_everyday.py kernels/ridge/test_ridge_rules.py \
-	attacks/test_reconstruction.py comparison/test_comparison.py planning/features/test_plan.py \
-	sweeps/test_sweep.py plots/test_plots.py estimators/test_estimators.py \
-	explorer/test_page.py cli/test_cli_fit.py)
-lowest:                  ## quick tests on the lowest versions of every package that are declared
+lowest:                  ## the same on the lowest versions of every package that are declared
 	$(PYTHON) -m venv $(LOW)
 	$(LOW)/bin/python -m pip install --quiet uv
 	$(LOW)/bin/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct \
 		--editable ".[all]" --group test
 	@$(LOW)/bin/python -m pip list --format freeze | grep -E "^(jax|jaxlib|equinox|diffrax|optax|numpy)="
-	$(SOONER) $(LOW)/bin/python -m pytest -n 2 --dist loadscope -m "not slow" -o filterwarnings= $(LOWEST)
+	$(SOONER) $(LOW)/bin/python -m pytest -n 2 --dist loadscope $(SAMPLE)
 
 # Its own folder's pages, those that are made from docstrings and results, their links and formulas:
 # what is wrong in any is an error.
@@ -98,8 +109,9 @@ types: $(DOCS)
 # What is found in seconds comes before what takes minutes. None of the first needs two processors.
 check: $(DOCS)           ## what a change has to pass
 	$(MAKE) --jobs 2 format lint types results docs
+	$(MAKE) test
 	$(MAKE) lowest
-	$(MAKE) test-all
+	$(MAKE) rest
 
 clean:
 	rm -rf $(VENV) $(LOW) results site $${XDG_CACHE_HOME:-$$HOME/.cache}/jaxdp-tests

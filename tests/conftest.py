@@ -5,10 +5,7 @@ numbers are the same in every run, and `--seed-offset` makes them others. `--che
 arrays to jaxdp's annotations.
 """
 
-import atexit
-import gc
 import importlib.metadata
-import itertools
 import os
 import pathlib
 
@@ -51,15 +48,11 @@ import hypothesis
 import jax
 import jax.monitoring
 from entropy import KnownEntropy, name_in_file, shift_seeds
-from jax._src.interpreters import mlir
-from jaxlib.mlir import ir
 from jaxtyping import install_import_hook
 
-# Each compiled program keeps some memory maps, six as a rule; Linux ends a process, by a
-# segmentation fault in the compiler, that wants more than 65,530. To count them takes as long as a
-# small test.
-_MAPS, _MOST_MAPS = pathlib.Path("/proc/self/maps"), 40_000
-_PROGRAMS_BETWEEN_COUNTS = 300
+# Each compiled program keeps about six memory maps, and Linux ends a process that wants more than
+# 65,530.
+_MOST_PROGRAMS = 6_000
 _compiled: list[str] = []
 
 
@@ -92,33 +85,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(scope="module", autouse=True)
 def _bounded_programs():
-    """Forget what is compiled, at a file's end, where it has become much."""
+    """Forget all compiled programs at the end of a file once they have become many."""
     yield
-    if len(_compiled) < _PROGRAMS_BETWEEN_COUNTS or not _MAPS.exists():
-        return
-    _compiled.clear()
-    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+    if len(_compiled) > _MOST_PROGRAMS:
+        _compiled.clear()
         # Equinox keeps traces, and with them programs that JAX has forgotten.
         eqx.clear_caches()
         jax.clear_caches()
-        gc.collect()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection():
-    """Look for no garbage among what is imported, which stays: two of ten seconds went there."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
-
-
-def pytest_collection_finish():
-    """Look for garbage seldom, and not among what was imported: a tenth of the time went there."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture
@@ -131,17 +104,22 @@ def callers_line(request):
 # What is private has to be so in the arithmetic of the programs that users run.
 _TESTS = pathlib.Path(__file__).parent
 _PRIVATE = [_TESTS / "unit" / room for room in ("clipping", "privacy", "kernels/release")]
+_QUICK = (_TESTS / "unit", _TESTS / "agreement")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave out, where programs are compiled cheaply, what asks for those of users.
+    """Mark the quick tests and those of privacy; skip tests that need programs of users.
 
-    Of what is private the slow tests ask for them; the quick ones run on both.
+    The slow tests of privacy need programs that are compiled as users' are. The quick ones run on
+    both kinds.
     """
     for item in items:
+        is_long = item.get_closest_marker("slow") or item.get_closest_marker("nightly")
         if any(map(item.path.is_relative_to, _PRIVATE)):
-            item.add_marker("optimised" if item.get_closest_marker("slow") else "private")
+            item.add_marker("optimised" if is_long else "private")
+        if not is_long and any(map(item.path.is_relative_to, _QUICK)):
+            item.add_marker("quick")
     if not jax.config.read("jax_disable_most_optimizations"):
         return
     reason = "looks at programs that are compiled as users' are: run it by `make check`"
@@ -166,35 +144,6 @@ def pytest_runtest_protocol(item):
         os.environ[name.upper()] = "1"
 
 
-def _share_contexts(programs_in_one=200):
-    """Let many programs be written in one MLIR context.
-
-    JAX makes a context for every program, and keeps it as long as the program. With one for many
-    the quick tests of losses and schedules take 30 % less processor time and 60 % less memory, and
-    no public option does the same. What is compiled does not depend on it; a JAX that makes its
-    contexts elsewhere is left as it is.
-    """
-    make, counted, shared = getattr(mlir, "make_ir_context", None), itertools.count(), []
-    if make is None:
-        return
-
-    def context():
-        # While one program is written, another that it needs would be written into it.
-        try:
-            is_writing = ir.Context.current is not None
-        except ValueError:
-            is_writing = False
-        if is_writing:
-            return make()
-        # What a context holds of constants stays in it.
-        if next(counted) % programs_in_one == 0:
-            shared[:] = [make()]
-        return shared[0]
-
-    mlir.make_ir_context = context
-
-
-_share_contexts()
 _ENTROPY = pytest.StashKey()
 
 
@@ -206,11 +155,6 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if hasattr(config, "workerinput"):
-        # A worker ends when it has reported its last test. Python would take millions of objects
-        # apart one by one for three seconds. What was registered before this, the ends of JAX and
-        # of logging, is left out too.
-        atexit.register(os._exit, 0)
     if config.getoption("check_shapes"):
         install_import_hook("jaxdp", "shapes.checked")
     offset = config.getoption("seed_offset")
