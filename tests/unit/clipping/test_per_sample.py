@@ -442,7 +442,11 @@ def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
         ({"loss": lambda model, x, y: None}, ValueError, "real scalar, got NoneType"),
         ({"loss": 3}, TypeError, "loss to be a function of model, input and target, got int"),
         ({"clip_norm": 1j}, TypeError, "clip_norm to be a number or an array, got complex"),
-        ({"clip_norm": np.ones(7, np.complex64)}, TypeError, "clip_norm to be real, got complex64"),
+        (
+            {"clip_norm": jax.device_put(np.ones(7, np.complex64))},
+            TypeError,
+            "clip_norm to be real, got complex64",
+        ),
         ({"clip_norm": [[1], [2, 3]]}, TypeError, "a number or an array, got list"),
         ({"mask": [1] * 7}, ValueError, "7 booleans, got int"),
         ({"mask": [[True], [True, False]]}, TypeError, "mask to be an array of booleans, got list"),

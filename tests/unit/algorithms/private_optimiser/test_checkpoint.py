@@ -17,6 +17,7 @@ import killed_training
 import numpy as np
 import optax
 import pytest
+from helpers import MadeWhenAsked
 from killed_training import (
     INPUTS,
     START,
@@ -64,18 +65,20 @@ def _assert_same(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
-KINDS = {
-    "poisson": optimiser(),
-    "epochs": optimiser(sampler=ShuffledEpochs(24, 8), average=None),
-    "correlated": optimiser(
-        sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
-    ),
-    "seeded": optimiser(noise=SecretNoise(2**200 + 3)),
-    "adaptive clip": optimiser(
-        clip_norm=AdaptiveClip(0.5, count_noise=4.0), noise=SecretNoise(2**200 + 3)
-    ),
-    "baseline": NonPrivateOptimiser(optax.adam(0.1), STEPS),
-}
+KINDS = MadeWhenAsked(
+    {
+        "poisson": lambda: optimiser(),
+        "epochs": lambda: optimiser(sampler=ShuffledEpochs(24, 8), average=None),
+        "correlated": lambda: optimiser(
+            sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
+        ),
+        "seeded": lambda: optimiser(noise=SecretNoise(2**200 + 3)),
+        "adaptive clip": lambda: optimiser(
+            clip_norm=AdaptiveClip(0.5, count_noise=4.0), noise=SecretNoise(2**200 + 3)
+        ),
+        "baseline": lambda: NonPrivateOptimiser(optax.adam(0.1), STEPS),
+    }
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
