@@ -348,17 +348,19 @@ def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
     assert jnp.isnan(clipped[0, 1]).any()
 
 
-INFINITE = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, 4, None, loss=Huber(1.0), key=jr.key(0))
+@functools.cache
+def _infinite():
+    return jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, 4, None, loss=Huber(1.0), key=jr.key(0))
 
 
 def test_infinite_width_is_covered_where_the_optimiser_is_linear():
     linear, other = _optimiser(), _optimiser(optax.adam)
-    runs = jaxdp.simulate(INFINITE, linear, num_runs=3, key=jr.key(0), records=2).check()
+    runs = jaxdp.simulate(_infinite(), linear, num_runs=3, key=jr.key(0), records=2).check()
     assert runs.risk.shape == (3, 3)
-    assert "use FunctionSpace()" in jaxdp.Iterates().why_not(INFINITE, linear)
-    assert "FunctionSpace()" not in jaxdp.Iterates().why_not(INFINITE, other)
+    assert "use FunctionSpace()" in jaxdp.Iterates().why_not(_infinite(), linear)
+    assert "FunctionSpace()" not in jaxdp.Iterates().why_not(_infinite(), other)
     with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
-        jaxdp.simulate(INFINITE, other, key=jr.key(0))
+        jaxdp.simulate(_infinite(), other, key=jr.key(0))
 
 
 def test_what_function_space_does_not_cover_is_named():

@@ -24,7 +24,8 @@ def _plain(scale, values):
     return scale * jnp.sin(values)
 
 
-SCALES, VALUES = jnp.arange(1.0, 4.0), jnp.arange(10.0).reshape(5, 2)
+SCALES = np.arange(1, 4, dtype=np.float32)
+VALUES = np.arange(10, dtype=np.float32).reshape(5, 2)
 
 
 @pytest.mark.parametrize(

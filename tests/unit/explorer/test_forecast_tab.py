@@ -5,8 +5,7 @@ import types
 from typing import Any, cast
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
+import numpy as np
 import pytest
 from falling import on_a_loop, rest
 
@@ -14,8 +13,8 @@ import jaxdp
 from jaxdp.explorer.views.forecast_tab import ForecastTab, forecast_figure
 from jaxdp.planning.forecasts import CurvePoint, Forecast, Level
 
-ROWS = jax.random.normal(jax.random.key(0), (40, 3))
-LABELS = jnp.where(ROWS[:, 0] > 0, 1, -1)
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+LABELS = np.where(ROWS[:, 0] > 0, 1, -1)
 PUBLIC = jaxdp.FixedFeatures.from_arrays(ROWS, LABELS, ROWS, LABELS, loss=jaxdp.losses.Logistic())
 
 

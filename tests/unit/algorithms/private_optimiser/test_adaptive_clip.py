@@ -18,8 +18,9 @@ from jaxdp.privacy import BufferedToeplitzNoise, FixedSizeBatches, PoissonSample
 
 RECORDS, STEPS = 40, 60
 # The gradient of a record is its row, whose norm is one of 1/40, ..., 1.
-ROWS = jnp.eye(RECORDS) * jnp.arange(1, RECORDS + 1)[:, None] / RECORDS
-GIVEN = jnp.zeros(RECORDS), ROWS, jnp.zeros(RECORDS)
+ROWS = np.diag(np.arange(1, RECORDS + 1, dtype=np.float32) / np.float32(RECORDS))
+ZEROS = np.zeros(RECORDS, np.float32)
+GIVEN = ZEROS, ROWS, ZEROS
 
 
 def loss(weights, row, target):

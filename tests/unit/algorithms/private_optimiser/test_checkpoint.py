@@ -17,6 +17,7 @@ import killed_training
 import numpy as np
 import optax
 import pytest
+from helpers import MadeWhenAsked
 from killed_training import (
     INPUTS,
     START,
@@ -64,18 +65,20 @@ def _assert_same(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
-KINDS = {
-    "poisson": optimiser(),
-    "epochs": optimiser(sampler=ShuffledEpochs(24, 8), average=None),
-    "correlated": optimiser(
-        sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
-    ),
-    "seeded": optimiser(noise=SecretNoise(2**200 + 3)),
-    "adaptive clip": optimiser(
-        clip_norm=AdaptiveClip(0.5, count_noise=4.0), noise=SecretNoise(2**200 + 3)
-    ),
-    "baseline": NonPrivateOptimiser(optax.adam(0.1), STEPS),
-}
+KINDS = MadeWhenAsked(
+    {
+        "poisson": lambda: optimiser(),
+        "epochs": lambda: optimiser(sampler=ShuffledEpochs(24, 8), average=None),
+        "correlated": lambda: optimiser(
+            sampler=ShuffledEpochs(24, 2), noise=BufferedToeplitzNoise((0.2, 0.1), (0.9, 0.5))
+        ),
+        "seeded": lambda: optimiser(noise=SecretNoise(2**200 + 3)),
+        "adaptive clip": lambda: optimiser(
+            clip_norm=AdaptiveClip(0.5, count_noise=4.0), noise=SecretNoise(2**200 + 3)
+        ),
+        "baseline": lambda: NonPrivateOptimiser(optax.adam(0.1), STEPS),
+    }
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,26 +135,34 @@ def _offset(model, x, y):
     return loss(model, x, y + 1e-3)
 
 
-OTHERS = {
-    "key": ({"key": jr.key(6)}, "another key"),
-    "one row": ({"inputs": INPUTS + np.eye(24, 4, dtype=np.float32) * 1e-6}, "other inputs or t"),
-    "order": ({"inputs": INPUTS[::-1], "targets": TARGETS[::-1]}, "other inputs or targets"),
-    "weights": ({"model": START | {"bias": jnp.asarray(1e-6)}}, "other initial weights"),
-    "loss": ({"loss": _offset}, "another loss or optimiser"),
-    "rate": ({"made": optimiser(inner=optax.adam(0.2))}, "another loss or optimiser"),
-    "noise": ({"made": optimiser(noise_multiplier=2.1)}, "another loss or optimiser"),
-    "clip norm": ({"made": optimiser(clip_norm=0.4)}, "another loss or optimiser"),
-    "sampler": ({"made": optimiser(sampler=PoissonSampler(24, 0.3))}, "another loss or optimiser"),
-    "secret": ({"made": optimiser(noise=SecretNoise(2**200))}, "another loss or optimiser"),
-    "every": ({"every": 4}, "another evaluate, every or"),
-    "microbatches": ({"microbatch_size": 4}, "another evaluate, every or microbatch_size"),
-}
+def _others():
+    """Runs with one thing changed, and what the refusal names."""
+    return {
+        "key": ({"key": jr.key(6)}, "another key"),
+        "one row": (
+            {"inputs": INPUTS + np.eye(24, 4, dtype=np.float32) * 1e-6},
+            "other inputs or t",
+        ),
+        "order": ({"inputs": INPUTS[::-1], "targets": TARGETS[::-1]}, "other inputs or targets"),
+        "weights": ({"model": START | {"bias": jnp.asarray(1e-6)}}, "other initial weights"),
+        "loss": ({"loss": _offset}, "another loss or optimiser"),
+        "rate": ({"made": optimiser(inner=optax.adam(0.2))}, "another loss or optimiser"),
+        "noise": ({"made": optimiser(noise_multiplier=2.1)}, "another loss or optimiser"),
+        "clip norm": ({"made": optimiser(clip_norm=0.4)}, "another loss or optimiser"),
+        "sampler": (
+            {"made": optimiser(sampler=PoissonSampler(24, 0.3))},
+            "another loss or optimiser",
+        ),
+        "secret": ({"made": optimiser(noise=SecretNoise(2**200))}, "another loss or optimiser"),
+        "every": ({"every": 4}, "another evaluate, every or"),
+        "microbatches": ({"microbatch_size": 4}, "another evaluate, every or microbatch_size"),
+    }
 
 
 def test_the_checkpoint_of_another_run_is_refused_and_left_as_it_is(tmp_path):
     _stopped(tmp_path)
     before = (tmp_path / checkpoint.FILE).read_bytes()
-    for changes, what in OTHERS.values():
+    for changes, what in _others().values():
         with pytest.raises(ValueError, match=f"of a run with {what}") as caught:
             trained(tmp_path, **changes)
         assert "\n" not in str(caught.value)
