@@ -104,7 +104,7 @@ def _restored(kind: Any, values: dict[str, Any]) -> Any:
 
 
 class StepResult(NamedTuple):
-    """What one step of training ends with."""
+    """The outcome of one step of training."""
 
     model: PyTree
     state: Any  # of the optimiser

@@ -22,8 +22,8 @@ from jaxdp.algorithms.base import AbstractTrainable, Length, as_length
 from jaxdp.algorithms.private_optimiser.adaptive_clip import ClipNorm, as_clip_norm, clip_of
 from jaxdp.algorithms.private_optimiser.noise import AbstractNoise, Claim, noise_of
 from jaxdp.algorithms.private_optimiser.private_step import (
+    add_noise,
     moved,
-    noisy_sum,
     nothing_unless,
     private_step,
     untrapped,
@@ -322,7 +322,8 @@ class PrivateOptimiser(AbstractTrainable):
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     @property
-    def is_valid(self):
+    def is_valid(self) -> Any:
+        """Whether the numbers, which may be traced, are what the constructor asks for."""
         return all_hold(self._conditions())
 
     def release(
@@ -494,5 +495,5 @@ class PrivateOptimiser(AbstractTrainable):
         if self.clip.is_adaptive:
             raise ValueError("expected a fixed clip norm, got one that adapts: use update")
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
-        noisy, _ = noisy_sum(self, gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)
+        noisy, _ = add_noise(self, gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)
         return nothing_unless(is_valid, noisy)

@@ -84,9 +84,9 @@ def private_step(
         optimiser: the private optimiser.
         loss, model, state, inputs, targets, key, microbatch_size: as in `PrivateOptimiser.step`.
         mesh: of one axis, whose devices share the batch; None: one device.
-        batch: which of the given records are in the batch and which of its places are real, where
-            the records of a batch were drawn and read before. The account holds for a batch of
-            the sampler, step and key alone. None: it is drawn here.
+        batch: the indices of its records among those given, and which of its places are real, if
+            it was drawn before. The account holds for a batch of the sampler, step and key alone.
+            None: it is drawn here.
     """
     start = _begin(optimiser, model, state, key, (inputs, targets))
 
@@ -120,17 +120,17 @@ def update_from_sum(
 
 
 class _Start(NamedTuple):
-    """What a step begins with."""
+    """The public numbers and the weights that a step begins with."""
 
     step: Int[Array, ""]  # its number, from 0
     iterate: PyTree  # where gradients are taken
     clip_norm: Any
-    key_digest: Array | None  # of the run's key, where one key has to serve all steps
-    is_valid: Any  # whether numbers and key are those of the account, where they are traced
+    key_digest: Array | None  # of the run's key, if one key has to serve all steps
+    is_valid: Any  # whether traced numbers and a traced key are those of the account
 
 
 def _begin(optimiser, model, state, key, arrays) -> _Start:
-    """What a step begins with; an error where it would be no step that is accounted for."""
+    """The start of a step; an error if it would be no step that is accounted for."""
     require_key(key)
     is_valid = optimiser.is_checked
     weights_of(model)
@@ -147,7 +147,7 @@ def _begin(optimiser, model, state, key, arrays) -> _Start:
 
 
 class _ClippedSum(NamedTuple):
-    """What a batch gives to a step: private, all of it."""
+    """The contribution of a batch to a step: private, all of it."""
 
     total: TwoPartSum
     num_dropped: Int[Array, ""]  # how many gradients were not finite
@@ -198,15 +198,16 @@ def _clipped_batch_sum(
 
 
 class _NoisyMean(NamedTuple):
-    """What a step releases, and what it keeps for the next one."""
+    """The release of a step, and what the state keeps for the next one."""
 
     mean: PyTree[Float[Any, "..."]]
     buffers: PyTree[Array] | None  # of past noise
-    clip_norm: Float[Array, ""] | None  # of the next step, where it adapts
+    clip_norm: Float[Array, ""] | None  # of the next step, if it adapts
 
 
 def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMean:
-    noisy, buffers = noisy_sum(
+    """The noisy sum over the expected batch size; a clip norm that adapts has its noisy count."""
+    noisy, buffers = add_noise(
         optimiser, total, start.step, state.buffers, start.clip_norm, key=key, **sizes
     )
     sampler, next_norm = optimiser.sampler, None
@@ -222,7 +223,7 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
     return _NoisyMean(nothing_unless(start.is_valid, mean), buffers, next_norm)
 
 
-def noisy_sum(
+def add_noise(
     optimiser, total, step, buffers, clip_norm, *, key, microbatch_size, num_devices
 ) -> tuple[PyTree, PyTree | None]:
     """A sum at this clip norm with the noise of a step, and the buffers after it."""
@@ -292,9 +293,9 @@ def moved(
     average: AbstractAverage | None,
     num_steps: Int[Array, ""],
 ) -> tuple[PyTree, OptimiserState]:
-    """What the optimiser of optax and the average make of a mean: model and state, one step on.
+    """Model and state one step on, as the optimiser of optax and the average make them of a mean.
 
-    What the state keeps of noise, key and clip norm stays as it is.
+    Noise buffers, key digest and clip norm of the state stay as they are.
     """
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     mean = jax.tree.map(lambda leaf, weight: jnp.asarray(leaf, weight.dtype), mean, weights)
