@@ -18,7 +18,7 @@ from jaxdp.cli.values import flag
 from jaxdp.core.display.terminals import is_terminal, on_a_line
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
-from jaxdp.core.progress import Bar, hidden
+from jaxdp.core.progress import hidden, listening
 
 _MOST_NAMED = 12
 
@@ -163,5 +163,6 @@ def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float]
         if quiet or not is_terminal(sys.stderr):
             yield lambda share: None
             return
-        with contextlib.closing(Bar(name, keep=False)) as bar:
-            yield bar.advance
+        with listening(True, name, keep=False) as told:
+            assert told is not None
+            yield told

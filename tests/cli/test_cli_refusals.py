@@ -125,7 +125,7 @@ reconstruct short.npz --num-samples 3 | expected one row of parameters for each
 reconstruct zero.npz --num-samples 3 | expected parameters that training has changed
 reconstruct texts.npz --num-samples 3 | texts.npz: expected an .npz file of weights and parameters
 reconstruct text.npz --num-samples 3 | text.npz: expected an .npz file of weights
-explore --address everywhere | expected address to be an IP address, got 'everywhere'
+explore --address everywhere | expected address to be an IPv4 address, got 'everywhere'
 explore --port 70000 | expected 0 <= --port < 65536, got 70000
 explore --store nowhere | expected store to be a folder or a .nc file
 explore --store . | expected the folder of a sweep
