@@ -34,10 +34,10 @@ def new_page(
     made: dict[str, TheoryTab] = {}
 
     def shown(label: str) -> Any:
-        # A study is made when it is first looked at.
-        if label not in made:
+        # A study is made when it is first looked at; a browser may send the name of none.
+        if label in studies and label not in made:
             made[label] = TheoryTab(studies[label])
-        return made[label].view
+        return made[label].view if label in made else None
 
     theory = panel.Column(choice, panel.bind(shown, choice), sizing_mode="stretch_width")
     tabs: list[tuple[str, Any]] = [("Theory", theory)]

@@ -65,6 +65,8 @@ class TheoryTab:
     async def _follow(self, run: Run, progress: Progress) -> None:
         given = {name: widget.value for name, widget in self.widgets.items()}
         values, num_runs = read(self.study.fields, given), given["runs"]
+        if num_runs not in _RUNS.values():
+            raise ValueError(f"expected one of {', '.join(_RUNS)}, got {num_runs!r:.40}")
         if not (given["keep"] and self.kept):
             self.kept = self.shown if given["keep"] else None
         described = await run("describing", self.study.describe, values, progress)

@@ -90,6 +90,16 @@ async def test_a_browser_that_sends_what_no_slider_sends_is_refused(sent):
     assert tab.study.described == [1]
 
 
+@on_a_loop
+async def test_a_number_of_runs_that_is_not_offered_is_refused():
+    tab = await _opened()
+    tab.widgets["runs"].options = [10**9]
+    tab.widgets["runs"].value = 10**9
+    await rest(tab)
+    assert "expected one of no runs, 10 runs" in tab.work.state.object
+    assert tab.study.described == [1]
+
+
 @pytest.mark.parametrize("sent", ["![i](http://h/p.png)", "<b>", "[a](http://h)", "&lt;"])
 def test_a_message_is_text_whatever_was_sent(sent):
     shown = _Reader(span("refused", f"got {sent}"))
