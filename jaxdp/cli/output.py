@@ -1,24 +1,21 @@
 """Parts of all commands: defaults that depend on the problem, files, progress, the answer."""
 
 import argparse
-import contextlib
 import importlib
 import io
 import json
 import math
 import pathlib
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from jaxdp.cli.values import flag
-from jaxdp.core.display.terminals import is_terminal, on_a_line
+from jaxdp.core.display.terminals import on_a_line
 from jaxdp.core.extras import require_extra
 from jaxdp.core.files.whole_files import write_whole
-from jaxdp.core.progress import hidden, listening
 
 _MOST_NAMED = 12
 
@@ -154,15 +151,3 @@ def listed(columns: Sequence[str]) -> str:
     return ", ".join(map(on_a_line, columns[:_MOST_NAMED])) + (
         f" and {more} more" if more > 0 else ""
     )
-
-
-@contextlib.contextmanager
-def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    with hidden():
-        if quiet or not is_terminal(sys.stderr):
-            yield lambda share: None
-            return
-        with listening(True, name, keep=False) as told:
-            assert told is not None
-            yield told

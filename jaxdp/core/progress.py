@@ -31,8 +31,8 @@ def listening(
         return
     with hidden():
         if progress is True:
-            with contextlib.closing(_Bar(name, note, keep)) as bar:
-                yield bar.advance
+            with _bar(name, note, keep) as told:
+                yield told
         else:
             if progress is not False:
                 require_callable("progress", progress, "True for a bar, None or a function")
@@ -40,9 +40,11 @@ def listening(
 
 
 @contextlib.contextmanager
-def listening_where_seen(progress: Any, name: str) -> Iterator[Callable[[float], None]]:
+def listening_where_seen(
+    progress: Any, name: str, *, keep: bool = True
+) -> Iterator[Callable[[float], None]]:
     """The function that is told of progress, if None stands for a bar that a person would see."""
-    with listening(is_seen() if progress is None else progress, name) as told:
+    with listening(is_seen() if progress is None else progress, name, keep=keep) as told:
         yield told or (lambda share: None)
 
 
@@ -72,38 +74,39 @@ def _is_overwritten() -> bool:
     return is_terminal(sys.stderr) or kernel is not None
 
 
-class _Bar:
+@contextlib.contextmanager
+def _bar(
+    name: str, note: Callable[[float], str] | None, keep: bool
+) -> Iterator[Callable[[float], None]]:
     """A bar of tqdm on standard error; in a file or a pipe it is written every 30 seconds.
 
     No failure to show something ends a run that is paid for.
     """
+    bar: Any = None
+    with contextlib.suppress(Exception):
+        from tqdm.auto import tqdm
 
-    def __init__(self, name: str, note: Callable[[float], str] | None, keep: bool):
-        self._bar: Any = None
-        self._note = note
+        bar = tqdm(
+            total=1.0,
+            desc=name,
+            leave=keep,
+            # A stream that fails is first written to once the bar is made and can be closed.
+            delay=1e-9,
+            bar_format=_OF_SHARES,
+            dynamic_ncols=True,
+            miniters=0,
+            mininterval=0.1 if _is_overwritten() else 30.0,
+        )
+        bar.refresh()
+
+    def advance(share: float) -> None:
         with contextlib.suppress(Exception):
-            from tqdm.auto import tqdm
+            if note is not None:
+                bar.set_postfix_str(note(share), refresh=False)
+            bar.update(min(share, 1.0) - bar.n)
 
-            self._bar = tqdm(
-                total=1.0,
-                desc=name,
-                leave=keep,
-                # A stream that fails is first written to once the bar is made and can be closed.
-                delay=1e-9,
-                bar_format=_OF_SHARES,
-                dynamic_ncols=True,
-                miniters=0,
-                mininterval=0.1 if _is_overwritten() else 30.0,
-            )
-
-    def advance(self, share: float) -> None:
-        """Show that this share is done."""
+    try:
+        yield advance
+    finally:
         with contextlib.suppress(Exception):
-            if self._note is not None:
-                self._bar.set_postfix_str(self._note(share), refresh=False)
-            self._bar.update(min(share, 1.0) - self._bar.n)
-
-    def close(self) -> None:
-        """End the line, or take it back."""
-        with contextlib.suppress(Exception):
-            self._bar.close()
+            bar.close()

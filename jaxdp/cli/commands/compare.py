@@ -10,6 +10,7 @@ import jaxdp
 from jaxdp.cli import output
 from jaxdp.cli.values import check_sizes, listed_names
 from jaxdp.comparison import Comparison, average, plot_comparison
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.data.datasets import NumericTable, read_table
 
 _FILES = {"picture": "compare.png", "numbers": "compare.json"}
@@ -115,7 +116,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
 
 def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> jaxdp.Trajectory:
     """Runs under a name, with a progress bar."""
-    with output.progress_bar(name) as progress:
+    with listening_where_seen(None, name, keep=False) as progress:
         runs = jaxdp.simulate(
             problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
         )
