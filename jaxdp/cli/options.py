@@ -294,7 +294,7 @@ def _explore(commands) -> None:
         "explore",
         "a page with sliders: what theory predicts, what it costs, what a sweep has found",
         "Serves a page on this machine: the predicted curve of private learning follows "
-        "sliders; buttons simulate it, plan it and copy the Python that makes the picture. "
+        "sliders; it can be planned and simulated, and a button copies the Python of the picture. "
         "With --store a tab shows a sweep, with --features another one what private training on "
         "such features is forecast to give. Only this machine can open the page, unless "
         "--address says otherwise: whoever can open it can use this machine's time.",
@@ -308,7 +308,7 @@ def _explore(commands) -> None:
     )
     add("--store", _Path, store, None)
     add("--features", _Path, features, None)
-    add("--address", str, "IP address to listen at", "127.0.0.1")
+    add("--address", str, "IPv4 address to listen at", "127.0.0.1")
     add("--port", int, "port to listen at; 0: a free one", 5006)
     add("--origin", str, origin, (), action="append", metavar="HOST:PORT")
     add("--no-browser", bool, "open no browser")

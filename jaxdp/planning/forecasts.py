@@ -419,7 +419,7 @@ def _levels(
     if predicted.final_std is None:
         # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
         rows = _of_size(problem, num_samples)
-        predicted = predict(rows, plan.algorithm, records=1, progress=False)
+        predicted = predict(rows, plan.algorithm, records=1)
     mean = _level(predicted)
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
     # Test rows are drawn from the public ones without replacement, which differ too little then.

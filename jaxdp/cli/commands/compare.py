@@ -116,7 +116,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
 
 def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> jaxdp.Trajectory:
     """Runs under a name, with a progress bar."""
-    with listening_where_seen(None, name) as progress:
+    with listening_where_seen(None, name, keep=False) as progress:
         runs = jaxdp.simulate(
             problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.core.progress import hidden, waiting
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.plots import plot_plan
 
 _FILES = {"picture": "plan.png", "numbers": "plan.json"}
@@ -38,15 +38,15 @@ def plan(options: argparse.Namespace) -> None:
         initial_risk=options.initial_risk,
     )
     figure = None
-    is_quiet = options.quiet or options.json
-    with waiting(False if is_quiet else None, _SEARCH), hidden():
+    is_seen = False if options.quiet or options.json else None
+    with listening_where_seen(is_seen, _SEARCH, keep=False) as progress:
         inverse = _inverse(options, problem)
         summary = {"options": output.described_options(options), **inverse}
         lines = [_in_words(options, inverse)] if inverse else []
         budget = _budget(options, inverse)
         if budget is not None:
             schedule = _SCHEDULES[options.schedule]
-            found = jaxdp.plan(problem, schedule=schedule, progress=False, **budget)
+            found = jaxdp.plan(problem, schedule=schedule, progress=progress, **budget)
             answer, told, figure = _planned(options, problem, found)
             summary, lines = summary | answer, lines + told
     if figure is None:

@@ -131,7 +131,7 @@ def predicted_as_planned(
     few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
-    return predict(problem, algorithm, **few, progress=False)
+    return predict(problem, algorithm, **few)
 
 
 def _chosen(

@@ -18,7 +18,6 @@ from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.safe_sqrt import safe_sqrt
-from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_rows
 from jaxdp.theory.features.adam_closure import (
@@ -40,7 +39,7 @@ from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recur
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.readout import DrawnSpread, Readout, SquaredForm
 from jaxdp.theory.features.spread import all_states, moments_at, spread_over_runs, spread_places
-from jaxdp.theory.features.stability import Growth, growth, warn_beyond_stability
+from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
 _LABEL = "Gaussian closure"
@@ -142,45 +141,21 @@ class GaussianClosure(AbstractTheory):
         problem, algorithm = reading.problem, reading.algorithm
         if reading.linear is not None:
             modes = kernel_modes(problem)
-            found, grows = self._with_growth(modes, algorithm, reading.linear, records)
-            warn_beyond_stability(
-                modes, algorithm, grows, found.observables["clipped_fraction"][-1]
+            at_record, longest = record_numbers(algorithm, records)
+            risk, observables, std = self._linear(
+                modes, reading.linear, algorithm, at_record, longest
             )
-            return found
+            grows, clipped = growth(modes, reading.linear), observables["clipped_fraction"][-1]
+            warn_beyond_stability(modes, algorithm, grows, clipped)
+            unstable = grows.is_unstable(clipped)
+            parts = modes, algorithm, at_record, risk, observables
+            return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std)
         modes = explicit_modes(problem)
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
         risk, observables, std = _predict_adam(modes, reading.adam, limits, at_record, longest)
         parts = modes, algorithm, at_record, risk, observables
         return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
-
-    def predict_modes(
-        self, modes: KernelModes, algorithm: DPGD | PrivateOptimiser, *, records: int
-    ) -> Trajectory:
-        """A prediction where the eigenbasis of the training kernel is known: for many of them.
-
-        Nothing is warned of; the status says where a limit of stability is passed.
-
-        Args:
-            modes: `kernel_modes` of a problem.
-            algorithm: one that is linear, for its rows.
-            records: as in `jaxdp.predict`.
-
-        Raises:
-            NotCoveredError: the algorithm's optimiser is not linear.
-        """
-        recursion = linear_recursion(algorithm, modes.num_train)
-        return self._with_growth(modes, algorithm, recursion, records)[0]
-
-    def _with_growth(
-        self, modes: KernelModes, algorithm, recursion: LinearRecursion, records: int
-    ) -> tuple[Trajectory, Growth]:
-        at_record, longest = record_numbers(algorithm, records)
-        risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
-        found = growth(modes, recursion)
-        unstable = found.is_unstable(observables["clipped_fraction"][-1])
-        parts = modes, algorithm, at_record, risk, observables
-        return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std), found
 
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)

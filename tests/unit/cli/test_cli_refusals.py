@@ -120,7 +120,7 @@ reconstruct nowhere.npz --num-samples 3 | nowhere.npz: no such file
 reconstruct rows.npz --num-samples 3 | rows.npz: expected an .npz file of weights and parameters
 reconstruct nan.npz --num-samples 3 | expected finite weights
 reconstruct texts.npz --num-samples 3 | texts.npz: expected an .npz file of weights and parameters
-explore --address everywhere | expected address to be an IP address, got 'everywhere'
+explore --address everywhere | expected address to be an IPv4 address
 explore --port 70000 | expected 0 <= port < 65536, got 70000
 explore --store nowhere | expected store to be a folder or a .nc file
 """

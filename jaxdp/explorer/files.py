@@ -1,17 +1,24 @@
-"""Features of public rows from a file, for the page's forecast.
+"""The files that a page shows: features of public rows, and what a sweep has found.
 
-The file is an .npz of NumPy: `numpy.savez("features.npz", train_features=..., train_labels=...,
-test_features=..., test_labels=...)`. Nothing in it is unpickled, so that a stranger's file runs no
-code.
+Their paths are given when a page is opened, and never by a browser. Features are an .npz of NumPy:
+`numpy.savez("features.npz", train_features=..., train_labels=..., test_features=...,
+test_labels=...)`. Nothing in it is unpickled, so that a stranger's file runs no code.
 """
 
 import os
+import pathlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import jaxdp
+from jaxdp.core.extras import require_extra
 from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.losses import AbstractLoss, Logistic, Softmax
+from jaxdp.sweeps import read_store
+
+if TYPE_CHECKING:
+    import xarray
 
 NAMES = ("train_features", "train_labels", "test_features", "test_labels")
 _MOST_CLASSES = 100
@@ -70,3 +77,24 @@ def _loss_of(labels: np.ndarray) -> AbstractLoss:
         f"expected train_labels -1 and 1, or all of 0, ..., k - 1 with k from 2 to "
         f"{_MOST_CLASSES}, got {len(classes)} different ones from {classes[:1]} to {classes[-1:]}"
     )
+
+
+def open_store(path: str | os.PathLike) -> "xarray.Dataset":
+    """The dataset of a sweep, in memory, from a folder that was its `store` or from a .nc file.
+
+    ValueError if it is neither.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        return read_store(path)
+    if not path.is_file():
+        raise ValueError(f"expected store to be a folder or a .nc file, got {path}: not there")
+    with require_extra("xarray", "sweeps", "a sweep's file"):
+        import xarray
+    with require_extra("h5netcdf", "sweeps", "a sweep's file"):
+        import h5netcdf  # noqa: F401
+
+    try:
+        return xarray.load_dataset(path, engine="h5netcdf")
+    except (OSError, KeyError, TypeError) as error:
+        raise ValueError(f"expected {path} to be a NetCDF file of a sweep: {error}") from None

@@ -1,16 +1,17 @@
 """The page: a tab for what theory predicts, one for a forecast, one for what a sweep has found."""
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import panel
 
 import jaxdp
-from jaxdp.explorer.studies.linear_stream import LinearStream
-from jaxdp.explorer.studies.synthetic_rows import SyntheticRows
-from jaxdp.explorer.views.forecast_tab import ForecastTab
-from jaxdp.explorer.views.sweep_tab import sweep_view
-from jaxdp.explorer.views.theory_tab import TheoryTab
-from jaxdp.explorer.views.widgets import docs_link, pane
+from jaxdp.core.version import repository_address
+from jaxdp.explorer.forecast_tab import ForecastTab
+from jaxdp.explorer.parts import pane
+from jaxdp.explorer.studies import STUDIES
+from jaxdp.explorer.sweep_tab import sweep_view
+from jaxdp.explorer.theory_tab import TheoryTab
 
 if TYPE_CHECKING:
     import xarray
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 _HEAD = (
     "<h1>What will private learning give?</h1>"
     '<p class="note">Move a slider: what theory predicts of DP-SGD follows, with what it costs in '
-    "privacy. Labels with dots under them explain themselves where the mouse rests. "
-    f"{docs_link('how_to/explore.md', 'How to use this page')}, "
-    f"{docs_link('glossary.md', 'what the words mean')}.</p>"
+    "privacy.{}</p>"
 )
 
 
@@ -28,7 +27,7 @@ def new_page(
     dataset: "xarray.Dataset | None", features: tuple[str, jaxdp.FixedFeatures] | None = None
 ) -> panel.Column:
     """The page of one session, with tabs for a sweep's dataset and a file of features if given."""
-    studies = {study.label: study for study in (LinearStream(), SyntheticRows())}
+    studies = {study.label: study for study in STUDIES}
     choice = panel.widgets.RadioButtonGroup(
         options=list(studies), margin=(8, 5, 12, 5), orientation="vertical"
     )
@@ -47,9 +46,8 @@ def new_page(
         tabs.append(("Forecast", ForecastTab(public, path).view))
     if dataset is not None:
         tabs.append(("Sweep", sweep_view(dataset)))
-    return panel.Column(
-        pane(_HEAD, sizing_mode="stretch_width"),
-        panel.Tabs(*tabs, sizing_mode="stretch_width"),
-        sizing_mode="stretch_width",
-        margin=(4, 8),
-    )
+    address = html.escape(f"{repository_address()}/blob/main/docs/how_to/explore.md")
+    link = f' <a href="{address}" target="_blank" rel="noreferrer">How to use this page</a>'
+    head = pane(_HEAD.format(link if repository_address() else ""))
+    look: dict[str, Any] = {"sizing_mode": "stretch_width"}
+    return panel.Column(head, panel.Tabs(*tabs, **look), margin=(4, 8), **look)
