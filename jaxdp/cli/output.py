@@ -17,7 +17,7 @@ import jax
 from jaxdp.cli.values import flag
 from jaxdp.core.display.terminals import is_terminal, on_a_line
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import write_whole
 from jaxdp.core.progress import Bar, hidden
 
 _MOST_NAMED = 12

@@ -18,8 +18,16 @@ import numpy as np
 
 from jaxdp.core.digests import UnreadableError, digest, versions_of_results
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
-from jaxdp.core.files.whole_files import read_file, write_whole
+from jaxdp.core.files import (
+    HEADER,
+    DamagedError,
+    archived,
+    as_header,
+    header_of,
+    plain_json,
+    read_arrays,
+    write_whole,
+)
 from jaxdp.core.trajectory import Variable
 from jaxdp.sweeps.axes import Axes, is_plain
 from jaxdp.sweeps.dataset import as_dataset
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     import xarray
 
 DESCRIPTION = "sweep.json"
-_FORMAT = 4
+_FORMAT = 5
 # Relative: numbers that are so near each other are one, rounded by two processors.
 _SAME = 1e-9
 # The most bytes of a description, and the most numbers of a dataset: 2 GiB in float64.
@@ -106,8 +114,7 @@ class Store:
             "provenance": dict(shard.provenance),
         }
         arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
-        content = sealed({"about": np.asarray(json.dumps(about)), **arrays})
-        write_whole(self.folder / name, content)
+        write_whole(self.folder / name, archived({HEADER: as_header(about), **arrays}))
 
     def _require_same(self) -> None:
         """Raise ValueError unless the folder's sweep is this one, as far as it is known yet."""
@@ -190,7 +197,9 @@ def _description(folder: pathlib.Path) -> dict[str, Any] | None:
             )
         return None
     try:
-        found = plain_json(read_file(path, largest=_MOST_BYTES))
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            raise DamagedError("no file, or too large")
+        found = plain_json(path.read_bytes())
         is_known = found["format"] == _FORMAT
         if is_known:
             for name in found["identity"]["axes"]:
@@ -267,8 +276,8 @@ def _files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:
     """The shard in a file; DamagedError if it is none, ValueError if it is another sweep's."""
-    arrays = unsealed(read_sealed(path))
-    about = plain_json(str(arrays.pop("about", "")))
+    arrays = read_arrays(path)
+    about = header_of(arrays)
     try:
         combination, start, stop = map(int, path.stem.split("-")[1:])
         variables = tuple(

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import importlib
-import json
 import os
 import pathlib
 import shutil
@@ -21,7 +20,7 @@ from sweeps import workload
 
 import jaxdp
 from jaxdp.core import digests
-from jaxdp.core.files.sealed_arrays import sealed, unsealed
+from jaxdp.core.files import archived, as_header, header_of, read_arrays
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import program, read_store
 from jaxdp.sweeps.store import Store
@@ -79,7 +78,7 @@ def _is_damaged(path, content):
     return not bool(np.isfinite(found[:2]).any())
 
 
-def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_path):
+def test_every_cut_and_every_flipped_byte_of_numbers_is_detected(tmp_path):
     workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
     path, sound = _shards(tmp_path)
     content = path.read_bytes()
@@ -87,10 +86,13 @@ def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_pa
     for length in range(0, len(content), 29):
         assert _is_damaged(path, content[:length])
     assert _is_damaged(path, content[:-1])
-    assert _is_damaged(path, content + b"0")
+    path.write_bytes(content)
+    first = read_store(tmp_path)
     for position in range(0, len(content), 23):
         flipped = bytes([content[position] ^ 1 << position % 8])
-        assert _is_damaged(path, content[:position] + flipped + content[position + 1 :])
+        if not _is_damaged(path, content[:position] + flipped + content[position + 1 :]):
+            # A date, or an attribute of a file in the archive.
+            assert read_store(tmp_path).identical(first)
     # A whole file under the name of other cells.
     assert _is_damaged(path, sound.read_bytes())
 
@@ -105,11 +107,10 @@ def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_pa
 def test_a_shard_that_is_described_as_something_else_is_damaged(tmp_path, change):
     workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
     path = _shards(tmp_path)[0]
-    arrays = unsealed(path.read_bytes())
-    about = json.loads(str(arrays["about"]))
-    assert not _is_damaged(path, sealed(arrays | {"about": np.asarray(json.dumps(about))}))
-    arrays["about"] = np.asarray(json.dumps(about | change))
-    assert _is_damaged(path, sealed(arrays))
+    arrays = read_arrays(path)
+    about = header_of(arrays)
+    assert not _is_damaged(path, archived(arrays | {"header": as_header(about)}))
+    assert _is_damaged(path, archived(arrays | {"header": as_header(about | change)}))
 
 
 def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
@@ -145,7 +146,7 @@ def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 4, "identity": {}}', "[" * 9999]
+    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 5, "identity": {}}', "[" * 9999]
 )
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
@@ -384,7 +385,7 @@ def test_what_is_no_store_is_refused(tmp_path):
         read_store(tmp_path)
 
 
-@pytest.mark.parametrize("kind", fuzzing.NODES)
+@pytest.mark.parametrize("kind", fuzzing.NODES.keys() - {"a loop"})
 def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

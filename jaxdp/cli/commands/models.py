@@ -20,7 +20,7 @@ import numpy as np
 from jaxdp.cli import output
 from jaxdp.cli.commands.columns import check_cells, kinds_of, tabular_fit
 from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
-from jaxdp.core.files.whole_files import claimed, write_whole
+from jaxdp.core.files import write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers
 from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
@@ -52,10 +52,8 @@ def fit(options: argparse.Namespace) -> None:
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
             "choose another --out"
         )
-    # Before the data are looked at: of two fits at once one would be paid for and lost.
-    with claimed(options.out):
-        table, release = fitted()
-        release.save(options.out)
+    table, release = fitted()
+    release.save(options.out)
     if options.json:
         summary = {
             "rows": len(table.labels),
