@@ -26,7 +26,7 @@ from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, tra
 from jaxdp.core.files import write_whole
 from jaxdp.data.standardisation import ColumnScaling, column_scaling
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
-from jaxdp.sweeps.provenance import versions_and_devices
+from jaxdp.sweeps.program import versions_and_devices
 
 NUM_CLASSES = 10
 FOLDERS = {
