@@ -4,10 +4,6 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 `predict` what theory says, `account` what it costs.
 """
 
-# Before the slow imports: from here on Ctrl-C ends `python -m jaxdp` cleanly.
-from jaxdp.core.files.interrupts import is_module_run as _is_module_run  # noqa: F401
-
-# isort: split
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 

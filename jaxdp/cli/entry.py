@@ -4,8 +4,12 @@ Bad input ends with one line and exit status 2; a defect of the toolkit with its
 """
 
 import argparse
+import contextlib
 import gc
+import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 
@@ -13,7 +17,6 @@ from jaxdp.cli.options import add_commands
 from jaxdp.cli.programs import keep_programs
 from jaxdp.cli.streams import Stream, standard_streams
 from jaxdp.core.display.terminals import printable
-from jaxdp.core.files.interrupts import end_by_interrupts
 from jaxdp.core.version import installed_version
 
 _NO_CACHE = "--no-cache"
@@ -45,7 +48,7 @@ def _run(arguments: list[str] | None, output: Stream) -> int:
     # Of the process, not of one command: it may stand anywhere.
     asked = [each for each in given if each != _NO_CACHE]
     if arguments is None:
-        end_by_interrupts()
+        _end_by_interrupts()
         # Tracing makes millions of objects that live: looking for garbage among them every 700
         # took a tenth of a short command's time.
         gc.set_threshold(50_000)
@@ -69,6 +72,24 @@ def _run(arguments: list[str] | None, output: Stream) -> int:
     else:
         _say([line] if line else [])
     return status
+
+
+def _end_by_interrupts() -> None:
+    """Let Ctrl-C end this process with status 130 and one line, unless Ctrl-C is ignored.
+
+    `KeyboardInterrupt` could be lost within a callback, or take the interpreter down while other
+    threads compile, which ends in a segmentation fault.
+    """
+
+    def end(number: int, frame: object) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"jaxdp: interrupted\n")
+        os._exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    # A shell script's background job ignores Ctrl-C, and goes on ignoring it.
+    if is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, end)
 
 
 def _say(lines: list[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxdp.core.display.terminals import on_a_line
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import write_whole
 
 _MOST_NAMED = 12
 

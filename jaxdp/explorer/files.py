@@ -13,7 +13,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.compressed_files import read_arrays
+from jaxdp.core.files import read_arrays
 from jaxdp.losses import AbstractLoss, Logistic, Softmax
 from jaxdp.sweeps import read_store
 
@@ -50,8 +50,8 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
     """
     wanted = f"{path}: expected an .npz with the arrays {', '.join(NAMES)}"
     try:
-        _, found = read_arrays(path, NAMES)
-    except ValueError as reason:
+        found = read_arrays(path)
+    except (OSError, ValueError) as reason:
         raise ValueError(f"{wanted}, got none that can be read: {reason}") from None
     missing = [name for name in NAMES if name not in found]
     if missing:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, PyTree
 from jaxdp.algorithms.private_optimiser.state import OptimiserState
 from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
 from jaxdp.core.display.values import in_words, is_known
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import write_whole
 from jaxdp.privacy.release import Release
 
 _PRIVATE = (

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.core.files.sealed_arrays import DamagedError, plain_json
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import DamagedError, plain_json, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs
 from jaxdp.data.table_files import open_table
 from jaxdp.kernels import Columns as Names

@@ -20,7 +20,7 @@ import numpy as np
 from jaxdp.cli import output
 from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.whole_files import claimed, write_whole
+from jaxdp.core.files import write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers, open_table
 from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
@@ -49,10 +49,8 @@ def fit(options: argparse.Namespace) -> None:
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
             "choose another --out"
         )
-    # Before the data are looked at: of two fits at once one would be paid for and lost.
-    with claimed(options.out):
-        table, release = fitted()
-        release.save(options.out)
+    table, release = fitted()
+    release.save(options.out)
     if options.json:
         summary = {
             "rows": len(table.labels),

@@ -14,8 +14,7 @@ import jaxdp
 from jaxdp import attacks
 from jaxdp.cli import output
 from jaxdp.core.checks import require_count
-from jaxdp.core.files.compressed_files import read_arrays
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import read_arrays, write_whole
 
 _FILES = {"rows": "found.npz", "numbers": "reconstruct.json"}
 _SYNTHETIC = {"dim": 30, "num_samples": 10}
@@ -89,9 +88,9 @@ def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:
     """The model of a file."""
     output.check_file(path)
     try:
-        there, found = read_arrays(path, ("weights", "parameters"))
-        if len(found) < 2:
-            raise ValueError(f"got the arrays {', '.join(there) or 'none'}")
+        found = read_arrays(path)
+        if not {"weights", "parameters"} <= found.keys():
+            raise ValueError(f"got the arrays {', '.join(found) or 'none'}")
         return attacks.RandomFeaturesTarget(found["weights"], activation, found["parameters"])
     except (TypeError, ValueError) as error:
         wanted = "expected an .npz file of weights and parameters"

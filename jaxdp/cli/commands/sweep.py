@@ -9,7 +9,7 @@ import numpy as np
 import jaxdp
 from jaxdp.cli import output
 from jaxdp.core.extras import require_extra
-from jaxdp.core.files.whole_files import whole_file
+from jaxdp.core.files import whole_file
 
 _FILES = {"dataset": "sweep.nc", "numbers": "sweep.json"}
 _AXES = {
