@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
     from jaxdp.comparison import Comparison as Comparison
     from jaxdp.comparison import compare as compare
-    from jaxdp.core.errors import NotCoveredError as NotCoveredError
+    from jaxdp.core.checks import NotCoveredError as NotCoveredError
     from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
     from jaxdp.core.trajectory import Status as Status
     from jaxdp.core.trajectory import Trajectory as Trajectory
@@ -118,7 +118,7 @@ _HOMES = {
         "Comparison",
         "compare",
     ),
-    "jaxdp.core.errors": ("NotCoveredError",),
+    "jaxdp.core.checks": ("NotCoveredError",),
     "jaxdp.core.numerics.hermite": ("hermite_coefficients",),
     "jaxdp.core.trajectory": (
         "Status",
@@ -271,7 +271,7 @@ if not TYPE_CHECKING:
         import importlib.util
 
         if name == "__version__":
-            from jaxdp.core.version import installed_version
+            from jaxdp.core.packages import installed_version
 
             return installed_version()
         for home, names in _HOMES.items():

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 # Number of bytes that a compressed file may unpack to: a "decompression bomb" is not unpacked.
 _MOST_UNPACKED = 2**30

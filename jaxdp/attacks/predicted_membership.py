@@ -36,7 +36,7 @@ from jaxtyping import ArrayLike, Float, Key
 from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_whole
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.privacy import (
     GaussianMechanism,

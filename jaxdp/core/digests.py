@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
-from jaxdp.core.version import version_of
+from jaxdp.core.packages import version_of
 
 # Parameters that name a program within another, and where its source stands.
 _NAMES = {"name", "name_and_src_info", "debug_info"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

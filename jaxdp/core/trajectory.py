@@ -10,10 +10,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time, tidy_columns
-from jaxdp.core.display.values import in_words, is_known
-from jaxdp.core.extras import require_extra
+from jaxdp.core.display import (
+    AbstractExplained,
+    Explanation,
+    Row,
+    endings,
+    in_words,
+    is_known,
+    row_at_end,
+    row_over_time,
+    rows_of_time,
+    tidy_columns,
+)
+from jaxdp.core.packages import require_extra
 from jaxdp.core.pictures import draw_curves
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.core.extras import require_extra
 from jaxdp.core.files import read_arrays
+from jaxdp.core.packages import require_extra
 
 # Cells that stand for a missing number; a column of texts is taken as it is written.
 _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")

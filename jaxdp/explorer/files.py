@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import jaxdp
-from jaxdp.core.extras import require_extra
 from jaxdp.core.files import read_arrays
+from jaxdp.core.packages import require_extra
 from jaxdp.losses import AbstractLoss, Logistic, Softmax
 from jaxdp.sweeps import read_store
 

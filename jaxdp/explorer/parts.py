@@ -11,7 +11,7 @@ from typing import Any
 
 import panel
 
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.explorer.fields import Field, Number
 
 WIDTH = 310

@@ -16,7 +16,7 @@ import webbrowser
 from collections.abc import Callable
 from typing import Any
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 from jaxdp.explorer.files import open_features, open_store
 
 LOOPBACK = "127.0.0.1"

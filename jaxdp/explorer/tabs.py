@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import panel
 
 import jaxdp
-from jaxdp.core.version import repository_address
+from jaxdp.core.packages import repository_address
 from jaxdp.explorer.forecast_tab import ForecastTab
 from jaxdp.explorer.parts import pane
 from jaxdp.explorer.studies import STUDIES

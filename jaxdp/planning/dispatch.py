@@ -6,8 +6,7 @@ from typing import Any, overload
 import optax
 
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
-from jaxdp.core.checks import require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_kind
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan

@@ -18,9 +18,8 @@ import optax
 from jaxtyping import Array
 
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
-from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_count, require_kind
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_as_planned

@@ -4,8 +4,7 @@ from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.checks import require_count, require_key, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_count, require_key, require_kind
 from jaxdp.core.progress import listening
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem

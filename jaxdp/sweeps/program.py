@@ -18,8 +18,8 @@ from jaxtyping import Array, Key
 from jaxdp.core.checks import require_kind
 from jaxdp.core.digests import UnreadableError, digest, name_of
 from jaxdp.core.numerics.precision import x64
+from jaxdp.core.packages import version_of
 from jaxdp.core.trajectory import Trajectory, Variable, variables_of_trajectory
-from jaxdp.core.version import version_of
 from jaxdp.sweeps.axes import Axes, cell_key
 
 # A shard is a share of the cells, so that a stop loses little; the fewest cells of each device

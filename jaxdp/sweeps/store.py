@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxdp.core.digests import digest, label, name_of, sources_of, versions_of_results
-from jaxdp.core.extras import require_extra
 from jaxdp.core.files import (
     HEADER,
     DamagedError,
@@ -28,6 +27,7 @@ from jaxdp.core.files import (
     read_arrays,
     write_whole,
 )
+from jaxdp.core.packages import require_extra
 from jaxdp.core.trajectory import Variable
 from jaxdp.sweeps.axes import Axes
 from jaxdp.sweeps.program import Shard, Work

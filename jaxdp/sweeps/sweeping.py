@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.digests import name_of
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.program import Shard, Work, compute, default_size, program_of

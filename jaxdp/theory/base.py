@@ -11,8 +11,8 @@ from jaxdp.algorithms.base import require_pair
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.description import AbstractDescription
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem

@@ -4,8 +4,7 @@ from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_count, require_kind
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem

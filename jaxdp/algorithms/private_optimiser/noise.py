@@ -24,8 +24,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxdp.clipping.two_part_sum import TwoPartSum, why_sums_are_unproved
-from jaxdp.core.checks import concrete
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, concrete
 from jaxdp.core.keys import numbered_key, purpose_key, stream_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler

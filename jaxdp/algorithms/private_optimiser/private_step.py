@@ -42,8 +42,8 @@ from jaxdp.clipping import (
 )
 from jaxdp.clipping.arguments import records_of, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
+from jaxdp.core.arrays import on_auto_axes
 from jaxdp.core.checks import concrete, require_key
-from jaxdp.core.meshes import on_auto_axes
 from jaxdp.privacy.batches.base import require_step
 
 

@@ -49,7 +49,7 @@ from jaxdp.algorithms.transformations.transformation import (
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import records_of, require_loss, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
-from jaxdp.core.arrays import as_numbers, plain_number
+from jaxdp.core.arrays import as_numbers, on_auto_axes, plain_number
 from jaxdp.core.checks import (
     concrete,
     described,
@@ -61,7 +61,6 @@ from jaxdp.core.checks import (
     require_real,
     require_scalar,
 )
-from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listening
 from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from jaxdp.algorithms.private_optimiser.state import OptimiserState
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.values import in_words, is_known
+from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words, is_known
 from jaxdp.core.files import write_whole
 from jaxdp.privacy.release import Release
 

@@ -36,8 +36,7 @@ from jaxdp.algorithms.transformations.linearity import (
     unit_weights,
 )
 from jaxdp.algorithms.transformations.transformation import Transformation, optimiser_of
-from jaxdp.core.checks import require_count
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_count
 
 AVERAGE = "average"
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 import jaxdp
 from jaxdp.cli.output import as_json
-from jaxdp.core.version import installed_version
+from jaxdp.core.packages import installed_version
 
 _CORE = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optax", "chex", "jaxtyping")
 _CORE += ("numpy", "scipy")

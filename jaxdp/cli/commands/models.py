@@ -19,8 +19,8 @@ import numpy as np
 
 from jaxdp.cli import output
 from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
-from jaxdp.core.extras import require_extra
 from jaxdp.core.files import write_whole
+from jaxdp.core.packages import require_extra
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers, open_table
 from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load

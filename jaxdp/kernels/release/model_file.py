@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.display.terminals import printable
+from jaxdp.core.display import printable
 from jaxdp.core.files import (
     HEADER,
     DamagedError,

@@ -13,8 +13,14 @@ import numpy as np
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import linear_state_of
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
-from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import (
+    NotCoveredError,
+    described,
+    host_number,
+    require_callable,
+    require_count,
+    require_host,
+)
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised

@@ -12,7 +12,7 @@ import optax
 
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 
 # The first line that is printed, of at most 80 columns: nothing asked whether the rows are public.

@@ -18,8 +18,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
-from jaxdp.core.checks import host_array, host_number, require_count
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, host_array, host_number, require_count
 from jaxdp.planning.streams.best_schedule import best_risk, family_of, floor_of, rho_of
 from jaxdp.planning.streams.families import AbstractFamily
 from jaxdp.planning.streams.greedy_arc import Optimal, best_greedy, isotropic_floor

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.checks import host_number, require_count, require_host, require_kind
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Status, Trajectory
 from jaxdp.planning.streams.best_schedule import (
     Box,

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.clipping import NormClip
-from jaxdp.core.checks import require_host, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_host, require_kind
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem

@@ -27,9 +27,14 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
-from jaxdp.core.checks import concrete, require_finite, require_non_negative, require_shape
-from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.checks import (
+    NotCoveredError,
+    concrete,
+    require_finite,
+    require_non_negative,
+    require_shape,
+)
+from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.feature_arguments import (

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import is_on_accelerator, require_count
-from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.losses import Squared
 

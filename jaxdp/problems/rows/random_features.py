@@ -19,13 +19,13 @@ from jaxtyping import Array, Float, Key, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
+    NotCoveredError,
     require_callable,
     require_count,
     require_finite,
     require_key,
     require_shape,
 )
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import purpose_key, stream_key
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import AbstractLoss

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.transformations.linear_state import linear_state
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.keys import stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.features import AbstractFeatureProblem

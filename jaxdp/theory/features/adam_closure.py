@@ -31,7 +31,7 @@ from jaxtyping import Array, Float, Int
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import AdamConstants
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.closed_moments import Closure, Moments

@@ -15,9 +15,8 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import adam_constants
 from jaxdp.core.arrays import float_dtype, plain_number
-from jaxdp.core.checks import require_count
-from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.checks import NotCoveredError, require_count
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_rows
 from jaxdp.theory.features.adam_closure import (

@@ -21,7 +21,7 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
-from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.core.trajectory import record_steps
 from jaxdp.losses import AbstractLoss, slope_limits

@@ -48,8 +48,7 @@ from jaxtyping import Array, Float, Int
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype, plain_number
-from jaxdp.core.checks import require_count
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_count
 from jaxdp.losses.gaussian.softmax import CorrelatedSlope, floor_of, root_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_rows

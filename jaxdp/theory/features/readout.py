@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.numerics.one_at_a_time import cholesky
+from jaxdp.core.numerics.batching import cholesky
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.modes import product, sum_over_rows
 

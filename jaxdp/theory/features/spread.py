@@ -31,7 +31,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float, Int, PyTree
 
 from jaxdp.core.arrays import in_types_of
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import product

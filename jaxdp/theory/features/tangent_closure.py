@@ -38,8 +38,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype, plain_number
-from jaxdp.core.checks import described, require_count, require_host
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, described, require_count, require_host
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.problems.rows.tangent_kernel import TangentKernel, tangent_kernel
 from jaxdp.theory.base import AbstractTheory

@@ -20,7 +20,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype, in_types_of
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.theory.base import require_rows
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, GaussianClosure

@@ -79,8 +79,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from jaxdp.core.checks import host_array, require_callable, require_count
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, host_array, require_callable, require_count
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.theory.reconstruction.saturation import (
     Activation,

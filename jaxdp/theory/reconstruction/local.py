@@ -31,6 +31,7 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import (
+    NotCoveredError,
     require_callable,
     require_count,
     require_finite,
@@ -39,7 +40,6 @@ from jaxdp.core.checks import (
     require_non_negative,
     require_shape,
 )
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.reconstruction.saturation import slope_of

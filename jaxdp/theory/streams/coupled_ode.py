@@ -21,7 +21,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory, require_gaussian_pass

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.compensated_sum import add
+from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory, require_gaussian_pass
@@ -77,8 +77,10 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
         change += modes.diffusion * moments.diffusion
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
-        (modal, modal_error) = add(modal, errors[0], change.astype(dtype))
-        (clipped, clipped_error) = add(clipped, errors[1], (moments.clipped / count).astype(dtype))
+        (modal, modal_error) = compensated_add(modal, errors[0], change.astype(dtype))
+        (clipped, clipped_error) = compensated_add(
+            clipped, errors[1], (moments.clipped / count).astype(dtype)
+        )
         return (modal, clipped), (modal_error, clipped_error)
 
     def read(state):

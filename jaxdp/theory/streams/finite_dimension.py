@@ -27,10 +27,9 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.clipped_gaussian import clipped_powers
-from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import compensated_add, safe_sqrt
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.base import AbstractTheory, require_plain_pass
@@ -114,7 +113,7 @@ def _recurse(problem, algorithm, is_valid, records: int) -> Trajectory:
         square = jnp.where(step < count, algorithm.noise_std(step, dim) ** 2, 0)
         change = _plus_noise(change, square, state.mean, dim)
         sums = [
-            add(total, error, part.astype(dtype))
+            compensated_add(total, error, part.astype(dtype))
             for total, error, part in zip(state, errors, change, strict=True)
         ]
         return tuple(_Moments(*parts) for parts in zip(*sums, strict=True))

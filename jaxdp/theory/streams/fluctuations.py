@@ -40,7 +40,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.theory.base import AbstractTheory, require_plain_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve

@@ -33,7 +33,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.compensated_sum import add
+from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, recorded, solve
@@ -122,7 +122,7 @@ def recurse_signal(
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
         changes = (-rate * moments.along, change, moments.clipped / count)
         return tuple(
-            add(total, excess, change.astype(dtype))
+            compensated_add(total, excess, change.astype(dtype))
             for (total, excess), change in zip(state, changes, strict=True)
         )
 

@@ -13,7 +13,7 @@ from cli_tables import written
 
 import jaxdp
 from jaxdp import cli
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 
 SHORT = {
     "BATCHES": "dp-sgd --num-steps 10 --num-records 100 --noise-multiplier 4",

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 ROOT = pathlib.Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

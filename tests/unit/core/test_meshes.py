@@ -8,8 +8,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxdp
-from jaxdp.core.arrays import as_float
-from jaxdp.core.meshes import gathered, on_auto_axes
+from jaxdp.core.arrays import as_float, gathered, on_auto_axes
 
 INPUTS = np.arange(24.0, dtype=np.float32).reshape(8, 3) / 24
 SAMPLER = jaxdp.privacy.FixedSizeBatches(8, 4)

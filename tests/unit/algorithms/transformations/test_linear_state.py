@@ -11,7 +11,7 @@ import pytest
 
 from jaxdp.algorithms import linear_state
 from jaxdp.algorithms.transformations.transformation import Transformation
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.precision import x64
 
 STEPS = 12

@@ -10,7 +10,7 @@ import pytest
 from plan_cells import CELLS, plan_once
 
 import jaxdp
-from jaxdp.core.display.explanations import as_text
+from jaxdp.core.display import as_text
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams import one_pass_plan
 from jaxdp.planning.streams.best_schedule import floor_of, solve

@@ -8,7 +8,7 @@ import pytest
 
 import jaxdp
 from jaxdp import losses
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.problems import ReducedFeatures
 
 RNG = np.random.default_rng(0)
