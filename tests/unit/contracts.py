@@ -119,7 +119,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
         "non_negative",
         0.5,
         "approximation_mu approximation_share error floor label_noise learning_rate "
-        "log_jacobian mu noise_multiplier noise_scale ridge sensitivity shift zcdp ",
+        "log_jacobian mu noise_multiplier noise_scale power ridge sensitivity shift zcdp ",
     ),
     (
         "share",
@@ -127,7 +127,7 @@ _BY_KIND: list[tuple[str, Any, str]] = [
         "baseline capacity confidence decay false_positive_rate gamma intercept_share momentum "
         "nu quantile sampling_rate source ",
     ),
-    ("number", 0.5, "knee peak power value"),
+    ("positive", 0.5, "knee peak value"),
     ("vector", [0.5, 0.5], "rates"),
     ("vector", [1.0, 1.0], "eigenvalues spectrum squared_target target"),
     ("seed", 2, "noise_seed seed"),
@@ -471,7 +471,7 @@ _row(
     lambda p: {"spectrum": p.spectrum, "noise": jaxdp.theory.ReleaseNoise()},
     kinds="spectrum: thing, num_samples: -",
 )
-_row("theory.polynomial_rate", kinds="power: non_negative, smallest largest: positive")
+_row("theory.polynomial_rate", kinds="smallest largest: positive")
 _row(
     "theory.last_iterate_reconstruction_errors",
     lambda p: {"problem": p.features, "algorithm": p.descent},
