@@ -18,7 +18,7 @@ from jaxdp.cli.entry import make_parser
 DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md"})
 # Of Python and of other projects, and names that a reader is to make up.
 FOREIGN = {"Abstract", "MyTheory", "cluster", "distributed", "error_if", "exercise", "plt"}
-FOREIGN |= {"randbits", "secrets", "venv"}
+FOREIGN |= {"randbits", "secrets", "venv", "zsh"}
 # Of opacus and jax_privacy.
 FOREIGN |= {"CanaryScoreAuditor", "DpsgdTrainingAccountant", "ModuleValidator", "auditing"}
 FOREIGN |= {"PldAccountantConfig", "RdpAccountantConfig", "calibrate_noise_multiplier"}

@@ -13,7 +13,7 @@ import numpy as np
 import jaxdp
 from jaxdp import attacks
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes
+from jaxdp.core.checks import require_count
 from jaxdp.core.files.compressed_files import read_arrays
 from jaxdp.core.files.whole_files import write_whole
 
@@ -26,12 +26,13 @@ _LABEL_NOISE = 0.5
 def reconstruct(options: argparse.Namespace) -> None:
     """Attack a model, score the attack if the rows are known, and write the rows it found."""
     _settle(options)
-    training_key, attack_key = output.seeded_keys(options, 2)
+    training_key, attack_key = jr.split(jr.key(options.seed))
     files = output.prepared_files(options, _FILES)
+    activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[options.activation]
     if options.model is None:
-        true, target = _trained(options, training_key)
+        true, target = _trained(options, activation, training_key)
     else:
-        true, target = None, _read(options.model, _activation(options))
+        true, target = None, _read(options.model, activation)
     found = attacks.reconstruct(target, options.num_samples, key=attack_key)
     # Odd activations tell rows up to their sign.
     signs = options.activation == "tanh"
@@ -73,18 +74,15 @@ def _settle(options: argparse.Namespace) -> None:
         return
     output.settle(options, _SYNTHETIC)
     dim, count = options.dim, options.num_samples
+    require_count("num_samples", count)
     output.settle(options, {"num_features": 10 * dim * count})
     width = options.num_features
-    check_sizes(the_weights=(width, dim), the_features=(width, count))
+    output.check_sizes(the_weights=(width, dim), the_features=(width, count))
     if width <= count:
         raise ValueError(
             f"expected --num-features above --num-samples, got {width} and {count}: the features "
             "of any n rows span everything then"
         )
-
-
-def _activation(options: argparse.Namespace):
-    return {"relu": jax.nn.relu, "tanh": jnp.tanh}[options.activation]
 
 
 def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:
@@ -100,9 +98,9 @@ def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:
         raise ValueError(f"{path}: {wanted}: {error}") from None
 
 
-def _trained(options: argparse.Namespace, key) -> tuple[np.ndarray, attacks.RandomFeaturesTarget]:
+def _trained(options, activation, key) -> tuple[np.ndarray, attacks.RandomFeaturesTarget]:
     """Synthetic rows with noisy linear labels, and the model that interpolates them."""
-    dim, count, activation = options.dim, options.num_samples, _activation(options)
+    dim, count = options.dim, options.num_samples
     rows_key, slope_key, noise_key, weights_key, _ = jr.split(key, 5)
     inputs = jaxdp.problems.sphere_inputs(count, dim, key=rows_key)
     slope = jr.normal(slope_key, (dim,)) / dim**0.5
