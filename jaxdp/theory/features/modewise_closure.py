@@ -61,7 +61,7 @@ from jaxdp.theory.features.closed_moments import (
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product, sum_over_rows
-from jaxdp.theory.features.spread import all_states, moments_at, spread_places
+from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # How many numbers of moments may be kept for the spread, and of how many steps.
