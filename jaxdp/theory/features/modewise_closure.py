@@ -85,7 +85,7 @@ class ModewiseClosure(AbstractTheory):
     pull.
 
     `std` of the prediction is the standard deviation of the test loss over runs, and the observable
-    "accuracy_std" that of the accuracy (`modewise_spread`), found at a sixteenth to all of the
+    "accuracy_std" that of the accuracy, found at a sixteenth to all of the
     steps and in between by interpolation. On heads of a network's features (n = 500, 64 features, 5
     classes, 10 % to all of the rows clipped; 7 cases of 1,000 runs, whose own error is 2.3 %) both
     lay within 6 % of the simulated ones. Their derivatives are zero. They are there for a known
