@@ -2,7 +2,7 @@
 
 The mean and the covariance of the weights are followed step by step as if they were normal
 (`closed_moments`, `adam_closure`), and the test error and its spread over runs are read off them
-(`readout`, `spread`).
+(`readout`).
 """
 
 from typing import NamedTuple
@@ -36,8 +36,15 @@ from jaxdp.theory.features.closed_moments import (
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
-from jaxdp.theory.features.readout import DrawnSpread, Readout, SquaredForm
-from jaxdp.theory.features.spread import all_states, moments_at, spread_over_runs, spread_places
+from jaxdp.theory.features.readout import (
+    DrawnSpread,
+    Readout,
+    SquaredForm,
+    all_states,
+    moments_at,
+    spread_over_runs,
+    spread_places,
+)
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
@@ -81,7 +88,7 @@ class GaussianClosure(AbstractTheory):
     sums, up to .8 %.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
-    of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
+    of clipping on it (`readout`), found at a sixteenth to all of the steps and in between by
     interpolation. For squared losses `std` needs a known number of steps up to 2^14, else it is
     None; of Adam and of other losses of one number it is without feedback, and with classes the
     observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000

@@ -60,7 +60,7 @@ from jaxdp.theory.features.closed_moments import (
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product, sum_over_rows
-from jaxdp.theory.features.spread import all_states, moments_at, spread_places
+from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 # How many numbers of moments may be kept for the spread, and of how many steps.
@@ -84,7 +84,7 @@ class ModewiseClosure(AbstractTheory):
     pull.
 
     `std` of the prediction is the standard deviation of the test loss over runs, and the observable
-    "accuracy_std" that of the accuracy (`modewise_spread`), found at a sixteenth to all of the
+    "accuracy_std" that of the accuracy, found at a sixteenth to all of the
     steps and in between by interpolation. On heads of a network's features (n = 500, 64 features, 5
     classes, 10 % to all of the rows clipped; 7 cases of 1,000 runs, whose own error is 2.3 %) both
     lay within 6 % of the simulated ones. Their derivatives are zero. They are there for a known
