@@ -200,7 +200,9 @@ def _array(name: Any, arrays: dict[str, np.ndarray]) -> jax.Array:
     found = arrays.pop(name, None) if isinstance(name, str) else None
     if found is None:
         raise Refused(f"no array {name!r}")
-    if found.dtype.kind not in "fiu":
+    # JAX makes no array of another order of bytes, or of more than 64 bits.
+    is_jaxs = found.dtype.isnative and found.dtype.itemsize <= 8
+    if found.dtype.kind not in "fiu" or not is_jaxs:
         raise Refused(f"expected {name} to hold numbers, got {found.dtype}")
     if not np.isfinite(found).all():
         raise Refused(f"{name} is not finite")

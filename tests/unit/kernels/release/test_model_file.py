@@ -225,6 +225,8 @@ FORGERIES = {
     "NaN": (_array(lambda found: found * np.nan), "not finite"),
     "whole numbers": (_array(lambda found: found.astype(np.int32)), "do not fit together"),
     "text": (_array(lambda found: found.astype(str)), "to hold numbers"),
+    "another order of bytes": (_array(lambda found: found.astype(">f4")), "to hold numbers, got >"),
+    "long": (_array(lambda found: found.astype(np.longdouble)), "to hold numbers"),
     "float64": (_array(lambda found: found.astype(np.float64)), "enable x64"),
 }
 
