@@ -18,6 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = {"jaxdp": "function", "tests": "test", "experiments": "experiment"}
 # What computes a statement and serves no user of jaxdp.
 STATEMENTS = "experiments/statements/"
+# What a run judges, whose saved result a test reads.
+JUDGED = f"{STATEMENTS}judged/"
 # Tests of the documentation, whose docstrings quote such lines.
 _QUOTING = "tests/documents/"
 _NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
@@ -50,6 +52,8 @@ class Place:
     @property
     def kind(self) -> str:
         """Function, test or experiment."""
+        if self.path.startswith(JUDGED):
+            return "test"
         is_statement = self.path.startswith(STATEMENTS)
         return "function" if is_statement else KINDS[self.path.partition("/")[0]]
 

@@ -27,8 +27,9 @@ def page(papers: list[statements.Paper]) -> str:
         "computed. What is wrong in print is in [Errata](ERRATA.md), and is implemented as it is "
         "right.",
         "",
-        "- *held*: a test sets it, or a function that computes it, beside a reference; an order "
-        "without constants beside its growth over sizes; what is wrong in print as it is right.",
+        "- *held*: a test, or a run of `experiments.statements.lemmas` that a test reads, sets it, "
+        "or a function that computes it, beside a reference; an order without constants beside its "
+        "growth over sizes; what is wrong in print as it is right.",
         "- *partly*: a test sees one side, one regime or a consequence of it. The row says which.",
         "- *experiment*: runs of a figure show it, and no test; *function*: it is computed, and "
         "not tested.",
@@ -70,7 +71,7 @@ def _row(row: statements.Statement) -> str:
 
 def _called(place: citations.Place) -> str:
     """What a reader could write is set as code; a test is a sentence."""
-    return place.name if place.kind == "test" else f"`{place.name}`"
+    return place.name if place.path.startswith("tests/") else f"`{place.name}`"
 
 
 def missing(papers: list[statements.Paper]) -> list[str]:
