@@ -67,35 +67,35 @@ def _named(statement: Callable) -> str:
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
     """A statement holds if each of its sides lies within its limits, and none is missing."""
+    names = dataset.statement.values
+    value, low, high = _numbers(dataset)
+    holds, near = (low <= value) & (value <= high), _nearness(dataset)
     found = []
-    for statement in STATEMENTS:
-        rows = dataset.isel(side=dataset.statement.values == _named(statement))
-        if not rows.sizes["side"]:
-            found.append(Check(_named(statement), "nothing", False))
+    for statement in map(_named, STATEMENTS):
+        (rows,) = np.nonzero(names == statement)
+        if not len(rows):
+            found.append(Check(statement, "nothing", False))
             continue
-        value, low, high = (rows[name].values for name in ("value", "low", "high"))
-        holds = (low <= value) & (value <= high)
-        words = "all" if holds.all() else f"{holds.sum()}"
-        nearest = rows.isel(side=int(np.argmax(np.where(holds, _nearness(rows), np.inf))))
-        obtained = f"{words} of {len(holds)} within their limits; nearest: {_limited(nearest)}"
-        found.append(Check(_named(statement), obtained, bool(holds.all())))
+        nearest = rows[np.argmax(np.where(holds[rows], near[rows], np.inf))]
+        limits = f"{low[nearest]:.3g} to {high[nearest]:.3g}"
+        obtained = (
+            f"{holds[rows].sum()} of {len(rows)} within their limits; nearest to one: "
+            f"{dataset.words.values[nearest]}, {value[nearest]:.3g} in {limits}"
+        )
+        found.append(Check(statement, obtained, bool(holds[rows].all())))
     return found
+
+
+def _numbers(dataset: xarray.Dataset) -> tuple[np.ndarray, ...]:
+    return tuple(dataset[name].values for name in ("value", "low", "high"))
 
 
 def _nearness(dataset: xarray.Dataset) -> np.ndarray:
     """How near each number is to a limit, at most 1 within them; a limit of 0 is not compared."""
-    value, low, high = (dataset[name].values for name in ("value", "low", "high"))
+    value, low, high = _numbers(dataset)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.where(np.isfinite(high), value / high, 0), np.where(low > 0, low / value, 0)
     return np.nan_to_num(np.maximum(*shares), nan=0.0, posinf=np.inf)
-
-
-def _limited(row: xarray.Dataset) -> str:
-    """A number between its limits."""
-    low, high = float(row.low), float(row.high)
-    before = f"{low:.3g} ≤ " if np.isfinite(low) else ""
-    after = f" ≤ {high:.3g}" if np.isfinite(high) else ""
-    return f"{row.words.item()}, {before}{float(row.value):.3g}{after}"
 
 
 def summary(dataset: xarray.Dataset) -> str:

@@ -31,11 +31,11 @@ def test_a_planted_wrong_value_is_rejected_in_every_row():
     limited = np.isfinite(saved.low.values) | np.isfinite(saved.high.values)
     assert limited.all()
     for row in range(saved.sizes["side"]):
-        for name, factor in (("high", 1.0), ("low", -1.0)):
-            limit = float(saved[name][row])
-            wrong = limit + factor * max(1e-3 * abs(limit), 1e-15) if np.isfinite(limit) else np.nan
+        low, high = float(saved.low[row]), float(saved.high[row])
+        margin = 1e-15 + 1e-3 * np.abs([low, high])
+        for wrong in (np.nan, low - margin[0], high + margin[1]):
             changed = saved.value.values.copy()
-            changed[row] = wrong
+            changed[row] = wrong if np.isfinite(wrong) else np.nan
             assert _false(saved.assign(value=("side", changed))) == {saved.statement[row].item()}
 
 
@@ -73,7 +73,7 @@ def test_a_wrong_constant_is_seen(monkeypatch):
     monkeypatch.setattr(projection, "_ROUNDED", 0.9)
     assert _fails(projection.powers_of_operators())
     monkeypatch.setattr(concentration, "LOG", 0.001)
-    assert _fails(concentration.uniform_deviation())
+    assert _fails(concentration.sums_of_vectors())
 
 
 def test_limits_are_those_of_the_worst_number_and_means_and_orders_are_told_from_wrong_ones():
