@@ -18,7 +18,8 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxdp
-from jaxdp.clipping import clipped_gradient_sum_in_parts, sum_over_devices
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
+from jaxdp.clipping.two_part_sum import sum_over_devices
 from jaxdp.privacy import ShuffledEpochs
 
 BATCH = 32

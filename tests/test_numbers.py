@@ -13,7 +13,11 @@ import jaxdp
 from experiments.private_kernel_learning import published
 from jaxdp import attacks, kernels, losses, privacy, theory
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
+from jaxdp.kernels.functions.bounded import RangeScaling
+from jaxdp.kernels.ridge.rules import NoiseRidge
+from jaxdp.privacy.mechanisms import ZeroConcentrated
+from jaxdp.privacy.release import PublishedConversion
 
 LINEAR = jaxdp.LinearRegression
 GAUSSIAN, LOGISTIC = kernels.Gaussian(1.0), losses.Logistic()
@@ -100,8 +104,8 @@ ARGUMENTS = [
     (privacy.ShuffledEpochs, {"num_records": 10, "batch_size": 2}),
     (privacy.FixedSizeBatches, {"num_records": 10, "batch_size": 2}),
     (privacy.GaussianMechanism, {"mu": 2.0}),
-    (privacy.ZeroConcentrated, {"zcdp": 2.0}),
-    (privacy.PublishedConversion, {"zcdp": 2.0}),
+    (ZeroConcentrated, {"zcdp": 2.0}),
+    (PublishedConversion, {"zcdp": 2.0}),
     (privacy.StatedBudget, {"epsilon": 2.0, "delta": 0.5}),
     (privacy.ObjectivePerturbation, {"shift": 0.5, "log_jacobian": 0.5}),
     (attacks.MomentumDescent, {"step_size": 2.0, "momentum": 0.5}),
@@ -112,11 +116,11 @@ ARGUMENTS = [
     (kernels.TorusKernel, {"eigenvalues": [0.5, 0.5, 0.5]}),
     (functools.partial(kernels.ClippedFeatures, IDENTITY), {"bound": 2.0}),
     (functools.partial(kernels.NormScaling, IDENTITY), {"radius": 2.0}),
-    (lambda low: kernels.RangeScaling(IDENTITY, low, [4.0, 4.0]), {"low": [2.0, 2.0]}),
+    (lambda low: RangeScaling(IDENTITY, low, [4.0, 4.0]), {"low": [2.0, 2.0]}),
     (functools.partial(kernels.FunctionFeatures, jnp.sin), {"num_inputs": 4}),
     (losses.Huber, {"width": 2.0}),
     (published.HuberHinge, {"width": 2.0}),
-    (kernels.NoiseRidge, {"factor": 2.0}),
+    (NoiseRidge, {"factor": 2.0}),
     (kernels.Theorem11Rule, {"source": 0.5, "capacity": 0.5}),
     (_ridge, {"label_bound": 2.0, "ridge": 0.5, "intercept_share": 0.5, "input_bound": 2.0}),
     (_ridge, {"balance": 2.0, "num_projections": 4}),

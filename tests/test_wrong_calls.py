@@ -29,6 +29,8 @@ from jaxdp import (
     regression,
     theory,
 )
+from jaxdp.attacks.optimisers.base import Ending
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
 from jaxdp.comparison import average
 
 KEY = jr.key(0)
@@ -215,14 +217,14 @@ KNOWN_RUN = {
 SCORED = {"member_scores": SIGNS, "other_scores": SIGNS, "false_positive_rates": [0.1]}
 TARGET = attacks.span_target(X[:2], V, jax.nn.relu)
 FOUND = attacks.Reconstruction(
-    jnp.asarray(X[:2]), *(jnp.zeros(()), False, 1.0, attacks.Ending.CONVERGED, jnp.zeros(1))
+    jnp.asarray(X[:2]), *(jnp.zeros(()), False, 1.0, Ending.CONVERGED, jnp.zeros(1))
 )
 # Everything that takes data, with which of its arguments are data.
 TAKES_DATA = [
     (algorithms.train, TRAIN, ["inputs", "targets"]),
     (jaxdp.clipped_gradient_sum, BATCH | {"clip_norm": 1.0}, ["inputs", "targets", "clip_norm"]),
     (jaxdp.clipped_gradient_sum, BATCH | {"clip_norm": 1.0}, ["mask", "model"]),
-    (jaxdp.clipping.clipped_gradient_sum_in_parts, BATCH | {"clip_norm": 1.0}, ["inputs"]),
+    (clipped_gradient_sum_in_parts, BATCH | {"clip_norm": 1.0}, ["inputs"]),
     (jaxdp.per_sample_gradient_norms, BATCH, ["inputs", "targets"]),
     (PRIVATE.step, BATCH | {"state": STATE, "key": KEY}, ["inputs", "targets"]),
     (PRIVATE.update, {"model": MODEL, "state": STATE, "key": KEY}, ["gradient_sum"]),

@@ -20,7 +20,7 @@ from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
 from jaxdp.attacks.informed import less_known, run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_finite, require_shape
-from jaxdp.losses import AbstractScalarLoss
+from jaxdp.losses.base import AbstractScalarLoss
 
 
 class AttainedTradeoff(NamedTuple):

@@ -11,6 +11,7 @@ from attack_problems import OwnModel
 import jaxdp
 from jaxdp import attacks
 from jaxdp.attacks import MomentumDescent, RandomFeaturesTarget, RegeneratedWeights
+from jaxdp.attacks.optimisers.base import Ending
 
 DRAW = np.random.default_rng(0)
 ROWS, LABELS, WEIGHTS = DRAW.normal(size=(3, 4)), DRAW.normal(size=3), DRAW.normal(size=(20, 4))
@@ -82,9 +83,7 @@ def _learnt(inputs=ROWS, labels=LABELS, weights=WEIGHTS):
 
 
 def _report(rows, found=ROWS):
-    found = attacks.Reconstruction(
-        jnp.asarray(found), 0.3, False, 3.0, attacks.Ending.STALLED, jnp.ones(1)
-    )
+    found = attacks.Reconstruction(jnp.asarray(found), 0.3, False, 3.0, Ending.STALLED, jnp.ones(1))
     return attacks.leak_report(TARGET, found, rows)
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from jaxdp.clipping import (
     TwoPartSum,
     clipped_gradient_sum,
-    clipped_gradient_sum_in_parts,
     microbatches,
     sensitivity_excess,
     two_part_sum,
 )
 from jaxdp.clipping.ghost import ghost_pass, ghosts
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
 from jaxdp.core.numerics.precision import x64
 
 CLIP_NORM = 1.0

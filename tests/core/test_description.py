@@ -19,9 +19,12 @@ import jaxdp
 from experiments.private_kernel_learning import published
 from jaxdp import attacks, kernels, losses, problems, regression, simulation, theory
 from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
 from jaxdp.core.display.explanations import WIDTH
+from jaxdp.kernels.functions.bounded import RangeScaling
+from jaxdp.kernels.functions.torus import MercerFeatures
+from jaxdp.kernels.ridge.rules import NoiseRidge
 from jaxdp.planning.streams.families import Parametric
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
@@ -30,6 +33,7 @@ from jaxdp.privacy import (
     SecretNoise,
     ShuffledEpochs,
 )
+from jaxdp.regression.features import ComposedFeatures
 from jaxdp.regression.methods import HuberLearner
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
@@ -145,10 +149,10 @@ def _descriptions():
         kernels.FunctionFeatures(jnp.sin, 3),
         kernels.IdentityFeatures(3),
         kernels.ClippedFeatures(paths, 1.0),
-        kernels.RangeScaling(paths, -np.ones(3), np.ones(3)),
+        RangeScaling(paths, -np.ones(3), np.ones(3)),
         regression.ColumnFeatures(columns, is_additive=True),
         regression.WithConstant(kernels.IdentityFeatures(3), 1.0),
-        regression.ComposedFeatures(kernels.IdentityFeatures(3), kernels.IdentityFeatures(3)),
+        ComposedFeatures(kernels.IdentityFeatures(3), kernels.IdentityFeatures(3)),
         regression.Automatic(),
         regression.Whitened(),
         regression.FullBatch(),
@@ -156,7 +160,7 @@ def _descriptions():
         regression.NoisyStatistics(),
         regression.ObjectivePerturbation(),
         kernels.NormScaling(paths, 1.0),
-        kernels.MercerFeatures(torus.eigenvalues),
+        MercerFeatures(torus.eigenvalues),
         published.canonical.Eigenfunctions(jnp.cos, 3, 2),
         LOSS,
         published.HuberHinge(0.5),
@@ -164,7 +168,7 @@ def _descriptions():
         losses.HalfSquared(),
         losses.Huber(0.5),
         losses.Softmax(3),
-        kernels.NoiseRidge(),
+        NoiseRidge(),
         kernels.SelectedRidge(),
         kernels.Theorem11Rule(source=0.5, capacity=0.5),
         kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, input_range=(-np.ones(3), np.ones(3))),

@@ -15,6 +15,10 @@ from every_map import DIM, INPUTS, KERNELS, MAPS, TORUS
 import jaxdp
 from jaxdp import kernels, losses
 from jaxdp.kernels import Columns, PrivateKernelRidge
+from jaxdp.kernels.functions.bounded import RangeScaling
+from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
+from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
+from jaxdp.kernels.ridge.rules import NoiseRidge
 from jaxdp.privacy import GaussianMechanism, Release
 
 GAUSSIAN, PRODUCT = KERNELS["gaussian"], KERNELS["inner product"]
@@ -36,11 +40,11 @@ def _classifier(**given: Any):
 
 
 def _std(epsilon=1.0, delta=1e-5, **given: Any):
-    return kernels.objective_perturbation_std(epsilon, delta, **{**OPS, **given})
+    return objective_perturbation_std(epsilon, delta, **{**OPS, **given})
 
 
 def _softmax_std(epsilon=1.0, delta=1e-5, **given: Any):
-    return kernels.softmax_perturbation_std(epsilon, delta, **{**SOFTMAX, **given})
+    return softmax_perturbation_std(epsilon, delta, **{**SOFTMAX, **given})
 
 
 # What both calibrations refuse, by each argument's name.
@@ -77,9 +81,9 @@ VALUES = [
     (lambda: TORUS(np.ones((2, 2)), np.ones((2, 2))), r"inputs of shape \(any, 1\)"),
     (lambda: kernels.ClippedFeatures(PATHS, 0.0), "bound > 0, got 0.0"),
     (lambda: kernels.NormScaling(PATHS, -1.0), "radius > 0, got -1.0"),
-    (lambda: kernels.RangeScaling(PATHS, ZERO[:2], ONE[:2]), r"low of shape \(3\)"),
-    (lambda: kernels.RangeScaling(PATHS, ZERO, np.eye(3)[0]), "low < high, got 0.0 and 0.0 in"),
-    (lambda: kernels.RangeScaling(PATHS, -np.inf * ONE, ONE), "finite low"),
+    (lambda: RangeScaling(PATHS, ZERO[:2], ONE[:2]), r"low of shape \(3\)"),
+    (lambda: RangeScaling(PATHS, ZERO, np.eye(3)[0]), "low < high, got 0.0 and 0.0 in"),
+    (lambda: RangeScaling(PATHS, -np.inf * ONE, ONE), "finite low"),
     (lambda: _ridge(input_range=(ZERO, np.eye(3)[0])), "low < high"),
     (lambda: _ridge(input_range=(ZERO, ONE[:2])), "of shape"),
     (lambda: _ridge(input_range=(ZERO, ONE)).features(2, 1), "of shape"),
@@ -90,7 +94,7 @@ VALUES = [
     (lambda: Columns(("a", "y"), "y"), "names that differ, got 'y' twice"),
     (lambda: Columns(("a",), "y", ("no", "yes", "no")), "two classes or more that differ"),
     (lambda: Columns(("a",), "y", ("yes",)), "two classes or more that differ"),
-    (lambda: kernels.NoiseRidge(-1.0), "factor > 0"),
+    (lambda: NoiseRidge(-1.0), "factor > 0"),
     (lambda: kernels.Theorem11Rule(0.4, 0.5), "0.5 <= source <= 1"),
     (lambda: kernels.Theorem11Rule(0.5, 1.5), "0.0 <= capacity <= 1"),
     (lambda: kernels.Theorem11Rule(0.5, 0.5, constant=0.0), "constant > 0"),
@@ -178,7 +182,7 @@ OF_A_KERNEL = {
 }
 OF_A_MAP = {
     "ClippedFeatures": ("base", lambda base: kernels.ClippedFeatures(base, 1.0)),
-    "RangeScaling": ("base", lambda base: kernels.RangeScaling(base, [0.0, 0.0], [1.0, 1.0])),
+    "RangeScaling": ("base", lambda base: RangeScaling(base, [0.0, 0.0], [1.0, 1.0])),
     "NormScaling": ("base", lambda base: kernels.NormScaling(base, 1.0)),
     "SamplePaths": ("base", lambda base: kernels.SamplePaths(base, jnp.ones((8, 2)))),
     "ReleasedFunction": (

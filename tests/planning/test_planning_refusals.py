@@ -12,12 +12,8 @@ import pytest
 import jaxdp
 from jaxdp.planning import best_risks, optimal_strategy
 from jaxdp.planning.features import private_training
-from jaxdp.privacy import (
-    AbstractUnamplifiedSampler,
-    FixedSizeBatches,
-    PoissonSampler,
-    ShuffledEpochs,
-)
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 
 STREAM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
 UNEQUAL = jaxdp.LinearRegression.power_law(20, condition_number=3, label_noise=0.3)

@@ -20,16 +20,18 @@ from jaxdp.privacy import (
     GaussianMechanism,
     ObjectivePerturbation,
     PoissonSampler,
-    PoissonSubsampledGaussian,
     Release,
     SecretNoise,
     ShuffledEpochs,
-    SoftmaxPerturbation,
     account,
     audit,
     audit_one_run,
     calibrated_noise_multiplier,
 )
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
+from jaxdp.privacy.mechanisms import ZeroConcentrated
+from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
+from jaxdp.privacy.secret.secret_key import key_entropy_bits
 from jaxdp.privacy.strategies import check_strategy
 
 NAN, INF, KEY = math.nan, math.inf, jr.key(0)
@@ -90,7 +92,7 @@ VALUES = [
     (lambda rate: privacy.gaussian_tradeoff(1.0, rate), [1.2], "false-positive"),
     (GaussianMechanism, [-1.0, NAN], "mu >= 0"),
     (GaussianMechanism, [np.ones(2)], "expected mu to be a scalar"),
-    (privacy.ZeroConcentrated, [-1.0, NAN], "zcdp >= 0"),
+    (ZeroConcentrated, [-1.0, NAN], "zcdp >= 0"),
     (lambda delta: privacy.StatedBudget(1.0, delta), [0.0], "0 < delta < 1"),
     (lambda delta: account(ALGORITHM, delta=delta), [0.0], "0 < delta < 1"),
     (lambda delta: account(ALGORITHM, delta=delta), [np.ones(2) / 9], "use vmap over account"),
@@ -179,7 +181,7 @@ VALUES = [
 KINDS = [
     (_sampled, [0.01], "sampler to be a Poisson"),
     (SecretNoise, [1.0, "1", True, np.zeros(2)], "expected seed to be None or an int"),
-    (privacy.key_entropy_bits, [5], r"jax\.random\.key"),
+    (key_entropy_bits, [5], r"jax\.random\.key"),
     (lambda value: _audit(num_trials=value), [100.0, None], "num_trials to be a Python int"),
     (lambda value: _audit(key=value), [None], "expected key to be a jax.random.key"),
     (lambda value: _audit(delta=value), [None], "expected delta to be a real number"),

@@ -34,14 +34,11 @@ from jaxdp.algorithms.private_optimiser.state import (
     with_keys_of,
 )
 from jaxdp.algorithms.transformations.transformation import Rate, Transformation
-from jaxdp.clipping import (
-    TwoPartSum,
-    clipped_gradient_sum_in_parts,
-    sensitivity_excess,
-    sum_over_devices,
-)
+from jaxdp.clipping import TwoPartSum, sensitivity_excess
 from jaxdp.clipping.arguments import records_of, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
+from jaxdp.clipping.two_part_sum import sum_over_devices
 from jaxdp.core.checks import concrete, require_key
 from jaxdp.core.meshes import on_auto_axes
 from jaxdp.privacy.batches.base import AbstractSampler, require_step

@@ -48,11 +48,8 @@ from jaxdp.kernels.margin.stated_constants import (
     require_true_constants,
 )
 from jaxdp.kernels.release.joint_release import MAX_BITS
-from jaxdp.losses import (
-    AbstractClassificationLoss,
-    AbstractLoss,
-    Logistic,
-)
+from jaxdp.losses import AbstractLoss, Logistic
+from jaxdp.losses.base import AbstractClassificationLoss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit

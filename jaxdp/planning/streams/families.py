@@ -21,7 +21,8 @@ from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.schedule_risk import Clock, log_clock, two_sided_clock
 from jaxdp.planning.streams.setting import AbstractSetting
-from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, Plain, as_schedule
+from jaxdp.schedules import AbstractSchedule, PiecewiseLinear
+from jaxdp.schedules.callables import Plain, as_schedule
 
 # A first parameter is a rate, and is tried in these shares of the cap; others are numbers around 1.
 _RATES = np.geomspace(2e-3, 0.9, 8)

@@ -63,9 +63,16 @@ def asked(measure: str, delta: float | None, confidence: float) -> tuple[Measure
 
 
 def recorded_scores(name: str, values: Any) -> np.ndarray:
-    """One score for each run or canary, in float64; ValueError or TypeError unless it is that."""
+    """One score for each run or canary, in its own type: float64 would join large integers.
+
+    Raises:
+        ValueError, TypeError: they are none.
+    """
     require_real(name, values)
-    scores = given_array(name, values).astype(np.float64)
+    scores = given_array(name, values)
+    if scores.dtype.kind == "O":
+        scores = np.array(scores.tolist())
+    scores = scores if scores.dtype.kind in "biuf" else scores.astype(np.float64)
     if scores.ndim != 1 or not len(scores):
         raise ValueError(f"expected {name} to be a vector, got shape {scores.shape}")
     return scores
@@ -85,10 +92,12 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
         *(np.split(one, [max(1, round(_SELECTION_SHARE * len(one)))]) for one in pair), strict=True
     )
     lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
-    settings = {"weights": (1, 1), "error": error}
     # Scores that never overlap, with either input as the first.
     each = ((n, m) for n, m in (sizes[:, 0], sizes[::-1, 0]))
-    if all(lower_bound(measure.value, n, 0, (n, m), **settings) <= 0 for n, m in each):
+    limits = (
+        lower_bound(measure.value, n, 0, (n, m), weights=(1, 1), error=error) for n, m in each
+    )
+    if max(limits) <= 0:
         raise ValueError(
             f"expected enough trials to show something at confidence {1 - error:g}, got "
             f"{len(pair[0])} on one input and {len(pair[1])} on the other"

@@ -74,7 +74,7 @@ def audit_one_run(
         raise TypeError(f"expected included to hold booleans, got {coins.dtype}")
     if known.shape != coins.shape:
         raise ValueError(f"expected one score for each canary, {coins.shape}, got {known.shape}")
-    if np.isnan(known).any():
+    if (known != known).any():
         raise ValueError("expected scores that are numbers, got NaN")
     count = len(known)
     if num_guesses is None:
@@ -96,10 +96,12 @@ def num_correct_guesses(scores: np.ndarray, included: np.ndarray, num_guesses: i
     so that at most a share 1 - `confidence` of runs has a bound that is too high. The number here
     is never larger than that guesser's, and the bound grows with the number.
     """
-    scores, num_out, num_right = np.asarray(scores, float), num_guesses // 2, 0
+    # A rank has a negative; unsigned numbers, truth values and the lowest integer have none.
+    ranks = np.unique(scores, return_inverse=True)[1]
+    num_out, num_right = num_guesses // 2, 0
     for place, is_right, num in (
-        (scores, included, num_guesses - num_out),
-        (-scores, ~included, num_out),
+        (ranks, included, num_guesses - num_out),
+        (-ranks, ~included, num_out),
     ):
         # The highest come last, and among equal ones the right before the wrong.
         order = np.lexsort([~is_right, place])

@@ -104,6 +104,7 @@ def audit(
     require_host("first and second", (first, second))
     num_trials = require_count("num_trials", num_trials)
     batch_size = require_count("batch_size", batch_size)
+    assert key is not None
     both = zip((first, second), jr.split(key), strict=True)
     pair = (_scores(mechanism, *each, num_trials, batch_size) for each in both)
     return bound_of(known, ranked(*pair), error)
@@ -111,8 +112,12 @@ def audit(
 
 def ranked(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
     """Each score's place in the order of all: a bound depends on nothing else; NaN is -1."""
-    scores = np.concatenate([first, second])
-    ranks = np.where(np.isnan(scores), -1, np.unique(scores, return_inverse=True)[1])
+    # Python compares numbers of different types without rounding.
+    kind = first.dtype if first.dtype == second.dtype else object
+    scores = np.concatenate([first.astype(kind), second.astype(kind)])
+    is_number = scores == scores
+    ranks = np.full(len(scores), -1)
+    ranks[is_number] = np.unique(scores[is_number], return_inverse=True)[1]
     return np.split(ranks, [len(first)])
 
 

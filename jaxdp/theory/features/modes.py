@@ -25,7 +25,8 @@ from jaxdp.core.numerics.one_at_a_time import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.core.recording import record_steps
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.losses import AbstractLoss, slope_limits
+from jaxdp.losses import AbstractLoss
+from jaxdp.losses.linear_model import slope_limits
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.solver import prediction
 

@@ -17,6 +17,7 @@ from helpers import Unreadable
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
 from jaxdp.kernels.features.public_features import whole_features
+from jaxdp.kernels.functions.bounded import RangeScaling
 
 GAUSSIAN = kernels.Gaussian(1.0)
 RANGE = np.zeros(2), np.ones(2)
@@ -64,7 +65,7 @@ def test_without_ranges_a_fit_warns_before_it_looks_at_the_data(made, given):
         {"kernel": GAUSSIAN, "input_bound": 2.0},
         {"kernel": GAUSSIAN, "input_bound": math.inf},
         {"kernel": GAUSSIAN, "input_range": RANGE},
-        {"kernel": None, "feature_map": kernels.RangeScaling(WAVES, *RANGE)},
+        {"kernel": None, "feature_map": RangeScaling(WAVES, *RANGE)},
         {"kernel": None, "feature_map": WAVES, "input_range": RANGE},
         {"kernel": None, "feature_map": kernels.ClippedFeatures(
             kernels.NormScaling(WAVES, 1.0), 1.0

@@ -16,6 +16,7 @@ import jaxdp
 from experiments.private_kernel_learning import published
 from jaxdp import kernels, losses
 from jaxdp.core.files.sealed_arrays import sealed, unsealed
+from jaxdp.kernels.release.model_card import FitRecord
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.kernels.release.tables import columns_of, real_array
 from jaxdp.regression.methods import HuberLearner
@@ -183,7 +184,7 @@ def test_names_are_saved_and_files_of_the_versions_before_are_read(tmp_path):
     arrays = unsealed(path.read_bytes())
     header = json.loads(arrays["header"].tobytes())
     assert header["version"] == 5
-    assert release.record == kernels.FitRecord(len(TABLE))
+    assert release.record == FitRecord(len(TABLE))
     header["version"] = 2
     header["function"]["fields"]["columns"] = None
     del header["function"]["fields"]["record"]
