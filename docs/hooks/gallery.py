@@ -44,6 +44,7 @@ USES = (
         *("Know how the risk falls with samples and budget", "concepts/parts.md"),
         "small_gamma power_law_spectra excess_risk theorem_rates rates",
     ),
+    ("See which statements hold", "coverage.md", "lemmas"),
     (
         *("Know how long it takes", "how_to/train_a_network.md"),
         "simulators ode_grid per_sample_clipping secret_noise",

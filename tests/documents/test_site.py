@@ -39,8 +39,8 @@ def test_the_front_doors_page_lists_verbs_first_and_abstract_classes_come_last()
     assert at_home <= set(listed)
     in_navigation = [next(iter(entry)) for entry in reference.navigation("jaxdp")[1:]]
     assert sorted(in_navigation) == sorted(reference.pages()["jaxdp"])
-    losses = reference.page("jaxdp.losses")
-    assert losses.index("slope_limits`") < losses.index("jaxdp.losses.Huber`")
+    attacks, losses = reference.page("jaxdp.attacks"), reference.page("jaxdp.losses")
+    assert attacks.index("jaxdp.attacks.row_errors`") < attacks.index("jaxdp.attacks.Verdict`")
     assert losses.index("jaxdp.losses.Softmax`") < losses.index("jaxdp.losses.Abstract")
 
 

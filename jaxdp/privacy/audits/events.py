@@ -39,10 +39,12 @@ class Measure(NamedTuple):
             return self.transform(np.maximum(p - self.delta, 0)) - self.transform(q)
 
 
-MU = Measure(
-    scipy.special.ndtri,
-    lambda p: math.sqrt(2 * math.pi) * np.exp(scipy.special.ndtri(p) ** 2 / 2),
-)
+def _quantile(p):
+    # Asked for late: importing `scipy.special` takes long.
+    return scipy.special.ndtri(p)
+
+
+MU = Measure(_quantile, lambda p: math.sqrt(2 * math.pi) * np.exp(_quantile(p) ** 2 / 2))
 
 
 def asked(measure: str, delta: float | None, confidence: float) -> tuple[Measure, float]:
@@ -93,7 +95,7 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     )
     lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
     # Scores that never overlap, with either input as the first.
-    each = ((n, m) for n, m in (sizes[:, 0], sizes[::-1, 0]))
+    each = [(int(n), int(m)) for n, m in (sizes[:, 0], sizes[::-1, 0])]
     limits = (
         lower_bound(measure.value, n, 0, (n, m), weights=(1, 1), error=error) for n, m in each
     )
