@@ -32,7 +32,7 @@ class AttainedTradeoff(NamedTuple):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.attacks import AttainedTradeoff
+        >>> from jaxdp.attacks.membership import AttainedTradeoff
         >>> AttainedTradeoff(np.array([0.5]), np.array([0.01])).false_negatives
         array([0.5])
     """

@@ -2,15 +2,14 @@
 
 In the docstrings PK is "Optimal differentially private kernel learning with random projection".
 `PrivateKernelRidge` and `PrivateKernelClassifier` are proved private; the proofs stand in the
-docstrings of `ridge/learner.py`, `margin/objective_calibration.py` and
-`margin/softmax_calibration.py`. The paper's algorithms as printed are in
+docstrings of `ridge/learner.py` and `margin/objective_calibration.py`. The paper's algorithms as
+printed are in
 `experiments/private_kernel_learning/published`.
 """
 
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
 from jaxdp.kernels.evaluation import blockwise, row_blocks
-from jaxdp.kernels.features.function_features import FunctionFeatures
-from jaxdp.kernels.features.sample_paths import SamplePaths
+from jaxdp.kernels.features.public_features import FunctionFeatures, SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
 from jaxdp.kernels.functions.dot_product import IdentityFeatures, InnerProduct
 from jaxdp.kernels.functions.fourier import CosineFeatures, FourierFeatures

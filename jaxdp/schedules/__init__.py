@@ -5,7 +5,7 @@ Aggressive Clipping".
 """
 
 from jaxdp.schedules.base import AbstractSchedule
-from jaxdp.schedules.callables import FromSteps
+from jaxdp.schedules.callables import FromSteps, Plain
 from jaxdp.schedules.closed_forms import Constant, Hyperbolic, PiecewiseLinear, Polynomial
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "FromSteps",
     "Hyperbolic",
     "PiecewiseLinear",
+    "Plain",
     "Polynomial",
 ]

@@ -16,8 +16,10 @@ import jaxdp
 from jaxdp import kernels, losses
 from jaxdp.kernels import Columns, PrivateKernelRidge
 from jaxdp.kernels.functions.bounded import RangeScaling
-from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
-from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
+from jaxdp.kernels.margin.objective_calibration import (
+    objective_perturbation_std,
+    softmax_perturbation_std,
+)
 from jaxdp.kernels.ridge.rules import NoiseRidge
 from jaxdp.privacy import GaussianMechanism, Release
 

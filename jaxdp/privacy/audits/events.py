@@ -95,9 +95,9 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     )
     lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
     # Scores that never overlap, with either input as the first.
-    each = [(int(n), int(m)) for n, m in (sizes[:, 0], sizes[::-1, 0])]
     limits = (
-        lower_bound(measure.value, n, 0, (n, m), weights=(1, 1), error=error) for n, m in each
+        lower_bound(measure.value, each[0], 0, each, weights=(1, 1), error=error)
+        for each in (sizes[:, 0], sizes[::-1, 0])
     )
     if max(limits) <= 0:
         raise ValueError(

@@ -11,8 +11,10 @@ import pytest
 from kernels.perturbed_minimisers import privacy_losses
 from scipy.special import softmax
 
-from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
-from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
+from jaxdp.kernels.margin.objective_calibration import (
+    objective_perturbation_std,
+    softmax_perturbation_std,
+)
 
 CLASSES, EPSILON, DELTA = 3, 1.0, 1e-3
 

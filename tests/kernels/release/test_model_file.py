@@ -15,7 +15,7 @@ from jaxdp import kernels
 from jaxdp.core.files.sealed_arrays import DamagedError, sealed
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.release import model_file
-from jaxdp.kernels.release.model_card import FitRecord
+from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.privacy import Composition, GaussianMechanism, Release, StatedBudget, Unproved
 
 DIM = 3

@@ -14,7 +14,7 @@ from kernels import every_map
 from jaxdp import kernels
 from jaxdp.core.files import sealed_arrays, whole_files
 from jaxdp.kernels.release import model_file
-from jaxdp.kernels.release.model_card import FitRecord
+from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.privacy import (
     Composition,
     GaussianMechanism,

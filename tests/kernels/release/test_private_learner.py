@@ -16,8 +16,8 @@ import jaxdp
 from experiments.private_kernel_learning import published
 from jaxdp import kernels, losses
 from jaxdp.core.files.sealed_arrays import sealed, unsealed
-from jaxdp.kernels.release.model_card import FitRecord
 from jaxdp.kernels.release.private_learner import FitRequest
+from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.kernels.release.tables import columns_of, real_array
 from jaxdp.regression.methods import HuberLearner
 
