@@ -70,7 +70,7 @@ def parts() -> SimpleNamespace:
     p.spectrum = jaxdp.theory.KernelSpectrum(np.ones(2), np.ones(2))
     p.target = jaxdp.attacks.RandomFeaturesTarget(p.weights, p.tanh, p.theta)
     p.attacked = {"weights": p.weights, "activation": p.tanh}
-    ending = jaxdp.attacks.Ending.STALLED
+    ending = jaxdp.attacks.optimisers.base.Ending.STALLED
     p.found = jaxdp.attacks.Reconstruction(
         jnp.asarray(p.rows[:3]), jnp.ones(()), False, 3.0, ending, jnp.ones(1)
     )
