@@ -23,7 +23,7 @@ import optax
 import jaxdp
 
 ROOMS = "algorithms attacks clipping comparison data estimators kernels losses planning privacy"
-ROOMS = f"{ROOMS} problems regression schedules simulation theory".split()
+ROOMS = f"{ROOMS} problems regression schedules simulation sweeps theory".split()
 
 
 def squared_loss(model, input, target):
