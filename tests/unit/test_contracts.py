@@ -72,7 +72,7 @@ def _wrong(kind, value):
         wrong = [(one, TypeError) for one in (*NOT_REAL, jnp.asarray(True))]
         return [*wrong, *batch, *((one, ValueError) for one in OUT_OF_RANGE[single])]
     if single in ("count", "natural"):
-        wrong = [(one, TypeError) for one in (*NOT_REAL, 4.0, np.float32(4))]
+        wrong = [(one, TypeError) for one in ("4", True, np.True_, 4.0, np.float32(4), object())]
         return [*wrong, *batch, *((one, ValueError) for one in ([-1, 0], [-1])[kind == "natural"])]
     if kind == "thing":
         no_call = [] if value is None or isinstance(value, type) else [type(value)]
