@@ -83,6 +83,25 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFolder(config, log)
 
 
+_AT_COLLECTION = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Count the programs that a test file compiles when it is imported."""
+    before = len(_compiled)
+    report = yield
+    if number := len(_compiled) - before:
+        collector.config.stash.setdefault(_AT_COLLECTION, {})[collector.nodeid] = number
+    return report
+
+
+@pytest.fixture
+def compiled_at_collection(request):
+    """Numbers of programs by the test file that compiled them when it was imported."""
+    return request.config.stash.get(_AT_COLLECTION, {})
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _bounded_programs():
     """Forget all compiled programs at the end of a file once they have become many."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdp.core.arrays import gathered
 from jaxdp.core.checks import (
     described,
     given_array,
@@ -19,7 +20,6 @@ from jaxdp.core.checks import (
     require_count,
     require_shape,
 )
-from jaxdp.core.meshes import gathered
 from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel
 

@@ -18,7 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxdp.core.checks import concrete, described, require_count, require_positive
-from jaxdp.core.display.values import called
+from jaxdp.core.display import called
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant

@@ -15,7 +15,7 @@ from jaxdp.privacy import PoissonSampler
 RECORDS, STEPS, EVERY = 24, 12, 3
 INPUTS = np.random.default_rng(0).normal(size=(RECORDS, 4)).astype(np.float32)
 TARGETS = np.sin(INPUTS[:, 0])
-START = {"weight": jnp.zeros(4), "bias": jnp.zeros(())}
+START = {"weight": np.zeros(4, np.float32), "bias": np.zeros((), np.float32)}
 
 
 def loss(model, x, y):

@@ -448,7 +448,7 @@ _row("simulate", lambda p: {}, kinds="simulator: thing, keep_parameters: flag")
 _row("compare", lambda p: {"simulated": p.run}, kinds="simulated: thing")
 _row("comparison.average", lambda p: {"runs": p.run}, kinds="runs: thing")
 for _reader in ("CoupledODE", "GaussianClosure", "Iterates", "FunctionSpace"):
-    _row(f"{_reader}.covers", owner=lambda p, kind=_reader: getattr(jaxdp, kind)())
+    _row(f"{_reader}.why_not", owner=lambda p, kind=_reader: getattr(jaxdp, kind)())
 _rows("CoupledODE Fluctuations LowerBound UpperBound TightLowerBound TightUpperBound")
 _row("GaussianClosure", lambda p: {"rank": 4, "spread_rank": 4})
 _row("ClippedDiffusion", lambda p: {"rank": 4})

@@ -209,7 +209,7 @@ def test_traced_lengths_have_one_type(dtype):
 def test_an_array_handed_to_an_optimiser_is_a_batch_of_optimisers(argument):
     def std(values):
         given = {"clip_norm": 1.0, "noise_multiplier": 1.0, argument: values}
-        return jaxdp.PrivateOptimiser(**parts().private_given | given).noise_std_of_sum
+        return jaxdp.PrivateOptimiser(**parts().private_given | given).nominal_std_of_sum
 
     with pytest.raises(
         ValueError, match=rf"{argument} to be a scalar, .*\(3,\); make a batch with"

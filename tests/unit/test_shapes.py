@@ -1,5 +1,6 @@
 """The checker of shapes: what it lets through, what it does not, and when it is on."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,8 +24,12 @@ def _flattened(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.ravel(values)
 
 
-@pytest.mark.parametrize("matrix", [jnp.ones((3, 2)), np.ones((3, 2)), np.ones((3, 2), np.float32)])
-@pytest.mark.parametrize("vector", [jnp.ones(2), np.ones(2), 1, 1.0, np.float64(1)])
+MATRIX = jax.device_put(np.ones((3, 2), np.float32))
+VECTOR = jax.device_put(np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("matrix", [MATRIX, np.ones((3, 2)), np.ones((3, 2), np.float32)])
+@pytest.mark.parametrize("vector", [VECTOR, np.ones(2), 1, 1.0, np.float64(1)])
 def test_arrays_and_numbers_of_the_shapes_that_are_annotated_pass(matrix, vector):
     assert _product(matrix, vector, count="not looked at")[0].shape == (3,)
 
@@ -32,11 +37,11 @@ def test_arrays_and_numbers_of_the_shapes_that_are_annotated_pass(matrix, vector
 @pytest.mark.parametrize(
     ("matrix", "vector"),
     [
-        (jnp.ones((3, 2)), jnp.ones(1)),
+        (MATRIX, jax.device_put(np.ones(1, np.float32))),
         (np.ones((3, 2)), np.ones(1)),
-        (jnp.ones((3, 2), int), 1.0),
+        (jax.device_put(np.ones((3, 2), np.int32)), 1.0),
         (np.ones((3, 2), int), 1.0),
-        (jnp.ones((3, 2)), jnp.ones(2, int)),
+        (MATRIX, jax.device_put(np.ones(2, np.int32))),
     ],
 )
 def test_other_shapes_and_types_do_not(matrix, vector):

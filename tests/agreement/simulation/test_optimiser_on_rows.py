@@ -21,10 +21,19 @@ from jaxdp.simulation.rows import fixed_rows
 from jaxdp.simulation.rows.fixed_rows import independent_normals, simulate_on_rows
 
 NUM_TRAIN, NUM_TEST, DIM, WIDTH = 30, 20, 6, 12
-PROBLEM = jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, DIM, WIDTH, key=jr.key(5))
+
+
+@functools.cache
+def _problem():
+    return jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, DIM, WIDTH, key=jr.key(5))
+
+
 RATE, CLIP, NOISE = 0.2, 1.0, 1.5
 SGD = optax.sgd(RATE)
-simulate_iterates = functools.partial(jaxdp.simulate, PROBLEM, simulator=jaxdp.Iterates())
+
+
+def simulate_iterates(*arguments, **options):
+    return jaxdp.simulate(_problem(), *arguments, simulator=jaxdp.Iterates(), **options)
 
 
 def _optimiser(optimiser=SGD, sampler=None, noise_multiplier=NOISE, num_steps=12, **more):
@@ -39,16 +48,16 @@ def _optimiser(optimiser=SGD, sampler=None, noise_multiplier=NOISE, num_steps=12
 
 
 def _explicit():
-    train_features, test_features = PROBLEM.train_features(), PROBLEM.test_features()
+    train_features, test_features = _problem().train_features(), _problem().test_features()
     unseen = jnp.zeros((NUM_TEST, 0))
-    labels = PROBLEM.train_labels, PROBLEM.test_labels
+    labels = _problem().train_labels, _problem().test_labels
     return ReducedFeatures(train_features, test_features, unseen, *labels)
 
 
 def test_has_the_law_of_dp_sgd_as_printed():
     """At all records; test_everyday_simulation has other optimisers, losses and averages."""
-    rows = PROBLEM.train_features(), PROBLEM.train_labels
-    test, labels = np.asarray(PROBLEM.test_features()), np.asarray(PROBLEM.test_labels)
+    rows = _problem().train_features(), _problem().train_labels
+    test, labels = np.asarray(_problem().test_features()), np.asarray(_problem().test_labels)
     settings = dict(clip_norm=CLIP, noise_multiplier=NOISE, sampling_rate=0.3, num_steps=12)
     path = everyday_numpy.dp_sgd(
         *map(np.asarray, rows),
@@ -125,7 +134,7 @@ def test_a_path_is_that_of_training_for_the_same_key(optimiser, sampler):
     trained = _optimiser(optimiser, sampler, noise_multiplier=NOISE / widening)
     model = eqx.nn.Linear(WIDTH, "scalar", use_bias=False, key=jr.key(0))
     model = eqx.tree_at(lambda tree: tree.weight, model, jnp.zeros((1, WIDTH)))
-    rows = PROBLEM.train_features(), PROBLEM.train_labels
+    rows = _problem().train_features(), _problem().train_labels
 
     @eqx.filter_vmap
     def weights(key):
@@ -134,7 +143,9 @@ def test_a_path_is_that_of_training_for_the_same_key(optimiser, sampler):
     expected = weights(run_keys(jr.clone(key), num_runs))
     np.testing.assert_allclose(simulated.parameters, expected, atol=2e-5)
     assert np.abs(simulated.parameters[0] - simulated.parameters[1]).max() > 0.01
-    risk = np.mean((expected @ PROBLEM.test_features().T - PROBLEM.test_labels[None]) ** 2, axis=1)
+    risk = np.mean(
+        (expected @ _problem().test_features().T - _problem().test_labels[None]) ** 2, axis=1
+    )
     np.testing.assert_allclose(simulated.final_risk, risk, rtol=1e-4)
 
 
@@ -164,8 +175,8 @@ def test_records_epochs_and_the_released_iterate():
     # Three steps an epoch.
     np.testing.assert_allclose(runs.time, np.asarray([0, 2, 4, 7, 9, 12]) / 3, rtol=1e-6)
     np.testing.assert_array_equal(runs.risk[:, -1], runs.final_risk)
-    predictions = np.asarray(runs.parameters) @ np.asarray(PROBLEM.test_features()).T
-    risk = np.mean((predictions - np.asarray(PROBLEM.test_labels)) ** 2, axis=1)
+    predictions = np.asarray(runs.parameters) @ np.asarray(_problem().test_features()).T
+    risk = np.mean((predictions - np.asarray(_problem().test_labels)) ** 2, axis=1)
     np.testing.assert_allclose(risk, runs.final_risk, rtol=1e-5)
     assert runs.status.tolist() == [jaxdp.Status.OK] * 3
     assert runs.parameters.shape == (3, WIDTH)

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 from attack_problems import OwnModel, sphere_rows
-from helpers import quick_and_slow
+from helpers import MadeWhenAsked, quick_and_slow
 
 from jaxdp.attacks import (
     NetworkTarget,
@@ -78,17 +78,19 @@ def _trained(model, last, *, whole=False, optimiser=None, steps=20):
 
 
 BARE = {"use_bias": False, "use_final_bias": False}
-MODELS = {
-    "mlp": (_mlp(), _layers_last, {}),
-    "mlp without biases": (_mlp(**BARE), _layers_last, {}),
-    "deep": (_mlp(depth=3), _layers_last, {}),
-    "scalar": (_mlp(outputs="scalar"), _layers_last, {}),
-    "final activation": (_mlp(final_activation=jax.nn.sigmoid), _layers_last, {}),
-    "learnt activation": (_mlp(activation=eqx.nn.PReLU()), _layers_last, {}),
-    "sequential": (_sequential(), _layers_last, {}),
-    "sequential without bias": (_sequential(use_bias=False), _layers_last, {}),
-    "own": (OwnModel(*_two_layers()[::-1]), _head, {"last": _head, "dim": DIM}),
-}
+MODELS = MadeWhenAsked(
+    {
+        "mlp": lambda: (_mlp(), _layers_last, {}),
+        "mlp without biases": lambda: (_mlp(**BARE), _layers_last, {}),
+        "deep": lambda: (_mlp(depth=3), _layers_last, {}),
+        "scalar": lambda: (_mlp(outputs="scalar"), _layers_last, {}),
+        "final activation": lambda: (_mlp(final_activation=jax.nn.sigmoid), _layers_last, {}),
+        "learnt activation": lambda: (_mlp(activation=eqx.nn.PReLU()), _layers_last, {}),
+        "sequential": lambda: (_sequential(), _layers_last, {}),
+        "sequential without bias": lambda: (_sequential(use_bias=False), _layers_last, {}),
+        "own": lambda: (OwnModel(*_two_layers()[::-1]), _head, {"last": _head, "dim": DIM}),
+    }
+)
 SLOW = {"deep", "mlp without biases", "final activation", "sequential without bias"}
 
 

@@ -28,7 +28,8 @@ def _looked_up(table, words, y):
 
 
 ATTEND, STATIC = eqx.partition(
-    eqx.nn.MultiheadAttention(2, 64, key=jr.key(0)), eqx.is_inexact_array
+    eqx.filter_eval_shape(eqx.nn.MultiheadAttention, 2, 64, key=jr.key(0)),
+    lambda leaf: isinstance(leaf, Shape),
 )
 
 

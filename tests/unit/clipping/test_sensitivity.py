@@ -166,7 +166,7 @@ def _compiled_two_sum(left, right):
     return jax.lax.scan(body, 0, (left, right))[1]
 
 
-WIDE = jnp.ones(16) / 16
+WIDE = np.full(16, 1 / 16, np.float32)
 
 
 def _at_two_positions(weight, x, y):

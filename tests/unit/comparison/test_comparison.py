@@ -10,19 +10,19 @@ import pytest
 import jaxdp
 from jaxdp.comparison import average
 
-TIME = jnp.asarray([0.0, 0.5, 1.0])
+TIME = np.array([0.0, 0.5, 1.0], np.float32)
 
 
 def _runs(risk, final, status=None):
-    risk, final = jnp.asarray(risk), jnp.asarray(final)
-    status = jnp.zeros(len(risk), int) if status is None else jnp.asarray(status)
+    risk, final = np.asarray(risk, np.float32), np.asarray(final, np.float32)
+    status = np.zeros(len(risk), np.int32) if status is None else np.asarray(status)
     observables = {"clipped_fraction": risk}
     return jaxdp.Trajectory(TIME, risk, final, status, observables, label="simulated")
 
 
 def _prediction(risk, final, label="ODE"):
-    status = jnp.asarray(0)
-    return jaxdp.Trajectory(TIME, jnp.asarray(risk), jnp.asarray(final), status, {}, label=label)
+    risk, final = np.asarray(risk, np.float32), np.asarray(final, np.float32)
+    return jaxdp.Trajectory(TIME, risk, final, np.array(0), {}, label=label)
 
 
 RUNS = _runs([[1.0, 0.4, 0.2], [1.0, 0.6, 0.4]], [0.3, 0.5])

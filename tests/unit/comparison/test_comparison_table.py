@@ -12,12 +12,12 @@ import jaxdp
 from jaxdp.comparison.coinciding import coincidences, coinciding, distinct
 from jaxdp.comparison.table import WIDTH, Column, as_html, as_text
 
-TIME = jnp.asarray([0.0, 0.5, 1.0])
+TIME = np.array([0.0, 0.5, 1.0], np.float32)
 
 
 def _trajectory(risk, label, **more):
-    risk = jnp.asarray(risk)
-    status = jnp.zeros(risk.shape[:-1], int)
+    risk = np.asarray(risk, np.float32)
+    status = np.zeros(risk.shape[:-1], np.int32)
     return jaxdp.Trajectory(TIME, risk, risk[..., -1], status, {}, label=label, **more)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.core.cells import side_by_side
+from jaxdp.core.numerics.batching import side_by_side
 
 SHAPES = []
 
@@ -24,7 +24,8 @@ def _plain(scale, values):
     return scale * jnp.sin(values)
 
 
-SCALES, VALUES = jnp.arange(1.0, 4.0), jnp.arange(10.0).reshape(5, 2)
+SCALES = np.arange(1, 4, dtype=np.float32)
+VALUES = np.arange(10, dtype=np.float32).reshape(5, 2)
 
 
 @pytest.mark.parametrize(

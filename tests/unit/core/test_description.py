@@ -22,7 +22,7 @@ from experiments.private_kernel_learning import published
 from jaxdp import kernels, losses
 from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
-from jaxdp.core.display.explanations import WIDTH
+from jaxdp.core.display import WIDTH
 from jaxdp.planning.streams.families import Parametric
 from jaxdp.privacy import PoissonSampler, SecretNoise
 from jaxdp.regression.methods import HuberLearner

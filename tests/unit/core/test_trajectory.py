@@ -1,6 +1,7 @@
 """The answer type: its check, its printed table, its forms for xarray and pandas, its picture."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 
 import jaxdp
 from jaxdp import Status, Trajectory
-from jaxdp.core.trajectory import status_of
+from jaxdp.core.trajectory import trajectory_of
 
 
 def _trajectory(status):
@@ -32,7 +33,9 @@ def test_check_says_how_many_runs_ended_badly_and_how():
 def test_status_sees_a_nan_anywhere_on_the_path():
     risk = jnp.zeros((3, 4)).at[1, 2].set(jnp.nan)
     final = jnp.asarray([0.0, 0.0, jnp.inf])
-    assert status_of(risk, final).tolist() == [0, 1, 1]
+    parts = {"time": jnp.arange(4.0), "observables": {}, "label": "simulated"}
+    runs = trajectory_of(jnp.asarray(True), risk=risk, final_risk=final, **parts)
+    assert runs.status.tolist() == [0, 1, 1]
 
 
 def test_a_dataset_has_time_runs_and_units():
@@ -66,23 +69,25 @@ def test_a_batch_keeps_its_clocks():
     assert dataset.risk.dims == ("run_0", "run_1", "record")
 
 
-RUNS = jaxdp.Trajectory(
-    jnp.asarray([0.0, 0.5, 1.0]),
-    jnp.asarray([[1.0, 0.4, 0.2], [1.0, 0.6, 0.4], [1.0, jnp.nan, jnp.nan]]),
-    jnp.asarray([0.3, 0.5, jnp.nan]),
-    jnp.asarray([0, 0, 1]),
-    {"distance": jnp.arange(9.0).reshape(3, 3)},
-    label="simulated",
-)
+@functools.cache
+def _runs():
+    return jaxdp.Trajectory(
+        jnp.asarray([0.0, 0.5, 1.0]),
+        jnp.asarray([[1.0, 0.4, 0.2], [1.0, 0.6, 0.4], [1.0, jnp.nan, jnp.nan]]),
+        jnp.asarray([0.3, 0.5, jnp.nan]),
+        jnp.asarray([0, 0, 1]),
+        {"distance": jnp.arange(9.0).reshape(3, 3)},
+        label="simulated",
+    )
 
 
 def _one(place):
-    part = jax.tree.map(lambda leaf: leaf[place], dataclasses.replace(RUNS, time=RUNS.risk))
-    return dataclasses.replace(part, time=RUNS.time, std=jnp.full(3, 0.25))
+    part = jax.tree.map(lambda leaf: leaf[place], dataclasses.replace(_runs(), time=_runs().risk))
+    return dataclasses.replace(part, time=_runs().time, std=jnp.full(3, 0.25))
 
 
 def test_runs_print_the_mean_of_those_that_ended_well_and_how_many_did_not():
-    lines = [" ".join(line.split()) for line in str(RUNS).splitlines()]
+    lines = [" ".join(line.split()) for line in str(_runs()).splitlines()]
     assert lines[0] == "Trajectory: simulated"
     assert "status 2 ok, 1 diverged how the run ended" in lines
     assert "time 0 to 1, 3 records" in lines
@@ -90,8 +95,8 @@ def test_runs_print_the_mean_of_those_that_ended_well_and_how_many_did_not():
     # (0.3 + 0.5)/2, and 0.2/sqrt(2)/sqrt(2).
     assert any(line.startswith("final_risk 0.4 +- 0.1 risk of the released") for line in lines)
     assert "distance 1.5 to 3.5" in lines
-    assert "risk 1 to 0.3" in repr(RUNS)
-    assert "<td" in RUNS._repr_html_()
+    assert "risk 1 to 0.3" in repr(_runs())
+    assert "<td" in _runs()._repr_html_()
 
 
 def test_a_prediction_prints_its_numbers():
@@ -112,20 +117,20 @@ def test_a_batch_prints_the_range_over_it():
 
 def test_traced_trajectories_and_trees_without_numbers_print():
     said = []
-    jax.jit(lambda one: (said.extend([str(one), repr(one)]), one.risk)[1])(RUNS)
+    jax.jit(lambda one: (said.extend([str(one), repr(one)]), one.risk)[1])(_runs())
     assert "traced float32[3,3]" in said[0]
     assert "risk=f32[3,3]" in said[1]
-    empty = jax.tree.map(lambda leaf: None, RUNS)
+    empty = jax.tree.map(lambda leaf: None, _runs())
     assert "risk=None" in repr(empty)
     assert str(empty).startswith("Trajectory: simulated")
 
 
 def test_runs_that_all_failed_print():
-    assert "none ended well" in str(dataclasses.replace(RUNS, status=jnp.ones(3, int)))
+    assert "none ended well" in str(dataclasses.replace(_runs(), status=jnp.ones(3, int)))
 
 
 def test_a_frame_has_a_row_for_each_record_of_each_run():
-    frame = RUNS.to_pandas()
+    frame = _runs().to_pandas()
     assert list(frame.columns) == ["run", "time", "risk", "distance", "final_risk", "status"]
     assert len(frame) == 9
     row = frame[(frame.run == 1) & (frame.time == 0.5)]
@@ -140,18 +145,26 @@ def test_a_frame_has_a_row_for_each_record_of_each_run():
 
 
 def test_a_frame_of_a_batch_of_runs_has_each_trajectory_at_its_own_times():
-    batch = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), RUNS)
+    batch = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), _runs())
     frame = batch.to_pandas()
     assert list(frame.columns[:3]) == ["run_0", "run_1", "time"]
     assert set(frame[frame.run_0 == 1].time) == {0.0, 1.0, 2.0}
     assert np.array_equal(frame[frame.run_0 == 0].distance, np.arange(9.0))
     with pytest.raises(TypeError, match="concrete trajectory"):
-        jax.jit(lambda one: one.to_pandas())(RUNS)
+        jax.jit(lambda one: one.to_pandas())(_runs())
 
 
-ODE = jaxdp.Trajectory(
-    RUNS.time, RUNS.risk[0], RUNS.final_risk[0], jnp.asarray(0), {}, jnp.full(3, 0.1), label="ODE"
-)
+@functools.cache
+def _ode():
+    return jaxdp.Trajectory(
+        _runs().time,
+        _runs().risk[0],
+        _runs().final_risk[0],
+        jnp.asarray(0),
+        {},
+        jnp.full(3, 0.1),
+        label="ODE",
+    )
 
 
 def _drawn(figure):
@@ -160,7 +173,7 @@ def _drawn(figure):
 
 
 def test_runs_are_drawn_as_the_mean_and_band_of_those_that_ended_well():
-    lines, axes = _drawn(RUNS.plot())
+    lines, axes = _drawn(_runs().plot())
     np.testing.assert_allclose(lines["simulated, mean of 2 runs"], [1, 0.5, 0.3], rtol=1e-6)
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert band.max() == pytest.approx(1.0)
@@ -170,14 +183,14 @@ def test_runs_are_drawn_as_the_mean_and_band_of_those_that_ended_well():
 
 
 def test_a_prediction_is_drawn_with_the_band_that_it_predicts():
-    lines, axes = _drawn(ODE.plot())
-    np.testing.assert_allclose(lines["ODE"], ODE.risk)
+    lines, axes = _drawn(_ode().plot())
+    np.testing.assert_allclose(lines["ODE"], _ode().risk)
     assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.1)
 
 
 def test_each_of_a_batch_has_a_curve_over_its_own_clock():
     batch = jax.tree.map(
-        lambda leaf: jnp.stack([leaf, 2 * leaf]), dataclasses.replace(ODE, std=None)
+        lambda leaf: jnp.stack([leaf, 2 * leaf]), dataclasses.replace(_ode(), std=None)
     )
     _, axes = _drawn(batch.plot())
     assert [line.get_xdata()[-1] for line in axes.lines] == [1.0, 2.0]
@@ -189,16 +202,16 @@ def test_an_observable_is_drawn_by_its_name_into_given_axes():
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
-    assert RUNS.plot("distance", ax=axes) is axes.figure
+    assert _runs().plot("distance", ax=axes) is axes.figure
     assert axes.get_ylabel() == "distance"
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [1.5, 2.5, 3.5])
 
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(KeyError, match="one of risk, distance, got 'overlap'"):
-        RUNS.plot("overlap")
-    failed = dataclasses.replace(RUNS, status=jnp.ones(3, int))
+        _runs().plot("overlap")
+    failed = dataclasses.replace(_runs(), status=jnp.ones(3, int))
     with pytest.raises(ValueError, match="a run that ended well"):
         failed.plot()
     with pytest.raises(TypeError, match="concrete trajectory"):
-        jax.jit(lambda one: one.plot())(RUNS)
+        jax.jit(lambda one: one.plot())(_runs())

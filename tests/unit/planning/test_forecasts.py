@@ -1,5 +1,6 @@
 """Forecasts from public rows: against private training that is simulated, and what they refuse."""
 
+import functools
 import json
 
 import equinox as eqx
@@ -28,12 +29,14 @@ def _rows(seed, *, shift=0.8, num_train=240, num_test=200):
     return inputs[:num_train], labels[:num_train], inputs[num_train:], labels[num_train:]
 
 
-PUBLIC = jaxdp.FixedFeatures.from_arrays(*_rows(1), loss=LOSS)
+@functools.cache
+def _public():
+    return jaxdp.FixedFeatures.from_arrays(*_rows(1), loss=LOSS)
 
 
 @pytest.fixture(scope="module")
 def alike() -> Forecast:
-    return jaxdp.forecast(PUBLIC, **BUDGET, **CELL)
+    return jaxdp.forecast(_public(), **BUDGET, **CELL)
 
 
 def _found(algorithm, **rows):
@@ -57,11 +60,11 @@ def test_a_forecast_holds_for_rows_like_the_public_ones_and_not_for_others(alike
 
 
 def test_an_interval_is_no_wider_than_what_it_is_made_of_and_knows_what_disturbs(alike):
-    run = float(jaxdp.predict(PUBLIC, alike.plan.algorithm, records=1).final_std)
+    run = float(jaxdp.predict(_public(), alike.plan.algorithm, records=1).final_std)
     assert alike.loss.high - alike.loss.mean > 1.645 * run
     assert alike.accuracy.high - alike.accuracy.low < 0.2
     other = jaxdp.FixedFeatures.from_arrays(*_rows(4, shift=0.3), loss=LOSS)
-    wide = jaxdp.forecast(PUBLIC, **BUDGET, **CELL, disturbed=[other])
+    wide = jaxdp.forecast(_public(), **BUDGET, **CELL, disturbed=[other])
     assert wide.accuracy.mean == pytest.approx(alike.accuracy.mean, abs=1e-6)
     moved = abs(
         float(jaxdp.predict(other, wide.plan.algorithm, records=1).final_risk) - wide.loss.mean
@@ -81,7 +84,7 @@ def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
     # A plan for the epsilon that twice the rows are worth is as good as twice the rows.
     worth = alike.rows_worth
     assert 2 * 2.0 < worth < 6
-    plan = jaxdp.plan(PUBLIC, epsilon=worth, delta=1e-5, **CELL)
+    plan = jaxdp.plan(_public(), epsilon=worth, delta=1e-5, **CELL)
     assert plan.chosen.noise_multiplier == pytest.approx(
         alike.plan.chosen.noise_multiplier / 2, rel=1e-3
     )
@@ -90,7 +93,7 @@ def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
 
 
 def test_unlike_stand_ins_choose_but_tell_no_level(alike):
-    found = jaxdp.forecast(PUBLIC, **BUDGET, **CELL, stand_in="unlike")
+    found = jaxdp.forecast(_public(), **BUDGET, **CELL, stand_in="unlike")
     assert found.loss is None
     assert found.accuracy is None
     assert found.plan.chosen == alike.plan.chosen
@@ -147,10 +150,6 @@ WRONG = {
     "num_samples": ({"num_samples": 0}, "num_samples"),
     "stand_in": ({"stand_in": "similar"}, "alike"),
     "epsilon": ({"epsilon": -1.0}, "epsilon"),
-    "shapes": (
-        {"disturbed": [jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)]},
-        "expected disturbed rows of the shapes",
-    ),
     "criterion": ({"criterion": "f1"}, "criterion"),
 }
 
@@ -159,7 +158,13 @@ WRONG = {
 def test_wrong_arguments_are_refused_by_name(case):
     change, words = WRONG[case]
     with pytest.raises(ValueError, match=words):
-        jaxdp.forecast(PUBLIC, **(BUDGET | CELL | change))
+        jaxdp.forecast(_public(), **(BUDGET | CELL | change))
+
+
+def test_disturbed_rows_of_other_shapes_are_refused():
+    disturbed = jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)
+    with pytest.raises(ValueError, match="expected disturbed rows of the shapes"):
+        jaxdp.forecast(_public(), disturbed=[disturbed], **BUDGET, **CELL)
 
 
 def test_a_stream_is_no_rows():

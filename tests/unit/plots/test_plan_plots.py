@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,9 +9,9 @@ import jaxdp
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
 from jaxdp.plots import plot_plan
 
-TIME = jnp.linspace(0, 1, 5)
+TIME = np.linspace(0, 1, 5, dtype=np.float32)
 PREDICTED = jaxdp.Trajectory(
-    TIME, jnp.asarray([0.5, 0.2, 0.1, 0.06, 0.04]), jnp.asarray(0.05), jnp.asarray(0), {}
+    TIME, np.array([0.5, 0.2, 0.1, 0.06, 0.04], np.float32), np.float32(0.05), np.array(0), {}
 )
 
 

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 import jaxdp
 from jaxdp.plots import plot_comparison, plot_grid
 
-TIME = jnp.linspace(0, 1, 5)
+TIME = np.linspace(0, 1, 5, dtype=np.float32)
 
 
 def _trajectory(risk, label, status=0):
-    risk = jnp.asarray(risk)
-    status = jnp.broadcast_to(jnp.asarray(status), risk.shape[:-1])
+    risk = np.asarray(risk, np.float32)
+    status = np.broadcast_to(status, risk.shape[:-1])
     return jaxdp.Trajectory(TIME, risk, risk[..., -1] + 0.1, status, {}, label=label)
 
 

@@ -2,6 +2,7 @@
 
 import functools
 
+import canonical
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -271,7 +272,6 @@ def test_every_record_has_its_time(name):
 
 FEATURES, DESCENT = _rows()
 STREAM, PASS = _stream()
-INFINITE = jaxdp.RandomFeatures.sample(30, 20, 6, None, key=jr.key(5))
 TABLE = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 2)), np.arange(90.0))
 UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
 NO_ROWS = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
@@ -284,7 +284,6 @@ NO_ROWS = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
         (None, STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
         (jaxdp.Iterates(), FEATURES, PASS, "full-batch algorithm such as DPGD"),
         (jaxdp.Iterates(), STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
-        (jaxdp.Iterates(), INFINITE, DESCENT, r"use FunctionSpace\(\)"),
         (jaxdp.FunctionSpace(), FEATURES, PASS, "full-batch algorithm such as DPGD"),
         (jaxdp.FunctionSpace(), STREAM, DESCENT, "features on fixed rows"),
         (jaxdp.Reduced(), UNEQUAL, PASS, "distinct eigenvalues, .* got 12 of 12"),
@@ -299,6 +298,11 @@ NO_ROWS = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
 def test_what_is_not_covered_is_said_before_any_work(simulator, problem, algorithm, reason):
     with pytest.raises(jaxdp.NotCoveredError, match=reason):
         jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=simulator)
+
+
+def test_features_of_infinite_width_have_no_iterates():
+    with pytest.raises(jaxdp.NotCoveredError, match=r"use FunctionSpace\(\)"):
+        jaxdp.simulate(canonical.features(None), DESCENT, key=jr.key(0), simulator=jaxdp.Iterates())
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The two diffusions: against closed forms, and as limits of DP-GD."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -9,7 +11,10 @@ from helpers import assert_mean_close
 
 import jaxdp
 
-PROBLEM = jaxdp.RandomFeatures.sample(30, 20, 6, 41, key=jr.key(5))
+
+@functools.cache
+def _problem():
+    return jaxdp.RandomFeatures.sample(30, 20, 6, 41, key=jr.key(5))
 
 
 def _exact_mean_risk(problem, algorithm, is_clipped=None):
@@ -83,7 +88,7 @@ def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
     def mean(num_steps, simulator):
         algorithm = jaxdp.DPGD(0.6 / num_steps, 8.0, num_steps, 0.8)
         runs = jaxdp.simulate(
-            PROBLEM, algorithm, key=jr.key(1), num_runs=num_runs, simulator=simulator, records=1
+            _problem(), algorithm, key=jr.key(1), num_runs=num_runs, simulator=simulator, records=1
         )
         assert 0.02 < float(runs.observables["clipped_fraction"][:, -1].mean()) < 0.98
         risks = np.asarray(runs.final_risk, float)
@@ -104,7 +109,7 @@ def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
 def test_without_clipping_both_diffusions_are_one():
     algorithm = jaxdp.DPGD(0.015, 1e4, 10, 1e-4)
     first, second = (
-        jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=3, simulator=simulator)
+        jaxdp.simulate(_problem(), algorithm, key=jr.key(0), num_runs=3, simulator=simulator)
         for simulator in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE())
     )
     np.testing.assert_allclose(first.risk, second.risk, rtol=1e-5)
@@ -115,7 +120,7 @@ def test_without_clipping_both_diffusions_are_one():
 def test_a_traced_rate_needs_a_number_of_steps():
     def run(rate, simulator):
         algorithm = jaxdp.DPGD(rate, 2.0, 5, 0.5)
-        return jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), simulator=simulator).risk
+        return jaxdp.simulate(_problem(), algorithm, key=jr.key(0), simulator=simulator).risk
 
     with pytest.raises(TypeError, match="num_steps of the diffusion as a Python int"):
         jax.jit(lambda rate: run(rate, jaxdp.ClippedSDE()))(0.01)

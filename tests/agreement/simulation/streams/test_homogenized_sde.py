@@ -13,11 +13,17 @@ from helpers import assert_mean_close
 import jaxdp
 
 DIM = 200
-PROBLEM = jaxdp.LinearRegression(
-    jnp.repeat(jnp.asarray([1.6, 0.4]), DIM // 2),
-    jnp.repeat(jnp.asarray([0.08, 0.03]), DIM // 2),
-    0.3,
-)
+
+
+@functools.cache
+def _problem():
+    return jaxdp.LinearRegression(
+        jnp.repeat(jnp.asarray([1.6, 0.4]), DIM // 2),
+        jnp.repeat(jnp.asarray([0.08, 0.03]), DIM // 2),
+        0.3,
+    )
+
+
 SDE = jaxdp.HomogenizedSDE(num_steps=1000)
 
 
@@ -38,10 +44,10 @@ def test_a_few_steps_have_the_moments_of_eulers_rule():
 @pytest.mark.parametrize("power", [0.0, 0.1])
 def test_mean_risk_is_the_coupled_equations(power):
     algorithm = _algorithm(power=power)
-    paths = jaxdp.simulate(PROBLEM, algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
+    paths = jaxdp.simulate(_problem(), algorithm, key=jr.key(0), num_runs=150, simulator=SDE)
 
     def assert_agrees(algorithm):
-        predicted = jaxdp.predict(PROBLEM, algorithm)
+        predicted = jaxdp.predict(_problem(), algorithm)
         # Euler's bias is of relative order eta^2 / num_steps, the mean's of order 1/d.
         assert_mean_close(paths.risk, predicted.risk, bias=0.15 / DIM + 0.002)
         assert_mean_close(paths.final_risk, predicted.final_risk, bias=0.15 / DIM + 0.002)
@@ -93,11 +99,11 @@ def test_the_largest_gap_of_two_paths_falls_as_one_over_the_root_of_the_samples(
 @pytest.mark.slow
 def test_clipped_fraction_is_the_predicted_one():
     # So many that five standard errors, of all records together, are 3e-3 or less.
-    paths = jaxdp.simulate(PROBLEM, _algorithm(), key=jr.key(0), num_runs=400, simulator=SDE)
+    paths = jaxdp.simulate(_problem(), _algorithm(), key=jr.key(0), num_runs=400, simulator=SDE)
     fractions = paths.observables["clipped_fraction"]
 
     def assert_agrees(algorithm):
-        predicted = jaxdp.predict(PROBLEM, algorithm).observables["clipped_fraction"]
+        predicted = jaxdp.predict(_problem(), algorithm).observables["clipped_fraction"]
         assert_mean_close(fractions, predicted)
 
     assert_agrees(_algorithm())

@@ -148,12 +148,13 @@ def _law(dim, condition_number, multiplicity=1):
         (_two_blocks(400, np.asarray([1.8, 0.2]), np.ones(2) / 2), _power(4.0, 0.1, 0.5), 0.03),
         (jaxdp.LinearRegression.isotropic(400, label_noise=0.3), _power(30.0, 0.5, 0.1), 0.03),
         (jaxdp.LinearRegression.isotropic(100, label_noise=0.3), _power(3.0, 0.5, 1.0), 0.05),
-        (_law(100, 2.0, 10), _power(3.0, 0.5, 1.0), 0.05),
-        (_law(100, 10.0, 10), HYPERBOLIC, 0.05),
+        ((100, 2.0, 10), _power(3.0, 0.5, 1.0), 0.05),
+        ((100, 10.0, 10), HYPERBOLIC, 0.05),
     ],
 )
 def test_std_is_within_three_per_cent_of_many_runs(problem, setting, early):
     """And at t <= 1/4 within `early`; the estimate's own standard error is .9 to 1.2 %."""
+    problem = _law(*problem) if isinstance(problem, tuple) else problem
     algorithm = jaxdp.OnePassDPSGD(*setting, 1.0, 10 * problem.dim)
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations(), records=4).check()
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(7), num_runs=8000, records=4)

@@ -13,13 +13,14 @@ from helpers import assert_mean_close, assert_variance
 
 import jaxdp
 from jaxdp.algorithms import AdaptiveClip, train
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.privacy import BufferedToeplitzNoise, FixedSizeBatches, PoissonSampler, SecretNoise
 
 RECORDS, STEPS = 40, 60
 # The gradient of a record is its row, whose norm is one of 1/40, ..., 1.
-ROWS = jnp.eye(RECORDS) * jnp.arange(1, RECORDS + 1)[:, None] / RECORDS
-GIVEN = jnp.zeros(RECORDS), ROWS, jnp.zeros(RECORDS)
+ROWS = np.diag(np.arange(1, RECORDS + 1, dtype=np.float32) / np.float32(RECORDS))
+ZEROS = np.zeros(RECORDS, np.float32)
+GIVEN = ZEROS, ROWS, ZEROS
 
 
 def loss(weights, row, target):

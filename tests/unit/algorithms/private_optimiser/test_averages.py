@@ -13,14 +13,28 @@ import pytest
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
 
 ROWS, STEPS, RATE, MOMENTUM = 12, 7, 0.1, 0.8
-PROBLEM = jaxdp.RandomFeatures.sample(ROWS, 8, 4, 6, key=jr.key(5))
-FEATURES = np.asarray(PROBLEM.train_features(), np.float64)
-LABELS = np.asarray(PROBLEM.train_labels, np.float64)
+
+
+@functools.cache
+def _problem():
+    return jaxdp.RandomFeatures.sample(ROWS, 8, 4, 6, key=jr.key(5))
+
+
+@functools.cache
+def _features():
+    return np.asarray(_problem().train_features(), np.float64)
+
+
+@functools.cache
+def _labels():
+    return np.asarray(_problem().train_labels, np.float64)
+
+
 # average: (what is tested, and its definition: of iterates 0 to t, t > 0, of T in all)
 AVERAGES = {
     "polyak": (jaxdp.PolyakAverage(), lambda iterates, num_steps: iterates[1:].mean(axis=0)),
@@ -33,8 +47,16 @@ AVERAGES = {
         ),
     ),
 }
-DATA = PROBLEM.train_features(), PROBLEM.train_labels
-START = jnp.zeros(FEATURES.shape[1])
+
+
+@functools.cache
+def _data():
+    return _problem().train_features(), _problem().train_labels
+
+
+@functools.cache
+def _start():
+    return jnp.zeros(_features().shape[1])
 
 
 def loss(weights, x, y):
@@ -56,10 +78,10 @@ def _optimiser(average=None, num_steps=STEPS, **changes):
 
 def _iterates(num_steps=STEPS):
     """The weights after 0, ..., T steps of heavy ball, in float64."""
-    weights, velocity = np.zeros(FEATURES.shape[1]), 0.0
+    weights, velocity = np.zeros(_features().shape[1]), 0.0
     found = [weights]
     for _ in range(num_steps):
-        gradient = 2 * FEATURES.T @ (FEATURES @ weights - LABELS) / ROWS
+        gradient = 2 * _features().T @ (_features() @ weights - _labels()) / ROWS
         velocity = MOMENTUM * velocity + gradient
         weights = weights - RATE * velocity
         found.append(weights)
@@ -78,7 +100,7 @@ def _averages(name, num_steps=STEPS):
 
 
 def _train(average, **options):
-    return train(_optimiser(average), loss, START, *DATA, key=jr.key(0), **options)
+    return train(_optimiser(average), loss, _start(), *_data(), key=jr.key(0), **options)
 
 
 def _assert_trains(name):
@@ -97,14 +119,16 @@ def test_training_ends_with_the_average_and_keeps_the_iterate(name):
 
 def _simulated(average, **options):
     options = {"key": jr.key(0), "records": STEPS, **options}
-    return jaxdp.simulate(PROBLEM, _optimiser(average), simulator=jaxdp.Iterates(), **options)
+    return jaxdp.simulate(_problem(), _optimiser(average), simulator=jaxdp.Iterates(), **options)
 
 
 def _assert_simulates(name):
     run: Any = _simulated(AVERAGES[name][0], keep_parameters=True)
     expected = _averages(name)
     np.testing.assert_allclose(run.parameters[0], expected[-1], rtol=1e-4, atol=1e-6)
-    residuals = expected @ np.asarray(PROBLEM.test_features()).T - np.asarray(PROBLEM.test_labels)
+    residuals = expected @ np.asarray(_problem().test_features()).T - np.asarray(
+        _problem().test_labels
+    )
     np.testing.assert_allclose(run.risk[0], np.mean(residuals**2, axis=1), rtol=1e-4)
 
 
@@ -155,7 +179,9 @@ def test_planted_mistakes_are_seen(mistake, check):
 def test_a_run_of_any_length_has_its_own_tail():
     """Lengths share what is compiled, which must not keep the middle of the first."""
     for num_steps in (4, 9):
-        run = train(_optimiser(jaxdp.TailAverage(), num_steps), loss, START, *DATA, key=jr.key(0))
+        run = train(
+            _optimiser(jaxdp.TailAverage(), num_steps), loss, _start(), *_data(), key=jr.key(0)
+        )
         np.testing.assert_allclose(
             run.model, _averages("tail", num_steps)[-1], rtol=1e-4, atol=1e-6
         )
@@ -170,12 +196,12 @@ def test_without_an_average_nothing_is_kept_and_the_model_is_the_iterate():
 
 def test_steps_go_on_from_a_model_and_a_state_alone():
     optimiser = _optimiser(jaxdp.PolyakAverage())
-    model, state = START, optimiser.init(START)
+    model, state = _start(), optimiser.init(_start())
     for _ in range(STEPS):
         np.testing.assert_array_equal(optimiser.iterate(model, state), state.iterate)
         leaves, structure = jax.tree.flatten((model, state))
         model, state = jax.tree.unflatten(structure, [np.asarray(leaf) for leaf in leaves])
-        model, state = optimiser.step(loss, model, state, *DATA, key=jr.key(0))
+        model, state = optimiser.step(loss, model, state, *_data(), key=jr.key(0))
     np.testing.assert_allclose(model, _averages("polyak")[-1], rtol=1e-4, atol=1e-6)
 
 
@@ -183,7 +209,7 @@ def test_a_state_of_another_kind_of_optimiser_is_refused():
     with_one, without = _optimiser(jaxdp.PolyakAverage()), _optimiser()
     for optimiser, other in [(with_one, without), (without, with_one)]:
         with pytest.raises(ValueError, match="expected a state of this optimiser's init"):
-            optimiser.step(loss, START, other.init(START), *DATA, key=jr.key(0))
+            optimiser.step(loss, _start(), other.init(_start()), *_data(), key=jr.key(0))
     assert with_one.replace(average=None).average is None
     assert with_one.replace(clip_norm=2.0).average == jaxdp.PolyakAverage()
 
@@ -192,7 +218,7 @@ def test_secret_noise_averages_as_simulated_noise_does():
     """Noise so small that it does not show; the parts of the step are compiled by themselves."""
     average = jaxdp.TailAverage()
     secret = {"noise": SecretNoise(2**200), "noise_multiplier": 1e-6, "clip_norm": 30.0}
-    run = train(_optimiser(average, **secret), loss, START, *DATA, key=jr.key(0))
+    run = train(_optimiser(average, **secret), loss, _start(), *_data(), key=jr.key(0))
     np.testing.assert_allclose(run.model, _averages("tail")[-1], rtol=1e-3, atol=1e-4)
 
 
@@ -219,8 +245,8 @@ def test_an_optimiser_of_a_compiled_step_serves_other_steps(name):
     optimiser = _optimiser(AVERAGES[name][0], learning_rate=lambda time: RATE * (1 - time))
 
     def step(model, state):
-        return optimiser.step(loss, model, state, *DATA, key=jr.key(0))[0]
+        return optimiser.step(loss, model, state, *_data(), key=jr.key(0))[0]
 
-    state = optimiser.init(START)
-    compiled = jax.jit(step)(START, state)
-    np.testing.assert_allclose(compiled, step(START, state), rtol=1e-6)
+    state = optimiser.init(_start())
+    compiled = jax.jit(step)(_start(), state)
+    np.testing.assert_allclose(compiled, step(_start(), state), rtol=1e-6)

@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from helpers import MadeWhenAsked
 from killed_training import (
     INPUTS,
     RECORDS,
@@ -49,11 +50,13 @@ def _assert_close(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-KINDS = {
-    "poisson": optimiser(),
-    "epochs": optimiser(sampler=ShuffledEpochs(RECORDS, 5)),
-    "seeded": optimiser(noise=SecretNoise(2**200 + 3)),
-}
+KINDS = MadeWhenAsked(
+    {
+        "poisson": lambda: optimiser(),
+        "epochs": lambda: optimiser(sampler=ShuffledEpochs(RECORDS, 5)),
+        "seeded": lambda: optimiser(noise=SecretNoise(2**200 + 3)),
+    }
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

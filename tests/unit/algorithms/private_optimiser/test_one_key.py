@@ -20,7 +20,7 @@ from jaxdp.privacy import (
 )
 
 RECORDS, STEPS = 20, 5
-DATA = jnp.ones((RECORDS, 2)), jnp.zeros(RECORDS)
+DATA = np.ones((RECORDS, 2), np.float32), np.zeros(RECORDS, np.float32)
 EPOCHS = ShuffledEpochs(RECORDS, 4)
 NOISES = {
     "simulated": None,
@@ -68,14 +68,18 @@ def _most_batches(sampler, keys):
     return counts.max()
 
 
-ONE, FRESH = [jr.key(0)] * STEPS, list(jr.split(jr.key(0), STEPS))
+ONE = [jr.key(0)] * STEPS
+
+
+def _fresh():
+    return list(jr.split(jr.key(0), STEPS))
 
 
 def test_with_fresh_keys_a_record_is_in_more_batches_than_are_accounted_for():
     halves = ShuffledEpochs(RECORDS, RECORDS // 2)
     for sampler, steps in ((EPOCHS, STEPS), (halves, 2), (InTurn(RECORDS, 4), STEPS)):
         assert sampler.uses(steps) == _most_batches(sampler, ONE[:steps]) == 1
-        assert _most_batches(sampler, FRESH[:steps]) > 1
+        assert _most_batches(sampler, _fresh()[:steps]) > 1
         assert sampler.needs_one_key
 
 
@@ -87,7 +91,7 @@ def test_a_second_key_is_refused_in_a_step_and_in_an_update(sampler, noise):
     total = jnp.ones(2)
     for call in (None, lambda *carry, key: optimiser.update(total, *carry, key=key)):
         for place in range(1, STEPS):
-            keys = [*ONE[:place], FRESH[1]]
+            keys = [*ONE[:place], _fresh()[1]]
             with pytest.raises(ValueError, match="expected the key of the steps before") as caught:
                 _steps(optimiser, keys, call)
             assert "[" not in str(caught.value)
@@ -97,7 +101,7 @@ def test_a_traced_second_key_leaves_no_numbers():
     optimiser = _optimiser()
     step = jax.jit(lambda *carry, key: optimiser.step(_loss, *carry, *DATA, key=key))
     np.testing.assert_allclose(_steps(optimiser, ONE, step), _steps(optimiser, ONE), rtol=1e-5)
-    found = _steps(optimiser, [*ONE[:2], *FRESH[2:]], step)
+    found = _steps(optimiser, [*ONE[:2], *_fresh()[2:]], step)
     assert np.isfinite(found[:2]).all()
     assert np.isnan(found[2:]).all()
 
@@ -109,7 +113,7 @@ def test_a_traced_second_key_leaves_no_numbers():
         start = jnp.zeros(2), optimiser.init(jnp.zeros(2))
         return jax.lax.scan(body, start, keys)[0][0]
 
-    assert np.isnan(loop(jnp.stack(FRESH))).all()
+    assert np.isnan(loop(jnp.stack(_fresh()))).all()
     assert np.isfinite(loop(jnp.stack(ONE))).all()
 
 
@@ -122,7 +126,7 @@ def test_where_every_batch_is_paid_for_each_step_may_have_its_own_key(sampler):
     for noise in (None, SecretNoise()):
         optimiser = _optimiser(sampler, noise)
         assert not sampler.needs_one_key
-        assert np.isfinite(_steps(optimiser, FRESH)).all()
+        assert np.isfinite(_steps(optimiser, _fresh())).all()
         assert "from one key" not in str(jaxdp.account(optimiser, delta=1e-3))
 
 

@@ -131,7 +131,7 @@ def test_the_published_noise_is_that_of_algorithm_1():
         epsilon, delta, learning_rate=1.0, num_steps=STEPS
     )
     optimiser = _private(clip_norm=clip_norm, noise_multiplier=2 * scale)
-    assert pytest.approx(expected) == RATE * optimiser.noise_std_of_mean
+    assert pytest.approx(expected) == RATE * optimiser.nominal_std_of_mean
 
 
 def test_the_baseline_is_plain_gradient_descent():
@@ -443,7 +443,6 @@ def _dropout(sampler, num_steps=20, noise=None):
 
 
 ONE = jaxdp.privacy.FixedSizeBatches(1, 1)
-WITH_KEY = jnp.ones((1, 40)), jr.split(jr.key(9), 1)
 
 
 @pytest.mark.parametrize(
@@ -457,7 +456,8 @@ WITH_KEY = jnp.ones((1, 40)), jr.split(jr.key(9), 1)
     ids=["batches", "epochs", "secret noise", "baseline"],
 )
 def test_what_a_loss_draws_from_a_records_key_is_drawn_anew_at_every_step(optimiser):
-    run = train(optimiser, _kept, jnp.zeros(40), WITH_KEY, jnp.zeros(1), key=jr.key(0))
+    records = jnp.ones((1, 40)), jr.split(jr.key(9), 1)
+    run = train(optimiser, _kept, jnp.zeros(40), records, jnp.zeros(1), key=jr.key(0))
     times = -np.asarray(run.model)
     # Of 20 steps with probability 1/2, each of 40 weights on its own.
     assert_mean_close(times, 10.0)

@@ -21,7 +21,13 @@ ROWS, DIM, STEPS = 12, 3, 6
 RANDOM = np.random.default_rng(0)
 INPUTS = RANDOM.normal(size=(ROWS, DIM)).astype(np.float32)
 TARGETS = RANDOM.normal(size=ROWS).astype(np.float32)
-PROBLEM = jaxdp.RandomFeatures.sample(ROWS, 8, 4, 6, key=jr.key(5))
+
+
+@functools.cache
+def _problem():
+    return jaxdp.RandomFeatures.sample(ROWS, 8, 4, 6, key=jr.key(5))
+
+
 MOMENTUM: Any = functools.partial(optax.sgd, momentum=0.9)
 COSINE = optax.cosine_decay_schedule(0.3, 5)
 
@@ -56,7 +62,7 @@ def _stepped(optimiser, count=2):
 
 def _simulated(optimiser):
     runs = jaxdp.simulate(
-        PROBLEM, optimiser, simulator=jaxdp.Iterates(), num_runs=2, records=3, key=jr.key(1)
+        _problem(), optimiser, simulator=jaxdp.Iterates(), num_runs=2, records=3, key=jr.key(1)
     )
     return runs.final_risk
 
@@ -142,7 +148,7 @@ def test_rates_are_batched_and_differentiated():
 def test_a_traced_rate_that_is_none_voids_the_run():
     def status(rate):
         return jaxdp.simulate(
-            PROBLEM, _private(optax.sgd, rate), simulator=jaxdp.Iterates(), key=jr.key(0)
+            _problem(), _private(optax.sgd, rate), simulator=jaxdp.Iterates(), key=jr.key(0)
         ).status
 
     found = jax.vmap(status)(jnp.array([0.1, -0.1, jnp.nan]))[:, 0].tolist()

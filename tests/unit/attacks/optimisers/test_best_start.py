@@ -1,5 +1,7 @@
 """What the verb makes of an optimiser's answer: its best start, its rows, its passes."""
 
+import functools
+
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
@@ -12,7 +14,11 @@ from jaxdp.attacks.objective import checked_loss, relative_loss
 
 DIM, COUNT, FEATURES = 6, 3, 120
 VICTIM = random_victim(2, DIM, COUNT, FEATURES)
-TARGET = single_target(VICTIM)
+
+
+@functools.cache
+def _target():
+    return single_target(VICTIM)
 
 
 class _Scripted(AbstractOptimiser):
@@ -33,7 +39,7 @@ class _Scripted(AbstractOptimiser):
 def _scripted(ends, losses, num_starts, *, turn=0, **more):
     optimiser = _Scripted(np.asarray(ends), losses, {}, turn)
     options = {"key": jr.key(0), "optimiser": optimiser, "num_starts": num_starts}
-    return reconstruct(TARGET, COUNT, **options, **more), optimiser.asked
+    return reconstruct(_target(), COUNT, **options, **more), optimiser.asked
 
 
 def test_the_start_of_least_loss_is_returned_and_one_that_is_no_number_is_not():
@@ -84,9 +90,9 @@ def test_the_loss_of_a_float32_target_is_recomputed_in_float64():
     near = (VICTIM.inputs + 3e-6 * sphere_rows(np.random.default_rng(1), COUNT, DIM)).astype(
         np.float32
     )
-    features = np.maximum(near.astype(float) @ np.asarray(TARGET.weights, float).T, 0)
-    exact = projector_loss(features, np.asarray(TARGET.parameters, float))
-    assert checked_loss(TARGET, jnp.asarray(near)) == pytest.approx(exact, rel=1e-6, abs=0)
+    features = np.maximum(near.astype(float) @ np.asarray(_target().weights, float).T, 0)
+    exact = projector_loss(features, np.asarray(_target().parameters, float))
+    assert checked_loss(_target(), jnp.asarray(near)) == pytest.approx(exact, rel=1e-6, abs=0)
     # What the optimiser sees is rounded.
-    rounded = eqx.filter_jit(relative_loss)(TARGET, jnp.asarray(near))
+    rounded = eqx.filter_jit(relative_loss)(_target(), jnp.asarray(near))
     assert rounded != pytest.approx(exact, rel=1e-2, abs=0)

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -10,7 +12,13 @@ from jaxdp.attacks.optimisers.scaled_steps import Scaling, scaled_step, tangent
 
 DIM, COUNT, FEATURES = 12, 4, 480
 VICTIM = random_victim(0, DIM, COUNT, FEATURES)
-TARGET = single_target(VICTIM)
+
+
+@functools.cache
+def _target():
+    return single_target(VICTIM)
+
+
 TRUTH = VICTIM.inputs.astype(np.float32)
 STRAY = sphere_rows(np.random.default_rng(1), 2, DIM).astype(np.float32)
 
@@ -18,7 +26,7 @@ STRAY = sphere_rows(np.random.default_rng(1), 2, DIM).astype(np.float32)
 def test_a_missing_row_is_put_where_it_is():
     for missing in (0, 3):
         guess = jnp.asarray(np.where(np.arange(COUNT)[:, None] == missing, STRAY[:1], TRUTH))
-        (moved,) = reseeded(TARGET, guess[None], num_known=0)
+        (moved,) = reseeded(_target(), guess[None], num_known=0)
         # The least significant row is taken for the missing one.
         (place,) = np.flatnonzero(np.any(moved != guess, axis=1))
         np.testing.assert_array_equal(place, missing)
@@ -29,7 +37,7 @@ def test_a_missing_row_is_put_where_it_is():
 
 def test_a_known_row_is_never_moved():
     guess = np.concatenate([STRAY[:1], TRUTH[1:]])
-    (moved,) = reseeded(TARGET, jnp.asarray(guess)[None], num_known=1)
+    (moved,) = reseeded(_target(), jnp.asarray(guess)[None], num_known=1)
     np.testing.assert_array_equal(moved[0], STRAY[0])
 
 
@@ -37,7 +45,7 @@ def _thinned(rows, **more):
     rows = jnp.asarray(rows)[None]
     settings = {"num_known": 0, "room": 1e-7, **more}
     used = np.ones(rows.shape[:2], bool)
-    inputs, used = thinned(TARGET, rows, used, np.zeros(1), COUNT, **settings)
+    inputs, used = thinned(_target(), rows, used, np.zeros(1), COUNT, **settings)
     return chosen_rows(inputs, used)[0]
 
 
@@ -63,13 +71,13 @@ def test_rows_of_the_wrong_signs_are_negated():
 def test_where_leaving_out_costs_half_of_the_rows_go():
     rows = jnp.asarray(sphere_rows(np.random.default_rng(3), 8, DIM))[None]
     used = np.ones((1, 8), bool)
-    inputs, used = thinned(TARGET, rows, used, np.array([1e-9]), COUNT, num_known=1, room=1e-7)
+    inputs, used = thinned(_target(), rows, used, np.array([1e-9]), COUNT, num_known=1, room=1e-7)
     assert used.sum() == 6
     assert used[0, 0]
     np.testing.assert_array_equal(inputs, rows)
     # All of them where no passes are left to look once more.
     settings = {"num_known": 1, "room": 1e-7, "is_last": True}
-    _, used = thinned(TARGET, rows, np.ones((1, 8), bool), np.array([1e-9]), COUNT, **settings)
+    _, used = thinned(_target(), rows, np.ones((1, 8), bool), np.array([1e-9]), COUNT, **settings)
     assert used.sum() == COUNT
     assert used[0, 0]
 

@@ -8,7 +8,7 @@ from jax import lax
 
 import jaxdp
 
-WEIGHT = jnp.array([1.0, 2.0])
+WEIGHT = np.array([1.0, 2.0], np.float32)
 # Four samples of three turns.
 INPUTS = np.random.default_rng(0).normal(size=(4, 3, 2)).astype(np.float32)
 TARGETS = np.zeros(4, np.float32)

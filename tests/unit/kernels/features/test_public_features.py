@@ -3,6 +3,7 @@
 A fit to which nobody said where the inputs lie warns, once and before any data are seen.
 """
 
+import functools
 import math
 import warnings
 from fractions import Fraction
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import Unreadable
+from helpers import MadeWhenAsked, Unreadable
 
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
@@ -20,11 +21,16 @@ from jaxdp.kernels.features.public_features import whole_features
 
 GAUSSIAN = kernels.Gaussian(1.0)
 RANGE = np.zeros(2), np.ones(2)
-WAVES = kernels.FourierFeatures.sample(GAUSSIAN, 4, 2, key=jr.key(0))
+
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1, "noise_seed": 2}
 SIZES = {"num_projections": 4, "num_features": 4}
 TABLE = np.random.default_rng(0).uniform(size=(20, 2))
 LABELS = np.where(TABLE[:, 0] > 0.5, 1.0, -1.0)
+
+
+@functools.cache
+def _waves():
+    return kernels.FourierFeatures.sample(GAUSSIAN, 4, 2, key=jr.key(0))
 
 
 def _squares(row):
@@ -32,6 +38,30 @@ def _squares(row):
     return jnp.concatenate([row, row**2])
 
 
+# The kernel of a fit, or its map, with what is known of its inputs.
+UNBOUNDED = MadeWhenAsked(
+    {
+        "kernel": lambda: {"kernel": GAUSSIAN},
+        "map": lambda: {"kernel": None, "feature_map": _waves()},
+    }
+)
+BOUNDED = MadeWhenAsked(
+    {
+        "bound": lambda: {"kernel": GAUSSIAN, "input_bound": 2.0},
+        "scaled already": lambda: {"kernel": GAUSSIAN, "input_bound": math.inf},
+        "ranged": lambda: {"kernel": GAUSSIAN, "input_range": RANGE},
+        "ranged map": lambda: {
+            "kernel": None,
+            "feature_map": kernels.RangeScaling(_waves(), *RANGE),
+        },
+        "map in a range": lambda: {"kernel": None, "feature_map": _waves(), "input_range": RANGE},
+        "norm": lambda: {
+            "kernel": None,
+            "feature_map": kernels.ClippedFeatures(kernels.NormScaling(_waves(), 1.0), 1.0),
+        },
+        "function": lambda: {"kernel": None, "feature_map": _squares},
+    }
+)
 LEARNERS = {
     "ridge": lambda **given: PrivateKernelRidge(**{"label_bound": 1.0, **SIZES, **given}),
     "classifier": lambda **given: PrivateKernelClassifier(**SIZES, **given),
@@ -40,10 +70,9 @@ LEARNERS = {
 
 @pytest.mark.usefixtures("callers_line")
 @pytest.mark.parametrize("made", LEARNERS.values(), ids=LEARNERS)
-@pytest.mark.parametrize(
-    "given", [{"kernel": GAUSSIAN}, {"kernel": None, "feature_map": WAVES}], ids=["kernel", "map"]
-)
-def test_without_ranges_a_fit_warns_before_it_looks_at_the_data(made, given):
+@pytest.mark.parametrize("case", UNBOUNDED)
+def test_without_ranges_a_fit_warns_before_it_looks_at_the_data(made, case):
+    given = UNBOUNDED[case]
     with (
         pytest.warns(UserWarning, match="no public range of the inputs") as seen,
         pytest.raises(OSError, match="looked at"),
@@ -58,22 +87,9 @@ def test_without_ranges_a_fit_warns_before_it_looks_at_the_data(made, given):
 
 
 @pytest.mark.parametrize("made", LEARNERS.values(), ids=LEARNERS)
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"kernel": GAUSSIAN, "input_bound": 2.0},
-        {"kernel": GAUSSIAN, "input_bound": math.inf},
-        {"kernel": GAUSSIAN, "input_range": RANGE},
-        {"kernel": None, "feature_map": kernels.RangeScaling(WAVES, *RANGE)},
-        {"kernel": None, "feature_map": WAVES, "input_range": RANGE},
-        {"kernel": None, "feature_map": kernels.ClippedFeatures(
-            kernels.NormScaling(WAVES, 1.0), 1.0
-        )},
-        {"kernel": None, "feature_map": _squares},
-    ],
-    ids=["bound", "scaled already", "ranged", "ranged map", "map in a range", "norm", "function"],
-)  # fmt: skip
-def test_where_a_range_is_said_nothing_is(made, given):
+@pytest.mark.parametrize("case", BOUNDED)
+def test_where_a_range_is_said_nothing_is(made, case):
+    given = BOUNDED[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(**given).fit(TABLE, LABELS, **BUDGET)
@@ -92,7 +108,7 @@ def test_an_infinite_bound_changes_no_number():
 class _TooLong:
     """What rounding does to clipped features, a thousand times over."""
 
-    num_outputs, bound = 3, jnp.asarray(0.7)
+    num_outputs, bound = 3, np.float32(0.7)
 
     def __call__(self, inputs):
         return inputs * 1.001

@@ -8,8 +8,6 @@ from every_map import DIM, INPUTS, MAPS, values
 
 from jaxdp import kernels
 
-PATHS = MAPS["paths"]
-
 
 def test_clipped_features_keep_their_direction_and_never_exceed_the_bound():
     base, clipped = (np.asarray(values(MAPS[name], INPUTS)) for name in ("paths", "clipped"))
@@ -52,22 +50,22 @@ def test_labelled_ranges_are_not_taken_by_position():
     book = pandas.DataFrame({"low": np.zeros(3), "high": np.ones(3)}, index=["c", "a", "b"])
     for ends in ((book.low, book.high), (np.zeros(3), book.high)):
         with pytest.raises(TypeError, match="in the order of the columns, got labelled ones"):
-            kernels.RangeScaling(PATHS, *ends)
+            kernels.RangeScaling(MAPS["paths"], *ends)
     plain = book.reset_index()
-    scaled = kernels.RangeScaling(PATHS, plain.low, plain.high)
+    scaled = kernels.RangeScaling(MAPS["paths"], plain.low, plain.high)
     np.testing.assert_array_equal(scaled.high, np.ones(3))
 
 
 def test_blocks_give_the_values_of_one_call():
     rows = np.random.default_rng(2).normal(size=(11, DIM))
-    expected = np.asarray(PATHS(rows))
+    expected = np.asarray(MAPS["paths"](rows))
     for size in (4, 11, 100):
-        found = kernels.blockwise(PATHS, rows, rows=size)
+        found = kernels.blockwise(MAPS["paths"], rows, rows=size)
         assert isinstance(found, np.ndarray)
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    pieces = list(kernels.row_blocks(PATHS, rows, rows=4))
+    pieces = list(kernels.row_blocks(MAPS["paths"], rows, rows=4))
     assert [len(piece) for piece in pieces] == [4, 4, 3]
-    assert kernels.blockwise(PATHS, rows[:0]).shape == (0, 4)
+    assert kernels.blockwise(MAPS["paths"], rows[:0]).shape == (0, 4)
     assert kernels.blockwise(lambda rows: rows.sum(axis=1), rows[:0]).shape == (0,)
 
 

@@ -12,7 +12,7 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
-from jaxdp.core.display.explanations import as_text
+from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
 from jaxdp.planning.features import drafts, private_training, search
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates

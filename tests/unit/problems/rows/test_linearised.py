@@ -1,5 +1,7 @@
 """Networks as problems: their tangent kernel, their tangent, which weights, and what is refused."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -103,14 +105,20 @@ def _with(**changes):
     return lambda problem: problem.replace(**changes)
 
 
-LINEAR = eqx.nn.Linear(5, 1, key=jax.random.key(0))
+def _with_model(made):
+    return lambda problem: problem.replace(model=made())
+
+
+@functools.cache
+def _linear(outputs=1):
+    return eqx.nn.Linear(5, outputs, key=jax.random.key(0))
 
 
 @pytest.mark.parametrize(
     ("change", "error", "expected"),
     [
-        (_with(model=Noisy(LINEAR, eqx.nn.Dropout(0.5))), ValueError, "draws numbers"),
-        (_with(model=eqx.nn.BatchNorm(5, "batch", mode="ema")), ValueError, "mixes rows"),
+        (_with_model(lambda: Noisy(_linear(), eqx.nn.Dropout(0.5))), ValueError, "draws numbers"),
+        (_with_model(lambda: eqx.nn.BatchNorm(5, "batch", mode="ema")), ValueError, "mixes rows"),
         (_with(model="a network"), TypeError, "expected model to be an Equinox model"),
         (_with(model=jnp.sum), TypeError, "with weights that are trained, got none"),
         (_with(trainable=False), TypeError, "with weights that are trained, got none"),
@@ -118,7 +126,7 @@ LINEAR = eqx.nn.Linear(5, 1, key=jax.random.key(0))
         (_with(trainable=lambda model: model.layers), TypeError, "which raised AttributeError"),
         (_with(trainable="biases"), TypeError, "None, a tree of True and False.* got str"),
         (_with(trainable={"layers": True}), TypeError, "a tree of True and False.* got dict"),
-        (_with(model=eqx.nn.Linear(5, 2, key=jax.random.key(0))), ValueError, "one number"),
+        (_with_model(lambda: _linear(2)), ValueError, "one number"),
         (_with(loss=jaxdp.losses.Softmax(3)), ValueError, "train_labels"),
         (_with(test_inputs=np.ones((200, 4))), ValueError, "expected test_inputs"),
         (_with(labels=np.ones(299)), ValueError, "expected labels"),
@@ -131,7 +139,7 @@ def test_what_is_no_network_of_single_rows_is_refused(change, error, expected):
 
 
 def test_dropout_that_is_switched_off_passes():
-    model = eqx.nn.inference_mode(Noisy(LINEAR, eqx.nn.Dropout(0.5)))
+    model = eqx.nn.inference_mode(Noisy(_linear(), eqx.nn.Dropout(0.5)))
     assert network().replace(model=model).num_weights == 6
 
 
