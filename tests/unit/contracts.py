@@ -349,7 +349,7 @@ _row(
     lambda p: {"loss": squared_loss, "model": p.model, "input": p.rows[0], "target": 1.0},
     kinds="loss: function, input: data, target: -",
 )
-_row("clipping.NormClip", kinds="scale: positive")
+_row("clipping.norm_clip.NormClip", kinds="scale: positive")
 _row("clipping.sensitivity_excess")
 _row("data.column_scaling")
 
@@ -387,11 +387,17 @@ _row(
     kinds="key: -",
     owner=lambda p: p.poisson,
 )
-_rows("privacy.GaussianMechanism privacy.ZeroConcentrated privacy.PublishedConversion")
+_rows(
+    "privacy.GaussianMechanism privacy.mechanisms.ZeroConcentrated privacy.release.PublishedConversion"
+)
 _row("privacy.StatedBudget", kinds="epsilon: non_negative")
 _row("privacy.ObjectivePerturbation", lambda p: {"approximation_mu": 2.0})
-_row("privacy.SoftmaxPerturbation", lambda p: {"approximation_mu": 2.0})
-_row("privacy.PoissonSubsampledGaussian", lambda p: {"sampler": p.poisson}, kinds="sampler: -")
+_row("privacy.objective_perturbation.SoftmaxPerturbation", lambda p: {"approximation_mu": 2.0})
+_row(
+    "privacy.batches.poisson.PoissonSubsampledGaussian",
+    lambda p: {"sampler": p.poisson},
+    kinds="sampler: -",
+)
 _row(
     "privacy.BufferedToeplitzNoise",
     lambda p: {"scales": [-0.125], "decays": [0.5]},
@@ -411,7 +417,7 @@ _row(
     lambda p: {"what": "a sum", "adjacency": "replace-one"},
     kinds="num_records: -",
 )
-_row("privacy.key_entropy_bits")
+_row("privacy.secret.secret_key.key_entropy_bits")
 _row("account", lambda p: {"thing": p.one_pass}, kinds="thing: thing")
 _rows(
     "privacy.gaussian_delta privacy.gaussian_mu", kinds="epsilon: non_negatives", takes_arrays=True
@@ -535,18 +541,22 @@ _rows("kernels.FourierFeatures.sample kernels.CosineFeatures.sample kernels.Samp
 _row("kernels.SamplePaths", lambda p: {"weights": np.ones((3, 2))}, kinds="weights: -")
 _row("kernels.TorusKernel")
 _row("kernels.TorusKernel.power_law", kinds="capacity: positive")
-_row("kernels.MercerFeatures", lambda p: {"eigenvalues": jnp.ones(3)}, kinds="eigenvalues: -")
+_row(
+    "kernels.functions.torus.MercerFeatures",
+    lambda p: {"eigenvalues": jnp.ones(3)},
+    kinds="eigenvalues: -",
+)
 _rows(
     "kernels.FunctionFeatures kernels.IdentityFeatures kernels.ClippedFeatures kernels.NormScaling"
 )
 _row(
-    "kernels.RangeScaling",
+    "kernels.functions.bounded.RangeScaling",
     lambda p: {"low": [2.0, 2.0, 2.0], "high": [4.0, 4.0, 4.0]},
     kinds="low high: vector",
 )
 _row("kernels.blockwise", lambda p: {"function": p.identity}, kinds="function: thing, rows: count")
 _row("kernels.Columns", lambda p: {"inputs": ("a", "b"), "label": "y"}, kinds="inputs: -")
-_row("kernels.NoiseRidge", lambda p: {"factor": 2.0})
+_row("kernels.ridge.rules.NoiseRidge", lambda p: {"factor": 2.0})
 _row("kernels.Theorem11Rule", lambda p: {"constant": 2.0}, kinds="constant: positive")
 _row(
     "kernels.PrivateKernelRidge",
@@ -574,8 +584,11 @@ _row(
     },
     kinds="ridge: positive",
 )
-_row("kernels.objective_perturbation_std", kinds="input_bound smoothness: finite")
-_row("kernels.softmax_perturbation_std", kinds="input_bound: finite")
+_row(
+    "kernels.margin.objective_calibration.objective_perturbation_std",
+    kinds="input_bound smoothness: finite",
+)
+_row("kernels.margin.objective_calibration.softmax_perturbation_std", kinds="input_bound: finite")
 _row(
     "kernels.ReleasedFunction",
     lambda p: {"coefficients": np.ones(3), "statement": p.release, "features": p.identity},
@@ -587,7 +600,7 @@ _row("losses.Softmax", kinds="nodes_per_row: count")
 # Regression and estimators.
 _row("regression.ColumnFeatures", lambda p: {"columns": p.columns, "is_additive": True})
 _row("regression.WithConstant", lambda p: {"constant": 2.0})
-_row("regression.ComposedFeatures")
+_row("regression.features.ComposedFeatures")
 _row("regression.Columns", lambda p: {"columns": {"age": (17, 90)}}, kinds="bins: count")
 _row(
     "regression.PrivateLinearRegression",

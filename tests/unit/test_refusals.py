@@ -188,8 +188,10 @@ REFUSED["privacy.Composition"] = lambda p: [
     ({"mechanisms": ()}, "at least one mechanism"),
     ({"mechanisms": (p.descent,)}, "expected mechanisms"),
 ]
-REFUSED["privacy.SoftmaxPerturbation"] = lambda p: [({"num_classes": 1}, "num_classes")]
-REFUSED["privacy.PoissonSubsampledGaussian"] = lambda p: [
+REFUSED["privacy.objective_perturbation.SoftmaxPerturbation"] = lambda p: [
+    ({"num_classes": 1}, "num_classes")
+]
+REFUSED["privacy.batches.poisson.PoissonSubsampledGaussian"] = lambda p: [
     ({"sampler": "shuffled"}, r"got shuffled: amplification .* use ShuffledEpochs"),
     ({"sampler": 0.01}, "sampler to be a Poisson"),
 ]
@@ -313,7 +315,7 @@ REFUSED["kernels.TorusKernel"] = lambda p: [
     ({"eigenvalues": []}, "at least one eigenvalue"),
     ({"eigenvalues": [INF]}, "finite eigenvalues"),
 ]
-REFUSED["kernels.RangeScaling"] = lambda p: [
+REFUSED["kernels.functions.bounded.RangeScaling"] = lambda p: [
     ({"low": np.zeros(2), "high": np.ones(2)}, r"low of shape \(3\)"),
     ({"low": np.zeros(3), "high": np.eye(3)[0]}, "low < high, got 0.0 and 0.0 in"),
     ({"low": np.full(3, -INF)}, "finite low"),
@@ -353,7 +355,9 @@ REFUSED["kernels.PrivateKernelClassifier"] = lambda p: [
     *_each("loss", ("logistic", losses.Huber(1.0)), "expected loss to be a margin loss"),
     ({"kernel": None}, "expected a kernel or a feature_map"),
 ]
-REFUSED["kernels.softmax_perturbation_std"] = lambda p: [({"num_classes": 1}, "num_classes")]
+REFUSED["kernels.margin.objective_calibration.softmax_perturbation_std"] = lambda p: [
+    ({"num_classes": 1}, "num_classes")
+]
 REFUSED["published.Algorithm1"] = lambda p: [({"kernel": kernels.InnerProduct()}, "input_bound")]
 
 
@@ -541,7 +545,10 @@ CALLS = {
         "expected epsilon >= 0",
     ),
     "no step": (lambda p: p.sampler.mechanism(1.0, 0), "num_steps >= 1"),
-    "scores": (lambda p: privacy.audit(p.theta, p.theta[:, None], measure="mu"), "one score a run"),
+    "scores": (
+        lambda p: privacy.audit(p.theta, p.theta[:, None], measure="mu"),
+        "expected second_scores to be a vector",
+    ),
     "one score": (
         lambda p: privacy.audit(p.theta, p.theta[:1], measure="mu"),
         r"enough trials .* got 20 on one input and 1|enough trials .* got 1 on one input and 20",

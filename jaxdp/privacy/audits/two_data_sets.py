@@ -163,5 +163,7 @@ def _compiled_scores(mechanism, data, key, num_trials, batch_size):
 
 def _scalar(score):
     if not eqx.is_array_like(score) or jnp.iscomplexobj(score) or jnp.shape(score) != ():
-        raise TypeError(f"expected the mechanism to return a real scalar score, got {score}")
+        is_real = eqx.is_array_like(score) and not jnp.iscomplexobj(score)
+        came = f"shape {jnp.shape(score)}" if is_real else type(score).__name__
+        raise TypeError(f"expected the mechanism to return a real scalar score, got {came}")
     return score
