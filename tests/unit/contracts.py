@@ -388,7 +388,8 @@ _row(
     owner=lambda p: p.poisson,
 )
 _rows(
-    "privacy.GaussianMechanism privacy.mechanisms.ZeroConcentrated privacy.release.PublishedConversion"
+    "privacy.GaussianMechanism privacy.mechanisms.ZeroConcentrated "
+    "privacy.release.PublishedConversion"
 )
 _row("privacy.StatedBudget", kinds="epsilon: non_negative")
 _row("privacy.ObjectivePerturbation", lambda p: {"approximation_mu": 2.0})

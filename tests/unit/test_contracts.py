@@ -245,14 +245,11 @@ def test_no_kind_of_scalar_compiles_a_second_program(name):
 EXCEPTIONS = {
     "results, which the library makes": "Comparison Cost Status algorithms.AdamConstants "
     "algorithms.LinearState algorithms.OptimiserState algorithms.Training "
-    "attacks.PredictedMembership attacks.Reconstruction "
-    "attacks.Verdict planning.Forecast "
+    "attacks.PredictedMembership attacks.Reconstruction attacks.Verdict planning.Forecast "
     "planning.OnePassPlan planning.TrainingPlan theory.ExcessRisk",
     "with tests of their own": "attacks.predicted_membership.record sweep sweeps.cell_key",
-    "a pair of numbers or a rule": "estimators.DPLinearRegression.label_range "
-    "schedules.as_schedule.learning_rate",
+    "a pair of numbers or a rule": "estimators.DPLinearRegression.label_range",
     "checked by who calls them": "algorithms.adam_constants.num_steps kernels.row_blocks "
-    ""
     "privacy.PoissonSampler.of_share "
     "problems.sphere_inputs.count "
     "theory.ReleaseNoise theory.predicted_excess_risk.num_outputs",
