@@ -4,10 +4,6 @@ One description of a problem and an algorithm, three readers: `simulate` says wh
 `predict` what theory says, `account` what it costs.
 """
 
-# Before the slow imports: from here on Ctrl-C ends `python -m jaxdp` cleanly.
-from jaxdp.core.files.interrupts import is_module_run as _is_module_run  # noqa: F401
-
-# isort: split
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -39,11 +35,12 @@ if TYPE_CHECKING:
     from jaxdp.algorithms import PrivateOptimiser as PrivateOptimiser
     from jaxdp.algorithms import PublishedCalibration as PublishedCalibration
     from jaxdp.algorithms import TailAverage as TailAverage
+    from jaxdp.algorithms import train as train
     from jaxdp.clipping import clipped_gradient_sum as clipped_gradient_sum
     from jaxdp.clipping import per_sample_gradient_norms as per_sample_gradient_norms
     from jaxdp.comparison import Comparison as Comparison
     from jaxdp.comparison import compare as compare
-    from jaxdp.core.errors import NotCoveredError as NotCoveredError
+    from jaxdp.core.checks import NotCoveredError as NotCoveredError
     from jaxdp.core.numerics.hermite import hermite_coefficients as hermite_coefficients
     from jaxdp.core.trajectory import Status as Status
     from jaxdp.core.trajectory import Trajectory as Trajectory
@@ -111,6 +108,7 @@ _HOMES = {
         "PrivateOptimiser",
         "PublishedCalibration",
         "TailAverage",
+        "train",
     ),
     "jaxdp.clipping": (
         "clipped_gradient_sum",
@@ -120,7 +118,7 @@ _HOMES = {
         "Comparison",
         "compare",
     ),
-    "jaxdp.core.errors": ("NotCoveredError",),
+    "jaxdp.core.checks": ("NotCoveredError",),
     "jaxdp.core.numerics.hermite": ("hermite_coefficients",),
     "jaxdp.core.trajectory": (
         "Status",
@@ -261,6 +259,7 @@ __all__ = [
     "required_samples",
     "simulate",
     "sweep",
+    "train",
 ]
 
 
@@ -272,7 +271,7 @@ if not TYPE_CHECKING:
         import importlib.util
 
         if name == "__version__":
-            from jaxdp.core.version import installed_version
+            from jaxdp.core.packages import installed_version
 
             return installed_version()
         for home, names in _HOMES.items():

@@ -1,16 +1,15 @@
-"""What `mkdocs` asks while it builds the site: pages that are made, links, formulas, navigation.
+"""What `mkdocs` asks while it builds the site: pages that are made, links, formulas, code names.
 
 To be run as `python -m mkdocs` at the top of the tree, whose packages this imports.
 """
 
-import fnmatch
 import functools
+import os
 import pathlib
 import re
 
 import code_names
 import formulas
-import gallery
 import links
 import reference
 from mkdocs.structure.files import File
@@ -19,6 +18,9 @@ from notebooks.address import repository_address
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ADDRESS = repository_address()
+# Links of the reference to its sources, by Griffe.
+os.environ |= {"GRIFFE_GIT_REMOTE_URL": ADDRESS, "GRIFFE_GIT_SERVICE": "github"}
+os.environ["GRIFFE_GIT_COMMIT_HASH"] = "main"
 _BADGE = re.compile(r"><img[^>]*colab-badge[^>]*><")
 _ANCHOR = re.compile(r'<a class="anchor-link".*?</a>')
 # How much more than another page one of a folder weighs in the search.
@@ -33,86 +35,36 @@ BOOSTS = {
 
 
 def on_config(config):
-    """The address from pyproject.toml, and the entries of the navigation that have a star."""
-    config.repo_url = ADDRESS
+    """The address from pyproject.toml, and the packages of the reference."""
+    config.repo_url, config.edit_uri = ADDRESS, "edit/main/docs/"
     config.repo_name = ADDRESS.split("/", 3)[-1]
-    config.nav = _expanded(config.nav)
+    (entries,) = (entry["Reference"] for entry in config.nav if "Reference" in entry)
+    entries += [{door: reference.navigation(door)} for door in reference.pages()]
     return config
 
 
 @functools.cache
 def _made() -> dict[str, str]:
-    """The pages that no file of docs holds, by where the site has them."""
-    made = {**reference.made(), "gallery/index.md": gallery.page()}
-    made["gallery/by_use.md"] = gallery.page_by_use()
-    for here, there in links.ELSEWHERE.items():
-        if here != "README.md":
-            made[there] = (ROOT / here).read_text(encoding="utf-8")
-    return made
-
-
-def _expanded(nav):
-    """The navigation with the pages that each entry with a star stands for."""
-    docs = ROOT / "docs"
-    there = {path.relative_to(docs).as_posix() for path in docs.rglob("*.*")} | set(_made())
-    named = set(_leaves(nav))
-
-    def expand(entries):
-        for entry in entries:
-            if isinstance(entry, dict):
-                ((title, value),) = entry.items()
-                if not isinstance(value, list):
-                    yield entry
-                elif inner := list(expand(value)):
-                    yield {title: inner}
-            elif entry == reference.file_of("*"):
-                yield from ({door: reference.navigation(door)} for door in reference.pages())
-            elif "*" in entry:
-                yield from sorted(fnmatch.filter(there - named, entry), key=_stem)
-            else:
-                yield entry
-
-    return list(expand(nav))
-
-
-def _stem(path: str) -> str:
-    """A file's name without its ending, by which `jaxdp.md` comes before `jaxdp.theory.md`."""
-    return pathlib.PurePath(path).stem
-
-
-def _leaves(nav):
-    """The pages of a navigation, the entries with a star among them."""
-    for entry in nav:
-        if isinstance(entry, dict):
-            (value,) = entry.values()
-            yield from _leaves(value) if isinstance(value, list) else [value]
-        else:
-            yield entry
+    """The pages of the reference: what is public does not change while pages are served."""
+    return reference.made()
 
 
 def on_files(files, config):
-    """Add what is made, the font of formulas, and the pictures of the experiments."""
+    """Add what is made, what lies elsewhere in the tree, and the font of formulas."""
+    for there, text in _made().items():
+        files.append(File.generated(config, there, content=text))
     font = formulas.font()
-    files.append(File.generated(config, f"assets/{font.name}", abs_src_path=str(font)))
-    for path, text in _made().items():
-        files.append(File.generated(config, path, content=text))
-    for picture in sorted((ROOT / "experiments" / "results").glob("*/*.png")):
-        there = links.site_path(picture.relative_to(ROOT).as_posix())
-        assert there is not None
-        files.append(File.generated(config, there, abs_src_path=str(picture)))
+    pictures = (ROOT / "experiments" / "results").glob("*/*.png")
+    added = {f"assets/{font.name}": font}
+    added |= {links.moved(path.relative_to(ROOT).as_posix()): path for path in sorted(pictures)}
+    added |= {there: ROOT / here for here, there in links.PAGES.items()}
+    for there, path in added.items():
+        files.append(File.generated(config, there, abs_src_path=str(path)))
+    for file in files:
+        # Whoever wants a page changed has to change it there.
+        if file.src_uri in added or file.src_uri.startswith("tutorials/"):
+            file.edit_uri = f"../{links.tree_path(file.src_uri)}"
     return files
-
-
-def _written_in(page: str) -> str:
-    """The file of the tree in which a reader who wants a page changed has to change it."""
-    folder, _, name = page.removeprefix("reference/").rpartition("/")
-    if page.startswith("reference/") and folder:
-        return reference.written_in(folder, name.removesuffix(".md"))
-    if page in _made() and page not in links.ELSEWHERE.values():
-        return f"docs/hooks/{page.split('/')[0]}.py"
-    if page.startswith("tutorials/"):
-        return page.replace("tutorials", "notebooks")
-    return links.tree_path(page)
 
 
 def on_page_markdown(markdown, page, config, files):
@@ -120,23 +72,23 @@ def on_page_markdown(markdown, page, config, files):
     source = page.file.src_uri
     boosts = [boost for start, boost in BOOSTS.items() if source.startswith(start)]
     page.meta.setdefault("search", {}).setdefault("boost", (*boosts, 1.0)[0])
-    if source.startswith("reference/"):
-        return markdown
-    return links.rewritten(markdown, source, ADDRESS)
+    is_made = source.startswith("reference/")
+    return markdown if is_made else links.rewritten(markdown, source, ADDRESS)
 
 
 def on_page_content(html, page, config, files):
-    """Formulas become MathML, code names links; a tutorial's badge, another server's, a link."""
-    source = page.file.src_uri
-    page.edit_url = f"{ADDRESS}/edit/main/{_written_in(source)}"
-    if source.endswith(".ipynb"):
-        html = _ANCHOR.sub("", _BADGE.sub(">Open in Colab<", formulas.rendered_notebook(html)))
-    else:
-        html = formulas.rendered(html)
+    """Formulas become MathML; a tutorial's badge, which is another server's, a link."""
+    if page.file.src_uri.endswith(".ipynb"):
+        return _ANCHOR.sub("", _BADGE.sub(">Open in Colab<", formulas.rendered_notebook(html)))
+    return formulas.rendered(html)
 
-    def address(place: str) -> str:
-        path, hash_, anchor = place.partition("#")
-        file = files.get_file_from_path(path)
-        return f"{file.url_relative_to(page.file)}{hash_}{anchor}"
 
-    return code_names.linked(html, source, address)
+def on_env(env, config, files):
+    """Code names become links, once every page has told what it explains."""
+    known = config.plugins["autorefs"]
+    for file in files.documentation_pages():
+        if file.page is not None and file.page.content:
+            file.page.content = code_names.linked(
+                file.page.content, file.page.url, known.get_item_url
+            )
+    return env

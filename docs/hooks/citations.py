@@ -7,10 +7,8 @@ Such a line names a paper by its key (AC, PF, PK, DR) and then statements: `Sour
 import ast
 import dataclasses
 import functools
-import io
 import pathlib
 import re
-import tokenize
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -18,8 +16,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = {"jaxdp": "function", "tests": "test", "experiments": "experiment"}
 # What computes a statement and serves no user of jaxdp.
 STATEMENTS = "experiments/statements/"
-# Tests of the documentation, whose docstrings quote such lines.
-_QUOTING = "tests/site/documents/"
 _NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _WORDS = "Theorem|Proposition|Lemma|Corollary|Definition|Assumption|Algorithm|Figure|Remark"
 _LIST = rf"{_NUMBER}(?:(?:\s*[,/-]\s*|\s+(?:and|or|to)\s+|,\s+and\s+){_NUMBER})*"
@@ -40,8 +36,8 @@ class Place:
     """Code at which a line `Source:` stands.
 
     Attributes:
-        path: of the file, in the tree.
-        name: of the function or class, with its module where that is part of jaxdp.
+        path: path of the file, in the tree.
+        name: name of the function or class, with its module where that is part of jaxdp.
     """
 
     path: str
@@ -93,8 +89,7 @@ def _between(first: str, last: str | None) -> list[str]:
     """`B.1` to `B.3` is `B.1`, `B.2`, `B.3`."""
     if last is None:
         return [first]
-    stem, start = re.fullmatch(r"(.*?)(\d+)", first).groups()  # pyright: ignore[reportOptionalMemberAccess]
-    other, stop = re.fullmatch(r"(.*?)(\d+)", last).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    (stem, start), (other, stop) = (re.split(r"(?<!\d)(?=\d+$)", end) for end in (first, last))
     if stem != other or int(stop) <= int(start):
         raise ValueError(f"expected a range of statements, got {first} to {last}")
     return [f"{stem}{number}" for number in range(int(start), int(stop) + 1)]
@@ -106,9 +101,9 @@ def everywhere() -> dict[tuple[str, str], list[Place]]:
     found: dict[tuple[str, str], set[Place]] = {}
     for folder in KINDS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            text = path.read_text(encoding="utf-8")
-            if "Source:" in text and not name.startswith(_QUOTING):
+            name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+            # Tests of the documentation quote such lines.
+            if "Source:" in text and path.name != "test_coverage_page.py":
                 for statement, place in in_file(name, text):
                     found.setdefault(statement, set()).add(place)
     return {statement: sorted(places) for statement, places in found.items()}
@@ -117,83 +112,48 @@ def everywhere() -> dict[tuple[str, str], list[Place]]:
 def in_file(path: str, text: str) -> Iterator[tuple[tuple[str, str], Place]]:
     """The statements that a file of Python names, each with its place.
 
+    A comment belongs to the definition that begins just below it, else to the one around it.
+
     Args:
-        path: in the tree.
-        text: of the file.
+        path: path in the tree.
+        text: contents of the file.
     """
-    tree = ast.parse(text)
-    for source, name in [*_of_docstrings(tree), *_of_comments(tree, text)]:
-        for statement in named(source):
+    spans = [*_spans(ast.parse(text))]
+    lines = text.splitlines()
+    for match in re.finditer("Source:", text):
+        number = text.count("\n", 0, match.start())
+        place = number
+        rest = text[match.end() :].partition('"""')[0]
+        if "#" in lines[number].partition("Source:")[0]:
+            while place < len(lines) and lines[place].lstrip().startswith("#"):
+                place += 1
+            count = max(place - number, 1)
+            rest = "\n".join(line.lstrip().lstrip("#") for line in rest.splitlines()[:count])
+        below = [name for first, _, name in spans if place > number and first == place]
+        around = [name for first, last, name in spans if first <= number < last]
+        name = (below or around or [""])[-1]
+        for statement in named(rest):
             yield statement, Place(path, _shown(path, name))
+
+
+def _spans(tree: ast.AST, inside: str = "") -> Iterator[tuple[int, int, str]]:
+    """First line, line after the last, and dotted name of each definition, outer ones first."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            name = f"{inside}.{child.name}".strip(".")
+            first = min(node.lineno for node in (child, *child.decorator_list)) - 1
+            yield first, child.end_lineno or 0, name
+            yield from _spans(child, name)
+        else:
+            yield from _spans(child, inside)
 
 
 def _shown(path: str, name: str) -> str:
     """The name of a place: a part of jaxdp by its dotted name, of others without the folder."""
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    if path.startswith("tests/"):
-        # A test and not what is defined in it; a file of tests where it is the file's.
-        outer = name.partition(".")[0]
-        return (
-            outer if outer.startswith("test_") else f"{module.rpartition('.')[2]}.{name}".strip(".")
-        )
-    if path.startswith("experiments/"):
-        return f"{module.rpartition('.')[2]}.{name}".strip(".")
+    if path.startswith("tests/") and name.startswith("test_"):
+        # A test and not what is defined in it.
+        return name.partition(".")[0]
+    if not path.startswith("jaxdp/"):
+        module = module.rpartition(".")[2]
     return f"{module}.{name}".strip(".")
-
-
-def _sources(text: str) -> list[str]:
-    """What follows each `Source:` in a text."""
-    return text.split("Source:")[1:]
-
-
-def _definitions(tree: ast.Module) -> list[tuple[str, ast.AST]]:
-    """All functions and classes with their dotted names inside the module, outer ones first."""
-    found: list[tuple[str, ast.AST]] = []
-
-    def visit(node: ast.AST, inside: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                name = f"{inside}.{child.name}".strip(".")
-                found.append((name, child))
-                visit(child, name)
-            else:
-                visit(child, inside)
-
-    visit(tree, "")
-    return found
-
-
-def _of_docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each source in a docstring, with the name of what it explains."""
-    for name, node in [("", tree), *_definitions(tree)]:
-        for source in _sources(ast.get_docstring(node) or ""):  # pyright: ignore[reportArgumentType]
-            yield source, name
-
-
-def _of_comments(tree: ast.Module, text: str) -> Iterator[tuple[str, str]]:
-    """Each source in a comment, with the definition that it is in or stands just above."""
-    blocks: list[tuple[int, str]] = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            line, words = token.start[0], token.string.lstrip("# ")
-            if blocks and blocks[-1][0] == line - 1 and not token.line[: token.start[1]].strip():
-                blocks[-1] = line, f"{blocks[-1][1]}\n{words}"
-            else:
-                blocks.append((line, words))
-    definitions = _definitions(tree)
-    for line, words in blocks:
-        for source in _sources(words):
-            yield source, _around(line, definitions)
-
-
-def _around(line: int, definitions: list[tuple[str, ast.AST]]) -> str:
-    """The definition that begins on the next line, or the innermost that has the line."""
-    inner = ""
-    for name, node in definitions:
-        decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", [])]
-        first, last = min([node.lineno, *decorators]), node.end_lineno  # pyright: ignore[reportAttributeAccessIssue]
-        if first == line + 1:
-            return name
-        if first <= line <= last:
-            inner = name
-    return inner

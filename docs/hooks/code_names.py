@@ -1,11 +1,11 @@
 """Code names of the pages, inline and in blocks, as links to the reference.
 
-A page writes `jaxdp.predict` and nothing more; which page explains the name is found here.
+A page writes `jaxdp.predict` and nothing more; autorefs knows which page explains the name.
 """
 
+import collections
 import functools
 import importlib
-import inspect
 import re
 from collections.abc import Callable
 
@@ -21,68 +21,53 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 @functools.cache
-def places() -> dict[str, str]:
-    """Where each public name is explained, by every way to write it but for a leading `jaxdp.`.
+def _identifiers() -> dict[str, str]:
+    """What autorefs calls each public name, by the name's forms.
 
-    A page of the site, with the anchor of a method; packages count too, under their full names, and
-    a bare name where only one thing bears it.
+    A form is the name in each of its packages, also without `jaxdp.`, and the bare name if only one
+    thing bears it.
     """
-    found: dict[str, str] = {}
-    bare: dict[str, set[str]] = {}
+    found, bare = {}, collections.defaultdict(set)
     for door in reference.doors():
-        module = importlib.import_module(door)
-        found[door] = reference.file_of(door)
+        found[door] = door
         for name in reference.names(door):
-            path = reference.path_of(door, name)
-            there = reference.file_of(*path.rsplit(".", 1))
-            bare.setdefault(name, set()).add(there)
-            source, thing = reference.source_of(door, name), getattr(module, name)
-            members = _members(thing) if inspect.isclass(thing) else []
-            for written in (_short(f"{door}.{name}"), _short(path), name):
-                found[written] = there
-                found |= {f"{written}.{each}": f"{there}#{source}.{each}" for each in members}
-    doubtful = {name for name, pages in bare.items() if len(pages) > 1}
-    return {name: there for name, there in found.items() if name.split(".")[0] not in doubtful}
+            source = reference.source_of(door, name)
+            found |= {
+                form: source for form in (f"{door}.{name}", f"{door}.{name}".removeprefix("jaxdp."))
+            }
+            bare[name].add(id(getattr(importlib.import_module(door), name)))
+            found.setdefault(name, source)
+    doubtful = {name for name, things in bare.items() if len(things) > 1}
+    return {form: source for form, source in found.items() if form not in {*doubtful, "jaxdp"}}
 
 
-def _short(path: str) -> str:
-    return path.removeprefix("jaxdp.")
-
-
-def _members(cls: type) -> list[str]:
-    """The methods of a class that its page explains."""
-    return [
-        name
-        for name, member in vars(cls).items()
-        if not name.startswith("_")
-        and (callable(member) or isinstance(member, (classmethod, staticmethod, property)))
-        and member.__doc__
-    ]
-
-
-def linked(html: str, page: str, address: Callable[[str], str]) -> str:
+def linked(html: str, url: str, address: Callable[..., tuple[str, str | None]]) -> str:
     """A page's HTML with its code names as links.
 
     Args:
-        html: of the page.
-        page: where the site has it.
-        address: of a place, as the page has to write it.
+        html: HTML of the page.
+        url: address of the page in the site.
+        address: a function of an identifier and of a page: where that page finds it, a title
+            beside it. A KeyError says that nothing explains it.
     """
-    # There a bare small word is an argument or an attribute.
-    is_reference = page.startswith("reference/")
 
     def link(text: str, name: str, *, is_word: bool) -> str:
-        there = places().get(name) or places().get(_short(name))
-        if (
-            there in (None, page)
-            or name == "jaxdp"
-            or (is_word and name.isidentifier() and name.islower())
-        ):
+        if is_word and name.isidentifier() and name.islower():
             return text
-        return f'<a class="code-name" href="{address(there)}">{text}</a>'
+        whole, _, member = name.rpartition(".")
+        known = _identifiers()
+        identifier = known.get(name) or (whole in known and f"{known[whole]}.{member}")
+        try:
+            there, _ = address(identifier, from_url=url)
+        except KeyError:
+            return text
+        # A page does not send its reader to itself.
+        is_here = there.startswith("#")
+        return text if is_here else f'<a class="code-name" href="{there}">{text}</a>'
 
     def inline(found: re.Match[str]) -> str:
-        return link(found[0], found["name"], is_word=is_reference)
+        # In the reference a bare small word is an argument or an attribute.
+        return link(found[0], found["name"], is_word=url.startswith("reference/"))
 
     def block(found: re.Match[str]) -> str:
         # A bare small word is a variable of the reader's.

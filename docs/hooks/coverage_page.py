@@ -1,108 +1,181 @@
 """The page of statements, `docs/coverage.md`, from the lists and the lines `Source:` of the tree.
 
+The statements of the four papers are listed in `docs/coverage/<key>.toml`, in the order of the
+paper. Of a statement's state there stands only why nothing computes it, or what its tests leave
+out; the rest is read from where the tree names it. The page's opening is kept as it is.
+
 python docs/hooks/coverage_page.py            writes the page
-python docs/hooks/coverage_page.py --check    fails where the page is old
-python docs/hooks/coverage_page.py --missing  fails where a statement is missing, and lists them
+python docs/hooks/coverage_page.py --check    fails where the page is old or a statement is missing
 """
 
 import argparse
+import dataclasses
 import sys
+import tomllib
 from collections import Counter
 
 import citations
-import statements
 
 PAGE = citations.ROOT / "docs" / "coverage.md"
+KEYS = ("AC", "PF", "PK", "DR")
 STATES = ("held", "partly", "experiment", "function", "reason", "missing")
+# What is said of an equation that the list does not have, but some line names.
+_PROOF = "a step of a proof or of a derivation"
+_TABLE = "| paper | statements | "
 
 
-def page(papers: list[statements.Paper]) -> str:
-    """Markdown of the page."""
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """A statement of a paper, and where it is computed.
+
+    Attributes:
+        name: name in the paper, such as "Lemma 11, (18) to (20)"; its equations belong to it.
+        says: half a line.
+        reason: why nothing computes it; empty where something does or should.
+        part: what of it its tests hold, where that is not all of it; empty where it is.
+        places: places at which a line `Source:` names it.
+    """
+
+    name: str
+    says: str
+    reason: str
+    part: str
+    places: tuple[citations.Place, ...]
+
+    @property
+    def state(self) -> str:
+        """Held, partly, experiment, function, reason or missing."""
+        kinds = {place.kind for place in self.places}
+        if "test" in kinds:
+            return "partly" if self.part else "held"
+        if kinds:
+            return "experiment" if "experiment" in kinds else "function"
+        return "reason" if self.reason else "missing"
+
+
+def papers(
+    cited: dict[tuple[str, str], list[citations.Place]], listed: dict[str, dict]
+) -> dict[str, tuple[list[Statement], list[Statement]]]:
+    """The statements of each paper in its order, and equations of proofs that a line names.
+
+    Args:
+        cited: where each statement is named.
+        listed: each paper's list, by key, with its numbered equations.
+
+    Raises:
+        ValueError: a line names what no list has, or a list gives a reason for what is computed or
+            a part of what no test names.
+    """
+    known: set[tuple[str, str]] = set()
+    found = {}
+    for key, data in listed.items():
+        reasons, partly = data.get("reasons", {}), data.get("partly", {})
+        if strange := {*reasons, *partly} - {*data["statements"]}:
+            raise ValueError(f"{key} says more of what it does not list: {sorted(strange)}")
+        rows, steps = [], []
+        for name, says in data["statements"].items():
+            parts = [(key, item) for item in citations.items(name)]
+            if not parts or known & {*parts}:
+                raise ValueError(f"expected a statement of {key} that is listed once, got {name}")
+            known |= {*parts}
+            places = sorted({place for part in parts for place in cited.get(part, [])})
+            reason, part = reasons.get(name, ""), partly.get(name, "")
+            if reason and places:
+                raise ValueError(f"{key} {name} has a reason, and is computed by {places[0].name}")
+            if part and not _is_tested(places):
+                raise ValueError(f"{key} {name} is held in part, and no test names it")
+            rows.append(
+                Statement(name, says, reason, part or _tested_alone(parts, cited), tuple(places))
+            )
+        for item in citations.items(data["equations"]):
+            if (key, item) not in known and (key, item) in cited:
+                steps.append(Statement(item, _PROOF, "", "", tuple(cited[key, item])))
+            known.add((key, item))
+        found[key] = rows, steps
+    # An appendix may be named like a section, which is no statement.
+    unknown = sorted(name for name in {*cited} - known if not name[1].startswith("Appendix"))
+    if unknown:
+        lines = [
+            f"{key} {item}, named at {place.path}: {place.name}"
+            for key, item in unknown
+            for place in cited[key, item]
+        ]
+        raise ValueError("no list has " + "; ".join(lines))
+    return found
+
+
+def _tested_alone(
+    parts: list[tuple[str, str]], cited: dict[tuple[str, str], list[citations.Place]]
+) -> str:
+    """Which of several equations tests name, where they are not all of them.
+
+    The name of a lemma stands for its equations; equations alone stand for themselves.
+    """
+    tested = [part[1] for part in parts if _is_tested(cited.get(part, []))]
+    if len(tested) in (0, len(parts)) or any(not item.startswith("(") for _, item in parts):
+        return ""
+    return f"{', '.join(tested)} alone"
+
+
+def _is_tested(places: list[citations.Place]) -> bool:
+    return any(place.kind == "test" for place in places)
+
+
+def page(cited: dict[tuple[str, str], list[citations.Place]], listed: dict[str, dict]) -> str:
+    """Markdown of the page, below what somebody has written at its top."""
+    found = papers(cited, listed)
     lines = [
-        "# Statements",
-        "",
-        "Every statement of the four papers, and the code that computes or tests it. The page is "
-        "written by `make coverage` from the lines `Source:` in docstrings and comments and from "
-        "the lists in [docs/coverage](coverage), which also say why a statement is not "
-        "computed. What is wrong in print is in [Errata](ERRATA.md), and is implemented as it is "
-        "right.",
-        "",
-        "- *held*: a test sets it, or a function that computes it, beside a reference; an order "
-        "without constants beside its growth over sizes; what is wrong in print as it is right.",
-        "- *partly*: a test sees one side, one regime or a consequence of it. The row says which.",
-        "- *experiment*: runs of a figure show it, and no test; *function*: it is computed, and "
-        "not tested.",
-        "- *reason*: nothing computes it, and the row says why.",
-        "",
-        "None is *missing* because none may be: a statement that nothing computes needs a reason. "
-        "So the last two columns count what the lists cannot hide: the equations that a paper "
-        "numbers, and those of them without a row. An equation of a proof has one if a line names "
-        "it; such rows stand below the statements and are not counted as statements.",
-        "",
-        f"| paper | statements | {' | '.join(STATES)} | equations | without a row |",
+        f"{_TABLE}{' | '.join(STATES)} | equations | without a row |",
         f"|---|---|{'---|' * len(STATES)}---|---|",
     ]
-    for paper in papers:
-        count = Counter(row.state for row in paper.statements)
-        numbers = [len(paper.statements), *(count[state] for state in STATES)]
-        numbers += [paper.equations, paper.equations_without_row]
-        lines.append(f"| [{paper.key}](#{paper.key.lower()}) | {' | '.join(map(str, numbers))} |")
-    for paper in papers:
-        lines += [
-            "",
-            f"## {paper.key}",
-            "",
-            f"*{paper.title}*",
-            "",
-            "| statement | says | where | state |",
-            "|---|---|---|---|",
-            *(_row(row) for row in (*paper.statements, *paper.steps)),
-        ]
+    for key, (rows, steps) in found.items():
+        count = Counter(row.state for row in rows)
+        equations = len(citations.items(listed[key]["equations"]))
+        with_row = [item for row in (*rows, *steps) for item in citations.items(row.name)]
+        numbers = [len(rows), *(count[state] for state in STATES), equations]
+        numbers.append(equations - sum(item.startswith("(") for item in with_row))
+        lines.append(f"| [{key}](#{key.lower()}) | {' | '.join(map(str, numbers))} |")
+    for key, (rows, steps) in found.items():
+        lines += ["", f"## {key}", "", f"*{listed[key]['title']}*", ""]
+        lines += ["| statement | says | where | state |", "|---|---|---|---|"]
+        lines += [_row(row) for row in (*rows, *steps)]
     return "\n".join(lines) + "\n"
 
 
-def _row(row: statements.Statement) -> str:
-    """A line of a table."""
-    where = ", ".join(f"[{_called(place)}](../{place.path})" for place in row.places)
+def _row(row: Statement) -> str:
+    """A line of a table; a name that a reader could write is set as code, a test is a sentence."""
+    names = [place.name if place.kind == "test" else f"`{place.name}`" for place in row.places]
+    links = zip(names, row.places, strict=True)
+    where = ", ".join(f"[{name}](../{place.path})" for name, place in links)
     state = f"partly: {row.part}" if row.state == "partly" else row.state
     return f"| {row.name} | {row.says} | {where or row.reason} | {state} |"
 
 
-def _called(place: citations.Place) -> str:
-    """What a reader could write is set as code; a test is a sentence."""
-    return place.name if place.kind == "test" else f"`{place.name}`"
-
-
-def missing(papers: list[statements.Paper]) -> list[str]:
-    """The statements that nothing computes and that have no reason."""
-    return [
-        f"{paper.key} {row.name}"
-        for paper in papers
-        for row in paper.statements
-        if row.state == "missing"
-    ]
+def current() -> str:
+    """The page as the tree is now; ValueError if a statement is missing or misnamed."""
+    folder = PAGE.with_name("coverage")
+    listed = {key: tomllib.loads((folder / f"{key}.toml").read_text("utf-8")) for key in KEYS}
+    cited = citations.everywhere()
+    for key, (rows, _) in papers(cited, listed).items():
+        if missing := [row.name for row in rows if row.state == "missing"]:
+            raise ValueError(f"nothing computes {key} {', '.join(missing)}, for no reason")
+    return PAGE.read_text("utf-8").partition(_TABLE)[0] + page(cited, listed)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # pyright: ignore[reportOptionalMemberAccess]
+    parser = argparse.ArgumentParser(description="The page of statements.")
     parser.add_argument("--check", action="store_true", help="fail where the page is old")
-    parser.add_argument("--missing", action="store_true", help="fail where a statement is missing")
-    chosen = parser.parse_args(arguments)
     try:
-        papers = statements.papers()
+        text = current()
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    if chosen.missing:
-        print("\n".join(missing(papers)))
-        return bool(missing(papers))
-    if chosen.check:
-        is_old = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page(papers)
-        if is_old:
-            print("docs/coverage.md is old: `make coverage` writes it anew", file=sys.stderr)
-        return is_old
-    PAGE.write_text(page(papers), encoding="utf-8")
+    if not parser.parse_args(arguments).check:
+        PAGE.write_text(text, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != text:
+        print("docs/coverage.md is old: `make coverage` writes it anew", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -85,7 +85,7 @@ def _epoch(setting: Setting):
 
         def trained():
             data = cross_entropy, DigitNetwork(jnp.tanh, key=jr.key(0)), inputs, rows.labels
-            return jaxdp.algorithms.train(optimiser, *data, key=jr.key(1)).model
+            return jaxdp.train(optimiser, *data, key=jr.key(1)).model
 
         first, seconds = timed(trained, seconds=5, most=3)
         note = f"n = {count:,}, {optimiser.num_steps} steps"

@@ -9,7 +9,7 @@ from jaxtyping import Int, UInt8
 
 from experiments.harness.mnist import fetched
 from jaxdp.core.checks import require_kind
-from jaxdp.core.files.compressed_files import read_arrays
+from jaxdp.core.files import read_arrays
 
 _SIDE, _NUM_COLOURS, _NUM_CLASSES = 32, 3, 10
 _UNPACKED = "cifar-10-batches-bin"
@@ -89,7 +89,7 @@ def _read_batch(path: pathlib.Path) -> Cifar10:
 def _read_archive(path: pathlib.Path) -> Cifar10:
     names = "images", "labels"
     try:
-        _, found = read_arrays(path, names)
+        found = read_arrays(path)
         missing = [name for name in names if name not in found]
         if missing:
             raise ValueError(f"no array named {' or '.join(missing)}")

@@ -1,5 +1,7 @@
 """MNIST from its four IDX files, or fetched by scikit-learn."""
 
+import gzip
+import io
 import os
 import pathlib
 import zlib
@@ -9,9 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.extras import require_extra
-from jaxdp.core.files.compressed_files import gunzipped
+from jaxdp.core.packages import require_extra
 
+# Number of bytes that a compressed file may unpack to: a "decompression bomb" is not unpacked.
+_MOST_UNPACKED = 2**30
 _NUM_TRAIN, _SIDE, _NUM_CLASSES = 60_000, 28, 10
 # Two zero bytes, the code of unsigned bytes, the number of axes.
 _MAGIC = {1: b"\0\0\x08\x01", 3: b"\0\0\x08\x03"}
@@ -93,7 +96,10 @@ def read_idx(path: pathlib.Path, num_axes: int) -> np.ndarray:
     content = path.read_bytes()
     if path.suffix == ".gz":
         try:
-            content = gunzipped(content)
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                content = file.read(_MOST_UNPACKED + 1)
+            if len(content) > _MOST_UNPACKED:
+                raise ValueError(f"more than {_MOST_UNPACKED} bytes once it is unpacked")
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise ValueError(f"{path}: damaged gzip file ({error})") from None
     magic, start = content[:4], 4 + 4 * num_axes

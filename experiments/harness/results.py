@@ -8,7 +8,7 @@ from typing import Any
 import xarray
 
 from experiments.harness.sources import sources
-from jaxdp.sweeps.provenance import versions_and_devices
+from jaxdp.sweeps.program import versions_and_devices
 
 RESULTS = pathlib.Path("experiments", "results")
 

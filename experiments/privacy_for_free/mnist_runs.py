@@ -23,10 +23,10 @@ import jaxdp
 from experiments.harness.mnist import Mnist
 from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import write_whole
 from jaxdp.data.standardisation import ColumnScaling, column_scaling
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
-from jaxdp.sweeps.provenance import versions_and_devices
+from jaxdp.sweeps.program import versions_and_devices
 
 NUM_CLASSES = 10
 FOLDERS = {

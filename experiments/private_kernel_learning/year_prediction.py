@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from experiments.private_kernel_learning.ridge_methods import Bounds
 from experiments.private_kernel_learning.synthetic import Split
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 # The range of years that the set announces; the responses are centred in it.
 FIRST_YEAR, LAST_YEAR = 1922, 2011

@@ -142,7 +142,7 @@ def _jaxdp(job: Job, rows: Rows, stop: Callable) -> None:
         stop(functools.partial(answers, model))
         return {}
 
-    jaxdp.algorithms.train(
+    jaxdp.train(
         job.optimiser(len(rows.train)),
         cross_entropy,
         _start(job, rows),
@@ -168,7 +168,7 @@ def _jax_privacy(job: Job, rows: Rows, stop: Callable) -> None:
         normalize_by=job.batch_size,
     )
     privatizer = noise.gaussian_privatizer(
-        stddev=float(ours.noise_std_of_mean), prng_key=jr.key(job.seed)
+        stddev=float(ours.nominal_std_of_mean), prng_key=jr.key(job.seed)
     )
     optimiser = optax.chain(privatizer, optax.sgd(job.learning_rate, job.momentum))
     inputs, labels = jnp.asarray(rows.train), jnp.asarray(rows.train_labels)

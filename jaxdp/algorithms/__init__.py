@@ -7,7 +7,6 @@ Reconstruction for Random Features (and Beyond)".
 
 from jaxdp.algorithms.base import (
     AbstractAlgorithm,
-    AbstractFullBatchAlgorithm,
     AbstractOnePassAlgorithm,
     Update,
 )
@@ -15,17 +14,20 @@ from jaxdp.algorithms.calibration import AbstractCalibration, ExactCalibration, 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants, adam_constants
 from jaxdp.algorithms.private_optimiser.adaptive_clip import AdaptiveClip
-from jaxdp.algorithms.private_optimiser.averages import (
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import (
+    AdamConstants,
+    adam_constants,
+    linear_state_of,
+)
+from jaxdp.algorithms.private_optimiser.state import (
     AbstractAverage,
     ExponentialAverage,
+    OptimiserState,
     PolyakAverage,
     TailAverage,
 )
-from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
-from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.private_optimiser.state import OptimiserState
 from jaxdp.algorithms.private_optimiser.training import NonPrivateOptimiser, train
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.linear_state import LinearState, linear_state
@@ -35,7 +37,6 @@ __all__ = [
     "AbstractAlgorithm",
     "AbstractAverage",
     "AbstractCalibration",
-    "AbstractFullBatchAlgorithm",
     "AbstractOnePassAlgorithm",
     "AdamConstants",
     "AdaptiveClip",

@@ -5,7 +5,7 @@ import dataclasses
 import math
 import pickle
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -103,6 +103,16 @@ def _restored(kind: Any, values: dict[str, Any]) -> Any:
     return made
 
 
+class StepResult(NamedTuple):
+    """The outcome of one step of training."""
+
+    model: PyTree
+    state: Any  # of the optimiser
+    # How many records of the batch had a gradient that is not finite: private data, which no
+    # account covers.
+    num_dropped: Int[Array, ""]
+
+
 class AbstractTrainable(AbstractStepwise):
     """An optimiser that `train` makes steps of, on all the records of a data set."""
 
@@ -144,7 +154,7 @@ class AbstractTrainable(AbstractStepwise):
         """The state before the first step; the weights are the model's inexact arrays."""
 
     @abc.abstractmethod
-    def after(self, mean: PyTree[Array], model: PyTree, state: Any) -> tuple[PyTree, Any]:
+    def moved_by(self, mean: PyTree[Array], model: PyTree, state: Any) -> tuple[PyTree, Any]:
         """Model and state after the optimiser has seen a mean gradient, its noise included."""
 
     def step(
@@ -185,19 +195,14 @@ class AbstractTrainable(AbstractStepwise):
                 needed, the loss has no gradient by any weight, or secret noise is asked for under
                 `jit` or where sums are not proved (XLA's fast math, a TPU).
         """
-        return self.counted_step(
-            loss, model, state, inputs, targets, key=key, microbatch_size=microbatch_size
-        )[:2]
+        made = self.make_step(loss, model, state, inputs, targets, key, microbatch_size)
+        return made.model, made.state
 
     @abc.abstractmethod
-    def counted_step(
-        self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
-    ) -> tuple[PyTree, Any, Int[Array, ""]]:
-        """A whole `step`, and how many records of the batch had a gradient that is not finite.
-
-        That number is private data, which no account covers. The devices of a mesh share a batch
-        of a private optimiser.
-        """
+    def make_step(
+        self, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None
+    ) -> StepResult:
+        """A whole `step`; the devices of a mesh share a batch of a private optimiser."""
 
 
 class Update(eqx.Module):
@@ -301,82 +306,6 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
 
         One gradient without a batch axis stands for a batch of one, and is faster.
         """
-
-
-class AbstractRowsAlgorithm(AbstractAlgorithm):
-    """An algorithm for fixed rows, on a model linear in its parameters.
-
-    A step uses the rows of its batch, adds up the gradients of their clipped losses, and noise.
-    Where the loss has several outputs, parameters and gradients have a last axis for them, and a
-    sample's slopes are clipped together: as one slope, their norm.
-    """
-
-    @property
-    def is_sum_of_noise(self) -> bool:
-        """Whether a coordinate without gradient is the sum of what `move` was given as its noise.
-
-        Then the noise of many steps can be drawn at once.
-        """
-        return False
-
-    def reason_not_simulated(self) -> str | None:
-        """Why its noise cannot be drawn from the key of a simulation, or None."""
-        return None
-
-    def require_rows(self, num_rows: int) -> None:
-        """Raise ValueError where its batches are drawn from another number of rows."""
-
-    @abc.abstractmethod
-    def start(self, parameters: Float[Array, "runs dim *outputs"]) -> PyTree:
-        """The state of all runs before the first step: arrays, or None."""
-
-    @abc.abstractmethod
-    def batch(
-        self, step: Int[Array, ""], keys: Key[Array, " runs"]
-    ) -> Bool[Array, "runs samples"] | None:
-        """Which samples update number `step`, from 0, uses; None for all of them."""
-
-    @abc.abstractmethod
-    def clipped_slopes(
-        self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
-    ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        """The slopes of the losses in the predictions as clipped, and which samples were."""
-
-    @abc.abstractmethod
-    def noise_std(self, num_samples: int) -> Float[Array, ""]:
-        """Standard deviation, per coordinate, of the noise that `move` is given."""
-
-    @abc.abstractmethod
-    def move(
-        self,
-        parameters: Float[Array, "*shape"],
-        state: PyTree,
-        gradient_sum: Float[Array, "*shape"],
-        noise: Float[Array, "*shape"],
-        num_samples: int,
-    ) -> tuple[Float[Array, "*shape"], PyTree]:
-        """Parameters and state after an update, from the sum of the batch's clipped gradients.
-
-        The parameters are those that are made public, at which no gradient may have been taken:
-        see `iterate`.
-        """
-
-    def iterate(self, parameters: Float[Array, "*shape"], state: PyTree) -> Float[Array, "*shape"]:
-        """The parameters at which gradients are taken; others where an average is released."""
-        return parameters
-
-    @abc.abstractmethod
-    def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
-        """The time after so many updates, on the algorithm's own clock."""
-
-
-class AbstractFullBatchAlgorithm(AbstractRowsAlgorithm):
-    """An algorithm that uses every sample in every step."""
-
-    learning_rate: eqx.AbstractVar[Float[Array, ""]]
-
-    def batch(self, step, keys):
-        return None
 
 
 def require_pair(problem: Any, algorithm: Any) -> None:

@@ -6,16 +6,18 @@ together, every iterate included, are one Gaussian mechanism of $\mu = \sqrt{\et
 """
 
 import math
-from typing import Any
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm, Length, as_length
+from jaxdp.algorithms.base import AbstractAlgorithm, Length, as_length
 from jaxdp.algorithms.calibration import (
     ROUNDING,
     AbstractCalibration,
@@ -30,7 +32,7 @@ from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release
 
 
-class DPGD(AbstractFullBatchAlgorithm):
+class DPGD(AbstractAlgorithm):
     r"""PF Algorithm 1: full-batch gradient descent with clipped per-sample gradients and noise.
 
     For t = 1, ..., T, from $\theta_0 = 0$:
@@ -194,11 +196,25 @@ class DPGD(AbstractFullBatchAlgorithm):
         norm = jnp.where(noiseless, 1, self.clip_norm)
         return jnp.where(noiseless, 0, 2 * norm * self.noise_scale / num_samples)
 
-    def noise_std(self, num_samples):
-        return jnp.sqrt(self.learning_rate) * self.diffusion(num_samples)
+    # The steps, as simulations on fixed rows make them, of many runs together.
 
-    def clipped_slopes(self, slopes, feature_norms):
-        r"""Slopes cut at $\pm C/\|\varphi\|$, because $\|g\| = |\ell'|\,\|\varphi\|$.
+    # A coordinate without gradient is the sum of its noise, so that of many steps is drawn at once.
+    is_sum_of_noise: ClassVar[bool] = True
+
+    def start(self, parameters: Float[Array, "runs dim *outputs"]) -> None:
+        """The state of all runs before the first step: none."""
+
+    def batch(self, step: Int[Array, ""], keys: Key[Array, " runs"]) -> None:
+        """Which samples update number `step`, from 0, uses: None, for all of them."""
+
+    def iterate(self, parameters: Float[Array, "*shape"], state: None) -> Float[Array, "*shape"]:
+        """The parameters at which gradients are taken: those that are released."""
+        return parameters
+
+    def clipped_slopes(
+        self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
+    ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
+        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were: $\|g\| = |\ell'|\,\|\varphi\|$.
 
         Source: PF (3.3), which is 0/0 where the slope is zero; this is not.
         """
@@ -206,19 +222,24 @@ class DPGD(AbstractFullBatchAlgorithm):
         limits = lax.broadcast_to_rank(limits, slopes.ndim)
         return jnp.clip(slopes, -limits, limits), jnp.abs(slopes) > limits
 
-    @property
-    def is_sum_of_noise(self):
-        return True
+    def noise_std(self, num_samples: int) -> Float[Array, ""]:
+        """Standard deviation, per coordinate, of the noise that `move` is given."""
+        return jnp.sqrt(self.learning_rate) * self.diffusion(num_samples)
 
-    def start(self, parameters):
-        return None
-
-    def move(self, parameters, state, gradient_sum, noise, num_samples):
+    def move(
+        self,
+        parameters: Float[Array, "*shape"],
+        state: None,
+        gradient_sum: Float[Array, "*shape"],
+        noise: Float[Array, "*shape"],
+        num_samples: int,
+    ) -> tuple[Float[Array, "*shape"], None]:
+        """Parameters and state after an update, from the sum of all clipped gradients."""
         gradient = gradient_sum / num_samples
         return parameters - self.learning_rate * gradient + noise, state
 
-    def time(self, steps, num_samples):
-        r"""$\eta t$, the time of the limiting diffusion."""
+    def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
+        r"""$\eta t$, the time of the limiting diffusion after so many updates."""
         return steps * self.learning_rate
 
     def release(self) -> Release:
@@ -245,3 +266,31 @@ def _away_from_zero(scale: Any) -> Any:
         return scale
     array = np.asarray(as_wide_float(scale))
     return np.nextafter(array, np.inf, dtype=array.dtype) if array < known else array
+
+
+def warn_if_unstable(
+    algorithm: DPGD,
+    stability_limit: Callable[[], float],
+    *,
+    stacklevel: int = 5,
+) -> None:
+    r"""Warn when the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
+
+    From there on unclipped gradient descent diverges with the squared loss (c = 2), and clipped
+    descent does not settle; a loss that curves less than its bound may still do. An
+    activation of non-zero mean (ReLU) has one eigenvalue of about $n\mu_0^2 p$, which sets the
+    limit $1/(\mu_0^2 p)$. Nothing is said of traced values. The default `stacklevel` is that of the
+    line that asks for the run where `simulate` or `predict` of a class calls this.
+    """
+    rate = concrete(algorithm.learning_rate)
+    if rate is None or rate.shape != ():
+        return
+    limit = stability_limit()
+    if not math.isnan(limit) and rate >= limit:
+        warnings.warn(
+            f"expected learning_rate < {limit:.4g} = 2 n / (largest eigenvalue of the kernel times "
+            "the loss's curvature, 2 for the squared loss), the stability limit of gradient "
+            f"descent, got {rate:.4g}",
+            UserWarning,
+            stacklevel=stacklevel,
+        )

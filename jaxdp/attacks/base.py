@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.checks import concrete, require_finite
+from jaxdp.core.checks import concrete, described, require_finite
 from jaxdp.core.description import AbstractDescription
 
 
@@ -115,7 +115,7 @@ def require_activation(activation: Any) -> None:
     if not callable(activation) or isinstance(activation, type):
         raise TypeError(
             "expected activation to be a function of an array, such as jax.nn.relu, got "
-            f"{activation!r}"
+            f"{described(activation)}"
         )
 
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_wide_float
@@ -48,7 +48,7 @@ class KnownRun(eqx.Module):
 
     weights: Float[Array, "features dim"]
     activation: Callable[[Array], Array] = eqx.field(static=True)
-    algorithm: AbstractFullBatchAlgorithm
+    algorithm: DPGD
     before: Float[Array, "steps features"]
     left: Float[Array, "steps features"]
     num_samples: int = eqx.field(static=True)
@@ -78,8 +78,8 @@ def known_run(
     iterates, weights, activation, algorithm, known_inputs, known_labels, *, num_samples, loss
 ) -> KnownRun:
     """A run without its known records; its arguments are checked as `without_known_rows` says."""
-    expected = "a full-batch algorithm, such as DPGD"
-    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    expected = "a DPGD"
+    require_kind("algorithm", algorithm, DPGD, expected)
     require_activation(activation)
     loss = Squared() if loss is None else loss
     expected = "the loss that training used, of one output, such as Squared()"
@@ -145,7 +145,7 @@ def without_known_rows(
     iterates: Float[Array, "iterates features"],
     weights: Float[Array, "features dim"],
     activation: Callable[[Array], Array],
-    algorithm: AbstractFullBatchAlgorithm,
+    algorithm: DPGD,
     known_inputs: Float[Array, "known dim"],
     known_labels: Float[Array, " known"],
     *,

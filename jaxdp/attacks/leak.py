@@ -27,8 +27,7 @@ from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.attacks.reconstruction import Reconstruction, require_target
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.values import in_words
+from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words
 
 # Singular values relative to the largest: less is what rounding leaves of a smaller rank.
 _INDEPENDENT = 1e-4

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.attacks.informed import less_known, run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_finite, require_shape
@@ -45,7 +45,7 @@ def membership_scores(
     iterates: Float[Array, "runs iterates features"],
     weights: Float[Array, "features dim"],
     activation: Callable[[Array], Array],
-    algorithm: AbstractFullBatchAlgorithm,
+    algorithm: DPGD,
     known_inputs: Float[Array, "known dim"],
     known_labels: Float[Array, " known"],
     inputs: Float[Array, "2 dim"],

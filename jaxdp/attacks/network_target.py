@@ -25,7 +25,14 @@ from jaxtyping import Array, Float
 from jaxdp.attacks.base import AbstractBlock, AbstractTarget, Linearisation, as_parameters
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import require_count, require_finite, require_kind, require_shape
+from jaxdp.core.checks import (
+    described,
+    require_callable,
+    require_count,
+    require_finite,
+    require_kind,
+    require_shape,
+)
 from jaxdp.core.numerics.precision import full_products
 
 # Independent directions that the Jacobians' inner products are averaged over.
@@ -91,7 +98,7 @@ class NetworkTarget(AbstractTarget):
     def __init__(self, features: Any, parameters: Float[Any, "..."], dim: int):
         self.network = features
         if not callable(features) or isinstance(features, type):
-            raise TypeError(f"expected features to be a callable, got {features!r}")
+            raise TypeError(f"expected features to be a callable, got {described(features)}")
         self.parameters = as_parameters(parameters)
         self.input_size = require_count("dim", dim)
         for leaf in jax.tree.leaves(eqx.filter(features, eqx.is_inexact_array)):
@@ -189,8 +196,7 @@ def _last_layer_of(model: Any, last: LastLayer | None) -> LastLayer:
     require_kind("trained", model, eqx.Module, expected)
     if last is None:
         return _found(model)
-    if not callable(last):
-        raise TypeError(f"expected last to be a function, lambda model: model.head, got {last!r}")
+    require_callable("last", last, "a function, lambda model: model.head")
     expected = "a function from the model to an eqx.nn.Linear"
     try:
         layer = last(model)

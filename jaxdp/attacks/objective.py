@@ -16,7 +16,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.attacks.base import AbstractBlock, AbstractTarget
-from jaxdp.core.numerics.one_at_a_time import solve_positive
+from jaxdp.core.numerics.batching import solve_positive
 from jaxdp.core.numerics.precision import in_float64
 
 # Added to the Gram matrix, in units of the rounding of its mean diagonal: enough for a factor to

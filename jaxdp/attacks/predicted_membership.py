@@ -36,7 +36,7 @@ from jaxtyping import ArrayLike, Float, Key
 from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import require_count, require_key, require_whole
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.keys import purpose_key, run_keys
 from jaxdp.privacy import (
     GaussianMechanism,
@@ -48,7 +48,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.fixed_features import FixedFeatures
-from jaxdp.theory.coverage import require_rows
+from jaxdp.theory.base import require_rows
 from jaxdp.theory.features.weight_law import WeightLaw, read_weights, weight_law
 
 # Rows that move the weights furthest to first order, among which the worst is looked for. In three
@@ -179,7 +179,7 @@ def predicted_membership(
         raise ValueError(f"expected 0 <= record < {problem.num_train}, got {record}")
     # What the closures cover has it.
     run: Any = algorithm
-    if not float(run.noise_std(problem.num_train)) > 0:
+    if not float(run.noise_multiplier) > 0:
         raise ValueError("expected an algorithm with noise, got none: its weights tell everything")
     release = _in_or_out(algorithm.release())
     with_all = weight_law(reading, with_responses=isinstance(record, str))

@@ -338,5 +338,6 @@ def span_target(
     rows, neurons = as_wide_float(inputs, "inputs"), as_wide_float(weights, "weights")
     require_shape("weights", neurons, (None, None))
     require_shape("inputs", rows, (None, neurons.shape[1]))
+    require_activation(activation)
     features = activation(jnp.matmul(neurons, rows.T, precision=Precision.HIGHEST))
     return RandomFeaturesTarget(neurons, activation, features)

@@ -24,8 +24,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.values import in_words
+from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.progress import is_seen, listening
 

@@ -4,20 +4,20 @@ Bad input ends with one line and exit status 2; a defect of the toolkit with its
 """
 
 import argparse
-import difflib
+import contextlib
 import gc
-import itertools
-import re
+import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 
 from jaxdp.cli.options import add_commands
 from jaxdp.cli.programs import keep_programs
 from jaxdp.cli.streams import Stream, standard_streams
-from jaxdp.core.display.terminals import printable
-from jaxdp.core.files.interrupts import end_by_interrupts
-from jaxdp.core.version import installed_version
+from jaxdp.core.display import printable
+from jaxdp.core.packages import installed_version
 
 _NO_CACHE = "--no-cache"
 
@@ -48,7 +48,7 @@ def _run(arguments: list[str] | None, output: Stream) -> int:
     # Of the process, not of one command: it may stand anywhere.
     asked = [each for each in given if each != _NO_CACHE]
     if arguments is None:
-        end_by_interrupts()
+        _end_by_interrupts()
         # Tracing makes millions of objects that live: looking for garbage among them every 700
         # took a tenth of a short command's time.
         gc.set_threshold(50_000)
@@ -74,6 +74,24 @@ def _run(arguments: list[str] | None, output: Stream) -> int:
     return status
 
 
+def _end_by_interrupts() -> None:
+    """Let Ctrl-C end this process with status 130 and one line, unless Ctrl-C is ignored.
+
+    `KeyboardInterrupt` could be lost within a callback, or take the interpreter down while other
+    threads compile, which ends in a segmentation fault.
+    """
+
+    def end(number: int, frame: object) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"jaxdp: interrupted\n")
+        os._exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    # A shell script's background job ignores Ctrl-C, and goes on ignoring it.
+    if is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, end)
+
+
 def _say(lines: list[str]) -> None:
     for each in lines:
         print(f"jaxdp: {printable(' '.join(each.split()))}", file=sys.stderr)
@@ -95,7 +113,7 @@ def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
     except Exception as error:
         if not is_answer(error):
             raise
-        return 2, _advised(error)
+        return 2, str(error) or type(error).__name__
     output.flush()
     failure, out = output.failure, getattr(options, "out", None)
     if failure is None or status != 0:
@@ -128,20 +146,6 @@ def is_answer(error: Exception) -> bool:
     return kind in (ValueError, RuntimeError) or kind.__module__.startswith("jaxdp.")
 
 
-def _advised(error: Exception) -> str:
-    """The message of an error, in words of the command line."""
-    from jaxdp.data.datasets import UnusableColumnsError
-
-    if isinstance(error, MemoryError):
-        return str(error) or "there is not enough memory for it"
-    if isinstance(error, UnusableColumnsError):
-        numbers = ",".join(map(str, error.columns))
-        return error.advised(
-            "--drop-constant" if error.is_constant else f"--drop {numbers}".rstrip()
-        )
-    return str(error) or type(error).__name__
-
-
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands, of which `shtab` makes a shell's completion."""
     parser = _Parser(prog="jaxdp", description="Theory of differentially private learning.")
@@ -153,34 +157,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and whose values may begin with a minus."""
+    """An argument parser whose errors are one line."""
 
     def __init__(self, *args, **kwargs):
         # An option that is not given is absent.
         kwargs |= {"allow_abbrev": False, "argument_default": argparse.SUPPRESS}
         super().__init__(*args, formatter_class=_Help, **kwargs)
-
-    def parse_known_args(self, args=None, namespace=None):
-        """The arguments with `=` before values such as -1,1, which would be taken for options."""
-        joined: list[str] = []
-        given = sys.argv[1:] if args is None else args
-        own = (
-            [*itertools.takewhile(lambda each: each[:1] == "-", given)]
-            if self._subparsers
-            else given
-        )
-        for each in own:
-            name = each.partition("=")[0]
-            close = difflib.get_close_matches(name, self._option_string_actions, 1, 0.8)
-            if name[:2] == "--" and close and name not in close:
-                self.error(f"unrecognized arguments: {name}; did you mean {close[0]}?")
-        for each in given:
-            option = joined[-1] if joined else ""
-            if re.match(r"-[\d.]", each) and re.fullmatch(r"--[a-z][a-z-]*", option):
-                joined[-1] = f"{option}={each}"
-            else:
-                joined.append(each)
-        return super().parse_known_args(joined, namespace)
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {printable(message)}\n")

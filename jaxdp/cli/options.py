@@ -7,10 +7,9 @@ it imports JAX, and `jaxdp --help` does not.
 
 import argparse
 import importlib
-import math
 import pathlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import sys
+from typing import Any
 
 _Path = pathlib.Path
 _HEADER = "whether the first line names the columns [told by names that are asked for]"
@@ -21,45 +20,6 @@ _PUBLIC = (
     "one row. The noise comes from the operating system. What is printed on standard error (labels "
     "that were clipped, cells that are no numbers) is for whoever holds the data and no part of "
     "the release."
-)
-# Files, where the completion of a shell by `shtab` looks for it.
-_FILES = {
-    "bash": "_shtab_compgen_files",
-    "zsh": "_files",
-    "tcsh": "f",
-    "powershell": "_shtab_powershell_compgen_files",
-}
-
-# What an option reads, in words.
-_WHOLE, _NUMBER = "a whole number in digits, such as 20000", "a number, such as 0.5 or 1e-5"
-
-
-class _Range(NamedTuple):
-    """The values that options of these names have in every command, as words and as a question."""
-
-    names: str
-    words: str
-    holds: Callable[[Any], bool]
-
-
-# Checked before JAX is imported, which takes seconds.
-_RANGES = (
-    _Range("dim num-runs num-features num-projections", "{} >= 1", lambda value: value >= 1),
-    _Range("num-records batch-size", "{} >= 1", lambda value: value >= 1),
-    _Range("num-steps num-samples", "1 <= {} < 2^31", lambda value: 1 <= value < 2**31),
-    _Range("seed public-seed", "0 <= {} < 2^63", lambda value: 0 <= value < 2**63),
-    _Range("port", "0 <= {} < 65536", lambda value: 0 <= value < 65536),
-    _Range("epsilon", "0 < {} < infinity", lambda value: 0 < value < math.inf),
-    _Range("delta", "0 < {} < 1", lambda value: 0 < value < 1),
-    _Range("rho clip-scale input-bound", "{} > 0", lambda value: value > 0),
-    _Range("noise-multiplier", "{} >= 0", lambda value: value >= 0),
-    _Range("sampling-rate", "0 < {} <= 1", lambda value: 0 < value <= 1),
-    _Range("intercept-share", "0 <= {} < 1", lambda value: 0 <= value < 1),
-    _Range("peak scale", "finite {} > 0", lambda value: 0 < value < math.inf),
-    _Range("ridge label-bound", "finite {} > 0", lambda value: 0 < value < math.inf),
-    _Range("initial-risk target-risk", "finite {} > 0", lambda value: 0 < value < math.inf),
-    _Range("label-noise power", "finite {} >= 0", lambda value: 0 <= value < math.inf),
-    _Range("condition-number", "finite {} >= 1", lambda value: 1 <= value < math.inf),
 )
 
 
@@ -86,62 +46,32 @@ def _command(commands, name: str, help: str, description: str, *, module="", epi
 def _adder(group):
     """A function that adds an option to a parser or to a group of its options.
 
-    An option's kind is what reads its text, a list of a kind of numbers for several of them with
-    commas between, a tuple of choices, bool if no value follows (the option is False then unless
-    given), or None if more of `argparse` is said.
+    An option's kind is a function that reads its text, a tuple of choices, bool if no value follows
+    (the option is False then unless given), or None if more of `argparse` is said.
     """
 
     def add(name: str, kind, help: str, default: Any = argparse.SUPPRESS, **more) -> None:
         if kind is bool:
-            more |= {"action": "store_true"}
-            default = False
+            more, default = {"action": "store_true"}, False
         elif kind is not None:
-            more |= {"choices" if isinstance(kind, tuple) else "type": _read(kind, name)}
+            more |= {"choices" if isinstance(kind, tuple) else "type": kind}
         action = group.add_argument(name, help=help, default=default, **more)
-        if kind is _Path:
-            action.complete = _FILES  # pyright: ignore[reportAttributeAccessIssue]
+        if kind is _Path and "shtab" in sys.modules:
+            action.complete = sys.modules["shtab"].FILE  # pyright: ignore[reportAttributeAccessIssue]
 
     return add
 
 
-def _read(kind: Any, option: str) -> Any:
-    """A reader of an option's value; argparse itself says "invalid int value" of what is none."""
-    if isinstance(kind, list):
-        read_one = _read(kind[0], option)
-        return lambda text: [read_one(part) for part in text.split(",")]
-    if kind not in (int, float):
-        return kind
-    expected = _WHOLE if kind is int else _NUMBER
-    known = [each for each in _RANGES if option.removeprefix("--") in each.names.split()]
-
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
-        for each in known:
-            if not each.holds(value):
-                words = each.words.format(option)
-                raise argparse.ArgumentTypeError(f"expected {words}, got {value}")
-        return value
-
-    return read
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between."""
+    return [float(part) for part in text.split(",")]
 
 
-def _range(text: str) -> str:
-    """The text of `--input-range`; a file is read when it is used."""
-    from jaxdp.cli.values import RANGES, low_high
-
-    if ":" not in text or pathlib.Path(text).is_file():
-        return text
-    try:
-        low, high = low_high(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{RANGES}, got {text!r}") from None
-    if not -math.inf < low < high < math.inf:
-        words = "expected --input-range with finite low < high"
-        raise argparse.ArgumentTypeError(f"{words}, got {low:g} and {high:g}")
-    return text
+def _seed(text: str) -> int:
+    """A seed that JAX takes."""
+    if not 0 <= int(text) < 2**63:
+        raise argparse.ArgumentTypeError(f"expected 0 <= seed < 2^63, got {text}")
+    return int(text)
 
 
 def _add_results(add) -> None:
@@ -166,7 +96,7 @@ def _compare(commands) -> None:
     add("--num-steps", int, "updates [10 * dim; half the rows of a table]")
     add("--delta", float, "delta of the budget", 1e-5)
     add("--num-runs", int, "independent runs", 10)
-    add("--seed", int, "of the simulation", 0)
+    add("--seed", _seed, "of the simulation", 0)
     _add_results(add)
     add = _adder(compare.add_argument_group("synthetic data"))
     add("--dim", int, "number of inputs d [1000]")
@@ -181,7 +111,7 @@ def _compare(commands) -> None:
 
 
 def _plan(commands) -> None:
-    _, add = _command(
+    parser, add = _command(
         commands,
         "plan",
         "how to run private linear regression within a budget, and what to expect",
@@ -194,9 +124,10 @@ def _plan(commands) -> None:
     schedules = ("optimal", "constant", "polynomial", "hyperbolic")
     add("--dim", int, "number of inputs d", 100)
     add("--num-samples", int, "n, the length of the pass [100 * dim]")
-    add("--epsilon", float, "the budget, with --delta [2]")
+    budget = _adder(parser.add_mutually_exclusive_group())
+    budget("--epsilon", float, "the budget, with --delta [2]")
+    budget("--rho", float, "the budget as rho-GDP, in place of --epsilon")
     add("--delta", float, "the budget's", 1e-5)
-    add("--rho", float, "the budget as rho-GDP, in place of --epsilon")
     add("--label-noise", float, "zeta, the noise's standard deviation", 0.3)
     add("--initial-risk", float, "R(0), before learning", 0.5)
     add("--condition-number", float, "kappa of a power-law spectrum; 1 is isotropic", 1.0)
@@ -208,7 +139,7 @@ def _plan(commands) -> None:
 
 
 def _account(commands) -> None:
-    _, add = _command(
+    parser, _ = _command(
         commands,
         "account",
         "what an algorithm costs in privacy, or the noise that a budget needs",
@@ -218,16 +149,23 @@ def _account(commands) -> None:
         "rho-GDP. dp-gd: gradient descent on all rows. dp-sgd: DP-SGD with Poisson batches "
         "(--sampling-rate) or shuffled epochs (--batch-size).",
     )
-    add("algorithm", ("one-pass", "correlated", "dp-gd", "dp-sgd"), "what is run")
-    add("--delta", float, "of the budget", 1e-5)
-    add("--epsilon", float, "find the noise of this budget")
-    add("--rho", float, "of one-pass and correlated")
-    add("--noise-multiplier", float, "of dp-gd and dp-sgd: noise on a sum over its clip")
-    add("--num-steps", int, "of dp-gd and dp-sgd")
-    add("--num-records", int, "of dp-sgd: rows of the table")
-    add("--sampling-rate", float, "of dp-sgd: q of Poisson batches")
-    add("--batch-size", int, "of dp-sgd: rows of each batch of shuffled epochs")
-    add("--json", bool, "print one JSON object")
+    algorithms = parser.add_subparsers(dest="algorithm", required=True, metavar="ALGORITHM")
+    for name in ("one-pass", "correlated", "dp-gd", "dp-sgd"):
+        one = algorithms.add_parser(name, help=f"the cost of {name}, or its noise")
+        noise, add = _adder(one.add_mutually_exclusive_group(required=True)), _adder(one)
+        noise("--epsilon", float, "find the noise of this budget")
+        if name in ("one-pass", "correlated"):
+            noise("--rho", float, "the result is rho-GDP")
+        else:
+            noise("--noise-multiplier", float, "noise on a sum over its clip")
+            add("--num-steps", int, "updates", required=True)
+        if name == "dp-sgd":
+            add("--num-records", int, "rows of the table", required=True)
+            batches = _adder(one.add_mutually_exclusive_group(required=True))
+            batches("--sampling-rate", float, "q of Poisson batches")
+            batches("--batch-size", int, "rows of each batch of shuffled epochs")
+        add("--delta", float, "delta of the budget", 1e-5)
+        add("--json", bool, "print one JSON object")
 
 
 def _sweep(commands) -> None:
@@ -238,9 +176,9 @@ def _sweep(commands) -> None:
         "The predicted risk of one-pass DP-SGD on Gaussian rows at every combination of the "
         "values, each several with commas between. Other grids are made with jaxdp.sweep.",
     )
-    add("--clip-scale", [float], "c, the clip norm over sqrt(dim) [20 values, 0.1 to 10]")
-    add("--peak", [float], "learning rate at time 0 [20 values, 1 to 20]")
-    add("--rho", [float], "the result is rho-GDP [1]")
+    add("--clip-scale", numbers, "c, the clip norm over sqrt(dim) [20 values, 0.1 to 10]")
+    add("--peak", numbers, "learning rate at time 0 [20 values, 1 to 20]")
+    add("--rho", numbers, "the result is rho-GDP [1]")
     add("--power", float, "the learning rate decays as (1 - t)^power", 0.5)
     add("--dim", int, "number of inputs d", 1000)
     add("--num-steps", int, "updates [10 * dim]")
@@ -282,8 +220,9 @@ def _fit(commands) -> None:
         "them already"
     )
     known = "columns.json: the public range or the categories of each column, the target's too"
-    add("table", _Path, "text with a line of column names, or .npz", None, nargs="?")
-    add("--data", _Path, "the table, said so")
+    tables = _adder(parser.add_mutually_exclusive_group(required=True))
+    tables("table", _Path, "text with a line of column names, or .npz", None, nargs="?")
+    tables("--data", _Path, "the table, said so", None)
     add("--target", str, "the label column, by name or number [the last]", None)
     add("--drop", str, _DROP, "")
     add("--header", None, _HEADER, None, action=argparse.BooleanOptionalAction)
@@ -296,17 +235,20 @@ def _fit(commands) -> None:
     kinds("--additive", bool, "a curve for each column, for either target; needs more rows")
     add("--out", _Path, "new file", _Path("model.npz"))
     add("--json", bool, "print one JSON object")
-    add = _adder(parser.add_argument_group("a kernel regression or classifier"))
-    add("--label-bound", float, "the target is clipped to -T..T, public")
-    add("--input-range", _range, ranges)
-    add("--input-bound", float, bound)
+    kernel = parser.add_argument_group("a kernel regression or classifier")
+    add = _adder(kernel)
+    target = _adder(kernel.add_mutually_exclusive_group())
+    target("--label-bound", float, "the target is clipped to -T..T, public")
+    target("--classify", bool, "logistic loss, for a target of two classes")
+    inputs = _adder(kernel.add_mutually_exclusive_group())
+    inputs("--input-range", str, ranges)
+    inputs("--input-bound", float, bound)
     add("--scale", float, "of the Gaussian kernel [root of columns, or --input-bound]")
     add("--num-projections", int, "functions that are fitted [200]")
     add("--num-features", int, "features that they are made of [2048]")
     add("--ridge", float, "lambda [as large as the noise needs]")
     add("--intercept-share", float, "of the budget, for the mean of the target [0]")
-    add("--public-seed", int, "of the features, published with them")
-    add("--classify", bool, "logistic loss, for a target of two classes")
+    add("--public-seed", _seed, "of the features, published with them")
     add("--classes", str, "the two values of the target, with --classify", metavar="A,B")
 
 
@@ -342,7 +284,7 @@ def _reconstruct(commands) -> None:
     add("--activation", ("relu", "tanh"), "phi", "relu")
     add("--dim", int, "number of inputs d of synthetic rows [30]")
     add("--num-features", int, "width p of their model [10 d n]")
-    add("--seed", int, "of all random numbers", 0)
+    add("--seed", _seed, "of all random numbers", 0)
     _add_results(add)
 
 
@@ -352,7 +294,7 @@ def _explore(commands) -> None:
         "explore",
         "a page with sliders: what theory predicts, what it costs, what a sweep has found",
         "Serves a page on this machine: the predicted curve of private learning follows "
-        "sliders; buttons simulate it, plan it and copy the Python that makes the picture. "
+        "sliders; it can be planned and simulated, and a button copies the Python of the picture. "
         "With --store a tab shows a sweep, with --features another one what private training on "
         "such features is forecast to give. Only this machine can open the page, unless "
         "--address says otherwise: whoever can open it can use this machine's time.",
@@ -366,7 +308,7 @@ def _explore(commands) -> None:
     )
     add("--store", _Path, store, None)
     add("--features", _Path, features, None)
-    add("--address", str, "IP address to listen at", "127.0.0.1")
+    add("--address", str, "IPv4 address to listen at", "127.0.0.1")
     add("--port", int, "port to listen at; 0: a free one", 5006)
     add("--origin", str, origin, (), action="append", metavar="HOST:PORT")
     add("--no-browser", bool, "open no browser")

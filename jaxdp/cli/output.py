@@ -1,24 +1,19 @@
-"""Parts of all commands: defaults that depend on the problem, files, progress, the answer."""
+"""Parts of all commands: defaults that depend on the problem, names, sizes, files, the answer."""
 
 import argparse
-import contextlib
+import csv
 import importlib
 import io
 import json
 import math
 import pathlib
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-
-from jaxdp.cli.values import flag
-from jaxdp.core.display.terminals import is_terminal, on_a_line
-from jaxdp.core.extras import require_extra
-from jaxdp.core.files.whole_files import write_whole
-from jaxdp.core.progress import Bar, hidden
+from jaxdp.core.display import on_a_line
+from jaxdp.core.files import write_whole
+from jaxdp.core.packages import require_extra
 
 _MOST_NAMED = 12
 
@@ -38,15 +33,10 @@ def settle(
     """
     for name, reason in (foreign or {}).items():
         if name in options:
-            raise ValueError(f"{flag(name)} {reason}")
+            raise ValueError(f"--{name.replace('_', '-')} {reason}")
     for name, value in defaults.items():
         if name not in options:
             setattr(options, name, value)
-
-
-def seeded_keys(options: argparse.Namespace, count: int) -> jax.Array:
-    """So many independent keys of `--seed`."""
-    return jax.random.split(jax.random.key(options.seed), count)
 
 
 def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[str, pathlib.Path]:
@@ -57,33 +47,20 @@ def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[s
         names: of the files, by what they hold.
 
     Raises:
-        ValueError: the folder, or a file in it, cannot be written.
+        OSError: the folder cannot be written.
+        ValueError: a file cannot.
         ModuleNotFoundError: matplotlib, which draws the picture, is missing.
     """
     if "picture" in names:
         with require_extra("matplotlib", "plots", "the picture"):
             importlib.import_module("matplotlib")
-    if options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"expected --out to be a folder, got the file {options.out}")
     options.out.mkdir(parents=True, exist_ok=True)
     files = {kind: options.out / name for kind, name in names.items()}
     for path in files.values():
         if path.exists() and not path.is_file():
             raise ValueError(f"expected {path} to be a file, or not to exist")
-    check_writable(options.out)
+    tempfile.TemporaryFile(dir=options.out).close()
     return files
-
-
-def check_writable(folder: pathlib.Path) -> None:
-    """Raise ValueError unless a file can be made in the folder."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise ValueError(
-            f"expected --out to be in a folder that can be written to, got {folder}: "
-            f"{error.strerror}"
-        ) from None
 
 
 def check_file(path: pathlib.Path) -> None:
@@ -156,12 +133,24 @@ def listed(columns: Sequence[str]) -> str:
     )
 
 
-@contextlib.contextmanager
-def progress_bar(name: str, *, quiet: bool = False) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    with hidden():
-        if quiet or not is_terminal(sys.stderr):
-            yield lambda share: None
-            return
-        with contextlib.closing(Bar(name, keep=False)) as bar:
-            yield bar.advance
+def listed_names(text: str) -> list[str]:
+    """Names with commas between; one with a comma in it stands in quotes, as in a CSV."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    try:
+        return [name.strip() for row in rows for name in row if name.strip()]
+    except csv.Error:
+        raise ValueError(f"expected names with commas between, got {text!r}") from None
+
+
+def check_sizes(**sizes: tuple[int, ...]) -> None:
+    """Raise ValueError where an array would have 2^31 numbers, which can only be a slip.
+
+    Args:
+        sizes: shape of each array that will be made; the keyword's words tell what it holds.
+    """
+    for name, shape in sizes.items():
+        if math.prod(shape) >= 2**31:
+            raise ValueError(
+                f"expected fewer than 2^31 numbers in {name.replace('_', ' ')}, got "
+                f"{' * '.join(map(str, shape))}"
+            )

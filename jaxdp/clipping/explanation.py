@@ -12,7 +12,7 @@ from jaxdp.clipping.ghost.ghosts import choose_ghost
 from jaxdp.clipping.ghost.traced_loss import refuse_mixing_layers, trace_loss
 from jaxdp.clipping.ghost.weight_gradient import WeightGradient
 from jaxdp.clipping.ghost.weight_uses import find_uses
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 
 _FALLS_BACK = "falls back"
 _NOT_READ = "not read by the loss"

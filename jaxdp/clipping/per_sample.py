@@ -31,8 +31,8 @@ from jaxdp.clipping.ghost.weight_gradient import widened
 from jaxdp.clipping.microbatches import in_microbatches
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum
+from jaxdp.core.arrays import on_auto_axes
 from jaxdp.core.checks import require_count
-from jaxdp.core.meshes import on_auto_axes
 
 
 def clipped_gradient_sum(

@@ -1,5 +1,6 @@
 """Simulated runs beside predictions, on one clock: checked, averaged and put into numbers."""
 
+import dataclasses
 import warnings
 
 import jax
@@ -151,13 +152,15 @@ def average(runs: Trajectory) -> Trajectory:
         lambda values: np.asarray(values)[well].mean(axis=0),
         (runs.risk, runs.final_risk, runs.observables),
     )
-    return Trajectory(
-        time=runs.time,
+    return dataclasses.replace(
+        runs,
         risk=in_jax(risk),
         final_risk=in_jax(final_risk),
         status=in_jax(np.asarray(int(Status.OK))),
         observables=in_jax(observables),
-        label=runs.label,
+        std=None,
+        final_std=None,
+        parameters=None,
     )
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxdp.core.display.explanations import WIDTH
+from jaxdp.core.display import WIDTH
 
 _BETWEEN = "  "
 _NO_BREAK = "\N{NO-BREAK SPACE}"

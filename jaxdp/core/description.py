@@ -15,8 +15,15 @@ import equinox as eqx
 import jax
 from jax.core import Tracer
 
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.values import as_python, in_words, is_array, is_known
+from jaxdp.core.display import (
+    AbstractExplained,
+    Explanation,
+    Row,
+    as_python,
+    in_words,
+    is_array,
+    is_known,
+)
 
 # Arguments that are rows of a table, which may be private: only their number is shown.
 RECORDS = {

@@ -10,9 +10,15 @@ stop a program or let it pass.
 
 import dataclasses
 import enum
+import functools
 import hashlib
+import inspect
+import pathlib
 import re
-from collections.abc import Mapping, Sequence
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
-from jaxdp.core.version import version_of
+from jaxdp.core.packages import version_of
 
 # Parameters that name a program within another, and where its source stands.
 _NAMES = {"name", "name_and_src_info", "debug_info"}
@@ -30,7 +36,10 @@ _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_par
 # Libraries whose arrays and numbers are all that NumPy makes of them.
 _OWNERS = {"jax", "jaxlib", "numpy", "ml_dtypes"}
 # Addresses differ from process to process.
-ADDRESS = re.compile(" at 0x[0-9a-f]+")
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+_LIBRARIES = ("numpy", "equinox", "diffrax", "optax")
+_PACKAGE = pathlib.Path(__file__).parents[1]
+_INSTALLED = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"))
 
 
 class UnreadableError(Exception):
@@ -54,6 +63,66 @@ def digest(value: Any) -> str:
     UnreadableError where something is none of these, or a program that calls the host.
     """
     return _hashed(_Reading().of(value))
+
+
+def name_of(function: Any) -> str:
+    """The name of a function or callable, with its module; a partial one has its function's."""
+    function = inspect.unwrap(function)
+    if isinstance(function, functools.partial):
+        return name_of(function.func)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def label(value: Any, longest: int = 60) -> str:
+    """A name of a value, of at most so many letters."""
+    name = getattr(value, "__qualname__", None) or (value if type(value) is str else repr(value))
+    name = " ".join(_ADDRESS.sub("", name).split())
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
+def sources_of(function: Callable, arguments: Any = ()) -> str | None:
+    """A digest by which a function is known without a call: nothing that it is made of has changed.
+
+    Read are the source files of jaxdp and of all modules that are loaded and not installed, the
+    values that the function holds or names, and its arguments. None if these cannot be read, or if
+    the function stands in no file, as in a notebook. What a module that the function calls takes
+    from outside of its source, such as a command line, is not seen.
+    """
+    given = [arguments]
+    if isinstance(function, functools.partial):
+        given += [function.args, function.keywords]
+        function = function.func
+    if not isinstance(function, types.FunctionType) or "__file__" not in function.__globals__:
+        return None
+    paths = {
+        str(path)
+        for name, module in sys.modules.items()
+        # Parts of jaxdp are loaded when they are needed; all of its files are read.
+        if name.partition(".")[0] != "jaxdp" and (path := getattr(module, "__file__", None))
+    }
+    own = [path for path in sorted(paths) if not any(part in path for part in _INSTALLED)]
+    files = [pathlib.Path(path).read_bytes() for path in own if path.endswith(".py")]
+    named = inspect.getclosurevars(function)
+    values = {name: _known(value) for name, value in {**named.nonlocals, **named.globals}.items()}
+    held = name_of(function), given, function.__defaults__, function.__kwdefaults__, values
+    try:
+        return digest((held, files, _own_sources(), [version_of(name) for name in _LIBRARIES]))
+    except UnreadableError:
+        return None
+
+
+def _known(value: Any) -> Any:
+    """A value, or the name of what its source file tells: a module, a class, a function."""
+    is_function = isinstance(value, types.FunctionType) and not value.__closure__
+    if is_function or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+        return f"{getattr(value, '__module__', '')}.{value.__name__}"
+    return value
+
+
+@functools.cache
+def _own_sources() -> str:
+    return digest(tuple(path.read_bytes() for path in sorted(_PACKAGE.rglob("*.py"))))
 
 
 class _Reading:
@@ -93,7 +162,7 @@ class _Reading:
         if isinstance(value, np.dtype):
             return "dtype", str(value)
         if isinstance(value, jax.tree_util.PyTreeDef):
-            return "tree", ADDRESS.sub("", str(value))
+            return "tree", _ADDRESS.sub("", str(value))
         if dataclasses.is_dataclass(value):
             names = [field.name for field in dataclasses.fields(value)]
             return kind, *((name, self.of(getattr(value, name))) for name in names)

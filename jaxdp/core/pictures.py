@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,22 +100,19 @@ def draw_curves(
     the first in the darkest shade, a single one with the predicted `spread` as a band.
     """
     _, (axes,) = panels_in(ax, "one quantity over time", (6.0, 3.6), 1, 1)
-    if are_runs and len(values) > 1:
-        mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
-        text = f"{label}, mean of {len(values)} runs".lstrip(", ")
-        curves, colors = [(text, mean)], [BLUE]
-    elif len(values) == 1:
-        curves, colors = [(label, values[0])], [BLUE]
-    else:
-        curves = [(f"{label}, a batch of {len(values)}, dark to light".lstrip(", "), values[0])]
-        curves += [("", row) for row in values[1:]]
-        colors = np.linspace(*_SHADES, len(values)).tolist()
-    for (text, row), clock, color in zip(curves, time, colors, strict=False):
-        axes.plot(clock, row, color=color, linewidth=1.5, label=text or None)
+    count, colors = len(values), [BLUE]
+    if are_runs and count > 1:
+        label = f"{label}, mean of {count} runs"
+        spread, values = values.std(axis=0, ddof=1), values.mean(axis=0, keepdims=True)
+    elif count > 1:
+        label = f"{label}, a batch of {count}, dark to light"
+        colors = np.linspace(*_SHADES, count).tolist()
+    labels = [label.lstrip(", ") or None, *[None] * (count - 1)]
+    for row, clock, color, text in zip(values, time, colors, labels, strict=False):
+        axes.plot(clock, row, color=color, linewidth=1.5, label=text)
     if spread is not None:
-        middle = curves[0][1]
         band = {"color": BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
-        axes.fill_between(time[0], middle - spread, middle + spread, **band)
+        axes.fill_between(time[0], values[0] - spread, values[0] + spread, **band)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlim(time.min(), time.max())
     axes.set(xlabel="time", ylabel=name.replace("_", " "))

@@ -10,10 +10,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdp.core.checks import require_host
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.runs import endings, row_at_end, row_over_time, rows_of_time, tidy_columns
-from jaxdp.core.display.values import in_words, is_known
-from jaxdp.core.extras import require_extra
+from jaxdp.core.display import (
+    AbstractExplained,
+    Explanation,
+    Row,
+    endings,
+    in_words,
+    is_known,
+    row_at_end,
+    row_over_time,
+    rows_of_time,
+    tidy_columns,
+)
+from jaxdp.core.packages import require_extra
 from jaxdp.core.pictures import draw_curves
 
 if TYPE_CHECKING:
@@ -57,14 +66,6 @@ class Status(enum.IntEnum):
     SOLVER_STOPPED = 2
     INVALID = 3
     UNSTABLE = 4
-
-
-def status_of(
-    risk: Float[Array, "*batch records"], final_risk: Float[Array, "*batch"]
-) -> Int[Array, "*batch"]:
-    """`Status.OK` where every recorded risk is finite, else `Status.DIVERGED`."""
-    finite = jnp.isfinite(risk).all(axis=-1) & jnp.isfinite(final_risk)
-    return jnp.where(finite, int(Status.OK), int(Status.DIVERGED))
 
 
 class Trajectory(AbstractExplained, eqx.Module):
@@ -242,19 +243,50 @@ class Trajectory(AbstractExplained, eqx.Module):
         return Explanation(title, tuple(rows))
 
 
-def void_unless(valid: Bool[Array, ""], trajectory: Trajectory) -> Trajectory:
-    """The trajectory, or NaN risks and `Status.INVALID` where its description is not valid."""
+def trajectory_of(
+    is_valid: Bool[Array, ""],
+    *,
+    time: Float[Array, " records"],
+    risk: Float[Array, "*batch records"],
+    final_risk: Float[Array, "*batch"],
+    observables: dict[str, Float[Array, "*batch records"]],
+    label: str,
+    std: Float[Array, "*batch records"] | None = None,
+    final_std: Float[Array, "*batch"] | None = None,
+    parameters: Float[Array, "*shape"] | None = None,
+    stopped: Bool[Array, "*batch"] | bool = False,
+    unstable: Bool[Array, ""] | bool = False,
+) -> Trajectory:
+    """The Trajectory of runs or of a prediction, with the status of each.
 
-    def known(value):
-        return None if value is None else jnp.where(valid, value, jnp.nan)
+    Args:
+        is_valid: whether traced parameters are in their ranges; if not, no risk is a number.
+        time, risk, final_risk, observables, label, std, parameters: those of the trajectory.
+        final_std: None for the last of `std`.
+        stopped: whether a solver gave up before the end; its risks are no numbers then.
+        unstable: whether a limit is passed beyond which the prediction is not to be trusted.
+    """
+    is_finite = jnp.isfinite(risk).all(axis=-1) & jnp.isfinite(final_risk)
+    status = jnp.where(is_finite, int(Status.OK), int(Status.DIVERGED))
+    status = jnp.where(unstable & is_finite, int(Status.UNSTABLE), status)
+    status = jnp.where(stopped, int(Status.SOLVER_STOPPED), status)
+    is_known = is_valid & jnp.logical_not(stopped)
+    if std is not None and final_std is None:
+        final_std = std[..., -1]
 
-    return dataclasses.replace(
-        trajectory,
-        risk=known(trajectory.risk),
-        final_risk=known(trajectory.final_risk),
-        std=known(trajectory.std),
-        final_std=known(trajectory.final_std),
-        status=jnp.where(valid, trajectory.status, int(Status.INVALID)),
+    def known(values: Any, is_known: Any = is_known) -> Any:
+        return None if values is None else jnp.where(is_known, values, jnp.nan)
+
+    return Trajectory(
+        time=time,
+        risk=known(risk, is_known[..., None]),
+        final_risk=known(final_risk),
+        status=jnp.where(is_valid, status, int(Status.INVALID)),
+        observables=observables,
+        std=known(std, is_known[..., None]),
+        parameters=parameters,
+        label=label,
+        final_std=known(final_std),
     )
 
 
@@ -295,3 +327,24 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
         attrs = {"long_name": name.replace("_", " "), "units": "1"}
         found.append((Variable(name, dims["risk"], tuple(attrs.items())), value))
     return found
+
+
+def record_steps(
+    num_steps: int | Int[Array, ""], records: int
+) -> np.ndarray | Int[Array, " recorded"]:
+    """The numbers of updates done at the `records + 1` records, first 0 and last `num_steps`.
+
+    Record j is the state after floor(j n / records) of the n updates. NumPy integers for a Python
+    int; a traced array for a traced one. With n = q records + r the value is
+    j q + floor(j r / records), which does not overflow.
+    """
+    index = np.arange(records + 1)
+    if isinstance(num_steps, int):
+        return index * num_steps // records
+    quotient, remainder = jnp.divmod(num_steps, records)
+    return index * quotient + index * remainder // records
+
+
+def longest_stretch(num_steps: int | Int[Array, ""], records: int) -> int | Int[Array, ""]:
+    """The most updates between two records, a Python int for a Python int."""
+    return -(-num_steps // records)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.core.display.terminals import printable
+from jaxdp.core.display import printable
 from jaxdp.data.standardisation import LARGEST_VALUE
 from jaxdp.data.table_files import open_table, place_of
 
@@ -61,17 +61,17 @@ def read_table(
     varies = (table.inputs != table.inputs[0]).any(axis=0) | (rows == 1)
     if not (drop_constant or varies.all()):
         constant = [name for name, does in zip(names, varies, strict=True) if not does]
-        raise UnusableColumnsError(
-            f"{path}: {_listed('column', constant)} never {'vary' if constant[1:] else 'varies'}",
-            is_constant=True,
+        raise ValueError(
+            f"{path}: {_listed('column', constant)} never {'vary' if constant[1:] else 'varies'}; "
+            "leave out columns with drop_constant=True"
         )
     if not varies.any():
         raise ValueError(f"{path}: no input column that varies besides {table.label_name!r}")
     needed = 2 * (varies.sum() + 2)
     if rows < needed:
-        raise UnusableColumnsError(
-            f"{path}: too few rows: {rows} for {varies.sum()} columns, at least {needed} needed",
-            otherwise="add rows, or ",
+        raise ValueError(
+            f"{path}: too few rows: {rows} for {varies.sum()} columns, at least {needed} needed; "
+            "add rows, or leave out columns with drop=[...]"
         )
     missing = np.flatnonzero(table.labels == "")
     if missing.size:
@@ -131,7 +131,8 @@ def _read(
         places = [place for place in places if place != label]
         if not places:
             raise ValueError(f"{path}: {reason}; {remedy}")
-        raise UnusableColumnsError(f"{path}: {reason}", places, otherwise=f"{remedy}, or ")
+        drop = ", ".join(f'"{place}"' for place in places)
+        raise ValueError(f"{path}: {reason}; {remedy}, or leave out columns with drop=[{drop}]")
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
         labels=np.array([each.strip() for each in labels], object) if is_text else labels,
@@ -190,31 +191,6 @@ def read_inputs(
 
 def _filled(column: np.ndarray) -> np.ndarray:
     return column if column.dtype == object else np.where(np.isnan(column), 0, column)
-
-
-class UnusableColumnsError(ValueError):
-    """Some columns of a table cannot be used, and leaving out columns may help.
-
-    `columns` are the numbers of those to leave out, empty where any will do.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        columns: Sequence[int] = (),
-        *,
-        is_constant: bool = False,
-        otherwise: str = "",
-    ):
-        self.reason, self.columns = reason, tuple(columns)
-        self.is_constant, self.otherwise = is_constant, otherwise
-        numbers = ", ".join(f'"{column}"' for column in columns)
-        advice = "drop_constant=True" if is_constant else f"drop=[{numbers or '...'}]"
-        super().__init__(self.advised(advice))
-
-    def advised(self, argument: str) -> str:
-        """The message that tells to leave out columns with this argument or option."""
-        return f"{self.reason}; {self.otherwise}leave out columns with {argument}"
 
 
 def _chosen_columns(

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.core.extras import require_extra
-from jaxdp.core.files.compressed_files import read_arrays
+from jaxdp.core.files import read_arrays
+from jaxdp.core.packages import require_extra
 
 # Cells that stand for a missing number; a column of texts is taken as it is written.
 _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")
@@ -225,7 +225,7 @@ def _columns(
 
 def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:
     try:
-        _, arrays = read_arrays(path)
+        arrays = read_arrays(path)
     except ValueError as reason:
         raise ValueError(f"{path}: not a readable .npz of plain arrays: {reason}") from None
     for name, array in arrays.items():

@@ -17,7 +17,7 @@ guarantee, such as a Normalizer, or what was fitted to public data and frozen
 Left out: the announcement of an error and the running time are outside every guarantee here.
 """
 
-from jaxdp.core.extras import require_extra as _require_extra
+from jaxdp.core.packages import require_extra as _require_extra
 
 with _require_extra("sklearn", "data", "jaxdp.estimators"):
     from jaxdp.estimators.arguments import PUBLIC_SEED as PUBLIC_SEED

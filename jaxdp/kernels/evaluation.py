@@ -12,8 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import given_array, refuse_collections, require_count, require_shape
-from jaxdp.core.meshes import gathered
+from jaxdp.core.arrays import gathered
+from jaxdp.core.checks import (
+    described,
+    given_array,
+    refuse_collections,
+    require_count,
+    require_shape,
+)
 from jaxdp.core.numerics.precision import in_float64
 from jaxdp.kernels.base import AbstractKernel
 
@@ -47,7 +53,8 @@ def row_blocks(
         [2, 2, 1]
     """
     if not callable(function) or isinstance(function, type):
-        raise TypeError(f"expected function to be a feature map or a function, got {function!r}")
+        came = described(function)
+        raise TypeError(f"expected function to be a feature map or a function, got {came}")
     refuse_collections("inputs", inputs)
     has_axes = hasattr(inputs, "ndim")
     table: Any = gathered(inputs) if has_axes else given_array("inputs", inputs)

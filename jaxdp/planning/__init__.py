@@ -5,25 +5,21 @@ Aggressive Clipping".
 """
 
 from jaxdp.planning.dispatch import plan
-from jaxdp.planning.features.training_plan import Cell, TrainingPlan
-from jaxdp.planning.forecasts import CurvePoint, Forecast, Level, forecast
+from jaxdp.planning.features.training_plan import TrainingPlan
+from jaxdp.planning.forecasts import Forecast, forecast
+from jaxdp.planning.streams.best_schedule import Box
 from jaxdp.planning.streams.families import FreeForm
+from jaxdp.planning.streams.greedy_arc import Optimal
 from jaxdp.planning.streams.inverse import best_risks, required_epsilon, required_samples
-from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
-from jaxdp.planning.streams.optimal import Optimal
+from jaxdp.planning.streams.one_pass_plan import OnePassPlan
 from jaxdp.planning.streams.optimal_strategy import optimal_strategy
-from jaxdp.planning.streams.robust import Box
 
 __all__ = [
     "Box",
-    "Cell",
-    "CurvePoint",
     "Forecast",
     "FreeForm",
-    "Level",
     "OnePassPlan",
     "Optimal",
-    "Sensitivity",
     "TrainingPlan",
     "best_risks",
     "forecast",

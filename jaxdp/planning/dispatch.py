@@ -5,16 +5,14 @@ from typing import Any, overload
 
 import optax
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.core.checks import require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
+from jaxdp.core.checks import NotCoveredError, require_kind
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.planning.features.private_training import plan_training
 from jaxdp.planning.features.training_plan import TrainingPlan
-from jaxdp.planning.streams.one_pass_plan import OnePassPlan
-from jaxdp.planning.streams.one_pass_planning import plan_one_pass
-from jaxdp.planning.streams.optimal import Optimal
-from jaxdp.planning.streams.robust import Box
+from jaxdp.planning.streams.best_schedule import Box
+from jaxdp.planning.streams.greedy_arc import Optimal
+from jaxdp.planning.streams.one_pass_plan import OnePassPlan, plan_one_pass
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.batches.poisson import PoissonSampler

@@ -17,10 +17,9 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
+from jaxdp.core.checks import NotCoveredError, require_count, require_kind
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.private_training import plan_training, predicted_as_planned
@@ -72,7 +71,7 @@ class Level(NamedTuple):
         std: standard deviation over runs on one table; None where it is not known.
 
     Example:
-        >>> from jaxdp.planning import Level
+        >>> from jaxdp.planning.forecasts import Level
         >>> Level(0.82, 0.8, 0.84).high
         0.84
     """
@@ -93,7 +92,7 @@ class CurvePoint(NamedTuple):
         accuracy: expected, None of losses without classes.
 
     Example:
-        >>> from jaxdp.planning import CurvePoint
+        >>> from jaxdp.planning.forecasts import CurvePoint
         >>> CurvePoint(2.0, 5000, 0.6, 0.81).accuracy
         0.81
     """
@@ -419,7 +418,7 @@ def _levels(
     if predicted.final_std is None:
         # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
         rows = _of_size(problem, num_samples)
-        predicted = predict(rows, plan.algorithm, records=1, progress=False)
+        predicted = predict(rows, plan.algorithm, records=1)
     mean = _level(predicted)
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
     # Test rows are drawn from the public ones without replacement, which differ too little then.

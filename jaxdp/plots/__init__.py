@@ -3,7 +3,7 @@
 from jaxdp.comparison import plot_comparison
 from jaxdp.plots.forecasts import plot_forecast
 from jaxdp.plots.grids import plot_grid
-from jaxdp.plots.images import plot_images, plot_reconstruction
+from jaxdp.plots.images import plot_images
 from jaxdp.plots.leaks import plot_leak
 from jaxdp.plots.parts import plot_parts
 from jaxdp.plots.plans import plot_plan
@@ -17,6 +17,5 @@ __all__ = [
     "plot_leak",
     "plot_parts",
     "plot_plan",
-    "plot_reconstruction",
     "show_sliders",
 ]

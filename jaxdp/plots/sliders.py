@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 
 def show_sliders(draw: Callable[..., Any], **stops: Sequence[Any] | np.ndarray) -> None:

@@ -21,7 +21,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.checks import concrete, require_count, require_real, require_scalar
-from jaxdp.core.numerics.one_at_a_time import inverse_of_lower, one_at_a_time
+from jaxdp.core.numerics.batching import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 
 # How far rounding may take the norm of a column beyond 1, in float32 or float64.

@@ -5,16 +5,14 @@ Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
 """
 
 from jaxdp.problems.base import (
-    AbstractLinearModelProblem,
     AbstractProblem,
     AbstractSampleProblem,
     Samples,
 )
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.problems.rows.fixed_features import FixedFeatures
-from jaxdp.problems.rows.kernel_solutions import SpectralGap
 from jaxdp.problems.rows.linearised import Linearised
-from jaxdp.problems.rows.random_features import RandomFeatures, gaussian_inputs, sphere_inputs
+from jaxdp.problems.rows.random_features import RandomFeatures, sphere_inputs
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem, LogisticRegression
@@ -22,7 +20,6 @@ from jaxdp.problems.streams.tabular import TabularRegression
 
 __all__ = [
     "AbstractFeatureProblem",
-    "AbstractLinearModelProblem",
     "AbstractProblem",
     "AbstractSampleProblem",
     "AbstractSignalProblem",
@@ -34,8 +31,6 @@ __all__ = [
     "RandomFeatures",
     "ReducedFeatures",
     "Samples",
-    "SpectralGap",
     "TabularRegression",
-    "gaussian_inputs",
     "sphere_inputs",
 ]

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.display.values import in_full
+from jaxdp.core.display import in_full
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 
 # What stands for a number that is missing; others are between 0 and 1.

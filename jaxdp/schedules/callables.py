@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxdp.core.checks import concrete, require_count, require_positive
-from jaxdp.core.display.values import called
+from jaxdp.core.checks import concrete, described, require_count, require_positive
+from jaxdp.core.display import called
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
@@ -110,7 +110,7 @@ class FromSteps(AbstractSchedule):
         if isinstance(function, AbstractSchedule) or not callable(function):
             raise TypeError(
                 "expected function to map a number of steps to a learning rate, as an optax "
-                f"schedule does, got {type(function).__name__}: {function}"
+                f"schedule does, got {described(function)}"
             )
         self.function = _as_pytree(function)
         self.num_steps = require_count("num_steps", num_steps)

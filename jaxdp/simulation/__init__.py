@@ -4,7 +4,6 @@ In the docstrings AC is "Better Rates for Private Linear Regression in the Propo
 Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
 """
 
-from jaxdp.simulation.base import AbstractSimulator
 from jaxdp.simulation.dispatch import simulate
 from jaxdp.simulation.iterates import Iterates
 from jaxdp.simulation.reduced import Reduced
@@ -14,7 +13,6 @@ from jaxdp.simulation.rows.networks import LinearisedNetwork, NetworkTraining
 from jaxdp.simulation.streams.homogenized_sde import HomogenizedSDE
 
 __all__ = [
-    "AbstractSimulator",
     "ClippedSDE",
     "FunctionSpace",
     "HomogenizedSDE",

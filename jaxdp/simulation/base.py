@@ -25,14 +25,14 @@ class AbstractSimulator(AbstractDescription):
 
     has_parameters: eqx.AbstractClassVar[bool]
 
-    def covers(self, problem: Any, algorithm: Any) -> str | None:
-        """None when it covers the pair, else the reason and what to use instead."""
+    def why_not(self, problem: Any, algorithm: Any) -> str | None:
+        """Why it does not cover a pair, and what to use instead; None for a covered pair."""
         require_pair(problem, algorithm)
         return self.reason_against(problem, algorithm)
 
     @abc.abstractmethod
     def reason_against(self, problem: Any, algorithm: Any) -> str | None:
-        """What `covers` says of a problem and an algorithm."""
+        """What `why_not` says of a problem and an algorithm."""
 
     @abc.abstractmethod
     def simulate(

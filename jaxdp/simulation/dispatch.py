@@ -3,8 +3,8 @@
 from jaxtyping import Array, Key
 
 from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
-from jaxdp.core.checks import require_count, require_key, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.checks import NotCoveredError, require_count, require_key, require_kind
 from jaxdp.core.progress import listening
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
@@ -25,7 +25,7 @@ _DEFAULTS: tuple[AbstractSimulator, ...] = (
 
 def simulate(
     problem: AbstractProblem,
-    algorithm: AbstractAlgorithm,
+    algorithm: AbstractAlgorithm | PrivateOptimiser,
     *,
     key: Key[Array, ""],
     num_runs: int = 1,

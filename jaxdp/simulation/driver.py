@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
+from jaxdp.core.trajectory import Trajectory, record_steps, trajectory_of
 from jaxdp.simulation.base import Progress
 
 _PROGRESS_BLOCKS = 20
@@ -193,7 +192,7 @@ def _assembled(runs, readings, steps, slots, time, final_risk, parameters) -> Tr
     observables = runs.observables(reading, steps)
     risk, observables = jax.tree.map(lambda v: v[:, slots], (reading.risk, observables))
     return trajectory_of(
-        is_valid=runs.is_valid,
+        runs.is_valid,
         time=jnp.asarray(time).astype(risk.dtype),
         risk=risk,
         final_risk=risk[:, -1] if final_risk is None else final_risk,
@@ -201,33 +200,6 @@ def _assembled(runs, readings, steps, slots, time, final_risk, parameters) -> Tr
         parameters=parameters,
         label="simulated",
     )
-
-
-def trajectory_of(
-    *,
-    is_valid: Bool[Array, ""],
-    time: Float[Array, " records"],
-    risk: Float[Array, "runs records"],
-    final_risk: Float[Array, " runs"],
-    observables: dict[str, Float[Array, "runs records"]],
-    is_stopped: Bool[Array, " runs"] | None = None,
-    parameters: Float[Array, "runs dim *outputs"] | None = None,
-    label: str,
-) -> Trajectory:
-    """The Trajectory of runs with the status of each, void where the description is not valid."""
-    status = status_of(risk, final_risk)
-    if is_stopped is not None:
-        status = jnp.where(is_stopped, int(Status.SOLVER_STOPPED), status)
-    trajectory = Trajectory(
-        time=time,
-        risk=risk,
-        final_risk=final_risk,
-        status=status,
-        observables=observables,
-        parameters=parameters,
-        label=label,
-    )
-    return void_unless(is_valid, trajectory)
 
 
 def average_so_far(

@@ -16,8 +16,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
+from jaxdp.core.digests import label
 from jaxdp.core.keys import numbered_key
-from jaxdp.sweeps.provenance import label
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,16 +80,17 @@ def as_axes(axes: Any) -> Axes:
     require_kind("axes", axes, Mapping, "a dict of names to values")
     for name in axes:
         require_kind("each name in axes", name, str, "a string")
-    if not axes:
-        raise ValueError("expected at least one axis, got none")
-    if "key" in axes:
-        raise ValueError('expected axes of other names than "key", which every cell is given')
+    if not axes or "key" in axes:
+        raise ValueError(
+            'expected at least one axis, and none called "key", which every cell is given, got '
+            f"{list(axes)}"
+        )
     looped, mapped = {}, {}
     for name, values in axes.items():
         if isinstance(values, tuple):
             looped[name] = values
-            if is_plain(values):
-                _require_distinct(name, values)
+            if is_plain(values) and len({*values}) < len(values):
+                raise ValueError(f"expected values of axis {name} that differ, got {values}")
         elif isinstance(values, (np.ndarray, jax.Array)):
             mapped[name] = _checked_array(name, values)
         else:
@@ -162,17 +163,13 @@ def _labels(values: Sequence[Any]) -> np.ndarray:
 
 def _checked_array(name: str, values: Any) -> np.ndarray:
     """The values of an axis that is vmapped, in the precision that was given."""
-    if isinstance(values, Tracer):
-        raise TypeError(
-            f"expected axis {name} to have concrete values, got traced ones; a sweep compiles by "
-            "itself: call it outside jit, vmap and grad"
-        )
-    is_masked = isinstance(values, np.ma.MaskedArray)
     # JAX's keys have a type without a kind.
-    if is_masked or getattr(values.dtype, "kind", None) not in tuple("biuf"):
-        got = "a masked array" if is_masked else values.dtype
+    is_number = getattr(values.dtype, "kind", None) in tuple("biuf")
+    if isinstance(values, (Tracer, np.ma.MaskedArray)) or not is_number:
         raise TypeError(
-            f"expected axis {name} to be real numbers, got {got}; use a tuple for other values"
+            f"expected axis {name} to be an array of concrete real numbers, got "
+            f"{type(values).__name__} of {values.dtype}; use a tuple for other values, and call a "
+            "sweep outside jit, vmap and grad"
         )
     array = np.asarray(values)
     if array.ndim != 1 or np.isnan(array).any():
@@ -187,16 +184,6 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
             f"expected values of axis {name} that {held.dtype} can hold, got "
             f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
         )
-    _require_distinct(name, held, f", which are one number in {held.dtype}")
+    if len({*held.tolist()}) < len(held):
+        raise ValueError(f"expected values of axis {name} that differ in {held.dtype}, got {held}")
     return array
-
-
-def _require_distinct(name: str, values: Any, why: str = "") -> None:
-    """Raise ValueError if a number or a text comes twice."""
-    first: dict[Any, int] = {}
-    for place, value in enumerate(np.asarray(values).tolist()):
-        if first.setdefault(value, place) != place:
-            raise ValueError(
-                f"expected values of axis {name} that differ, got {value} as number "
-                f"{first[value]} and {place}{why}"
-            )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import platform
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,11 +16,11 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.digests import UnreadableError, digest
+from jaxdp.core.digests import UnreadableError, digest, name_of
 from jaxdp.core.numerics.precision import x64
+from jaxdp.core.packages import version_of
 from jaxdp.core.trajectory import Trajectory, Variable, variables_of_trajectory
 from jaxdp.sweeps.axes import Axes, cell_key
-from jaxdp.sweeps.provenance import name_of, versions_and_devices
 
 # A shard is a share of the cells, so that a stop loses little; the fewest cells of each device
 # keep it busy, and the most keep within its memory what usual cells need.
@@ -38,10 +39,9 @@ class Shard:
     variables: tuple[Variable, ...]
     provenance: Mapping[str, str]
 
-    def forms(self) -> dict[str, Any]:
-        """Type, shape and description of each variable."""
-        held = ((v, self.arrays[v.name]) for v in self.variables)
-        return {v.name: (f"{array.dtype} of shape {array.shape[1:]}", v) for v, array in held}
+    def forms(self) -> dict[str, str]:
+        """Type and shape of each variable in a cell."""
+        return {name: f"{array.dtype}{array.shape[1:]}" for name, array in self.arrays.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +67,11 @@ class Work:
         has_x64 = bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
         data, kind = np.asarray(jr.key_data(key)), str(jr.key_impl(key))
         return Work(uuid.uuid4().hex, function, axes, data, kind, has_x64)
+
+    @property
+    def key(self) -> str:
+        """Kind and numbers of the key."""
+        return " ".join(map(str, (self.key_kind, *self.key_data.ravel())))
 
     def with_digests(self) -> "Work":
         """This work with the digests of its programs, all of which are traced for that."""
@@ -100,17 +105,24 @@ def compute(work: Work, combination: int, start: int, stop: int, size: int) -> S
     return Shard(combination, start, stop, arrays, program.variables, versions_and_devices())
 
 
+def versions_and_devices() -> dict[str, str]:
+    """How numbers are made in this process: versions and devices, but no host and no path."""
+    devices = jax.local_devices()
+    return {
+        "jaxdp": version_of("jaxdp-lab"),
+        "jax": jax.__version__,
+        "jaxlib": version_of("jaxlib"),
+        "python": platform.python_version(),
+        "device": f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})",
+    }
+
+
 def default_size(axes: Axes) -> int:
     """Cells of a shard if nobody says: a share of all, within limits for this process's devices."""
     devices = jax.local_devices()
     kind = devices[0].platform if devices[0].platform in _FEWEST else "others"
     share = -(-axes.num_cells // _SHARE)
     return min(max(share, len(devices) * _FEWEST[kind]), len(devices) * _MOST[kind])
-
-
-def key_in_words(key: Key[Array, ""]) -> str:
-    """Kind and numbers of a key."""
-    return " ".join(map(str, (jr.key_impl(key), *np.asarray(jr.key_data(key)).ravel())))
 
 
 class Program:
@@ -166,20 +178,11 @@ class Program:
         whole = -(-size // len(self._devices)) * len(self._devices)
         cells = np.minimum(np.arange(start, start + whole), stop - 1)
         indices = self._axes.indices(self._combination, cells)
-        try:
-            found = self._compiled(self._key, indices, self._axes.mapped_values(cells))
-            arrays = [np.asarray(values)[: stop - start] for values in found]
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            advice = f"try shard_size={size // 2}"
-            if size <= len(self._devices):
-                advice = "one cell a device is too much already: let a cell compute less"
-            raise MemoryError(
-                f"out of memory on {self._devices[0].device_kind} with shard_size={size}; {advice} "
-                f"({str(error).partition(chr(10))[0]})"
-            ) from error
-        return {v.name: array for v, array in zip(self.variables, arrays, strict=True)}
+        found = self._compiled(self._key, indices, self._axes.mapped_values(cells))
+        return {
+            variable.name: np.asarray(values)[: stop - start]
+            for variable, values in zip(self.variables, found, strict=True)
+        }
 
     def _cells(self, key, indices, mapped):
         keys = jax.vmap(lambda row: cell_key(key, *row))(indices)
@@ -205,35 +208,29 @@ def variables_of(
     if isinstance(result, Trajectory):
         found = variables_of_trajectory(result)
     elif isinstance(result, dict):
-        found = list(map(_of_item, result.items()))
+        arrays = {name: _as_array(name, value) for name, value in result.items()}
+        found = [
+            (Variable(name, tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))), array)
+            for name, array in arrays.items()
+        ]
     else:
         raise TypeError(
             "expected the function to return a dict of arrays, such as {'risk': ...}, or a "
             f"Trajectory, got {type(result).__name__}"
         )
-    if not found:
-        raise ValueError("expected the function to return at least one array, got none")
     dims = {dim for variable, _ in found for dim in variable.dims}
     names = [*(variable.name for variable, _ in found), *dims, *axis_names]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if not found or len({*names}) < len(names):
         raise ValueError(
-            "expected the function to return variables whose names differ, also from those of "
-            f"axes and of dimensions, got {', '.join(twice)} twice"
+            "expected the function to return at least one array, with names that differ, also from "
+            f"those of axes and of dimensions, got {', '.join(names)}"
         )
-    return tuple(variable for variable, _ in found), [
-        _as_array(variable.name, value) for variable, value in found
-    ]
-
-
-def _of_item(item: tuple[Any, Any]) -> tuple[Variable, Array]:
-    name, value = item
-    require_kind("each name that the function returns", name, str, "a string")
-    array = _as_array(name, value)
-    return Variable(name, tuple(f"{name}_dim_{axis}" for axis in range(array.ndim))), array
+    variables = tuple(variable for variable, _ in found)
+    return variables, [_as_array(variable.name, value) for variable, value in found]
 
 
 def _as_array(name: str, value: Any) -> Array:
+    require_kind("each name that the function returns", name, str, "a string")
     is_no_array = isinstance(value, (Trajectory, dict, list, tuple, str, bytes))
     try:
         array = None if is_no_array else jnp.asarray(value)

@@ -5,9 +5,7 @@ what is missing is computed in a fixed order, and every new shard is written.
 """
 
 import importlib
-import inspect
 import os
-import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +14,12 @@ from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from jaxdp.core.checks import require_count, require_key, require_kind
-from jaxdp.core.extras import require_extra
+from jaxdp.core.digests import name_of
+from jaxdp.core.packages import require_extra
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.dataset import as_dataset, require_alike
-from jaxdp.sweeps.program import Shard, Work, compute, default_size, key_in_words, program_of
-from jaxdp.sweeps.provenance import name_of, sources_of
-from jaxdp.sweeps.store import Store
+from jaxdp.sweeps.program import Shard, Work, compute, default_size, program_of
+from jaxdp.sweeps.store import Store, as_dataset
 
 if TYPE_CHECKING:
     import xarray
@@ -54,7 +51,7 @@ def sweep(
             ...)`, whatever the shards and devices are.
         store: a folder for finished shards, made when absent. It belongs to one sweep: its axes,
             its key, the traced programs (or the `version`), and the versions and settings of JAX
-            and jaxdp. Values of an axis that differ by 1e-9 at most are those of the folder.
+            and jaxdp.
         executor: an executor of `concurrent.futures`, or anything whose `submit(function,
             *arguments)` gives an object with `result()`, as those of Dask, loky and submitit do.
             Each task computes one shard on the devices of its process.
@@ -69,7 +66,6 @@ def sweep(
 
     Raises:
         TypeError, ValueError: an argument is of the wrong kind, or the store is another sweep's.
-        MemoryError: a device ran out of memory; names the `shard_size` to try.
         OSError: the store cannot be written; finished shards are whole.
         ModuleNotFoundError: xarray is not installed.
 
@@ -87,41 +83,32 @@ def sweep(
     # First, so that nothing is computed that no dataset can hold.
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):
         importlib.import_module("xarray")
-    _require_options(function, store, executor, version, quiet)
-    grid, name = as_axes(axes), name_of(function)
-    _require_signature(function, grid.names)
-    _require_concrete_key(key)
-    if shard_size is not None:
-        require_count("shard_size", shard_size)
-
-    kept, shards = None, []
-    if store is not None:
-        kept = Store(store, grid, key_in_words(key), version, name)
-        grid, shards = kept.axes, kept.shards()
+    _require_arguments(function, key, store, executor, shard_size, version)
+    grid = as_axes(axes)
+    work = Work.of(function, grid, key)
+    kept = None if store is None else Store(store, work, version)
+    shards = [] if kept is None else kept.shards()
     done = np.zeros((grid.num_combinations, grid.num_cells), bool)
     for shard in shards:
         done[shard.combination, shard.start : shard.stop] = True
-    work = Work.of(function, grid, key)
+    name = name_of(function)
     with listening_where_seen(False if quiet else None, name.rpartition(".")[2]) as told:
-        if kept is not None:
-            sources = sources_of(function) if version is None else None
-            if not (done.all() and kept.is_known(sources)):
-                if version is None:
-                    work = work.with_digests()
-                    # They tell nothing if the trace has changed them, by a late import perhaps.
-                    sources = sources if sources == sources_of(function) else None
-                kept.begin(work.digests, sources)
+        if kept is not None and not (done.all() and kept.is_known()):
+            work = kept.begin(work)
         size = min(shard_size or default_size(grid), grid.num_cells)
         for shard in _computed(work, _missing(done, size), size, executor):
-            if shards:
-                require_alike(shards[0], shard, grid.looped_values(shard.combination))
+            if shards and shards[0].forms() != shard.forms():
+                raise ValueError(
+                    "expected the same variables at every value of the looped axes, got "
+                    f"{shards[0].forms()} first, but {shard.forms()} at "
+                    f"{grid.looped_values(shard.combination)}"
+                )
             if kept is not None:
                 kept.write(shard)
             shards.append(shard)
             done[shard.combination, shard.start : shard.stop] = True
             told(float(done.mean()))
-    facts = {"function": name, "key": key_in_words(key)}
-    return as_dataset(grid.coordinates(), set(grid.looped), shards, facts)
+    return as_dataset(grid.coordinates(), grid.looped, shards, {"function": name, "key": work.key})
 
 
 def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
@@ -163,42 +150,21 @@ def _computed(
         raise failed
 
 
-def _require_concrete_key(key: Any) -> None:
+def _require_arguments(function, key, store, executor, shard_size, version) -> None:
+    if not callable(function):
+        raise TypeError(f"expected a function of key and the axes, got {function!r}")
     require_key(key)
     if isinstance(key, Tracer):
         raise TypeError(
             "expected a concrete key, got a traced one; a sweep compiles by itself: call it "
             "outside jit, vmap and grad"
         )
-
-
-def _require_signature(function: Callable, names: tuple[str, ...]) -> None:
-    """Raise TypeError unless the function can be called with a key and every axis by name."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:
-        # Written in C, it says nothing of its arguments.
-        return
-    try:
-        signature.bind(**dict.fromkeys(("key", *names)))
-    except TypeError as error:
-        raise TypeError(
-            f"expected a function of key and the axes by name, {', '.join(('key', *names))}, got "
-            f"{name_of(function)} with the arguments {signature}: {error}"
-        ) from None
-
-
-def _require_options(function: Any, store: Any, executor: Any, version: Any, quiet: Any) -> None:
-    if not callable(function):
-        require_kind("function", function, types.FunctionType, "a function of key and the axes")
-    for name, value, kind, expected in (
-        ("store", store, (str, os.PathLike), "the path of a folder, or None"),
-        ("version", version, str, "a string, or None"),
-    ):
+    for name, value, kind in (("store", store, (str, os.PathLike)), ("version", version, str)):
         if value is not None:
-            require_kind(name, value, kind, expected)
+            require_kind(name, value, kind, "a text, or None")
             if not os.fspath(value):
-                raise ValueError(f"expected {name} to be {expected}, got an empty one")
+                raise ValueError(f"expected {name} not to be empty")
+    if shard_size is not None:
+        require_count("shard_size", shard_size)
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
         raise TypeError(f"expected executor to have submit(function, *arguments), got {executor}")
-    require_kind("quiet", quiet, (bool, np.bool_), "True or False")

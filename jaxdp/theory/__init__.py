@@ -6,7 +6,6 @@ differentially private kernel learning with random projection"; DR is "A Law of 
 for Random Features (and Beyond)".
 """
 
-from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.dispatch import predict
 from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
@@ -23,24 +22,23 @@ from jaxdp.theory.kernels.spectrum import KernelSpectrum, effective_dimension
 from jaxdp.theory.reconstruction.error import (
     mu_at_reconstruction_error,
     one_step_reconstruction_error,
-    reconstruction_constant,
+    optimal_row_error,
+    row_error_lower_bound,
 )
 from jaxdp.theory.reconstruction.local import (
     last_iterate_reconstruction_errors,
     local_reconstruction_errors,
 )
 from jaxdp.theory.reconstruction.membership import membership_mu
-from jaxdp.theory.reconstruction.optimal import optimal_row_error, row_error_lower_bound
 from jaxdp.theory.streams.bounds import LowerBound, TightLowerBound, TightUpperBound, UpperBound
 from jaxdp.theory.streams.coupled_ode import CoupledODE
 from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
 from jaxdp.theory.streams.finite_dimension import FiniteDimension
 from jaxdp.theory.streams.fluctuations import Fluctuations
-from jaxdp.theory.streams.polynomial_rates import PolynomialRate, polynomial_rate
+from jaxdp.theory.streams.polynomial_rates import polynomial_rate
 from jaxdp.theory.streams.volterra import DiscreteVolterra
 
 __all__ = [
-    "AbstractTheory",
     "ClippedDiffusion",
     "CoupledODE",
     "DiscreteRecursion",
@@ -54,7 +52,6 @@ __all__ = [
     "LowerBound",
     "ModewiseClosure",
     "OrnsteinUhlenbeck",
-    "PolynomialRate",
     "ReleaseNoise",
     "TangentClosure",
     "TightLowerBound",
@@ -71,7 +68,6 @@ __all__ = [
     "polynomial_rate",
     "predict",
     "predicted_excess_risk",
-    "reconstruction_constant",
     "row_error_lower_bound",
     "tuned_excess_risk",
 ]

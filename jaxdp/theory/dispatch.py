@@ -4,9 +4,7 @@ from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.progress import waiting
+from jaxdp.core.checks import NotCoveredError, require_count, require_kind
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.features import AbstractFeatureProblem
@@ -26,7 +24,6 @@ def predict(
     *,
     theory: AbstractTheory | None = None,
     records: int = 100,
-    progress: bool | None = None,
 ) -> Trajectory:
     """What theory says will happen, without sampling.
 
@@ -40,8 +37,6 @@ def predict(
             `TangentClosure` for all weights of a network.
         records: record j is the state after floor(j n / records) of the n updates, j from 0 to
             `records`: a risk of records + 1 values, the first before any update.
-        progress: True for a line on standard error that says how long it has taken, False for
-            none, None for one in a terminal or a notebook.
 
     Returns:
         One trajectory: `risk` at each `time`, `final_risk` of what is released, and `std` where the
@@ -64,14 +59,13 @@ def predict(
     if theory is not None:
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
     reasons = []
-    with waiting(progress, "predict"):
-        for asked in _defaults(problem, algorithm) if theory is None else (theory,):
-            try:
-                reading = asked.read(problem, algorithm)
-            except NotCoveredError as error:
-                reasons.append(f"{type(asked).__name__}: {error}")
-            else:
-                return asked.solve(reading, records)
+    for asked in _defaults(problem, algorithm) if theory is None else (theory,):
+        try:
+            reading = asked.read(problem, algorithm)
+        except NotCoveredError as error:
+            reasons.append(f"{type(asked).__name__}: {error}")
+        else:
+            return asked.solve(reading, records)
     raise NotCoveredError("; ".join(reasons))
 
 

@@ -1,9 +1,12 @@
-r"""One differential-equation solver for all theories, and what a prediction is made into.
+r"""The loops of all theories: a differential equation's solver, and step by step.
 
 A theory gives its velocity, its start and the times at which it is to be read; this module chooses
 the steps, does not step across kinks, and says where the solver gave up. Any clock with an
 analytic inverse may be used: with $t = 1 - (1 - s)^2$ a velocity that ends like $\sqrt{1-t}$ is
 smooth in s, which saves two thirds of the steps.
+
+The loop over steps evaluates a theory's moments at each recorded step. The loop is checkpointed, so
+that gradients store one stretch at a time.
 """
 
 from collections.abc import Callable
@@ -13,11 +16,12 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jaxdp.core.arrays import in_types_of
 from jaxdp.core.checks import require_kind
-from jaxdp.core.trajectory import Status, Trajectory, status_of, void_unless
 
 
 class Instant(NamedTuple):
@@ -129,37 +133,37 @@ def solve(
     return solution.ys, solution.result != diffrax.RESULTS.successful
 
 
-def prediction(
-    is_valid: Bool[Array, ""],
-    *,
-    time: Float[Array, " records"],
-    risk: Float[Array, " records"],
-    final_risk: Float[Array, ""],
-    observables: dict[str, Float[Array, " records"]],
-    label: str,
-    std: Float[Array, " records"] | None = None,
-    final_std: Float[Array, ""] | None = None,
-    stopped: Bool[Array, ""] | bool = False,
-    unstable: Bool[Array, ""] | bool = False,
-) -> Trajectory:
-    """A prediction as a Trajectory: without numbers where the solver gave up or nothing is valid.
+def recorded(
+    step: Callable[[Any, Int[Array, ""]], Any],
+    start: PyTree[Array],
+    read: Callable[[Any], PyTree],
+    at_record: Int[Array, " records"],
+    longest: int | Int[Array, ""],
+) -> PyTree:
+    """What is read at the start and after the steps of every record, stacked.
 
-    `final_std` is the last of `std` where it is None. `unstable` says whether a limit is passed
-    beyond which the prediction is not to be trusted.
+    Reverse differentiation keeps the states at the records, and those of one stretch at a time. A
+    reverse pass needs the `longest` stretch between two records as a Python int.
     """
-    status = status_of(risk, final_risk)
-    status = jnp.where(unstable & (status == Status.OK), int(Status.UNSTABLE), status)
-    if std is not None:
-        final_std = std[-1] if final_std is None else final_std
-        std, final_std = (jnp.where(stopped, jnp.nan, each) for each in (std, final_std))
-    trajectory = Trajectory(
-        time=time,
-        risk=jnp.where(stopped, jnp.nan, risk),
-        final_risk=jnp.where(stopped, jnp.nan, final_risk),
-        status=jnp.where(stopped, int(Status.SOLVER_STOPPED), status),
-        observables=observables,
-        std=std,
-        final_std=final_std,
-        label=label,
-    )
-    return void_unless(is_valid, trajectory)
+
+    @jax.checkpoint
+    def kept(state, index):
+        return in_types_of(step(state, index), state)
+
+    @jax.checkpoint
+    def record(reached, bounds):
+        state, found = reached
+        first, last = bounds
+
+        def within(count, state):
+            index = first + count
+            return lax.cond(index < last, kept, lambda state, _: state, state, index)
+
+        state = lax.fori_loop(0, longest, within, state)
+        # With fewer steps than records many are of one state, and reading may cost as a step does.
+        found = lax.cond(first < last, read, lambda _: found, state)
+        return (state, found), found
+
+    found = read(start)
+    _, rest = lax.scan(record, (start, found), (at_record[:-1], at_record[1:]))
+    return jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), found, rest)

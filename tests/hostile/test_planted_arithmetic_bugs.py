@@ -13,8 +13,7 @@ from estimators import test_estimators
 from kernels.release import test_joint_release
 from privacy.secret import test_rounded_normals
 
-from jaxdp.algorithms.private_optimiser import steps
-from jaxdp.algorithms.private_optimiser.noise import independent, secret
+from jaxdp.algorithms.private_optimiser import noise, private_step
 from jaxdp.clipping import TwoPartSum
 from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret import rounded_normals
@@ -48,7 +47,7 @@ def _refined_grid(self, values, std, purpose):
     return values + np.rint(self.normals(values.shape, purpose) * std).astype(np.int64)
 
 
-_widened = secret.widened_for_grid
+_widened = noise.widened_for_grid
 
 # bug: (what is put in place of what, the test that catches it)
 PLANTED = {
@@ -63,15 +62,15 @@ PLANTED = {
         _words_are_counted,
     ),
     "bound on blocks left out": (
-        (steps, "sensitivity_excess", lambda *sizes, **options: 0.0),
+        (private_step, "sensitivity_excess", lambda *sizes, **options: 0.0),
         _noise_is_measured_against_the_rounding,
     ),
     "rounding to the grid left out": (
-        (secret, "widened_for_grid", lambda std, *sizes: std),
+        (noise, "widened_for_grid", lambda std, *sizes: std),
         _noise_is_measured_against_the_rounding,
     ),
     "half of the grid covered": (
-        (secret, "widened_for_grid", lambda std, once, *sizes: _widened(std, once / 2, *sizes)),
+        (noise, "widened_for_grid", lambda std, once, *sizes: _widened(std, once / 2, *sizes)),
         _noise_is_measured_against_the_rounding,
     ),
     "seeds not checked": (
@@ -81,7 +80,7 @@ PLANTED = {
         ),
     ),
     "tail ignored": (
-        (independent, "least_delta", lambda multiplier, sampler: 0.0),
+        (noise, "least_delta", lambda multiplier, sampler: 0.0),
         lambda patch: (
             test_secret_training.test_a_cost_says_what_the_tail_of_float32_betrays_and_secret_noise_has_none()
         ),

@@ -193,7 +193,7 @@ def _scaled(factor):
 
 
 def _std_of_sum(make):
-    return _swapped(PrivateOptimiser, "noise_std_of_sum", lambda honest: property(make))
+    return _swapped(PrivateOptimiser, "nominal_std_of_sum", lambda honest: property(make))
 
 
 _HALVE_THE_NOISE = _std_of_sum(lambda self: self.noise_multiplier * self.clip_norm / 2)

@@ -131,6 +131,6 @@ def test_the_doctor_finds_the_core_well_and_every_extra_missing(environment, tmp
     done = _run(environment / "jaxdp", "doctor", folder=tmp_path)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("missing") >= 7
-    assert 'pip install "jaxdp-lab[' in done.stdout
+    assert 'pip install "jaxdp-lab[all]"' in done.stdout
     version = _run(environment / "jaxdp", "--version", folder=tmp_path)
     assert (version.returncode, version.stderr) == (0, "")

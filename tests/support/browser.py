@@ -5,6 +5,7 @@ import json
 import shutil
 import tempfile
 import time
+from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
@@ -46,6 +47,14 @@ function take(node) {
       : (node.tagName === "BUTTON" || /bk-(tab|btn)/.test(node.className))
         && node.textContent.trim() === wanted) found.push(node);
 }
+"""
+    + _WALK
+    + "walk(document.body); return found[0];"
+)
+_PICTURE = (
+    """
+function take_text(node) {}
+function take(node) { if (node.tagName === "IMG" && node.src) found.push(node.src); }
 """
     + _WALK
     + "walk(document.body); return found[0];"
@@ -101,12 +110,9 @@ class Browser:
         """Wait until the page has nothing to do."""
         self.wait(lambda: "up to date" in self.text())
 
-    def curve(self) -> list[float]:
-        """The risks that are drawn, as the browser has them."""
-        return self.driver.execute_script(
-            "const source = Bokeh.documents[0].get_model_by_name('line');"
-            "return source === null ? [] : Array.from(source.data.y ?? source.data.get('y'));"
-        )
+    def picture(self) -> str:
+        """The picture that is shown first, as the browser has it."""
+        return self.wait(lambda: self.driver.execute_script(_PICTURE), 20)
 
     def click(self, text: str) -> None:
         """Press the button, or open the tab, of this text."""
@@ -122,10 +128,10 @@ class Browser:
         box = self.part(f"box-{setting}", "input")
         box.send_keys(Keys.END, *[Keys.BACKSPACE] * 20, text, Keys.ENTER)
 
-    def send(self, setting: str, value: float) -> None:
-        """Send what no slider sends, as any program could over the websocket."""
+    def send(self, setting: str, value: Any) -> None:
+        """Send a setting as any program could over the websocket."""
         self.driver.execute_script(
-            "const wanted = 'slider-' + arguments[0];"
+            "const wanted = 'box-' + arguments[0];"
             "for (const model of Bokeh.documents[0]._all_models.values())"
             "  if ((model.css_classes ?? []).includes(wanted)) model.value = arguments[1];",
             setting,

@@ -167,7 +167,7 @@ def explicit_axes():
         return jaxdp.FixedFeatures.from_arrays(inputs, labels, inputs, labels)
 
     def trained(optimiser, loss=loss):
-        return lambda x, y: jaxdp.algorithms.train(optimiser, loss, weight, x, y, key=key).model
+        return lambda x, y: jaxdp.train(optimiser, loss, weight, x, y, key=key).model
 
     calls = {
         "sum": clipped,

@@ -10,18 +10,18 @@ from bokeh.io import doc
 from bokeh.io.state import curstate
 from bokeh.util.token import generate_jwt_token, generate_session_id
 
-from jaxdp.explorer.views.server import new_server
+from jaxdp.explorer.serving import new_server
 
 
 @contextlib.contextmanager
-def served(make_page, address="127.0.0.1", **settings):
-    """A server of pages; gives its port."""
+def served(make_page, **settings):
+    """A server of pages at the loopback address; gives its port."""
     ready, running = threading.Event(), []
 
     def serve():
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        server, port = new_server(make_page, address, 0, **settings)
+        server, port = new_server(make_page, "127.0.0.1", 0, **settings)
         server.start()
         running.extend((server, port))
         server.io_loop.add_callback(ready.set)
@@ -45,9 +45,9 @@ def served(make_page, address="127.0.0.1", **settings):
         curstate().reset()
 
 
-def get(port, path="/", address="127.0.0.1", **headers):
+def get(port, path="/", **headers):
     """Status and text of a path, which is sent as it is."""
-    connection = http.client.HTTPConnection(address, port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request(
             "GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()}
@@ -59,7 +59,7 @@ def get(port, path="/", address="127.0.0.1", **headers):
 
 
 def handshake(port, **headers):
-    """The answer to a browser that asks for the page's websocket: 101 where it is opened."""
+    """The answer to a browser that asks for the page's websocket: 101 if it is opened."""
     token = generate_jwt_token(generate_session_id())
     asked = {
         "Connection": "Upgrade",

@@ -59,14 +59,14 @@ READERS = [
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: type(reader).__name__)
 def test_advice_can_be_followed(reader):
     for problem, algorithm in itertools.product(_problems(), _algorithms()):
-        reason = reader.covers(problem, algorithm)
+        reason = reader.why_not(problem, algorithm)
         if reason is None:
             continue
         for name in re.findall(r"([A-Z]\w+)\(\)", reason):
             other = getattr(jaxdp, name)()
-            assert other.covers(problem, algorithm) is None, reason
+            assert other.why_not(problem, algorithm) is None, reason
         if ".surrogate" in reason:
-            assert reader.covers(problem.surrogate, algorithm) is None, reason
+            assert reader.why_not(problem.surrogate, algorithm) is None, reason
 
 
 def test_a_table_under_full_batch_descent_is_told_one_thing():

@@ -93,7 +93,7 @@ def test_theory_and_simulation_never_see_each_other():
         assert other not in seen
 
 
-# LAPACK's operations. A vmapped one can lock up a CPU: core/numerics/one_at_a_time.py.
+# LAPACK's operations. A vmapped one can lock up a CPU: core/numerics/batching.py.
 LAPACK = {"cholesky", "cho_factor", "cho_solve", "eig", "eigh", "eigvals", "eigvalsh", "expm"}
 LAPACK |= {"inv", "lstsq", "lu", "pinv", "qr", "schur", "solve", "solve_triangular", "sqrtm", "svd"}
 JAXS_OWN = {"jnp.linalg", "jax.scipy.linalg", "lax.linalg"}
@@ -120,7 +120,7 @@ def _unsafe_decompositions(text):
 def test_no_decomposition_in_a_program_can_lock_up():
     for path in FILES:
         unsafe = list(_unsafe_decompositions(path.read_text()))
-        assert not unsafe or path.stem == "one_at_a_time", f"{path}: {unsafe}"
+        assert not unsafe or path.stem == "batching", f"{path}: {unsafe}"
     assert list(_unsafe_decompositions("f = jax.vmap(jnp.linalg.qr)"))
     assert list(_unsafe_decompositions("from jax.scipy.linalg import solve_triangular"))
     assert not list(_unsafe_decompositions("f = jax.vmap(one_at_a_time(jnp.linalg.qr))"))
@@ -218,7 +218,7 @@ def test_every_door_lists_what_it_opens():
 
 def test_the_version_is_that_of_the_distribution(monkeypatch):
     import jaxdp
-    from jaxdp.core.version import version_of
+    from jaxdp.core.packages import version_of
 
     assert jaxdp.__version__ == importlib.metadata.version("jaxdp-lab")
 

@@ -12,7 +12,7 @@ import jaxdp
 from jaxdp.attacks.leak import LeakReport, Verdict
 from jaxdp.attacks.optimisers.base import Ending
 from jaxdp.attacks.reconstruction import Reconstruction
-from jaxdp.core.display.explanations import WIDTH
+from jaxdp.core.display import WIDTH
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
 from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.kernels.release.tables import Columns

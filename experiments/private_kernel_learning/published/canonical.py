@@ -24,7 +24,13 @@ from experiments.private_kernel_learning.published.learner import (
     statement,
 )
 from jaxdp.core.arrays import plain_float, plain_number
-from jaxdp.core.checks import require_count, require_non_negative, require_positive, require_shape
+from jaxdp.core.checks import (
+    require_callable,
+    require_count,
+    require_non_negative,
+    require_positive,
+    require_shape,
+)
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.released_function import ReleasedFunction
@@ -97,8 +103,7 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
     )
 
     def __check_init__(self):
-        if not callable(self.eigenfunctions):
-            raise TypeError(f"expected eigenfunctions to be callable, got {self.eigenfunctions!r}")
+        require_callable("eigenfunctions", self.eigenfunctions)
         require_count("num_eigenfunctions", self.num_eigenfunctions)
         require_non_negative("beta", self.beta)
         require_positive("c_beta", self.c_beta)

@@ -6,8 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import require_positive
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_positive
 from jaxdp.losses import AbstractMarginLoss
 
 

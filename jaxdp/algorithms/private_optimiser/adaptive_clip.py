@@ -1,4 +1,4 @@
-r"""A clip norm that follows a quantile of the norms of gradients, which it pays for.
+r"""The clip norms of all steps: one for all, or one that follows a quantile and pays for it.
 
 Source: Andrew, Thakkar, McMahan and Ramaswamy (2021), "Differentially private learning with
 adaptive clipping", Algorithm 1 and Theorem 1.
@@ -6,17 +6,52 @@ adaptive clipping", Algorithm 1 and Theorem 1.
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import in_numpy, plain_number
-from jaxdp.core.checks import Condition, host_number, require_conditions
+from jaxdp.core.checks import Condition, concrete, host_number, require_conditions, require_scalar
 from jaxdp.core.description import AbstractDescription
+from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 
 # Between these, underflow and overflow are covered by the proof of the sums' sensitivity.
 LEAST_CLIP_NORM, LARGEST_CLIP_NORM = 2.0**-60, 2.0**60
+_CLIP_NORMS = "clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18)"
+_ADAPTS = (
+    "the clip norm follows the norms of gradients by a noisy count of them in every step, which is "
+    "released too: the noise_multiplier is that of sum and count together"
+)
+_OTHER_STATE = "expected a state of this optimiser's init, got one of an optimiser with"
+
+
+class FixedClip(eqx.Module):
+    """One clip norm for all steps, with the methods of `AdaptiveClip` that a step calls."""
+
+    initial: Any  # C, a float or traced
+    is_adaptive: ClassVar[bool] = False
+    assumptions: ClassVar[tuple[str, ...]] = ()
+
+    def require_valid(self, noise):
+        require_scalar("clip_norm", self.initial)
+
+    def conditions_with(self, noise_multiplier):
+        clip = in_numpy(self.initial)
+        is_proved = (clip >= LEAST_CLIP_NORM) & (clip <= LARGEST_CLIP_NORM)
+        yield Condition(_CLIP_NORMS, clip, is_proved)
+
+    def sum_multiplier(self, noise_multiplier):
+        return noise_multiplier
+
+    def start(self):
+        return None
+
+    def norm_at(self, kept):
+        if kept is not None:
+            raise ValueError(f"{_OTHER_STATE} one that adapts")
+        return self.initial
 
 
 class AdaptiveClip(AbstractDescription):
@@ -53,10 +88,12 @@ class AdaptiveClip(AbstractDescription):
         >>> steps = {"noise_multiplier": 2.0, "num_steps": 20, "sampler": sampler}
         >>> clip = AdaptiveClip(1.0, count_noise=5.0)
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), clip_norm=clip, **steps)
-        >>> print(f"{algorithm.noise_std_of_sum:.3f} in place of {2.0 * clip.initial:.3f}")
+        >>> print(f"{algorithm.nominal_std_of_sum:.3f} in place of {2.0 * clip.initial:.3f}")
         2.041 in place of 2.000
     """
 
+    is_adaptive: ClassVar[bool] = True
+    assumptions: ClassVar[tuple[str, ...]] = (_ADAPTS,)
     initial: float
     count_noise: float
     quantile: float
@@ -82,13 +119,41 @@ class AdaptiveClip(AbstractDescription):
         yield Condition("quantile in [0, 1]", quantile, (quantile >= 0) & (quantile <= 1))
         yield Condition("learning_rate >= 0 and finite", rate, (rate >= 0) & (rate < math.inf))
 
+    def require_valid(self, noise: Any) -> None:
+        """Raise where nothing is proved of the count beside sums with this noise."""
+        self.require_arguments()
+        if isinstance(noise, BufferedToeplitzNoise):
+            raise ValueError(
+                "expected independent noise with an AdaptiveClip, got correlated noise"
+            )
+
+    def conditions_with(self, noise_multiplier: Any) -> Iterator[Condition]:
+        """The conditions on the numbers beside a noise multiplier of sum and count together."""
+        yield from self.conditions()
+        count_noise, multiplier = in_numpy((self.count_noise, noise_multiplier))
+        # With a little room, in which the rounding of what is left for the sum is covered.
+        is_more = count_noise > multiplier / 2 * (1 + 1e-6)
+        yield Condition(
+            f"count_noise > noise_multiplier/2 = {multiplier / 2}", count_noise, is_more
+        )
+
+    def start(self) -> Float[Array, ""]:
+        """The clip norm that the state keeps, before the first step."""
+        return jnp.asarray(self.initial, float)
+
+    def norm_at(self, kept: Float[Array, ""] | None) -> Float[Array, ""]:
+        """The clip norm of a step, as the state keeps it; ValueError if it is of another kind."""
+        if kept is None:
+            raise ValueError(f"{_OTHER_STATE} a fixed clip norm")
+        return kept
+
     def sum_multiplier(self, noise_multiplier: Any) -> Any:
         """The noise multiplier of the sum alone, where that of sum and count is given."""
         share = noise_multiplier / (2 * self.count_noise)
         # Towards more noise: the difference, of which little may be left, is off by up to 2^-51.
         return noise_multiplier / (1 - share * share - 2.0**-50) ** 0.5 * (1 + 2.0**-50)
 
-    def after(
+    def next_norm(
         self, clip_norm: Float[Array, ""], noisy_count: Float[Any, ""], batch_size: float
     ) -> Float[Array, ""]:
         """The clip norm of the next step.
@@ -101,3 +166,18 @@ class AdaptiveClip(AbstractDescription):
         share = 0.5 + jnp.asarray(noisy_count, float) / batch_size
         moved = clip_norm * jnp.exp(-self.learning_rate * (share - self.quantile))
         return jnp.clip(moved, LEAST_CLIP_NORM, LARGEST_CLIP_NORM)
+
+
+ClipNorm = float | AdaptiveClip
+"""The clip norm that a private optimiser takes."""
+
+
+def as_clip_norm(clip_norm: Any) -> Any:
+    """A concrete clip norm as a Python float; a traced one, or a rule, as it is."""
+    known = None if isinstance(clip_norm, AdaptiveClip) else concrete(clip_norm, "clip_norm")
+    return clip_norm if known is None or known.ndim else float(known)
+
+
+def clip_of(clip_norm: Any) -> FixedClip | AdaptiveClip:
+    """The rule of all clip norms that the argument of a private optimiser describes."""
+    return clip_norm if isinstance(clip_norm, AdaptiveClip) else FixedClip(clip_norm)

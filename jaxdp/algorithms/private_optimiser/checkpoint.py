@@ -16,7 +16,6 @@ The file is sealed with the run's key, so that one that was edited is refused.
 import functools
 import hashlib
 import hmac
-import json
 import os
 import pathlib
 from typing import Any
@@ -34,11 +33,18 @@ from jaxdp.algorithms.private_optimiser.state import require_untraced
 from jaxdp.clipping.ghost.traced_loss import require_gradient
 from jaxdp.core.checks import require_kind
 from jaxdp.core.digests import UnreadableError, digest, versions_of_results
-from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import (
+    HEADER,
+    DamagedError,
+    archived,
+    as_header,
+    header_of,
+    read_arrays,
+    write_whole,
+)
 
 FILE = "training.npz"
-_FORMAT = 2
+_FORMAT = 3
 _RECORD = "record "
 
 
@@ -91,7 +97,7 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
         model, state = eqx.combine(arrays, static)
         weights, rest = eqx.partition(model, eqx.is_inexact_array)
         gradient = jax.grad(lambda weights: loss(eqx.combine(weights, rest), *record))(weights)
-        return gradient, eqx.filter(optimiser.after(gradient, model, state), eqx.is_array)
+        return gradient, eqx.filter(optimiser.moved_by(gradient, model, state), eqx.is_array)
 
     return jax.make_jaxpr(step)(arrays, record)
 
@@ -120,11 +126,11 @@ class Checkpoint:
             self.keep(0, carried, {})
             return 0, carried, {}
         try:
-            arrays = unsealed(read_sealed(self.path))
-            about = plain_json(str(arrays["about"]))
+            arrays = read_arrays(self.path)
+            whole = {name: array for name, array in arrays.items() if name != "seal"}
+            about = header_of(arrays)
             self._require_same(about["identity"])
-            seal = str(arrays.pop("seal"))
-            if not hmac.compare_digest(seal, self._seal(arrays)):
+            if not hmac.compare_digest(str(arrays.pop("seal")), self._seal(whole)):
                 raise DamagedError("it was edited: it is not what this run has written")
             self.made, steps = about["made"], about["measured"]
             held, static = eqx.partition(carried, eqx.is_array)
@@ -148,14 +154,14 @@ class Checkpoint:
         about = {"identity": self._identity, "made": made, "measured": list(records)}
         found = list(records.values())
         arrays = {
-            "about": np.asarray(json.dumps(about)),
+            HEADER: as_header(about),
             **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},
             **{
                 _RECORD + name: np.stack([one[name] for one in found])
                 for name in (found[0] if found else ())
             },
         }
-        content = sealed(arrays | {"seal": np.asarray(self._seal(arrays))})
+        content = archived(arrays | {"seal": np.asarray(self._seal(arrays))})
         try:
             write_whole(self.path, content, private=True)
         except OSError as error:

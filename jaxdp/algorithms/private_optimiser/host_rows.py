@@ -128,8 +128,8 @@ def num_records(records: PyTree[Any]) -> int:
 
 def batches_ahead(
     records: PyTree[Any], sample: Callable[[int], tuple[Array, Array]], steps: range
-) -> Iterator[tuple[PyTree[Array], Array]]:
-    """The records of each step's batch and which of them are real, read one batch ahead."""
+) -> Iterator[tuple[PyTree[Array], tuple[Array, Array]]]:
+    """The records of each step, read one batch ahead, and the batch that all of them are."""
 
     def read(step):
         indices, is_real = sample(step)
@@ -137,7 +137,8 @@ def batches_ahead(
         # No number ends a step in an error, which would tell of the data.
         with np.errstate(all="ignore"), jax.debug_nans(False), jax.debug_infs(False):
             held = [jnp.asarray(leaf) for leaf in rows]
-        return jax.tree.unflatten(jax.tree.structure(records), held), is_real
+        whole = jnp.arange(len(indices)), is_real
+        return jax.tree.unflatten(jax.tree.structure(records), held), whole
 
     with ThreadPoolExecutor(1) as reader:
         ahead = reader.submit(read, steps.start)

@@ -1,6 +1,6 @@
 r"""Any optax optimiser made private: it sees noisy sums of clipped per-sample gradients only.
 
-Its steps stand in `steps` beside this module. The noise on a sum has the standard deviation
+Its steps stand in `private_step` beside this module. The noise on a sum has the standard deviation
 `noise_multiplier` times C (1 + b), where a sum of real numbers would have it times C: in floating
 point one record can move the sum by a little more than C, and b is a proved bound on that
 (`jaxdp.clipping.sensitivity_excess`).
@@ -15,22 +15,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Int, Key
+from jax.core import Tracer
+from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.base import AbstractRowsAlgorithm, Length, as_length
-from jaxdp.algorithms.private_optimiser.adaptive_clip import (
-    LARGEST_CLIP_NORM,
-    LEAST_CLIP_NORM,
-    AdaptiveClip,
+from jaxdp.algorithms.base import AbstractTrainable, Length, as_length
+from jaxdp.algorithms.private_optimiser.adaptive_clip import ClipNorm, as_clip_norm, clip_of
+from jaxdp.algorithms.private_optimiser.noise import AbstractNoise, Claim, noise_of
+from jaxdp.algorithms.private_optimiser.private_step import (
+    add_noise,
+    moved,
+    nothing_unless,
+    private_step,
+    untrapped,
+    update_from_sum,
 )
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.algorithms.private_optimiser.noise.base import AbstractNoise, Claim
-from jaxdp.algorithms.private_optimiser.noise.correlated import CorrelatedNoise
-from jaxdp.algorithms.private_optimiser.noise.independent import IndependentNoise
-from jaxdp.algorithms.private_optimiser.noise.secret import CertifiedNoise
-from jaxdp.algorithms.private_optimiser.state import OptimiserState
-from jaxdp.algorithms.private_optimiser.steps import AbstractPrivateSteps, moved
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage, OptimiserState
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
     Transformation,
@@ -38,7 +37,8 @@ from jaxdp.algorithms.transformations.transformation import (
     rate_of,
     refuse_losses,
 )
-from jaxdp.clipping.norm_clip import clip_factor
+from jaxdp.clipping import TwoPartSum
+from jaxdp.clipping.arguments import weights_of
 from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import (
     Condition,
@@ -47,7 +47,6 @@ from jaxdp.core.checks import (
     require_conditions,
     require_count,
     require_kind,
-    require_scalar,
 )
 from jaxdp.core.description import AbstractDescription
 from jaxdp.privacy.arguments import host_scalar, warn_of_large_delta
@@ -68,16 +67,11 @@ _ONE_KEY = (
     "the batches of all steps are drawn from one key, else a record may be in more of them; step, "
     "update and train refuse a second key"
 )
-_ADAPTS = (
-    "the clip norm follows the norms of gradients by a noisy count of them in every step, which is "
-    "released too: the noise_multiplier is that of sum and count together"
-)
 _NOISES = "a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
-_CLIP_NORMS = "clip_norm > 0, between 2^-60 and 2^60 (8.7e-19 and 1.2e18)"
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 
 
-class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
+class PrivateOptimiser(AbstractTrainable):
     r"""An optax optimiser that is given noisy sums over the batches of a sampler.
 
     `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`
@@ -153,14 +147,14 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     average: AbstractAverage | None
     noise: SecretNoise | BufferedToeplitzNoise | None
     # What correlated noise is multiplied by, so that all steps cost what one of them would.
-    sensitivity: Any
+    correlation_sensitivity: Any
 
     def __init__(
         self,
         optimiser: Any,
         *,
         learning_rate: Any = None,
-        clip_norm: float | AdaptiveClip,
+        clip_norm: ClipNorm,
         noise_multiplier: Any,
         num_steps: int,
         sampler: AbstractSampler,
@@ -169,14 +163,13 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
     ):
         self.optimiser = optimiser_of(optimiser, learning_rate)
         self.sampler, self.average, self.noise = sampler, average, noise
-        is_adaptive = isinstance(clip_norm, AdaptiveClip)
-        known = None if is_adaptive else concrete(clip_norm, "clip_norm")
-        self.clip_norm = clip_norm if known is None or known.ndim else float(known)
+        self.clip_norm = as_clip_norm(clip_norm)
         self.noise_multiplier = noise_multiplier
         self._length = Length(require_count("num_steps", num_steps))
         self.learning_rate = rate_of(self.optimiser, learning_rate, self._length.value)
         self.require_valid()
-        self.sensitivity = self.noise_strategy.sensitivity(self._length.value)
+        steps = self._length.value
+        self.correlation_sensitivity = self.noise_strategy.correlation_sensitivity(steps)
         refuse_losses(self.transformation)
 
     def require_valid(self):
@@ -188,16 +181,10 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         ):
             if value is not None:
                 require_kind(name, value, kinds, f"None or {expected}")
-        for part in (self.sampler, self.average, self.noise, self.clip_norm):
+        for part in (self.sampler, self.average, self.noise):
             if isinstance(part, AbstractDescription):
                 part.require_arguments()
-        if isinstance(self.clip_norm, AdaptiveClip):
-            if isinstance(self.noise, BufferedToeplitzNoise):
-                raise ValueError(
-                    "expected independent noise with an AdaptiveClip, got correlated noise"
-                )
-        else:
-            require_scalar("clip_norm", self.clip_norm)
+        self.clip.require_valid(self.noise)
         host_scalar("noise_multiplier", self.noise_multiplier)
         conditions = tuple(self._conditions())
         require_conditions(conditions)
@@ -205,22 +192,14 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
 
     def _conditions(self) -> Iterator[Condition]:
         """The conditions on the numbers, of which some may be traced."""
-        clip, multiplier = in_numpy((self.first_clip_norm, self.noise_multiplier))
-        is_proved = (clip >= LEAST_CLIP_NORM) & (clip <= LARGEST_CLIP_NORM)
-        yield Condition(_CLIP_NORMS, clip, is_proved)
+        multiplier = in_numpy(self.noise_multiplier)
         is_finite = (multiplier >= 0) & (multiplier < math.inf)
         yield Condition("a finite noise_multiplier", multiplier, is_finite)
         if self.noise_strategy.is_on_host:
             is_on_grid = (multiplier >= 2.0**-800) & (multiplier <= 2.0**28)
             expected = "noise_multiplier > 0 with secret noise, in [2^-800, 2^28]"
             yield Condition(expected, multiplier, is_on_grid)
-        if isinstance(self.clip_norm, AdaptiveClip):
-            yield from self.clip_norm.conditions()
-            count_noise = in_numpy(self.clip_norm.count_noise)
-            # With a little room, in which the rounding of what is left for the sum is covered.
-            is_more = count_noise > multiplier / 2 * (1 + 1e-6)
-            expected = f"count_noise > noise_multiplier/2 = {multiplier / 2}"
-            yield Condition(expected, count_noise, is_more)
+        yield from self.clip.conditions_with(self.noise_multiplier)
         yield Condition("num_steps >= 1", self.num_steps, self.has_length)
         rates = "learning_rate finite and >= 0 at every step"
         yield Condition(rates, self.learning_rate, self.transformation.is_valid)
@@ -237,7 +216,7 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         delta: float,
         *,
         learning_rate: Any = None,
-        clip_norm: float | AdaptiveClip,
+        clip_norm: ClipNorm,
         num_steps: int,
         sampler: AbstractSampler,
         average: AbstractAverage | None = None,
@@ -288,46 +267,54 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         return getattr(self, name)
 
     @property
+    def is_checked(self) -> Any:
+        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object.
+
+        A traced answer is of one trace alone, and is not kept.
+        """
+        kept = vars(self)
+        if "_validity" in kept:
+            return kept["_validity"]
+        found = self.require_valid()
+        if not isinstance(found, Tracer):
+            kept["_validity"] = found
+        return found
+
+    @property
     def noise_strategy(self) -> AbstractNoise:
-        """How the noise is made: a file of the folder `noise` for each kind."""
-        if self.noise is None:
-            return IndependentNoise()
-        if isinstance(self.noise, SecretNoise):
-            return CertifiedNoise(self.noise)
-        return CorrelatedNoise(self.noise)
+        """How the noise is made."""
+        return noise_of(self.noise)
+
+    @property
+    def clip(self) -> Any:
+        """The rule of the clip norms of all steps, one for all or one that adapts."""
+        return clip_of(self.clip_norm)
 
     @property
     def steps_on_host(self):
         return self.noise_strategy.is_on_host
 
     @property
-    def noise_std_of_sum(self) -> float:
-        """Standard deviation of the noise on each coordinate of the sum of clipped gradients.
-
-        With correlated noise this is the deviation of the part which a step draws afresh; of an
-        `AdaptiveClip` that of the first step, and in proportion to the clip norm later on.
-
-        What is added is larger by the share b that covers the sum's own rounding: .8 % for batches
-        of 256 to 65,536 records, .1 % in microbatches of 64, more beyond.
-        """
-        return self.sum_multiplier * self.first_clip_norm * self.sensitivity
-
-    @property
-    def first_clip_norm(self) -> Any:
-        """The clip norm C of the first step, and of all where it does not adapt."""
-        clip = self.clip_norm
-        return clip.initial if isinstance(clip, AdaptiveClip) else clip
-
-    @property
     def sum_multiplier(self) -> Any:
-        """The noise multiplier of the sums alone; an `AdaptiveClip` releases counts beside them."""
-        clip, multiplier = self.clip_norm, self.noise_multiplier
-        return clip.sum_multiplier(multiplier) if isinstance(clip, AdaptiveClip) else multiplier
+        """The noise multiplier of the sums alone; a clip norm that adapts releases counts too."""
+        return self.clip.sum_multiplier(self.noise_multiplier)
 
     @property
-    def noise_std_of_mean(self) -> float:
-        """Standard deviation of the noise on the mean, the sum over the expected batch size."""
-        return self.noise_std_of_sum / self.sampler.expected_batch_size
+    def nominal_std_of_sum(self) -> float:
+        """The formula's standard deviation of the noise on each coordinate of a clipped sum.
+
+        With correlated noise this is the deviation of the part that a step draws afresh; with a
+        clip norm that adapts that of the first step, and in proportion to the clip norm later on.
+
+        The noise that is added is larger by the share b that covers the sum's own rounding: 0.8 %
+        for batches of 256 to 65,536 records, 0.1 % in microbatches of 64, more beyond.
+        """
+        return self.sum_multiplier * self.clip.initial * self.correlation_sensitivity
+
+    @property
+    def nominal_std_of_mean(self) -> float:
+        """`nominal_std_of_sum` for the mean, which is the sum over the expected batch size."""
+        return self.nominal_std_of_sum / self.sampler.expected_batch_size
 
     @property
     def transformation(self) -> Transformation:
@@ -335,7 +322,8 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     @property
-    def is_valid(self):
+    def is_valid(self) -> Any:
+        """Whether the numbers, which may be traced, are what the constructor asks for."""
         return all_hold(self._conditions())
 
     def release(
@@ -354,19 +342,18 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
         num_steps = int(self.num_steps) if num_steps is None else num_steps
         strategy = self.noise_strategy
         strategy.require_covered(self.sampler, num_steps)
-        needed = strategy.sensitivity(num_steps)
+        needed = strategy.correlation_sensitivity(num_steps)
         # A traced noise, or what was set afterwards, may be multiplied by less than it needs.
-        is_known = concrete(needed) is not None and concrete(self.sensitivity) is not None
+        is_known = all(concrete(x) is not None for x in (needed, self.correlation_sensitivity))
         numpy: Any = np if is_known else jnp
-        multiplier = self.noise_multiplier * numpy.minimum(1, self.sensitivity / needed)
-        claim = Claim(self.sampler.mechanism(multiplier, num_steps), (_NO_NOISE,), False)
-        if concrete(multiplier) != 0:
-            claim = strategy.claim(claim.mechanism, multiplier, self.sampler, num_steps, key=key)
+        multiplier = self.noise_multiplier * numpy.minimum(1, self.correlation_sensitivity / needed)
+        mechanism = self.sampler.mechanism(multiplier, num_steps)
+        if concrete(multiplier) == 0:
+            claim = Claim(mechanism, (_NO_NOISE,), False)
+        else:
+            claim = strategy.claim(mechanism, multiplier, self.sampler, num_steps, key=key)
             if self.sampler.needs_one_key:
                 claim = claim._replace(lines=(*claim.lines, _ONE_KEY))
-        lines = claim.lines
-        if isinstance(self.clip_norm, AdaptiveClip):
-            lines = (_ADAPTS, *lines)
         follows = "all that follows from them"
         if self.average is not None:
             follows += ", the average of the iterates included, at no further cost"
@@ -374,51 +361,139 @@ class PrivateOptimiser(AbstractPrivateSteps, AbstractRowsAlgorithm):
             what=f"{num_steps} noisy sums of clipped gradients and {follows}",
             adjacency=self.sampler.adjacency,
             mechanism=claim.mechanism,
-            assumptions=(*self.sampler.charges(num_steps), *_ASSUMPTIONS, *lines),
+            assumptions=(
+                *self.sampler.charges(num_steps),
+                *_ASSUMPTIONS,
+                *self.clip.assumptions,
+                *claim.lines,
+            ),
             is_certified=claim.is_certified,
             num_records=self.sampler.num_records,
         )
 
-    # On fixed rows, as simulators see it: with the noise of its formula, without the share that
-    # covers the rounding of sums.
-
-    def reason_not_simulated(self):
-        if isinstance(self.clip_norm, AdaptiveClip):
+    def reason_not_simulated(self) -> str | None:
+        """Why no simulation draws its batches, clips and noise, or None."""
+        if self.clip.is_adaptive:
             return (
                 "no clip norm that adapts is simulated on fixed rows; give a number, or use train"
             )
         return self.noise_strategy.reason_not_simulated()
 
-    def start(self, parameters):
-        return eqx.filter_vmap(self.init)(parameters)
-
-    def batch(self, step, keys):
-        def one(key):
-            indices, is_real = self.sampler.sample(step, key=key)
-            return jnp.zeros(self.sampler.num_records, bool).at[indices].max(is_real)
-
-        return jax.vmap(one)(keys)
-
-    def clipped_slopes(self, slopes, feature_norms):
-        norms = jnp.abs(slopes) * lax.broadcast_to_rank(feature_norms, slopes.ndim)
-        scaled = slopes * clip_factor(norms, self.clip_norm)
-        is_finite = jnp.isfinite(norms)
-        return jnp.where(is_finite, scaled, 0), is_finite & (norms > self.clip_norm)
-
-    def noise_std(self, num_samples):
-        return self.noise_std_of_sum
-
-    def move(self, parameters, state, gradient_sum, noise, num_samples):
-        def one(parameters, state, total, fresh):
-            shaped, buffers = self.noise_strategy.shaped(fresh, state.buffers)
-            mean = (total + shaped) / self.sampler.expected_batch_size
-            kept = state.inner, state.num_released, state.iterate, buffers, state.key_digest
-            before, length = OptimiserState(*kept), jnp.asarray(self.num_steps, jnp.int32)
-            return moved(self.transformation, mean, parameters, before, self.average, length)
-
-        # One run at a time: an optimiser may look at all of its parameters.
-        return eqx.filter_vmap(one)(parameters, state, gradient_sum, noise)
-
-    def time(self, steps, num_samples):
-        """In epochs: how often a record was used, on average."""
+    def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
+        """The time in epochs after so many steps: how often a record was used, on average."""
         return steps * (self.sampler.expected_batch_size / num_samples)
+
+    def require_rows(self, num_rows: int) -> None:
+        """Raise ValueError where the sampler draws from another number of records."""
+        if num_rows != self.sampler.num_records:
+            raise ValueError(
+                f"expected {self.sampler.num_records} training rows, as many as the sampler draws "
+                f"from, got {num_rows}"
+            )
+
+    # Training, step by step.
+
+    @property
+    def drawn_with(self):
+        return self.clip_norm, self.nominal_std_of_sum, self.sampler, self.noise_strategy.identity
+
+    def init(self, model):
+        weights = weights_of(model)
+        return OptimiserState(
+            inner=self.transformation.init(weights),
+            num_released=jnp.zeros((), jnp.int32),
+            iterate=None if self.average is None else jax.tree.map(jnp.asarray, weights),
+            buffers=self.noise_strategy.start(weights),
+            key_digest=jnp.zeros(2, jnp.uint32) if self.sampler.needs_one_key else None,
+            clip_norm=self.clip.start(),
+        )
+
+    def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
+        """The model at which the next gradients are taken: with an average, not the one released.
+
+        Model and state are those of `init` or of the last step; ValueError where the state has an
+        average and this optimiser none, or the other way round.
+        """
+        if (self.average is None) != (state.iterate is None):
+            has = "no average" if state.iterate is None else "an average"
+            raise ValueError(
+                f"expected a state of this optimiser's init, got one of an optimiser with {has}"
+            )
+        if state.iterate is None:
+            return model
+        return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))
+
+    def clip_norm_at(self, state: OptimiserState) -> Any:
+        """The clip norm of the next step; ValueError where the state is another optimiser's."""
+        return self.clip.norm_at(state.clip_norm)
+
+    def make_step(self, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None):
+        return private_step(self, loss, model, state, inputs, targets, key, microbatch_size, mesh)
+
+    def moved_by(self, mean, model, state):
+        length = jnp.asarray(self.num_steps, jnp.int32)
+        return moved(self.transformation, mean, model, state, self.average, length)
+
+    def update(
+        self,
+        gradient_sum: TwoPartSum | PyTree[Array],
+        model: PyTree,
+        state: OptimiserState,
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+        num_devices: int = 1,
+        count_within: Float[Array, ""] | None = None,
+    ) -> tuple[PyTree, OptimiserState]:
+        """The rest of a step, from a *sum* of gradients clipped at `clip_norm`, without noise.
+
+        For sums that `step` does not make, over several devices for example. The account holds
+        if they are `clipped_gradient_sum_in_parts` or `clipped_gradient_sum` at this clip norm
+        over this sampler's batches of this key (with secret noise those of `sample_secretly`),
+        added by `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum`
+        rounds is not covered.
+
+        Args:
+            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`,
+                which without an average is the model.
+            model, state, key: as in `step`.
+            microbatch_size: that of the sum; it bounds its rounding.
+            num_devices: how many parts `sum_over_devices` added; with correlated noise the same
+                number at every step, since the proof has one scale for all of them.
+            count_within: where the clip norm adapts, half of the batch's records with gradients no
+                longer than `clip_norm_at(state)`, minus half of those with longer ones.
+
+        Raises:
+            ValueError: all steps that are accounted for have been made, the key is another than
+                before where one is needed, or secret noise is asked for under `jit` or where sums
+                are not proved (XLA's fast math, a TPU).
+        """
+        sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
+        return update_from_sum(self, gradient_sum, count_within, model, state, key, **sizes)
+
+    @untrapped
+    def noisy_sum(
+        self,
+        gradient_sum: TwoPartSum | PyTree[Array],
+        step: int | Int[Array, ""],
+        *,
+        key: Key[Array, ""],
+        microbatch_size: int | None = None,
+        num_devices: int = 1,
+        buffers: PyTree[Array] | None = None,
+    ) -> PyTree[Array]:
+        """The sum of step number `step`, from 0, with its noise: what is released.
+
+        Args:
+            gradient_sum, key, microbatch_size, num_devices: as in `update`.
+            buffers: of the state before the step, with correlated noise; else None.
+
+        Returns:
+            A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.
+        """
+        is_valid = self.require_valid()
+        if self.clip.is_adaptive:
+            raise ValueError("expected a fixed clip norm, got one that adapts: use update")
+        sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
+        noisy, _ = add_noise(self, gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)
+        return nothing_unless(is_valid, noisy)

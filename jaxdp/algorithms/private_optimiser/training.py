@@ -7,6 +7,7 @@ only.
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import warnings
@@ -23,7 +24,7 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.base import AbstractTrainable, Length
+from jaxdp.algorithms.base import AbstractTrainable, Length, StepResult
 from jaxdp.algorithms.private_optimiser.checkpoint import Checkpoint, identity_of_run
 from jaxdp.algorithms.private_optimiser.host_rows import (
     are_on_host,
@@ -32,6 +33,7 @@ from jaxdp.algorithms.private_optimiser.host_rows import (
     num_records,
 )
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.private_step import private_step
 from jaxdp.algorithms.private_optimiser.state import (
     OptimiserState,
     require_untraced,
@@ -47,7 +49,7 @@ from jaxdp.algorithms.transformations.transformation import (
 from jaxdp.clipping import clipped_gradient_sum
 from jaxdp.clipping.arguments import records_of, require_loss, weights_of
 from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
-from jaxdp.core.arrays import as_numbers, plain_number
+from jaxdp.core.arrays import as_numbers, on_auto_axes, plain_number
 from jaxdp.core.checks import (
     concrete,
     described,
@@ -57,8 +59,8 @@ from jaxdp.core.checks import (
     require_key,
     require_kind,
     require_real,
+    require_scalar,
 )
-from jaxdp.core.meshes import on_auto_axes
 from jaxdp.core.progress import listening
 from jaxdp.privacy.accounting import cost_of
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
@@ -104,9 +106,7 @@ class NonPrivateOptimiser(AbstractTrainable):
     def init(self, model):
         return self.transformation.init(weights_of(model)), jnp.zeros((), jnp.int32)
 
-    def counted_step(
-        self, loss, model, state, inputs, targets, *, key, microbatch_size=None, mesh=None
-    ):
+    def make_step(self, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None):
         require_key(key)
         records = with_keys_of(jax.tree.map(jnp.asarray, records_of(inputs, targets)), state[1])
         total, norms = clipped_gradient_sum(
@@ -118,9 +118,10 @@ class NonPrivateOptimiser(AbstractTrainable):
         mean = jax.tree.map(
             lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
         )
-        return *self.after(mean, model, state), jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
+        num_dropped = jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
+        return StepResult(*self.moved_by(mean, model, state), num_dropped)
 
-    def after(self, mean, model, state):
+    def moved_by(self, mean, model, state):
         inner, made = state
         weights, rest = eqx.partition(model, eqx.is_inexact_array)
         updates, inner = self.transformation.update(mean, inner, weights)
@@ -223,13 +224,12 @@ def train(
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
-        >>> from jaxdp.algorithms import train
         >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
         >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
         >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
-        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
+        >>> training = jaxdp.train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
         >>> print(f"mu = {jaxdp.account(training, delta=1e-5).mu:.3f}")
         mu = 1.789
     """
@@ -372,6 +372,7 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
         return said[block]
 
     # A delta at which nothing is proved is refused, and a large one warned of, before any step.
+    require_scalar("delta", delta)
     check_delta(delta)
     warn_of_large_delta(delta, optimiser.sampler.num_records, stacklevel=3)
     cost(1.0)
@@ -466,73 +467,57 @@ def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
 
 def _advancing(optimiser, loss, rows, key, microbatch_size, mesh):
     """A function of model, state and dropped records that makes a number of steps."""
-    advance, shared = _advance_on_host, optimiser
     if are_on_host(rows):
         expected = "a PrivateOptimiser where records are read batch by batch"
         require_kind("optimiser", optimiser, PrivateOptimiser, expected)
         require_untraced("records that are read batch by batch", (optimiser, key))
         optimiser.require_rows(num_records(rows))
-        advance = _advance_by_batches
-    elif not optimiser.steps_on_host:
+    is_compiled, given = not (are_on_host(rows) or optimiser.steps_on_host), optimiser
+    if not optimiser.steps_on_host:
         # The steps are counted here, on the host: runs of any length share one compilation.
-        advance, shared = _advance, jax.tree.map(_as_array, optimiser.with_traced_length())
-
-    inputs, targets = rows
+        given = jax.tree.map(_as_array, optimiser.with_traced_length())
+    advance = _advance if is_compiled else _advance_on_host
 
     def advanced(carried, count):
         count = jnp.asarray(count, jnp.int32)
-        return advance(shared, loss, carried, inputs, targets, key, count, microbatch_size, mesh)
+        return advance(given, loss, carried, rows, key, count, microbatch_size, mesh)
 
     return advanced
 
 
-def _advance_on_host(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
-    """`count` steps, each of which takes its noise from the host."""
-    for _ in range(int(count)):
-        carried = _one_step(optimiser, loss, carried, inputs, targets, key, microbatch_size, mesh)
+def _advance_on_host(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
+    """`count` steps that return to the host: for their noise, for the records of a batch or both.
+
+    Batches of records in memory are drawn in the step.
+    """
+    step, batches = private_step, itertools.repeat((rows, None), int(count))
+    if are_on_host(rows):
+        draw = functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key)
+        if not optimiser.steps_on_host:
+            step, draw = _compiled_step, jax.jit(draw)
+        first = int(carried[1].num_released)
+        batches = batches_ahead(rows, draw, range(first, first + int(count)))
+    for (inputs, targets), batch in batches:
+        model, state, dropped = carried
+        given = inputs, targets, key, microbatch_size, mesh, batch
+        made = step(optimiser, loss, model, state, *given)
+        carried = made.model, made.state, _added(dropped, made.num_dropped)
     return carried
 
 
-def _one_step(optimiser, loss, carried, inputs, targets, key, microbatch_size, mesh):
-    model, state, dropped = carried
-    how = {"key": key, "microbatch_size": microbatch_size, "mesh": mesh}
-    model, state, more = optimiser.counted_step(loss, model, state, inputs, targets, **how)
-    return model, state, _added(dropped, more)
-
-
-def _advance_by_batches(
-    optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh
-):
-    """`count` steps, for each of which the records of its batch are read on the host."""
-    model, state, dropped = carried
-    on_batch, shared = PrivateOptimiser.step_on_batch, optimiser
-    sample = functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key)
-    if not optimiser.steps_on_host:
-        on_batch, shared = _step_on_batch, jax.tree.map(_as_array, optimiser.with_traced_length())
-        sample = jax.jit(sample)
-    first = int(state.num_released)
-    steps = range(first, first + int(count))
-    for (x, y), is_real in batches_ahead((inputs, targets), sample, steps):
-        batch = jnp.arange(len(is_real)), is_real
-        model, state, more = on_batch(
-            shared, loss, model, state, x, y, batch, key, microbatch_size, mesh
-        )
-        dropped = _added(dropped, more)
-    return model, state, dropped
-
-
-_step_on_batch = eqx.filter_jit(on_auto_axes(PrivateOptimiser.step_on_batch))
+_compiled_step = eqx.filter_jit(on_auto_axes(private_step))
 
 
 @eqx.filter_jit
 @on_auto_axes
-def _advance(optimiser, loss, carried, inputs, targets, key, count, microbatch_size, mesh):
+def _advance(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
     """`count` steps, a traced number of them."""
     arrays, static = eqx.partition(carried, eqx.is_array)
 
     def step(_, arrays):
-        carried = eqx.combine(arrays, static)
-        moved = _one_step(optimiser, loss, carried, inputs, targets, key, microbatch_size, mesh)
+        model, state, dropped = eqx.combine(arrays, static)
+        made = optimiser.make_step(loss, model, state, *rows, key, microbatch_size, mesh)
+        moved = made.model, made.state, _added(dropped, made.num_dropped)
         return eqx.filter(moved, eqx.is_array)
 
     return eqx.combine(lax.fori_loop(0, count, step, arrays), static)

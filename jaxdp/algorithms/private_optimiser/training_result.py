@@ -12,9 +12,8 @@ import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from jaxdp.algorithms.private_optimiser.state import OptimiserState
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.values import in_words, is_known
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words, is_known
+from jaxdp.core.files import write_whole
 from jaxdp.privacy.release import Release
 
 _PRIVATE = (
@@ -42,13 +41,12 @@ class Training(AbstractExplained, eqx.Module):
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
-        >>> from jaxdp.algorithms import train
         >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
         >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
         >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
-        >>> training = train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
+        >>> training = jaxdp.train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
         >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
         ((3,), 20, 0)
     """

@@ -32,13 +32,11 @@ from jaxdp.algorithms.transformations.linearity import (
     checked_reading,
     compiled_responses,
     coordinate_step,
-    responses,
     unit_inputs,
     unit_weights,
 )
 from jaxdp.algorithms.transformations.transformation import Transformation, optimiser_of
-from jaxdp.core.checks import require_count
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_count
 
 AVERAGE = "average"
 
@@ -90,8 +88,6 @@ class LinearState(eqx.Module):
 def linear_state(
     optimiser: optax.GradientTransformation | Transformation,
     num_steps: int,
-    *,
-    like: optax.GradientTransformation | Transformation | None = None,
 ) -> LinearState:
     """The matrices of an optax optimiser that is linear, coordinate by coordinate.
 
@@ -103,9 +99,6 @@ def linear_state(
             number. A `Transformation` has its learning rate as data, which may be traced; then
             its factory is checked at another rate.
         num_steps: T.
-        like: an optimiser of the same making with other, concrete numbers. Where a number of
-            `optimiser` is traced, as under `jit` and `grad`, nothing of it can be looked at; then
-            this one is checked in its place.
 
     Returns:
         The matrices, one for all steps where they do not change.
@@ -113,7 +106,8 @@ def linear_state(
     Raises:
         NotCoveredError: the optimiser is not linear, acts on several coordinates together, or
             differently on different ones; says which, and at which step.
-        TypeError: it is not of optax, or traced without a `like`.
+        TypeError: it is not of optax, or a number of it is traced that is not the learning rate of
+            a `Transformation`.
 
     Example:
         >>> import optax
@@ -126,12 +120,9 @@ def linear_state(
     num_steps = require_count("num_steps", num_steps)
     if not isinstance(optimiser, Transformation):
         optimiser = Transformation(optimiser_of(optimiser, None))
-    elif like is None and _has_tracers(optimiser):
-        like = optimiser.stand_in()
-    if like is not None and not isinstance(like, Transformation):
-        like = Transformation(optimiser_of(like, None))
-    if _is_traced(optimiser):
-        return _traced(optimiser, num_steps, like)
+    if _has_tracers(optimiser):
+        return _at_traced_rate(optimiser, num_steps)
+    _refuse_hidden_tracers(optimiser)
     found = _known_reading(_Content(optimiser), num_steps)
     if isinstance(found, str):
         raise NotCoveredError(
@@ -142,25 +133,11 @@ def linear_state(
     return _as_state(found._replace(rows=found.rows[:1]) if is_constant else found, num_steps)
 
 
-def _traced(optimiser, num_steps, like):
-    if like is None or _is_traced(like):
-        raise TypeError(
-            "expected an optimiser of concrete numbers, or one of the same making as like=, got a "
-            "traced one only, and whether it is linear cannot be checked"
-        )
-    checked = linear_state(like, num_steps)
-    dtype = jnp.result_type(float)
-    step = coordinate_step(optimiser, SHAPES[0], dtype)
-    if step.names != checked.names:
-        raise TypeError(
-            f"expected like= to remember what optimiser does, {', '.join(step.names)}, got "
-            f"{', '.join(checked.names)}"
-        )
-    # What hides its traced numbers in functions is not compiled by itself: they would escape.
-    if _has_tracers(optimiser):
-        values, _ = compiled_responses(optimiser, step.shape, num_steps, unit_inputs(step))
-    else:
-        values, _ = responses(step, num_steps, jnp.asarray(unit_inputs(step)))
+def _at_traced_rate(optimiser, num_steps):
+    """The matrices of a factory at a traced rate, once those at another rate have been checked."""
+    linear_state(optimiser.stand_in(), num_steps)
+    step = coordinate_step(optimiser, SHAPES[0], jnp.result_type(float))
+    values, _ = compiled_responses(optimiser, step.shape, num_steps, unit_inputs(step))
     rows = jnp.moveaxis(at_first(step, values), 1, -1)
     initial = at_first(step, step.start(jnp.asarray(unit_weights(step)))[0])
     return _as_state(Reading(rows, initial, step.names), num_steps)
@@ -203,10 +180,8 @@ def _has_tracers(optimiser):
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser))
 
 
-def _is_traced(optimiser):
-    """Whether a number that a step uses is traced."""
-    if _has_tracers(optimiser):
-        return True
+def _refuse_hidden_tracers(optimiser):
+    """Raise TypeError if a number that a step uses is traced inside the optimiser's functions."""
     weights = np.ones(SHAPES[0], np.float32)
     try:
         with jax.ensure_compile_time_eval():
@@ -214,5 +189,9 @@ def _is_traced(optimiser):
             found = state, optimiser.update(weights, state, weights)
     # It cannot be run at all, which the check says.
     except Exception:
-        return False
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(found))
+        return
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(found)):
+        raise TypeError(
+            "expected an optimiser of concrete numbers, got a traced one, of which nothing can be "
+            "looked at: give the factory and the traced rate as learning_rate="
+        )

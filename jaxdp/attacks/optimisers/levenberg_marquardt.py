@@ -29,7 +29,7 @@ from jaxdp.attacks.objective import (
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, onto_sphere
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
-from jaxdp.core.numerics.one_at_a_time import solve_positive
+from jaxdp.core.numerics.batching import solve_positive
 
 # Unknowns of the normal matrix, which has their square: 67 MB in float32.
 _MOST_UNKNOWNS = 4096

@@ -13,7 +13,7 @@ from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import loss_and_gradient
 from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, onto_sphere
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import concrete, require_positive
+from jaxdp.core.checks import concrete, require_positive, require_scalar
 
 # Steps between two looks from the host.
 _CHUNK = 100
@@ -44,6 +44,7 @@ class MomentumDescent(AbstractOptimiser):
 
     def __check_init__(self):
         require_positive("step_size", self.step_size)
+        require_scalar("momentum", self.momentum)
         momentum = concrete(self.momentum)
         if momentum is not None and not 0 <= momentum < 1:
             raise ValueError(f"expected 0 <= momentum < 1, got {momentum}")

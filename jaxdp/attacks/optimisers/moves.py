@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.objective import accumulate_products, residual, ridged_inverse, sum_over_blocks
 from jaxdp.attacks.optimisers.base import onto_sphere
-from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.batching import one_at_a_time
 
 # Up to which relative loss rows are left out at once: the loss that nobody minds, or _FACTOR times
 # the loss before. With the right signs both are larger: without the pairs that mended wrong signs,

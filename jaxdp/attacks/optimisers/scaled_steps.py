@@ -20,7 +20,7 @@ from jaxdp.attacks.base import AbstractBlock, AbstractTarget
 from jaxdp.attacks.objective import block_products, residual, solve_coefficients
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.keys import numbered_key
-from jaxdp.core.numerics.one_at_a_time import solve_positive
+from jaxdp.core.numerics.batching import solve_positive
 
 # Least curvature of a row, as a share of the mean: below the square of the smallest coefficient
 # that matters.

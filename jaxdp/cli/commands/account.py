@@ -7,36 +7,18 @@ from typing import Any
 import optax
 
 import jaxdp
-from jaxdp.cli.output import as_json, settle
-from jaxdp.cli.values import flag
+from jaxdp.cli.output import as_json
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
-# The noise of each algorithm, its sizes, which are needed, and its batches, of which one is.
-_NOISE_AND_SIZES = {
-    "one-pass": ("rho",),
-    "correlated": ("rho",),
-    "dp-gd": ("noise_multiplier", "num_steps"),
-    "dp-sgd": ("noise_multiplier", "num_steps", "num_records"),
-}
-_BATCHES = ("sampling_rate", "batch_size")
 # What a cost does not depend on.
 _A_RATE, _A_CLIP, _A_LENGTH = 0.1, 1.0, 1
 
 
 def account(options: argparse.Namespace) -> None:
     """Print the cost, and the noise that it belongs to."""
-    name, *needed = _NOISE_AND_SIZES[options.algorithm]
-    known = (*_NOISE_AND_SIZES["dp-sgd"], "rho", *_BATCHES)
-    own = (name, *needed, *(_BATCHES if options.algorithm == "dp-sgd" else ()))
-    reason = f"does not belong to {options.algorithm}, whose noise is {flag(name)}"
-    settle(options, {}, {each: reason for each in known if each not in own})
-    for each in needed:
-        if each not in options:
-            raise ValueError(f"expected {flag(each)} for {options.algorithm}")
-    is_found = "epsilon" in options
-    if is_found == (name in options):
-        raise ValueError(f"expected one of --epsilon and {flag(name)}")
+    name = "noise_multiplier" if options.algorithm.startswith("dp") else "rho"
     kind, settings = _described(options)
+    is_found = "epsilon" in options
     if is_found:
         algorithm = kind.calibrated(epsilon=options.epsilon, delta=options.delta, **settings)
     elif kind is jaxdp.DPGD:
@@ -65,10 +47,6 @@ def _described(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     settings = {"clip_norm": _A_CLIP, "num_steps": options.num_steps}
     if options.algorithm == "dp-gd":
         return jaxdp.DPGD, settings | {"learning_rate": 1.0}
-    if ("sampling_rate" in options) == ("batch_size" in options):
-        raise ValueError(
-            "expected one of --sampling-rate (Poisson batches) and --batch-size (shuffled epochs)"
-        )
     if "sampling_rate" in options:
         sampler = PoissonSampler(options.num_records, options.sampling_rate)
     else:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.core.files.sealed_arrays import DamagedError, plain_json
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.files import DamagedError, plain_json, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs
 from jaxdp.data.table_files import open_table
 from jaxdp.kernels import Columns as Names
@@ -50,11 +49,7 @@ def columns(options: argparse.Namespace) -> None:
     if os.path.lexists(options.out):
         raise ValueError(f"{options.out} exists; what was filled in is not overwritten")
     names, read = open_table(options.data, header=options.header)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(
-            f"{options.data}: expected names of columns that differ, got {twice!r} twice"
-        )
+    check_names(options.data, names)
     columns = zip(names, read([]), strict=True)
     entries = {name: _unfilled(column) for name, column in columns}
     # A line for each column.
@@ -81,6 +76,13 @@ def kinds_of(columns: Columns) -> dict[str, list[str]]:
     kinds = [*zip(columns.names, columns.is_number, columns.is_date, strict=True)]
     texts = [name for name, is_number, _ in kinds if not is_number]
     return {"texts": texts, "dates": [name for name, _, is_date in kinds if is_date]}
+
+
+def check_names(path: pathlib.Path, names: list[str]) -> None:
+    """Raise ValueError, naming the table, unless the names of its columns differ."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
 
 
 def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:

@@ -4,12 +4,13 @@ import argparse
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes, listed_names
 from jaxdp.comparison import Comparison, average, plot_comparison
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.data.datasets import NumericTable, read_table
 
 _FILES = {"picture": "compare.png", "numbers": "compare.json"}
@@ -34,7 +35,7 @@ def compare(options: argparse.Namespace) -> None:
     schedule = jaxdp.Polynomial(options.peak, options.power)
     algorithm = jaxdp.OnePassDPSGD(schedule, options.clip_scale, options.rho, options.num_steps)
     cost = jaxdp.account(algorithm, delta=options.delta)
-    first_key, second_key = output.seeded_keys(options, 2)
+    first_key, second_key = jax.random.split(jax.random.key(options.seed))
     files = output.prepared_files(options, _FILES)
     count = options.num_runs
     simulated = _runs("table" if is_table else "simulated", described, algorithm, first_key, count)
@@ -61,7 +62,7 @@ def compare(options: argparse.Namespace) -> None:
 def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
     """The problem, its numbers and its lines in the output, and the picture's title."""
     output.settle(options, {"num_steps": 10 * options.dim})
-    check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
+    output.check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
     kappa, noise = options.condition_number, options.label_noise
     title = (
         f"$d$ = {options.dim}, $n$ = {options.num_steps}, $\\kappa$ = {kappa:g}, "
@@ -107,7 +108,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
     return read_table(
         options.data,
         options.target,
-        drop=listed_names(options.drop),
+        drop=output.listed_names(options.drop),
         drop_constant=options.drop_constant,
         header=options.header,
     ).scaled()
@@ -115,7 +116,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
 
 def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> jaxdp.Trajectory:
     """Runs under a name, with a progress bar."""
-    with output.progress_bar(name) as progress:
+    with listening_where_seen(None, name, keep=False) as progress:
         runs = jaxdp.simulate(
             problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
         )

@@ -7,26 +7,23 @@ an installed package, a driver or a device computes something else.
 
 import argparse
 import importlib.metadata
-import os
-import pathlib
 import platform
 import re
 import time
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import jaxdp
 from jaxdp.cli.output import as_json
-from jaxdp.core.display.explanations import Explanation, Row, as_text
-from jaxdp.core.version import installed_version
+from jaxdp.core.packages import installed_version
 
 _CORE = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optax", "chex", "jaxtyping")
 _CORE += ("numpy", "scipy")
-_DISTRIBUTION = "jaxdp-lab"
+# Packages that are used if they are installed.
+_OPTIONAL = ("matplotlib", "pandas", "scikit-learn", "dp-accounting", "xarray", "h5netcdf")
+_OPTIONAL += ("panel", "bokeh", "dask", "ipywidgets")
 # `LinearRegression.isotropic(1000, label_noise=0.3)` under the front page's algorithm, in float64;
 # tests/unit/cli/test_cli_doctor.py solves the equation again with SciPy.
 PREDICTED_RISK = 0.0972088555
@@ -38,9 +35,6 @@ _FAULTS = (
     ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
     ("0.10.2", "0.11.2", "sums of products with a constant matrix can be wrong"),
 )
-_FAULTS_PAGE = "programs that show them, and what helps: docs/known_faults.md in the repository"
-# Products of this many numbers show the precision of the device's multiplication.
-_LENGTH = 256
 
 
 class Answer(NamedTuple):
@@ -59,47 +53,44 @@ class Answer(NamedTuple):
 
 def doctor(options: argparse.Namespace) -> int:
     """Print what was found; 1 where a number of the self-test is wrong, else 0."""
-    packages, optional = _versions(_CORE), _optional()
+    packages = _versions(_CORE)
     found: dict[str, Any] = {
         "jaxdp": installed_version(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": packages,
-        "devices": [{"name": str(each), "kind": each.device_kind} for each in jax.devices()],
-        "precision": _precision(),
-        "compilation_cache": _cache(),
+        "devices": {str(each): each.device_kind for each in jax.devices()},
+        "precision": {
+            "default float": str(jnp.zeros(1).dtype),
+            "matmul precision": jax.config.values["jax_default_matmul_precision"] or "the device's",
+        },
+        "compilation_cache": jax.config.values["jax_compilation_cache_dir"] or "none",
         "known_faults": known_faults(packages["jaxlib"]),
-        "optional": optional,
+        "optional": _versions(_OPTIONAL),
     }
     start = time.monotonic()
     answers = _answers()
-    seconds = time.monotonic() - start
+    found["self_test_seconds"] = round(time.monotonic() - start, 1)
     is_well = all(answer.is_right for answer in answers)
     if options.json:
         tests = [{**answer._asdict(), "is_right": answer.is_right} for answer in answers]
-        found |= {"self_test": tests, "self_test_seconds": seconds, "is_well": is_well}
-        print(as_json(found))
+        print(as_json(found | {"self_test": tests, "is_well": is_well}))
         return 0 if is_well else 1
-    versions = {name: found[name] for name in ("jaxdp", "python")} | packages
-    devices = {each["name"]: each["kind"] for each in found["devices"]}
-    tables = [
-        Explanation("Versions", _rows(versions)),
-        Explanation("Devices", _rows(devices)),
-        Explanation("Precision", _rows(found["precision"])),
-        Explanation("Compilation cache", _rows(found["compilation_cache"])),
-        Explanation("Optional packages", tuple(map(_optional_row, optional)), _advice(optional)),
-        Explanation(
-            "Known faults of jaxlib on CPUs", _rows(found["known_faults"]), (_FAULTS_PAGE,)
-        ),
-        Explanation(f"Self-test, {seconds:.1f} s", tuple(map(_answer_row, answers))),
-    ]
-    print(*(as_text(table) for table in tables if table.rows), sep="\n")
+    for title, value in found.items():
+        rows = value.items() if isinstance(value, dict) else [("", value)]
+        for name, text in rows:
+            print(f"{title.replace('_', ' '):18} {name:22} {text or 'missing'}")
+    for each in answers:
+        verdict = "right" if each.is_right else f"WRONG: {each.expected:.8g} is known"
+        print(f"{each.name:41} {each.found:.8g} {verdict}")
+    if None in found["optional"].values():
+        print('pip install "jaxdp-lab[all]" brings every package that is missing')
     wrong = "a number is wrong: the results of this machine are not to be trusted"
     print("all is well" if is_well else wrong)
     return 0 if is_well else 1
 
 
-def _versions(names: Iterable[str]) -> dict[str, str | None]:
+def _versions(names: tuple[str, ...]) -> dict[str, str | None]:
     """The installed version of each package, None of one that is missing."""
     found: dict[str, str | None] = {}
     for name in names:
@@ -108,21 +99,6 @@ def _versions(names: Iterable[str]) -> dict[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = None
     return found
-
-
-def _optional() -> list[dict[str, Any]]:
-    """The packages that extras bring, as the installed distribution says."""
-    try:
-        required = importlib.metadata.requires(_DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        required = []
-    extras: dict[str, list[str]] = {}
-    for line in required:
-        match = re.match(r"([\w.-]+).*;.*extra\s*==\s*['\"]([\w-]+)['\"]", line)
-        if match and match[1] != _DISTRIBUTION:
-            extras.setdefault(match[1], []).append(match[2])
-    versions = _versions(extras)
-    return [{"package": name, "version": versions[name], "extras": extras[name]} for name in extras]
 
 
 def known_faults(jaxlib: str | None) -> dict[str, str]:
@@ -138,29 +114,6 @@ def known_faults(jaxlib: str | None) -> dict[str, str]:
     }
 
 
-def _precision() -> dict[str, Any]:
-    """The width of numbers, and how exactly the device multiplies matrices by default."""
-    default = jnp.asarray(np.random.default_rng(0).normal(size=(_LENGTH, _LENGTH)))
-    exact = np.asarray(default, np.float64) @ np.asarray(default, np.float64)
-    error = np.abs(np.asarray(default @ default, np.float64) - exact).max() / np.abs(exact).max()
-    return {
-        "default float": str(default.dtype),
-        "64-bit numbers": "on" if jax.config.values["jax_enable_x64"] else "off",
-        "matmul precision": jax.config.values["jax_default_matmul_precision"] or "the device's",
-        "matmul error": f"{error:.0e}",
-    }
-
-
-def _cache() -> dict[str, Any]:
-    """Where compiled programs are kept."""
-    folder = jax.config.values["jax_compilation_cache_dir"]
-    if not folder:
-        return {"folder": None}
-    path = pathlib.Path(folder)
-    sizes = [entry.stat().st_size for entry in os.scandir(path)] if path.is_dir() else []
-    return {"folder": str(folder), "programs": len(sizes), "megabytes": round(sum(sizes) / 1e6, 1)}
-
-
 def _answers() -> list[Answer]:
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
     schedule = jaxdp.Polynomial(3.0, power=0.5)
@@ -171,25 +124,3 @@ def _answers() -> list[Answer]:
         Answer("predicted risk of the front page", PREDICTED_RISK, risk, _RISK_TOLERANCE),
         Answer("epsilon of 1-GDP at 1e-5", GAUSSIAN_EPSILON, epsilon, _EPSILON_TOLERANCE),
     ]
-
-
-def _rows(found: dict[str, Any]) -> tuple[Row, ...]:
-    return tuple(Row(k, "none" if v is None else str(v)) for k, v in found.items())
-
-
-def _advice(optional: list[dict[str, Any]]) -> tuple[str, ...]:
-    """How to get what is missing; nothing where nothing is."""
-    missing = [each["extras"][0] for each in optional if each["version"] is None]
-    extras = ",".join(dict.fromkeys(missing))
-    line = f'pip install "{_DISTRIBUTION}[{extras}]" brings what is missing'
-    return (line,) if missing else ()
-
-
-def _optional_row(found: dict[str, Any]) -> Row:
-    extras, more = ", ".join(found["extras"]), "s" * (len(found["extras"]) > 1)
-    return Row(found["package"], found["version"] or "missing", f"of the extra{more} {extras}")
-
-
-def _answer_row(answer: Answer) -> Row:
-    verdict = "right" if answer.is_right else "WRONG"
-    return Row(answer.name, f"{answer.found:.8g}", f"{verdict}: {answer.expected:.8g} is known")

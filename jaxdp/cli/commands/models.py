@@ -1,28 +1,28 @@
 """`jaxdp fit` and `jaxdp predict`: a private function of a table's columns, kept in a file.
 
 What a fit reads besides the numbers themselves (which line is the header, which columns are used,
-their ranges, the classes) is said on the command line, not found in the data, and checked before
-the table is looked at, so that no budget is spent on what ends in an error.
+their ranges, the classes) is said on the command line, not found in the data. What is wrong ends a
+fit before its noise is drawn, so that no budget is spent on it.
 """
 
 import argparse
-import csv
 import dataclasses
 import functools
-import io
+import math
 import os
 import pathlib
 import sys
+import tempfile
 from typing import Any
 
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.cli.commands.columns import check_cells, kinds_of, tabular_fit
-from jaxdp.cli.values import check_sizes, listed_names, ranges, two_classes
-from jaxdp.core.files.whole_files import claimed, write_whole
+from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
+from jaxdp.core.files import write_whole
+from jaxdp.core.packages import require_extra
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
-from jaxdp.data.table_files import as_numbers
+from jaxdp.data.table_files import as_numbers, open_table
 from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.privacy.arguments import check_budget
@@ -34,11 +34,8 @@ _OF_REGRESSION = ("label_bound", "intercept_share")
 
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
-    tables = [one for one in (options.table, getattr(options, "data", None)) if one is not None]
-    if len(tables) != 1:
-        raise ValueError(f"expected one TABLE, or --data TABLE, got {len(tables)}")
-    options.data = tables[0]
-    del vars(options)["table"]
+    table = vars(options).pop("table")
+    options.data = options.data or table
     described = getattr(options, "columns", None)
     if described is not None:
         fitted = tabular_fit(options)
@@ -52,10 +49,8 @@ def fit(options: argparse.Namespace) -> None:
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
             "choose another --out"
         )
-    # Before the data are looked at: of two fits at once one would be paid for and lost.
-    with claimed(options.out):
-        table, release = fitted()
-        release.save(options.out)
+    table, release = fitted()
+    release.save(options.out)
     if options.json:
         summary = {
             "rows": len(table.labels),
@@ -83,35 +78,26 @@ def _check_fit(options: argparse.Namespace) -> None:
     for name in ("linear", "logistic", "additive"):
         if getattr(options, name):
             raise ValueError(f"--{name} needs --columns, a file of what is known of the columns")
-    if options.classify:
-        output.settle(options, {}, dict.fromkeys(_OF_REGRESSION, "does not go with --classify"))
-    else:
-        output.settle(options, {}, {"classes": "needs --classify"})
-    # All that is missing at once.
-    missing = []
-    if "delta" in options:
-        check_budget(options.epsilon, options.delta)
-    else:
-        missing.append("--delta, of the budget, in (0, 1)")
-    if options.classify and "classes" not in options:
-        missing.append("--classes A,B with --classify: they are public, not read")
-    if not options.classify and "label_bound" not in options:
-        missing.append("--label-bound, a public bound of the target, or --classify")
-    # The learner would warn, after a budget was spent on columns of any size.
-    if "input_range" not in options and "input_bound" not in options:
-        missing.append(
-            "--input-range, public ranges of the columns (LOW:HIGH or a file), or --input-bound "
-            "inf where public numbers have scaled them already"
-        )
-    if missing:
+    if options.classify == ("classes" not in options):
+        raise ValueError("expected --classify and --classes A,B together: they are public")
+    # All that is missing at once. The learner would only warn of columns of any size, after a
+    # budget was spent.
+    needed = {
+        "--delta": ("delta",),
+        "--label-bound or --classify": ("label_bound", "classes"),
+        "--input-range, or --input-bound, inf of public scales": ("input_range", "input_bound"),
+    }
+    if missing := [one for one, names in needed.items() if not {*names} & {*vars(options)}]:
         raise ValueError(
             f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME in place of "
             "all options of a kernel (see `jaxdp columns`): text and missing values are read then"
         )
+    check_budget(options.epsilon, options.delta)
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
-    check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
+    output.check_sizes(the_sample_paths=(paths, features), the_covariance=(paths, paths))
     if options.classify:
-        two_classes(options.classes)
+        _two_classes(options.classes)
+        output.settle(options, {}, {"intercept_share": "does not go with --classify"})
 
 
 def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction]:
@@ -120,16 +106,11 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     table = read_whole_table(
         options.data,
         options.target,
-        drop=listed_names(options.drop),
+        drop=output.listed_names(options.drop),
         header=options.header,
         is_text_label=options.classify,
     )
-    names = (*table.input_names, table.label_name)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(
-            f"{options.data}: expected names of columns that differ, got {twice!r} twice"
-        )
+    check_names(options.data, [*table.input_names, table.label_name])
     if len(table.labels) < 2:
         raise ValueError(f"{options.data}: expected at least 2 rows, got {len(table.labels)}")
     settings = {name: getattr(options, name) for name in _KEYWORDS if name in options}
@@ -138,9 +119,9 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     if "scale" in options:
         settings["kernel"] = Gaussian(options.scale)
     if "input_range" in options:
-        settings["input_range"] = ranges(options.input_range, table.input_names)
+        settings["input_range"] = _ranges(options.input_range, table.input_names)
     if options.classify:
-        classes = two_classes(options.classes)
+        classes = _two_classes(options.classes)
         if options.header is None and table.label_name in classes:
             # The label of a record without numbers, which a model's file would publish.
             raise ValueError(
@@ -154,6 +135,59 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     release = learner.fit(table.inputs, labels).release_
     columns = Columns(table.input_names, table.label_name, classes)
     return table, dataclasses.replace(release, columns=columns)
+
+
+def _ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends: LOW:HIGH for all columns, or a file of lines `column,low,high`.
+
+    Raises:
+        ValueError: the text is neither, a column has no range, or a range is empty.
+    """
+    path = pathlib.Path(text)
+    try:
+        if path.is_file():
+            known = _range_file(path)
+        else:
+            low, high = map(float, text.split(":"))
+            known = dict.fromkeys(names, (low, high))
+    except ValueError:
+        raise ValueError(
+            f"expected --input-range LOW:HIGH, or a file with lines column,low,high, got {text!r}"
+        ) from None
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{path}: no range of the column {name!r}")
+        low, high = known[name]
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(
+                f"expected --input-range with finite low < high of column {name!r}, got {low:g} "
+                f"and {high:g}"
+            )
+    low, high = np.array([known[name] for name in names]).T
+    return low, high
+
+
+def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
+    names, read = open_table(path, header=False)
+    columns, *ends = read(range(len(names)))
+    first = int([end[0] for end in ends] == ["low", "high"])
+    low, high = (as_numbers(end[first:]) for end in ends)
+    columns = [column.strip() for column in columns[first:]]
+    if len(set(columns)) < len(columns):
+        raise ValueError("a column stands twice")
+    return dict(zip(columns, zip(low, high, strict=True), strict=True))
+
+
+def _two_classes(text: str) -> tuple[str, str]:
+    """Both names, in the order in which the estimator has its classes."""
+    names = output.listed_names(text)
+    if len(names) != 2:
+        raise ValueError(f"expected two --classes with a comma between, got {text!r}")
+    first, second = as_numbers(names)
+    if names[0] == names[1] or first == second:
+        raise ValueError(f"expected two classes that differ, got --classes {text}")
+    low, high = sorted(names)
+    return low, high
 
 
 def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
@@ -171,9 +205,11 @@ def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
 
 def predict(options: argparse.Namespace) -> None:
     """A saved function at the rows of a table."""
+    with require_extra("pandas", "data", "jaxdp predict"):
+        import pandas as pd
     if options.out is not None:
         output.check_out(options.out, [options.model, options.data])
-        output.check_writable(options.out.parent)
+        tempfile.TemporaryFile(dir=options.out.parent).close()
     output.check_file(options.model)
     release = load(options.model)
     known = release.columns
@@ -193,12 +229,9 @@ def predict(options: argparse.Namespace) -> None:
             cells[f"probability {name}"] = [f"{chance:.6f}" for chance in column]
     else:
         cells = _cells(values, classes)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(cells)
-    writer.writerows(zip(*cells.values(), strict=True))
+    text = pd.DataFrame(cells).to_csv(index=False, lineterminator="\n")
     if options.out is not None:
-        write_whole(options.out, text.getvalue().encode())
+        write_whole(options.out, text.encode())
     if options.json:
         summary: dict[str, Any] = {"rows": len(values), "target": known.label if known else None}
         for name, column in cells.items():
@@ -206,7 +239,7 @@ def predict(options: argparse.Namespace) -> None:
         files = [str(options.out)] if options.out is not None else []
         print(output.as_json(summary | {"cost": vars(release.cost), "files": files}))
     elif options.out is None:
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(text)
     else:
         print(f"{len(values)} predictions: {options.out}")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes
+from jaxdp.core.progress import listening_where_seen
 from jaxdp.plots import plot_plan
 
 _FILES = {"picture": "plan.png", "numbers": "plan.json"}
@@ -30,7 +30,7 @@ _NUM_RATES, _ROUNDS, _LEAST_RATE = 13, 4, 1e-5
 def plan(options: argparse.Namespace) -> None:
     """Plan, predict, print and draw."""
     files = output.prepared_files(options, _FILES)
-    check_sizes(directions=(options.dim,))
+    output.check_sizes(directions=(options.dim,))
     problem = jaxdp.LinearRegression.power_law(
         options.dim,
         condition_number=options.condition_number,
@@ -38,14 +38,15 @@ def plan(options: argparse.Namespace) -> None:
         initial_risk=options.initial_risk,
     )
     figure = None
-    with output.progress_bar(_SEARCH, quiet=options.quiet or options.json):
+    is_seen = False if options.quiet or options.json else None
+    with listening_where_seen(is_seen, _SEARCH, keep=False) as progress:
         inverse = _inverse(options, problem)
         summary = {"options": output.described_options(options), **inverse}
         lines = [_in_words(options, inverse)] if inverse else []
         budget = _budget(options, inverse)
         if budget is not None:
             schedule = _SCHEDULES[options.schedule]
-            found = jaxdp.plan(problem, schedule=schedule, progress=False, **budget)
+            found = jaxdp.plan(problem, schedule=schedule, progress=progress, **budget)
             answer, told, figure = _planned(options, problem, found)
             summary, lines = summary | answer, lines + told
     if figure is None:
@@ -120,8 +121,6 @@ def _inverse(options: argparse.Namespace, problem) -> dict[str, Any]:
 
 def _given_budget(options: argparse.Namespace) -> dict[str, float]:
     if "rho" in options:
-        if "epsilon" in options:
-            raise ValueError("expected one of --rho and --epsilon, got both")
         return {"rho": options.rho}
     return {"epsilon": options.epsilon, "delta": options.delta} if "epsilon" in options else {}
 
@@ -136,7 +135,7 @@ def _budget(options: argparse.Namespace, inverse: dict[str, Any]) -> dict[str, A
         budget = {"epsilon": epsilon, "delta": options.delta}
     samples = inverse.get("required_samples", _SAMPLES * options.dim)
     samples = getattr(options, "num_samples", samples)
-    check_sizes(one_pass=(samples,))
+    output.check_sizes(one_pass=(samples,))
     return {"num_samples": samples, **budget}
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import jaxdp
 from jaxdp import attacks
 from jaxdp.cli import output
-from jaxdp.cli.values import check_sizes
-from jaxdp.core.files.compressed_files import read_arrays
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.checks import require_count
+from jaxdp.core.files import read_arrays, write_whole
 
 _FILES = {"rows": "found.npz", "numbers": "reconstruct.json"}
 _SYNTHETIC = {"dim": 30, "num_samples": 10}
@@ -26,12 +25,13 @@ _LABEL_NOISE = 0.5
 def reconstruct(options: argparse.Namespace) -> None:
     """Attack a model, score the attack if the rows are known, and write the rows it found."""
     _settle(options)
-    training_key, attack_key = output.seeded_keys(options, 2)
+    training_key, attack_key = jr.split(jr.key(options.seed))
     files = output.prepared_files(options, _FILES)
+    activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[options.activation]
     if options.model is None:
-        true, target = _trained(options, training_key)
+        true, target = _trained(options, activation, training_key)
     else:
-        true, target = None, _read(options.model, _activation(options))
+        true, target = None, _read(options.model, activation)
     found = attacks.reconstruct(target, options.num_samples, key=attack_key)
     # Odd activations tell rows up to their sign.
     signs = options.activation == "tanh"
@@ -73,9 +73,10 @@ def _settle(options: argparse.Namespace) -> None:
         return
     output.settle(options, _SYNTHETIC)
     dim, count = options.dim, options.num_samples
+    require_count("num_samples", count)
     output.settle(options, {"num_features": 10 * dim * count})
     width = options.num_features
-    check_sizes(the_weights=(width, dim), the_features=(width, count))
+    output.check_sizes(the_weights=(width, dim), the_features=(width, count))
     if width <= count:
         raise ValueError(
             f"expected --num-features above --num-samples, got {width} and {count}: the features "
@@ -83,26 +84,22 @@ def _settle(options: argparse.Namespace) -> None:
         )
 
 
-def _activation(options: argparse.Namespace):
-    return {"relu": jax.nn.relu, "tanh": jnp.tanh}[options.activation]
-
-
 def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:
     """The model of a file."""
     output.check_file(path)
     try:
-        there, found = read_arrays(path, ("weights", "parameters"))
-        if len(found) < 2:
-            raise ValueError(f"got the arrays {', '.join(there) or 'none'}")
+        found = read_arrays(path)
+        if not {"weights", "parameters"} <= found.keys():
+            raise ValueError(f"got the arrays {', '.join(found) or 'none'}")
         return attacks.RandomFeaturesTarget(found["weights"], activation, found["parameters"])
     except (TypeError, ValueError) as error:
         wanted = "expected an .npz file of weights and parameters"
         raise ValueError(f"{path}: {wanted}: {error}") from None
 
 
-def _trained(options: argparse.Namespace, key) -> tuple[np.ndarray, attacks.RandomFeaturesTarget]:
+def _trained(options, activation, key) -> tuple[np.ndarray, attacks.RandomFeaturesTarget]:
     """Synthetic rows with noisy linear labels, and the model that interpolates them."""
-    dim, count, activation = options.dim, options.num_samples, _activation(options)
+    dim, count = options.dim, options.num_samples
     rows_key, slope_key, noise_key, weights_key, _ = jr.split(key, 5)
     inputs = jaxdp.problems.sphere_inputs(count, dim, key=rows_key)
     slope = jr.normal(slope_key, (dim,)) / dim**0.5

@@ -8,8 +8,8 @@ import numpy as np
 
 import jaxdp
 from jaxdp.cli import output
-from jaxdp.core.extras import require_extra
-from jaxdp.core.files.whole_files import whole_file
+from jaxdp.core.files import whole_file
+from jaxdp.core.packages import require_extra
 
 _FILES = {"dataset": "sweep.nc", "numbers": "sweep.json"}
 _AXES = {

@@ -1,4 +1,4 @@
-"""Products at full precision, and contexts that compute in another one, or on another device."""
+"""Precision: products and contexts at full precision, roots and sums that keep their digits."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.lax import Precision
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 
 def product(left: Array, right: Array) -> Array:
@@ -56,3 +56,21 @@ def in_float64() -> contextlib.AbstractContextManager[Any]:
     computes instead.
     """
     return on_host() if jax.default_backend() == "tpu" else x64()
+
+
+def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The root; 0, with a derivative of 0 instead of an infinite one, of what is not above 0.
+
+    What is no number stays none.
+    """
+    is_zero = squares <= 0
+    return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, squares)))
+
+
+def compensated_add(
+    total: Float[Array, "*shape"], excess: Float[Array, "*shape"], change: Float[Array, "*shape"]
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """Kahan's sum: the new total, and what rounding has added to it so far (zero at first)."""
+    change = change - excess
+    new = total + change
+    return new, (new - total) - change

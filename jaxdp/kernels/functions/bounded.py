@@ -19,7 +19,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractInputScaling,
     AbstractWrappedMap,

@@ -13,7 +13,7 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractStationaryKernel,

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import as_float, plain_float
 from jaxdp.core.checks import require_positive
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractStationaryKernel,
     as_rows,

@@ -58,7 +58,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxdp.core.checks import require_count, require_non_negative, require_positive
+from jaxdp.core.checks import (
+    host_number,
+    require_count,
+    require_non_negative,
+    require_positive,
+)
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.objective_perturbation import (
@@ -187,7 +192,7 @@ def calibrated(
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)
     # The rounding that is allowed for is that of float64.
-    epsilon, delta = float(epsilon), float(delta)
+    epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     growth = math.expm1(min(_JACOBIAN_SHARE * epsilon / num_factors, _LARGEST_EXPONENT))
     floor = curvature / growth if growth > 0 else math.inf
     if math.isinf(floor):

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from jaxdp.core.checks import require_count, require_kind
-from jaxdp.core.display.explanations import Explanation, Row, as_text
+from jaxdp.core.display import Explanation, Row, as_text
 from jaxdp.kernels.release.tables import Columns
 from jaxdp.privacy import Cost
 

@@ -1,12 +1,11 @@
-"""Released functions as files: arrays, a header in JSON, a digest over every byte; no code.
+"""Released functions as files: arrays and a header in JSON; no code.
 
 A file is a NumPy .npz archive. Its header states the class of every part, field by field; whatever
-else is found there is refused. The SHA-256 digest of all bytes before it finds accidental damage;
-it does not authenticate: whoever changes a file on purpose can write a digest that fits.
+else is found there is refused. The archive's checksums find accidental damage; they do not
+authenticate: whoever changes a file on purpose can write checksums that fit.
 """
 
 import importlib
-import json
 import os
 from dataclasses import fields
 from types import UnionType
@@ -18,15 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.display.terminals import printable
-from jaxdp.core.files.sealed_arrays import DamagedError, plain_json, read_sealed, sealed, unsealed
-from jaxdp.core.files.whole_files import write_whole
+from jaxdp.core.display import printable
+from jaxdp.core.files import (
+    HEADER,
+    DamagedError,
+    archived,
+    as_header,
+    header_of,
+    read_arrays,
+    write_whole,
+)
 
 _FORMAT, _VERSION = "jaxdp released function", 5
-# Of version 2 the columns always had a name of their label; before 5 no fit was recorded. In 4,
-# which no release of jaxdp wrote, categories that are numbers were kept without their digits.
-_READABLE = (2, 3, 5)
-_HEADER = "header"
 # No function of features that are worth having comes near it.
 _MOST_BYTES = 2**32
 
@@ -35,8 +37,7 @@ def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = Tr
     """Write a released function to a file; whole, or not at all."""
     arrays: dict[str, np.ndarray] = {}
     header = {"format": _FORMAT, "version": _VERSION, "function": encoded(function, arrays)}
-    arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    content = sealed(arrays)
+    content = archived(arrays | {HEADER: as_header(header)})
     if len(content) > _MOST_BYTES:
         raise ValueError(f"expected a function of at most 4 GiB, got {len(content)} bytes")
     try:
@@ -77,30 +78,25 @@ def load(path: str | os.PathLike) -> Any:
     """
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:
-        return _unpacked(read_sealed(path, largest=_MOST_BYTES))
+        return _unpacked(read_arrays(path, largest=_MOST_BYTES))
     except (Refused, DamagedError) as reason:
         raise ValueError(f"{os.fspath(path)}: {printable(str(reason))}") from None
     except MemoryError:
         raise ValueError(f"{os.fspath(path)}: more than this machine's memory holds") from None
 
 
-def _unpacked(content: bytes) -> eqx.Module:
-    arrays = unsealed(content)
-    if _HEADER not in arrays:
-        raise Refused("not a file of a released function: it has no header")
-    header = plain_json(arrays.pop(_HEADER).tobytes())
+def _unpacked(arrays: dict[str, np.ndarray]) -> eqx.Module:
+    header = header_of(arrays)
     if not isinstance(header, dict) or list(header) != ["format", "version", "function"]:
         raise Refused("not a file of a released function: its header is of something else")
     kind, version, parts = header.values()
     if kind != _FORMAT:
         raise Refused(f"not a file of a released function, but of {kind!r}")
-    if type(version) is not int or version not in _READABLE:
-        readable = " or ".join(map(str, _READABLE))
-        raise Refused(f"expected version {readable} of the format, got {version!r}")
-    if version < 5 and (fields_read := _fields_in(parts)) is not None:
-        fields_read["record"] = None
-        if (of_statement := _fields_in(fields_read.get("statement"))) is not None:
-            of_statement["num_records"] = None
+    if type(version) is not int or version != _VERSION:
+        raise Refused(
+            f"expected version {_VERSION} of the format, got {version!r}: fit again with this "
+            "version of jaxdp, or load it with the one that wrote it"
+        )
     try:
         function = decoded(parts, arrays)
     except RecursionError:
@@ -109,12 +105,6 @@ def _unpacked(content: bytes) -> eqx.Module:
         raise Refused(f"entries that belong to nothing: {', '.join(sorted(arrays))}")
     check(function)
     return function
-
-
-def _fields_in(part: Any) -> dict[str, Any] | None:
-    """The written fields of a class; None if the part is written otherwise."""
-    found = part.get("fields") if isinstance(part, dict) else None
-    return found if isinstance(found, dict) else None
 
 
 _KERNELS, _PRIVACY = "jaxdp.kernels", "jaxdp.privacy"
@@ -145,7 +135,7 @@ _CLASSES = {
         f"regression.{name}": ("jaxdp.regression", name)
         for name in ("ColumnFeatures", "Columns", "ComposedFeatures", "WithConstant")
     },
-    # What saved models call this class: the name stays, because they must still load.
+    # Saved models call this class so: the name stays, because they must still load.
     "privacy.Gaussian": (_PRIVACY, "GaussianMechanism"),
     **{
         f"privacy.{name}": (_PRIVACY, name)
@@ -210,7 +200,9 @@ def _array(name: Any, arrays: dict[str, np.ndarray]) -> jax.Array:
     found = arrays.pop(name, None) if isinstance(name, str) else None
     if found is None:
         raise Refused(f"no array {name!r}")
-    if found.dtype.kind not in "fiu":
+    # JAX makes no array of another order of bytes, or of more than 64 bits.
+    is_jaxs = found.dtype.isnative and found.dtype.itemsize <= 8
+    if found.dtype.kind not in "fiu" or not is_jaxs:
         raise Refused(f"expected {name} to hold numbers, got {found.dtype}")
     if not np.isfinite(found).all():
         raise Refused(f"{name} is not finite")

@@ -16,11 +16,9 @@ from jax.core import Tracer
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.core.arrays import as_float, plain_float
+from jaxdp.core.arrays import as_float, gathered, plain_float
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
-from jaxdp.core.display.values import in_words
-from jaxdp.core.meshes import gathered
+from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.model_card import FitRecord, card_of

@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.core.checks import described, host_number, require_count, require_positive
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner
@@ -185,7 +185,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
             if np.ndim(self.ridge) or np.asarray(self.ridge).dtype.kind not in "fiu":
                 raise TypeError(
                     "expected ridge to be None, a number or a rule such as "
-                    f"jaxdp.kernels.SelectedRidge(), got {self.ridge!r}"
+                    f"jaxdp.kernels.SelectedRidge(), got {described(self.ridge)}"
                 )
             require_positive("ridge", self.ridge)
 

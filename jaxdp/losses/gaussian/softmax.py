@@ -40,7 +40,7 @@ from jax.scipy.special import erfc, gammaincc, ndtr
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.one_at_a_time import cholesky
+from jaxdp.core.numerics.batching import cholesky
 from jaxdp.losses.base import ClippedSlope
 
 # No slope is longer than the root of two, so that a larger limit clips nothing either.

@@ -16,10 +16,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
-from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of, with_average
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import (
+    adam_constants,
+    linear_state_of,
+    with_average,
+)
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.algorithms.transformations.linear_state import linear_state
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
@@ -59,7 +62,7 @@ class Draw(eqx.Module):
         moments = algorithm.sampler.inclusion_moments
         joint = moments.covariance
         own = joint + (moments.variance - joint) * share if share < 1 else moments.variance
-        noise = algorithm.noise_std_of_mean / algorithm.clip_norm
+        noise = algorithm.nominal_std_of_mean / algorithm.clip_norm
         return cls(*map(as_wide_float, (own, joint, noise)))
 
 

@@ -10,16 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
-from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.checks import described, host_number, require_callable, require_count, require_host
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.algorithms.private_optimiser.readings import linear_state_of
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
+from jaxdp.core.checks import (
+    NotCoveredError,
+    described,
+    host_number,
+    require_callable,
+    require_count,
+    require_host,
+)
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
-from jaxdp.theory.features.gaussian_closure import GaussianClosure
-from jaxdp.theory.features.linear_recursion import LinearRecursion
+from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
 _MOST_STEPS = 2**31 - 1
@@ -71,13 +76,14 @@ def is_covered_as_linear(
     """Whether the closure covers the optimiser as linear; else as Adam, or NotCoveredError."""
     theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
     try:
-        *_, updates = theory.read(problem, draft)
+        reading = theory.read(problem, draft)
     except NotCoveredError as error:
         raise NotCoveredError(f"a plan asks {type(theory).__name__}: {error}") from None
-    if isinstance(updates, LinearRecursion):
+    adam = reading.adam if isinstance(reading, ClosureReading) else None
+    if adam is None:
         _require_use_of_the_rate(draft)
         return True
-    if not np.allclose(updates.learning_rate, _A_RATE):
+    if not np.allclose(adam.learning_rate, _A_RATE):
         raise NotCoveredError(
             "of Adam one learning rate is planned, for all steps: expected a factory such as "
             "optax.adam, got one that changes the rate that it is given"

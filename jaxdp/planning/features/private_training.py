@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.checks import host_number
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
@@ -131,7 +131,7 @@ def predicted_as_planned(
     few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
-    return predict(problem, algorithm, **few, progress=False)
+    return predict(problem, algorithm, **few)
 
 
 def _chosen(

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 import optax
 
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.core.display.explanations import AbstractExplained, Explanation, Row
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
+from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 
 # The first line that is printed, of at most 80 columns: nothing asked whether the rows are public.
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
             the cells next to the best is: the risk of others may be some percent above their least.
 
     Example:
-        >>> from jaxdp.planning import Cell
+        >>> from jaxdp.planning.features.training_plan import Cell
         >>> cell = Cell(100, 0.1, 0.05, 1.0, 12.0, 0.3, "zero-out-one", is_at_limit=False)
         >>> f"{cell.num_steps} steps of {cell.sampling_rate:.0%} of the rows"
         '100 steps of 10% of the rows'

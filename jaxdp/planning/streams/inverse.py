@@ -18,13 +18,11 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
-from jaxdp.core.checks import host_array, host_number, require_count
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, host_array, host_number, require_count
+from jaxdp.planning.streams.best_schedule import best_risk, family_of, floor_of, rho_of
 from jaxdp.planning.streams.families import AbstractFamily
-from jaxdp.planning.streams.isotropic_search import best_greedy, isotropic_floor
-from jaxdp.planning.streams.optimal import Optimal
+from jaxdp.planning.streams.greedy_arc import Optimal, best_greedy, isotropic_floor
 from jaxdp.planning.streams.setting import require_least_squares, setting_of
-from jaxdp.planning.streams.solution import best_risk, family_of, floor_of, rho_of
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.streams.linear import LinearRegression

@@ -31,12 +31,11 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
-from jaxdp.core.checks import require_host, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import given_array, require_host, require_kind
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.privacy.strategies import independent_strategy
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.theory.streams.modes import Modes, eigen_modes
+from jaxdp.theory.streams.modes import Modes
 from jaxdp.theory.streams.volterra import DiscreteVolterra, path_of
 
 # The risk and the strategy are improved in turns until the risk falls by less than this share.
@@ -88,12 +87,9 @@ def optimal_strategy(
     require_host("arguments of optimal_strategy", (problem, given))
     with on_host():
         wide, given = _in_float64(problem), _in_float64(given)
-        best = independent_strategy(np.size(rates))
+        best = independent_strategy(given_array("rates", rates).size)
         algorithm = CorrelatedDPSGD(**given, strategy=best)
-        reason = DiscreteVolterra().covers(problem, algorithm)
-        if reason is not None:
-            raise NotCoveredError(reason)
-        modes = eigen_modes(wide)
+        modes, _ = DiscreteVolterra().read(wide, algorithm)
         least, weights = _risk_and_weights(modes, algorithm)
         for _ in range(_MOST_SWEEPS):
             strategy = least_trace_strategy(np.asarray(weights))

@@ -2,8 +2,8 @@ r"""The numbers that a plan of one-pass DP-SGD depends on, and the equations tha
 
 A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the part of the risk in
 each eigenspace of the covariance. A search over schedules asks a setting for its velocities, which
-are those of `CoupledODE`: of linear regression here, of labels along one direction in
-`signal_setting`. All numbers are in float64.
+are those of `CoupledODE`: of linear regression (`Setting`) or of labels along one direction, as
+logistic ones are (`SignalSetting`). All numbers are in float64.
 """
 
 import abc
@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.clipping import NormClip
-from jaxdp.core.checks import require_host, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, require_host, require_kind
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
@@ -29,6 +28,8 @@ _MOST_MODES = 32
 _TINY = 1e-300
 # Rates beyond the cap of inputs of a smaller scale are not looked at.
 _LEAST_SCALE = 0.05
+# The remainder is at least 0 up to rounding, relative to 1 and to the noise that was shifted.
+_ROUNDING = 1e-12
 
 
 class AbstractSetting(eqx.Module):
@@ -258,3 +259,95 @@ def require_least_squares(problem: Any, asked: str) -> None:
         )
     require_kind("problem", problem, LinearRegression, "a LinearRegression")
     require_host("problem", problem)
+
+
+class SignalSetting(AbstractSetting):
+    r"""Labels that follow one direction of isotropic inputs: the overlap p and the remainder w.
+
+    With $e = \min(\tilde\eta, 2/(\ell\gamma))$ and the moments of the clipped slope
+
+    $$ p' = -e\,a, \qquad w' = -2eD\,w + e^2\gamma M, \qquad K_c = (0, 4c^2\gamma^2/\rho^2). $$
+
+    Source: `jaxdp.theory.streams.signal`; test_the_search_sees_what_the_theory_predicts.
+    """
+
+    gamma: Float[Any, ""]
+    rho: Float[Any, ""]
+    problem: AbstractSignalProblem  # with numbers in float64
+
+    @property
+    def cap(self):
+        return 2 / (self.problem.loss.curvature_bound * self.gamma)
+
+    @property
+    def slope_scale(self):
+        _, _, square = _at_the_start(self.problem)
+        return jnp.sqrt(square)
+
+    @property
+    def num_steps(self):
+        # A step costs hundreds of times as many operations as one of least squares.
+        return 60
+
+    @property
+    def effort(self):
+        # A minimum often lies where the rate meets the cap, in a kink that a descent nears slowly.
+        return 2, 1e-7
+
+    @property
+    def start(self):
+        return jnp.zeros((2,), jnp.result_type(self.gamma))
+
+    def noise_strength(self, clip_scale):
+        strength = 4 * (clip_scale * self.gamma / self.rho) ** 2
+        return jnp.stack([jnp.zeros_like(strength), strength])
+
+    def velocity(self, state, rate, clip_scale):
+        overlap, remainder = state[0], jnp.maximum(state[1], 0)
+        along, derivative, square = _moments(
+            self.problem, jnp.stack([overlap, remainder, clip_scale])
+        )
+        rate = jnp.minimum(rate, self.cap)
+        spread = rate**2 * self.gamma * square
+        return jnp.stack([-rate * along, spread - 2 * rate * derivative * remainder])
+
+    def is_possible(self, state):
+        return state[1] > -_ROUNDING
+
+    def risk(self, state):
+        return self.problem.risk_at(state[0], jnp.maximum(state[1], 0))
+
+    def grouped(self):
+        return self
+
+
+@jax.custom_jvp
+def _moments(problem: AbstractSignalProblem, at: Float[Array, " three"]) -> Float[Array, " three"]:
+    """The moments a, D, M of a slope at overlap, remainder and clip scale.
+
+    Their derivatives are nine numbers, taken forward at once: a reverse pass through the search
+    would else keep what hundreds of nodes of a quadrature computed at every step.
+    """
+    return _by_quadrature(problem, at)
+
+
+@_moments.defjvp
+def _moments_and_change(primals, tangents):
+    problem, at = primals
+
+    def twice(at):
+        found = _by_quadrature(problem, at)
+        return found, found
+
+    slopes, found = jax.jacfwd(twice, has_aux=True)(at)
+    return found, jnp.sum(slopes * tangents[1], axis=1)
+
+
+def _by_quadrature(problem, at):
+    found = problem.slope_moments(*at)
+    return jnp.stack([found.along, found.derivative, found.square])
+
+
+@eqx.filter_jit
+def _at_the_start(problem):
+    return _by_quadrature(problem, jnp.asarray([0, 0, jnp.inf]))

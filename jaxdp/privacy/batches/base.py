@@ -7,9 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-from jaxdp.core.checks import require_kind, require_non_negative, require_scalar
+from jaxdp.core.checks import NotCoveredError, require_kind, require_non_negative, require_scalar
 from jaxdp.core.description import AbstractDescription
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.privacy.mechanisms import AbstractMechanism
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 

@@ -16,8 +16,14 @@ import scipy
 from jaxtyping import Array, UInt32
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import concrete, host_number, require_count, require_key, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import (
+    NotCoveredError,
+    concrete,
+    host_number,
+    require_count,
+    require_key,
+    require_kind,
+)
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import ADD_OR_REMOVE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import host_scalar

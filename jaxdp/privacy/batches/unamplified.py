@@ -7,8 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from jaxdp.core.checks import concrete, require_count, require_key, require_kind
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError, concrete, require_count, require_key, require_kind
 from jaxdp.core.keys import numbered_key, purpose_key
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import host_scalar

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxdp.core.checks import concrete
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 

@@ -20,8 +20,7 @@ from jaxdp.problems.rows.feature_arguments import (
     require_loss,
     wide_array,
 )
-from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.problems.rows.reduction import reduced_features, seen_on_host
+from jaxdp.problems.rows.features import AbstractFeatureProblem, reduced_features, seen_on_host
 
 
 class FixedFeatures(AbstractFeatureProblem):

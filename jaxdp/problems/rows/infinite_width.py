@@ -19,10 +19,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.numerics.gaussian_pairs import pair_expectations
 from jaxdp.core.numerics.hermite import (
     HostFunction,
     host_function,
+    pair_expectations,
     scaled_coefficients,
     smooth_panels,
 )

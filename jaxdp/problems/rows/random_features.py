@@ -19,13 +19,13 @@ from jaxtyping import Array, Float, Key, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
+    NotCoveredError,
     require_callable,
     require_count,
     require_finite,
     require_key,
     require_shape,
 )
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.keys import purpose_key, stream_key
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import AbstractLoss
@@ -37,10 +37,9 @@ from jaxdp.problems.rows.feature_arguments import (
     require_loss,
     wide_array,
 )
-from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem, reduced_features, seen_on_host
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 from jaxdp.problems.rows.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
-from jaxdp.problems.rows.reduction import reduced_features, seen_on_host
 
 _BLOCK_FEATURES = 4096
 _HOST_BLOCK = 8192
@@ -62,7 +61,7 @@ def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array
 
     Example:
         >>> import jax
-        >>> from jaxdp.problems import gaussian_inputs
+        >>> from jaxdp.problems.rows.random_features import gaussian_inputs
         >>> gaussian_inputs(2, 5, key=jax.random.key(0)).shape
         (2, 5)
     """
@@ -196,13 +195,13 @@ class RandomFeatures(AbstractFeatureProblem):
             num_train, num_test, dim: n, m, d.
             num_features: p; None for infinite width.
             activation: phi, elementwise.
-            inputs: how rows are drawn: `jaxdp.problems.gaussian_inputs`, the paper's experiments,
-                or `sphere_inputs`, or a callable like them.
+            inputs: how rows are drawn: standard normal as in the paper's experiments,
+                `jaxdp.problems.sphere_inputs`, or a callable like it.
             loss: of a row, one of `jaxdp.losses`.
             key: a `jax.random.key`.
         """
         require_key(key)
-        require_callable("inputs", inputs, "a function such as jaxdp.problems.gaussian_inputs")
+        require_callable("inputs", inputs, "a function such as jaxdp.problems.sphere_inputs")
         require_loss(loss)
         num_train = require_count("num_train", num_train)
         num_test = require_count("num_test", num_test)

@@ -12,7 +12,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, Shaped
 
 from jaxdp.core.arrays import as_float, as_wide_float
-from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples

@@ -4,9 +4,10 @@ One step of R runs is two products of (R, n) and (n, features) arrays: the rows 
 out have slope zero. Each normal depends on its run's key and its step alone. Memory is O(records).
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,7 +17,9 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from jaxdp.algorithms.base import AbstractRowsAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import numbered_key, purpose_key, run_keys, stream_key
 from jaxdp.core.trajectory import Trajectory
@@ -33,6 +36,63 @@ Of several outputs, those of one feature follow one another.
 
 def independent_normals(key, step, count, dtype):
     return jr.normal(numbered_key(key, step), (count,), dtype)
+
+
+class OptimiserOnRows(eqx.Module):
+    """A private optimiser with the methods of `DPGD` for all runs together.
+
+    The noise is that of its formula, without the share that covers the rounding of training's sums.
+    """
+
+    optimiser: PrivateOptimiser
+    # Noise of several steps cannot be drawn at once: an optimiser need not add it up.
+    is_sum_of_noise: ClassVar[bool] = False
+
+    @property
+    def is_valid(self):
+        return self.optimiser.is_valid
+
+    def start(self, parameters):
+        return eqx.filter_vmap(self.optimiser.init)(parameters)
+
+    def batch(self, step, keys):
+        sampler = self.optimiser.sampler
+
+        def one(key):
+            indices, is_real = sampler.sample(step, key=key)
+            return jnp.zeros(sampler.num_records, bool).at[indices].max(is_real)
+
+        return jax.vmap(one)(keys)
+
+    def iterate(self, parameters, state):
+        return self.optimiser.iterate(parameters, state)
+
+    def clipped_slopes(self, slopes, feature_norms):
+        clip_norm = self.optimiser.clip_norm
+        norms = jnp.abs(slopes) * lax.broadcast_to_rank(feature_norms, slopes.ndim)
+        scaled = slopes * clip_factor(norms, clip_norm)
+        is_finite = jnp.isfinite(norms)
+        return jnp.where(is_finite, scaled, 0), is_finite & (norms > clip_norm)
+
+    def noise_std(self, num_samples):
+        return self.optimiser.nominal_std_of_sum
+
+    def move(self, parameters, state, gradient_sum, noise, num_samples):
+        optimiser = self.optimiser
+
+        def one(parameters, state, total, fresh):
+            shaped, buffers = optimiser.noise_strategy.shaped(fresh, state.buffers)
+            mean = (total + shaped) / optimiser.sampler.expected_batch_size
+            return optimiser.moved_by(mean, parameters, dataclasses.replace(state, buffers=buffers))
+
+        # One run at a time: an optimiser may look at all of its parameters.
+        return eqx.filter_vmap(one)(parameters, state, gradient_sum, noise)
+
+    def time(self, steps, num_samples):
+        return self.optimiser.time(steps, num_samples)
+
+
+RowsAlgorithm = DPGD | OptimiserOnRows
 
 
 class _State(eqx.Module):
@@ -54,7 +114,7 @@ class RowRuns(AbstractRuns):
     """
 
     problem: ReducedFeatures
-    algorithm: AbstractRowsAlgorithm
+    algorithm: RowsAlgorithm
     keys: Key[Array, " runs"]
     draw: Draw = eqx.field(static=True)
 
@@ -85,7 +145,7 @@ class RowRuns(AbstractRuns):
 
 def simulate_on_rows(
     problem: ReducedFeatures,
-    algorithm: AbstractRowsAlgorithm,
+    algorithm: DPGD | PrivateOptimiser,
     *,
     key: Key[Array, ""],
     num_runs: int,
@@ -97,12 +157,14 @@ def simulate_on_rows(
     """Independent runs of the algorithm on the features that training sees, for any loss."""
     ranges = ranges_of(algorithm.num_steps, records, progress)
     # Runs of any length share what is compiled.
-    runs = RowRuns(problem, algorithm.with_traced_length(), run_keys(key, num_runs), draw)
+    traced = algorithm.with_traced_length()
+    view = OptimiserOnRows(traced) if isinstance(traced, PrivateOptimiser) else traced
+    runs = RowRuns(problem, view, run_keys(key, num_runs), draw)
     return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 
 @eqx.filter_jit
-def _begin(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, keys):
+def _begin(problem: ReducedFeatures, algorithm: RowsAlgorithm, keys):
     dtype = float_dtype(problem, algorithm)
     num_noisy = problem.unseen_factor.shape[1] if algorithm.is_sum_of_noise else 0
     outputs = () if problem.loss.num_outputs is None else (problem.loss.num_outputs,)
@@ -157,7 +219,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
     return state, Reading(*jax.tree.map(jnp.transpose, read))
 
 
-def _record(problem: ReducedFeatures, algorithm: AbstractRowsAlgorithm, state: _State):
+def _record(problem: ReducedFeatures, algorithm: RowsAlgorithm, state: _State):
     """What a `Reading` has of each run: of the released model, and since the last record."""
     loss, features = problem.loss, problem.test_features()
     released = state.stepped
@@ -222,7 +284,7 @@ def gradient_sums(
 
 
 def clipped_slopes(
-    algorithm: AbstractRowsAlgorithm,
+    algorithm: RowsAlgorithm,
     slopes: Float[Array, "runs rows *outputs"],
     feature_norms: Float[Array, " rows"],
 ) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:

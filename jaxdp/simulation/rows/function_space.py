@@ -12,11 +12,10 @@ from typing import ClassVar
 import jax
 from jax.core import Tracer
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.algorithms.transformations.linear_state import linear_state
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.keys import stream_key
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.rows.features import AbstractFeatureProblem
@@ -57,7 +56,7 @@ class FunctionSpace(AbstractSimulator):
                 return reason
             reason, is_explicit = _reason_not_linear(algorithm), problem.num_features is not None
             return reason and reason + ("; use Iterates()" if is_explicit else "")
-        if not isinstance(algorithm, AbstractFullBatchAlgorithm):
+        if not isinstance(algorithm, DPGD):
             return (
                 "it needs a full-batch algorithm such as DPGD, or a PrivateOptimiser, got "
                 f"{type(algorithm).__name__}"
@@ -67,9 +66,10 @@ class FunctionSpace(AbstractSimulator):
     def simulate(
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
-        algorithm.require_rows(problem.num_train)
+        if isinstance(algorithm, PrivateOptimiser):
+            algorithm.require_rows(problem.num_train)
         reduced = problem.reduced()
-        if isinstance(algorithm, AbstractFullBatchAlgorithm):
+        if isinstance(algorithm, DPGD):
             warn_if_unstable(algorithm, reduced.stability_limit)
         return simulate_on_rows(
             reduced,

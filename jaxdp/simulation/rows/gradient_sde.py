@@ -26,11 +26,11 @@ from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.precision import full_products, product
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.rows.feature_arguments import reason_not_squared
 from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
 from jaxdp.simulation.base import AbstractSimulator, known_length
-from jaxdp.simulation.driver import announced, average_so_far, ranges_of, trajectory_of
+from jaxdp.simulation.driver import announced, average_so_far, ranges_of
 
 _LEAST_STEPS, _MOST_STEPS = 200, 1_000_000
 # Steps within the time n / (2 lambda_max) of the fastest mode.
@@ -188,11 +188,11 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
     fraction = average_so_far(touched, times)
     risks = risks[:, slots]
     return trajectory_of(
-        is_valid=problem.is_valid & algorithm.is_valid,
+        problem.is_valid & algorithm.is_valid,
         time=times[slots],
         risk=risks,
         final_risk=risks[:, -1],
         observables={"clipped_fraction": fraction[:, slots]},
-        is_stopped=stopped,
+        stopped=stopped,
         label="SDE",
     )

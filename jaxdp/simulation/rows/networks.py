@@ -1,6 +1,6 @@
 """Networks in private training: the true one, and the one that is linear in its weights.
 
-Both make the steps of `jaxdp.algorithms.train`: gradients of each record of a batch, clipped,
+Both make the steps of `jaxdp.train`: gradients of each record of a batch, clipped,
 summed and noised by the optimiser. With one key both see the same batches and the same noise, so
 that what linearisation changes is seen run by run.
 """

@@ -25,8 +25,8 @@ from jaxtyping import Array, Float, Int, Key
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.core.numerics.compensated_sum import add
 from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
 from jaxdp.simulation.streams.radial_chain import random_streams
@@ -152,8 +152,8 @@ def _moved(state: _State, ahead, aside, square_across) -> _State:
     """The state after a vector is added: along the target, along the rest, and across both."""
     length = jnp.sqrt(state.remainder)
     change = aside * (aside + 2 * length) + square_across
-    overlap, first = add(state.overlap, state.excess[0], ahead)
-    remainder, second = add(state.remainder, state.excess[1], change)
+    overlap, first = compensated_add(state.overlap, state.excess[0], ahead)
+    remainder, second = compensated_add(state.remainder, state.excess[1], change)
     # The square of what is there; rounding alone makes it negative.
     remainder = jnp.maximum(remainder, 0)
     return _State(overlap, remainder, (first, second), state.clipped, state.capped)

@@ -1,8 +1,8 @@
 """Steps of the Markov chain of radii behind `Reduced`, vectorised over runs.
 
-The runs of all batched problems, the cells of `jaxdp.core.cells`, are stored along the last axis,
-so that one vector instruction advances many runs. Each random number depends only on its run's key
-and step. Memory is O(records).
+The runs of all batched problems, the cells of `core.numerics.batching`, are stored along the last
+axis, so that one vector instruction advances many runs. Each random number depends only on its
+run's key and step. Memory is O(records).
 """
 
 import functools
@@ -17,11 +17,11 @@ from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping import NormClip
-from jaxdp.core.cells import side_by_side
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
+from jaxdp.core.numerics.batching import side_by_side
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.losses import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression

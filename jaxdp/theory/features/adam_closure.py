@@ -28,10 +28,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdp.algorithms.private_optimiser.adam_constants import AdamConstants
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import AdamConstants
 from jaxdp.core.arrays import as_wide_float
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.closed_moments import Closure, Moments
@@ -85,7 +85,7 @@ def adam_updates(
     ):
         if not holds:
             raise NotCoveredError(f"of Adam {what}")
-    numbers = found.learning_rate, algorithm.noise_std_of_mean, draw.variance, draw.covariance
+    numbers = found.learning_rate, algorithm.nominal_std_of_mean, draw.variance, draw.covariance
     return AdamUpdates(found.b1, found.b2, found.eps, *map(as_wide_float, numbers))
 
 

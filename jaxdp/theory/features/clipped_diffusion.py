@@ -6,13 +6,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_dp_gd
+from jaxdp.core.trajectory import trajectory_of
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.theory.base import AbstractTheory, require_dp_gd
 from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK
-from jaxdp.theory.features.modes import as_trajectory, kernel_modes, product, record_times
+from jaxdp.theory.features.modes import kernel_modes, product, record_times
 from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
 
@@ -64,7 +66,7 @@ class ClippedDiffusion(AbstractTheory):
         require_count("rank", self.rank, least=0)
         require_adjoint(self.adjoint)
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> tuple[AbstractFeatureProblem, DPGD]:
         require_dp_gd(problem, algorithm)
         return problem, algorithm
 
@@ -83,13 +85,14 @@ class ClippedDiffusion(AbstractTheory):
             self.rank,
             self.adjoint,
         )
-        return as_trajectory(
-            modes,
-            algorithm,
+        variance = variance + diffusion**2 * time * modes.unseen
+        risk = bias + variance
+        return trajectory_of(
+            modes.is_valid & algorithm.is_valid,
             time=time,
-            bias=bias,
-            variance=variance + diffusion**2 * time * modes.unseen,
-            observables={"clipped_fraction": clipped},
+            risk=risk,
+            final_risk=risk[-1],
+            observables={"bias": bias, "variance": variance, "clipped_fraction": clipped},
             label="clipped diffusion",
             stopped=stopped,
         )

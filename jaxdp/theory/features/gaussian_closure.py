@@ -2,23 +2,23 @@
 
 The mean and the covariance of the weights are followed step by step as if they were normal
 (`closed_moments`, `adam_closure`), and the test error and its spread over runs are read off them
-(`readout`, `spread`).
+(`readout`).
 """
+
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.private_optimiser.adam_constants import adam_constants
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import adam_constants
 from jaxdp.core.arrays import float_dtype, plain_number
-from jaxdp.core.checks import require_count
-from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
-from jaxdp.core.trajectory import Trajectory
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_rows
+from jaxdp.core.checks import NotCoveredError, require_count
+from jaxdp.core.numerics.precision import safe_sqrt
+from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.theory.base import AbstractTheory, require_rows
 from jaxdp.theory.features.adam_closure import (
     LARGEST,
     AdamUpdates,
@@ -36,9 +36,16 @@ from jaxdp.theory.features.closed_moments import (
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
-from jaxdp.theory.features.readout import DrawnSpread, Readout, SquaredForm
-from jaxdp.theory.features.spread import all_states, moments_at, spread_over_runs, spread_places
-from jaxdp.theory.features.stability import Growth, growth, warn_beyond_stability
+from jaxdp.theory.features.readout import (
+    DrawnSpread,
+    Readout,
+    SquaredForm,
+    all_states,
+    moments_at,
+    spread_over_runs,
+    spread_places,
+)
+from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 DEFAULT_RANK = 256
 _LABEL = "Gaussian closure"
@@ -46,6 +53,15 @@ _LABEL = "Gaussian closure"
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
 # How many numbers of covariances may be kept; with more the rank is 0.
 _SPREAD_NUMBERS = 2**26
+
+
+class ClosureReading(NamedTuple):
+    """What the closure needs of a pair; one of `linear` and `adam` is None."""
+
+    problem: AbstractFeatureProblem
+    algorithm: DPGD | PrivateOptimiser
+    linear: LinearRecursion | None  # the updates of an optimiser that is linear
+    adam: AdamUpdates | None  # those of Adam
 
 
 class GaussianClosure(AbstractTheory):
@@ -72,7 +88,7 @@ class GaussianClosure(AbstractTheory):
     sums, up to .8 %.
 
     `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
-    of clipping on it (`spread`), found at a sixteenth to all of the steps and in between by
+    of clipping on it (`readout`), found at a sixteenth to all of the steps and in between by
     interpolation. For squared losses `std` needs a known number of steps up to 2^14, else it is
     None; of Adam and of other losses of one number it is without feedback, and with classes the
     observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000
@@ -108,66 +124,44 @@ class GaussianClosure(AbstractTheory):
     """
 
     rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
-    spread_rank: int | None = eqx.field(static=True, default=_SPREAD_RANK)
+    spread_rank: int | None = eqx.field(static=True, converter=plain_number, default=_SPREAD_RANK)
 
     def __check_init__(self):
         require_count("rank", self.rank, least=0)
         if self.spread_rank is not None:
             require_count("spread_rank", self.spread_rank, least=0)
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> ClosureReading:
         require_rows(problem, algorithm)
         try:
-            return problem, algorithm, linear_recursion(algorithm, problem.num_train)
+            linear = linear_recursion(algorithm, problem.num_train)
         except NotCoveredError as error:
             found = adam_constants(algorithm)
             if isinstance(found, str):
                 raise NotCoveredError(f"{error}; nor is it Adam: {found}") from None
-        return problem, algorithm, adam_updates(problem, algorithm, found)
+            adam = adam_updates(problem, algorithm, found)
+            return ClosureReading(problem, algorithm, linear=None, adam=adam)
+        return ClosureReading(problem, algorithm, linear, adam=None)
 
     def solve(self, reading, records):
-        problem, algorithm, updates = reading
-        if isinstance(updates, LinearRecursion):
+        problem, algorithm = reading.problem, reading.algorithm
+        if reading.linear is not None:
             modes = kernel_modes(problem)
-            found, grows = self._with_growth(modes, algorithm, updates, records)
-            warn_beyond_stability(
-                modes, algorithm, grows, found.observables["clipped_fraction"][-1]
+            at_record, longest = record_numbers(algorithm, records)
+            risk, observables, std = self._linear(
+                modes, reading.linear, algorithm, at_record, longest
             )
-            return found
+            grows, clipped = growth(modes, reading.linear), observables["clipped_fraction"][-1]
+            warn_beyond_stability(modes, algorithm, grows, clipped)
+            unstable = grows.is_unstable(clipped)
+            parts = modes, algorithm, at_record, risk, observables
+            return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std)
         modes = explicit_modes(problem)
         at_record, longest = record_numbers(algorithm, records)
         limits = modes.slope_limits(algorithm)
-        risk, observables, std = _predict_adam(modes, updates, limits, at_record, longest)
+        risk, observables, std = _predict_adam(modes, reading.adam, limits, at_record, longest)
         parts = modes, algorithm, at_record, risk, observables
         return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
-
-    def predict_modes(
-        self, modes: KernelModes, algorithm: DPGD | PrivateOptimiser, *, records: int
-    ) -> Trajectory:
-        """A prediction where the eigenbasis of the training kernel is known: for many of them.
-
-        Nothing is warned of; the status says where a limit of stability is passed.
-
-        Args:
-            modes: `kernel_modes` of a problem.
-            algorithm: one that is linear, for its rows.
-            records: as in `jaxdp.predict`.
-
-        Raises:
-            NotCoveredError: the algorithm's optimiser is not linear.
-        """
-        recursion = linear_recursion(algorithm, modes.num_train)
-        return self._with_growth(modes, algorithm, recursion, records)[0]
-
-    def _with_growth(
-        self, modes: KernelModes, algorithm, recursion: LinearRecursion, records: int
-    ) -> tuple[Trajectory, Growth]:
-        at_record, longest = record_numbers(algorithm, records)
-        risk, observables, std = self._linear(modes, recursion, algorithm, at_record, longest)
-        found = growth(modes, recursion)
-        unstable = found.is_unstable(observables["clipped_fraction"][-1])
-        parts = modes, algorithm, at_record, risk, observables
-        return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std), found
 
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)

@@ -26,8 +26,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdp.algorithms.dp_gd import DPGD
-from jaxdp.algorithms.private_optimiser.linear_algorithm import linear_state_of
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import linear_state_of
 from jaxdp.algorithms.transformations.linear_state import LinearState
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
@@ -85,7 +85,7 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
     state, drawn = linear_state_of(algorithm), algorithm.sampler.inclusion_moments
     found = of_batches(
         state,
-        as_wide_float(algorithm.noise_std_of_mean),
+        as_wide_float(algorithm.nominal_std_of_mean),
         own=as_wide_float(drawn.variance),
         joint=as_wide_float(drawn.covariance),
     )

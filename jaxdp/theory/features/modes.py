@@ -21,13 +21,11 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete
-from jaxdp.core.numerics.one_at_a_time import one_at_a_time
+from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.trajectory import record_steps
 from jaxdp.losses import AbstractLoss, slope_limits
 from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.theory.solver import prediction
 
 # Nodes of the softmax's quadrature, of all rows together; with more for each row than `_MOST_NODES`
 # the rows do not share them. With a fourth as many, risks were within .1 % where they are near
@@ -200,30 +198,6 @@ def record_times(algorithm: DPGD, records: int) -> tuple[Array, Array]:
     """Numbers of updates done at the records, and the times eta k."""
     at_record = jnp.asarray(record_steps(algorithm.num_steps, records))
     return at_record, at_record * algorithm.learning_rate
-
-
-def as_trajectory(
-    modes: KernelModes,
-    algorithm: DPGD,
-    *,
-    time: Float[Array, " records"],
-    bias: Float[Array, " records"],
-    variance: Float[Array, " records"],
-    observables: dict[str, Float[Array, " records"]],
-    label: str,
-    stopped: Bool[Array, ""] | bool = False,
-) -> Trajectory:
-    """A prediction as a Trajectory; its risk is bias and variance together."""
-    risk = bias + variance
-    return prediction(
-        modes.is_valid & algorithm.is_valid,
-        time=time,
-        risk=risk,
-        final_risk=risk[-1],
-        observables={"bias": bias, "variance": variance, **observables},
-        label=label,
-        stopped=stopped,
-    )
 
 
 def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:

@@ -23,9 +23,8 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.dp_gd import DPGD
+from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
-from jaxdp.algorithms.stability import warn_if_unstable
 from jaxdp.core.checks import concrete
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import KernelModes

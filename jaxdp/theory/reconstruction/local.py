@@ -28,9 +28,10 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import (
+    NotCoveredError,
     require_callable,
     require_count,
     require_finite,
@@ -39,7 +40,6 @@ from jaxdp.core.checks import (
     require_non_negative,
     require_shape,
 )
-from jaxdp.core.errors import NotCoveredError
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.reconstruction.saturation import slope_of
@@ -132,7 +132,7 @@ def _tangent_basis(row):
 
 
 def last_iterate_reconstruction_errors(
-    problem: RandomFeatures, algorithm: AbstractFullBatchAlgorithm, *, num_known: int = 0
+    problem: RandomFeatures, algorithm: DPGD, *, num_known: int = 0
 ) -> Float[np.ndarray, " unknown"]:
     r"""Errors of the attack on the last iterate, to first order.
 
@@ -176,17 +176,15 @@ def last_iterate_reconstruction_errors(
 def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
     """The features' weights; raises unless full-batch descent on explicit ones, all concrete."""
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
-    expected = "a full-batch algorithm, such as DPGD"
-    require_kind("algorithm", algorithm, AbstractFullBatchAlgorithm, expected)
+    expected = "a DPGD"
+    require_kind("algorithm", algorithm, DPGD, expected)
     require_host("arguments", (problem, algorithm, others))
     if problem.weights is None:
         raise NotCoveredError("an attack on rows reads explicit features, got infinite width")
     return problem.weights
 
 
-def training_coefficients(
-    problem: RandomFeatures, algorithm: AbstractFullBatchAlgorithm
-) -> Float[Array, " train"]:
+def training_coefficients(problem: RandomFeatures, algorithm: DPGD) -> Float[Array, " train"]:
     r"""$\alpha$ with $\theta_T = \sum_i \alpha_i\varphi_i$ for the algorithm without its noise."""
     reduced = problem.reduced()
     return _without_noise(reduced, algorithm.with_traced_length())

@@ -28,7 +28,7 @@ from jax import lax
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
-from jaxdp.algorithms.base import AbstractFullBatchAlgorithm
+from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import require_count, require_finite, require_shape
 from jaxdp.problems.rows.random_features import RandomFeatures
@@ -37,7 +37,7 @@ from jaxdp.theory.reconstruction.local import weights_of_descent
 
 def membership_mu(
     problem: RandomFeatures,
-    algorithm: AbstractFullBatchAlgorithm,
+    algorithm: DPGD,
     other_input: Float[Array, " dim"],
     other_label: float,
     *,

@@ -5,17 +5,45 @@ data are isotropic. Source: AC (5) = (42) and (65). Lemma 15's proof prints tr(S
 lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
 """
 
+import abc
 import dataclasses
 from typing import ClassVar
 
+import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import in_jax, in_numpy
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.theory.streams.coupled_ode import AbstractModalTheory
+from jaxdp.theory.base import AbstractTheory, require_linear_pass
+from jaxdp.theory.solver import require_adjoint
+from jaxdp.theory.streams.coupled_ode import integrate
 from jaxdp.theory.streams.modes import Modes, eigen_modes
+
+
+class AbstractModalTheory(AbstractTheory):
+    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which."""
+
+    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def __check_init__(self):
+        require_adjoint(self.adjoint)
+
+    @abc.abstractmethod
+    def modes(self, problem: LinearRegression) -> Modes:
+        """The modes that it follows."""
+
+    def read(self, problem, algorithm) -> tuple[Modes, OnePassDPSGD]:
+        require_linear_pass(problem, algorithm)
+        return self.modes(problem), algorithm
+
+    def solve(self, reading, records):
+        modes, algorithm = reading
+        return integrate(modes, algorithm, records, self.adjoint, label=self.label)
 
 
 class UpperBound(AbstractModalTheory):

@@ -10,9 +10,9 @@ works, also one whose derivative is singular; measured from t = 1, not from t = 
 not cancel against a small final risk.
 """
 
-import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import diffrax
 import equinox as eqx
@@ -21,21 +21,19 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.errors import NotCoveredError
-from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.streams.linear import LinearRegression
+from jaxdp.core.checks import NotCoveredError
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_gaussian_pass, require_linear_pass
+from jaxdp.theory.base import AbstractTheory, require_gaussian_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
 from jaxdp.theory.streams.modes import (
     Modes,
     are_valid,
-    as_trajectory,
     checked_quadratics,
     direction_modes,
     eigen_modes,
     gradient_moments,
+    shares_so_far,
 )
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 from jaxdp.theory.streams.signal import integrate_signal
@@ -48,28 +46,6 @@ def _norm_of_the_modes(error):
 
 
 _TOLERANCES = energy_tolerances(_norm_of_the_modes)
-
-
-class AbstractModalTheory(AbstractTheory):
-    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which."""
-
-    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
-    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
-
-    def __check_init__(self):
-        require_adjoint(self.adjoint)
-
-    @abc.abstractmethod
-    def modes(self, problem: LinearRegression) -> Modes:
-        """The modes that it follows."""
-
-    def read(self, problem, algorithm):
-        require_linear_pass(problem, algorithm)
-        return self.modes(problem), algorithm
-
-    def solve(self, reading, records):
-        modes, algorithm = reading
-        return integrate(modes, algorithm, records, self.adjoint, label=self.label)
 
 
 class CoupledODE(AbstractTheory):
@@ -122,7 +98,8 @@ class CoupledODE(AbstractTheory):
     def __check_init__(self):
         require_adjoint(self.adjoint)
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> Callable[[int, diffrax.AbstractAdjoint], Trajectory]:
+        """The function that solves the pair's equations, for a number of records."""
         require_gaussian_pass(problem, algorithm)
         if not isinstance(problem, AbstractSignalProblem):
             return functools.partial(integrate, self._modes(problem), algorithm, label="ODE")
@@ -188,16 +165,14 @@ def _solve(modes, algorithm, time, is_valid, adjoint) -> Trajectory:
     modal = shifted - noise_to_come(time)[:, None]
     read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
     risk = jnp.maximum(read, 0)
-    return as_trajectory(
-        modes,
-        algorithm,
-        is_valid=is_valid,
+    shares = shares_so_far(modes, algorithm, time, clipped_area)
+    return trajectory_of(
+        is_valid,
         time=time,
         risk=risk,
         # AC Proposition 5: the noise of the last step, which comes after time 1.
         final_risk=risk[-1] + strength * learning_rate.last_square,
-        clipped_area=clipped_area,
-        quadratics=modes.observed(modal),
+        observables=shares | modes.observed(modal),
         label="",
         stopped=stopped,
     )

@@ -12,20 +12,19 @@ Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_re
 """
 
 import functools
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.recording import longest_stretch, record_steps
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.numerics.precision import compensated_add
+from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_gaussian_pass
-from jaxdp.theory.recorded_steps import recorded
-from jaxdp.theory.streams.modes import as_trajectory, eigen_modes, gradient_moments
+from jaxdp.theory.base import AbstractTheory, require_gaussian_pass
+from jaxdp.theory.solver import recorded
+from jaxdp.theory.streams.modes import eigen_modes, gradient_moments, shares_so_far
 from jaxdp.theory.streams.signal import recurse_signal
 
 
@@ -48,7 +47,8 @@ class DiscreteRecursion(AbstractTheory):
         (6,)
     """
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> Callable[[int], Trajectory]:
+        """The function that solves the pair's equations, for a number of records."""
         require_gaussian_pass(problem, algorithm)
         if isinstance(problem, AbstractSignalProblem):
             return functools.partial(recurse_signal, problem, algorithm)
@@ -77,8 +77,10 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
         change += modes.diffusion * moments.diffusion
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
-        (modal, modal_error) = add(modal, errors[0], change.astype(dtype))
-        (clipped, clipped_error) = add(clipped, errors[1], (moments.clipped / count).astype(dtype))
+        (modal, modal_error) = compensated_add(modal, errors[0], change.astype(dtype))
+        (clipped, clipped_error) = compensated_add(
+            clipped, errors[1], (moments.clipped / count).astype(dtype)
+        )
         return (modal, clipped), (modal_error, clipped_error)
 
     def read(state):
@@ -91,14 +93,12 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
     longest = longest_stretch(count, records)
     risk, observed, clipped = recorded(step, state, read, at_record, longest)
     last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
-    return as_trajectory(
-        modes,
-        algorithm,
-        is_valid=modes.is_valid & algorithm.is_valid,
-        time=(at_record / jnp.asarray(count, float)).astype(dtype),
+    time = (at_record / jnp.asarray(count, float)).astype(dtype)
+    return trajectory_of(
+        modes.is_valid & algorithm.is_valid,
+        time=time,
         risk=risk,
         final_risk=risk[-1] + last_noise,
-        clipped_area=clipped,
-        quadratics=observed,
+        observables=shares_so_far(modes, algorithm, time, clipped) | observed,
         label="recursion",
     )

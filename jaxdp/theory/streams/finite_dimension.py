@@ -23,20 +23,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaincc
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
+from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.clipped_gaussian import clipped_powers
-from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
-from jaxdp.core.recording import longest_stretch, record_steps
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.numerics.precision import compensated_add, safe_sqrt
+from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_plain_pass
-from jaxdp.theory.recorded_steps import recorded
-from jaxdp.theory.solver import prediction
+from jaxdp.theory.base import AbstractTheory, require_plain_pass
+from jaxdp.theory.solver import recorded
 
 # Nodes of R, of |g| (the integrands are even in g) and of q.
 _RISK_NODES, _ALONG_NODES, _ACROSS_NODES = 5, 12, 12
@@ -66,7 +63,7 @@ class FiniteDimension(AbstractTheory):
         0.097 -> 0.105 +- 0.051
     """
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> tuple[LinearRegression, OnePassDPSGD, Bool[Array, ""]]:
         # The surrogate of a table, which `require_plain_pass` would advise, is not isotropic.
         if not isinstance(problem, LinearRegression):
             raise NotCoveredError(
@@ -116,7 +113,7 @@ def _recurse(problem, algorithm, is_valid, records: int) -> Trajectory:
         square = jnp.where(step < count, algorithm.noise_std(step, dim) ** 2, 0)
         change = _plus_noise(change, square, state.mean, dim)
         sums = [
-            add(total, error, part.astype(dtype))
+            compensated_add(total, error, part.astype(dtype))
             for total, error, part in zip(state, errors, change, strict=True)
         ]
         return tuple(_Moments(*parts) for parts in zip(*sums, strict=True))
@@ -133,7 +130,7 @@ def _recurse(problem, algorithm, is_valid, records: int) -> Trajectory:
     square = algorithm.noise_std(jnp.asarray(count), dim).astype(dtype) ** 2
     jump = _plus_noise(_Moments(*[zero] * 4), square, last.mean, dim)
     used = jnp.maximum(at_record, 1)
-    return prediction(
+    return trajectory_of(
         is_valid,
         time=(at_record / jnp.asarray(count, float)).astype(dtype),
         risk=path.mean,

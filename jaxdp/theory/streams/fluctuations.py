@@ -40,12 +40,11 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
-from jaxdp.core.trajectory import Trajectory
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_plain_pass
+from jaxdp.core.numerics.precision import safe_sqrt
+from jaxdp.core.trajectory import Trajectory, trajectory_of
+from jaxdp.theory.base import AbstractTheory, require_plain_pass
 from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
-from jaxdp.theory.streams.modes import Modes, are_valid, as_trajectory, eigen_modes
+from jaxdp.theory.streams.modes import Modes, are_valid, eigen_modes, shares_so_far
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 
 
@@ -88,7 +87,7 @@ class Fluctuations(AbstractTheory):
     def __check_init__(self):
         require_adjoint(self.adjoint)
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> tuple[Modes, Float[Array, " modes"], OnePassDPSGD]:
         require_plain_pass(problem, algorithm)
         sizes = np.asarray(problem.blocks.sizes, jnp.result_type(float))
         return eigen_modes(problem), in_jax(sizes / problem.dim), algorithm
@@ -219,16 +218,14 @@ def _solve(modes, shares, algorithm, time, is_valid, adjoint) -> Trajectory:
         squares * (2 * jump * energies[-1] + jump**2 * gamma * shares / 2)
     )
     count = modes.dim / gamma
-    return as_trajectory(
-        modes,
-        algorithm,
-        is_valid=is_valid,
+    shares_used = shares_so_far(modes, algorithm, time, clipped_area)
+    return trajectory_of(
+        is_valid,
         time=time,
         risk=risk,
         final_risk=risk[-1] + jnp.sum(modes.descent * added) * learning_rate.last_square,
-        clipped_area=clipped_area,
         # The modes are means over the directions of a block.
-        quadratics=modes.observed(energies / shares),
+        observables=shares_used | modes.observed(energies / shares),
         std=safe_sqrt(jnp.where(time > 0, variance, 0) / count),
         final_std=safe_sqrt(final_variance / count),
         label="fluctuations",

@@ -48,11 +48,9 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping import NormClip
 from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
-from jaxdp.core.trajectory import Trajectory
 from jaxdp.losses import AbstractResidualLoss
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.theory.solver import prediction
 from jaxdp.theory.streams.one_pass_rate import capped_share
 
 # Observables of every theory of modes.
@@ -218,22 +216,17 @@ def are_valid(modes: Modes, algorithm: OnePassDPSGD) -> Bool[Array, ""]:
     return in_jax(in_numpy(modes.is_valid) & algorithm.is_valid)
 
 
-def as_trajectory(
+def shares_so_far(
     modes: Modes,
     algorithm: OnePassDPSGD,
-    *,
-    is_valid: Bool[Array, ""],
     time: Float[Array, " records"],
     clipped_area: Float[Array, " records"],
-    quadratics: dict[str, Float[Array, " records"]],
-    **predicted: Any,
-) -> Trajectory:
-    """A prediction as a Trajectory, with the shares of samples clipped and capped so far."""
-    shares = {
+) -> dict[str, Float[Array, " records"]]:
+    """The shares of samples that were clipped and capped up to each time, as observables."""
+    return {
         "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
         "capped_fraction": _capped_fraction(modes, algorithm, time),
     }
-    return prediction(is_valid, time=time, observables=shares | quadratics, **predicted)
 
 
 def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]):

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import in_jax, in_numpy
-from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import record_steps
 from jaxdp.schedules import AbstractSchedule
 from jaxdp.theory.solver import Instant, Tolerances
 

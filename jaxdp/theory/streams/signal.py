@@ -33,12 +33,10 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.compensated_sum import add
-from jaxdp.core.recording import longest_stretch, record_steps
-from jaxdp.core.trajectory import Trajectory
+from jaxdp.core.numerics.precision import compensated_add
+from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.recorded_steps import recorded
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, prediction, solve
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, recorded, solve
 from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
 
@@ -124,7 +122,7 @@ def recurse_signal(
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
         changes = (-rate * moments.along, change, moments.clipped / count)
         return tuple(
-            add(total, excess, change.astype(dtype))
+            compensated_add(total, excess, change.astype(dtype))
             for (total, excess), change in zip(state, changes, strict=True)
         )
 
@@ -163,7 +161,7 @@ def _trajectory(
 
     # The inputs are isotropic.
     capped = capped_share(threshold, time, mean=1 - variance, deviation=np.sqrt(variance))
-    return prediction(
+    return trajectory_of(
         problem.is_valid & algorithm.is_valid,
         time=time,
         risk=problem.risk_at(overlap, remainder),

@@ -31,11 +31,8 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.recording import record_steps
-from jaxdp.core.trajectory import Trajectory
-from jaxdp.theory.base import AbstractTheory
-from jaxdp.theory.coverage import require_plain_pass
-from jaxdp.theory.solver import prediction
+from jaxdp.core.trajectory import Trajectory, record_steps, trajectory_of
+from jaxdp.theory.base import AbstractTheory, require_plain_pass
 from jaxdp.theory.streams.modes import Modes, eigen_modes
 
 
@@ -56,7 +53,7 @@ class DiscreteVolterra(AbstractTheory):
         Volterra: 0.00107
     """
 
-    def read(self, problem, algorithm):
+    def read(self, problem, algorithm) -> tuple[Modes, CorrelatedDPSGD]:
         require_plain_pass(problem, algorithm, CorrelatedDPSGD)
         return eigen_modes(problem), algorithm
 
@@ -126,7 +123,7 @@ def _solve(modes, algorithm, records: int) -> Trajectory:
     dtype = risk.dtype
     clipped = jnp.append(jnp.zeros(1, dtype), jnp.cumsum(path.clipped.astype(dtype)))
     used = jnp.maximum(jnp.asarray(at_record), 1).astype(dtype)
-    return prediction(
+    return trajectory_of(
         modes.is_valid & algorithm.is_valid,
         time=(jnp.asarray(at_record) / algorithm.num_steps).astype(dtype),
         risk=risk,

@@ -337,7 +337,9 @@ def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
     algorithm = _optimiser()
     slopes = jnp.asarray([[[3.0, 4.0, 0.0], [jnp.nan, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]])
     norms = jnp.asarray([1.0, 1.0, 1.0, 2.0])
-    clipped, is_clipped = fixed_rows.clipped_slopes(algorithm, slopes, norms)
+    clipped, is_clipped = fixed_rows.clipped_slopes(
+        fixed_rows.OptimiserOnRows(algorithm), slopes, norms
+    )
     expected = [[0.6, 0.8, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1, 0.0, 0.0]]
     np.testing.assert_allclose(clipped[0], expected, rtol=1e-6)
     assert is_clipped[0].tolist() == [True, False, False, False]
@@ -355,16 +357,16 @@ def test_infinite_width_is_covered_where_the_optimiser_is_linear():
     linear, other = _optimiser(), _optimiser(optax.adam)
     runs = jaxdp.simulate(_infinite(), linear, num_runs=3, key=jr.key(0), records=2).check()
     assert runs.risk.shape == (3, 3)
-    assert "use FunctionSpace()" in jaxdp.Iterates().covers(_infinite(), linear)
-    assert "FunctionSpace()" not in jaxdp.Iterates().covers(_infinite(), other)
+    assert "use FunctionSpace()" in jaxdp.Iterates().why_not(_infinite(), linear)
+    assert "FunctionSpace()" not in jaxdp.Iterates().why_not(_infinite(), other)
     with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
         jaxdp.simulate(_infinite(), other, key=jr.key(0))
 
 
 def test_what_function_space_does_not_cover_is_named():
     problem, simulator = _problem(), jaxdp.FunctionSpace()
-    reason = simulator.covers(problem, _optimiser(optax.adam))
+    reason = simulator.why_not(problem, _optimiser(optax.adam))
     assert "not linear" in reason
     assert reason.endswith("; use Iterates()")
-    assert "noise=None" in simulator.covers(problem, _optimiser(noise=SecretNoise()))
-    assert simulator.covers(problem, _optimiser()) is None
+    assert "noise=None" in simulator.why_not(problem, _optimiser(noise=SecretNoise()))
+    assert simulator.why_not(problem, _optimiser()) is None

@@ -93,7 +93,7 @@ def test_damaged_missing_and_ambiguous_files_end_with_one_line(tmp_path):
     _refused(tmp_path, "some.npz", "not an .npz of images and labels")
     with (tmp_path / "some.npz").open("wb") as file:
         np.save(file, _IMAGES)
-    _refused(tmp_path, "some.npz", "a single array")
+    _refused(tmp_path, "some.npz", "damaged, or no archive of NumPy")
     (tmp_path / "other.npz").write_bytes(whole)
     _refused(tmp_path, tmp_path.name, "2 .npz files, expected one")
 

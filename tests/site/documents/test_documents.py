@@ -1,4 +1,4 @@
-"""Every name that a document shows is one that the package defines."""
+"""Names, paths, links and commands that a document shows are there."""
 
 import ast
 import builtins
@@ -6,16 +6,19 @@ import functools
 import importlib
 import json
 import re
+import shlex
 
 import helpers
 import pytest
-from pages import PAGES, ROOT
+from pages import PAGES, ROOT, blocks, text_of
+
+from jaxdp.cli.entry import make_parser
 
 # A history may tell of what is gone.
 DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md"})
 # Of Python and of other projects, and names that a reader is to make up.
 FOREIGN = {"Abstract", "MyTheory", "cluster", "distributed", "error_if", "exercise", "plt"}
-FOREIGN |= {"randbits", "secrets", "venv"}
+FOREIGN |= {"randbits", "secrets", "venv", "zsh"}
 # Of opacus and jax_privacy.
 FOREIGN |= {"CanaryScoreAuditor", "DpsgdTrainingAccountant", "ModuleValidator", "auditing"}
 FOREIGN |= {"PldAccountantConfig", "RdpAccountantConfig", "calibrate_noise_multiplier"}
@@ -133,3 +136,33 @@ def test_every_path_that_a_document_names_is_one_of_the_tree(document):
 
 def test_a_path_that_is_gone_is_noticed():
     assert PATH.findall("subclass it (`jaxdp/schedules.py`).") == ["jaxdp/schedules.py"]
+
+
+def test_the_readme_links_to_what_is_there():
+    """The links of all other documents are checked where the site is built."""
+    found = re.findall(r"\]\(([\w./]+)[#)]", text_of("README.md"))
+    assert found
+    assert [path for path in found if not (ROOT / path).exists()] == []
+
+
+COMMANDS = [
+    (page, line)
+    for page in PAGES
+    for block in blocks(page, "bash")
+    for line in block.splitlines()
+    if line.startswith("jaxdp ")
+]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=lambda value: value.split("  ")[0])
+def test_a_command_that_is_shown_parses(page, line):
+    assert make_parser().parse_args(shlex.split(line, comments=True)[1:])
+
+
+def test_the_page_of_the_command_line_names_every_command_and_option_of_compare():
+    text = text_of("docs/how_to/command_line.md")
+    (commands,) = (dict(action.choices) for action in make_parser()._actions if action.choices)
+    assert [name for name in commands if f"jaxdp {name}" not in text] == []
+    options = [each for action in commands["compare"]._actions for each in action.option_strings]
+    options = {each for each in options if each not in ("-h", "--help")}
+    assert {each for each in options if f"`{each}" not in text} == set()

@@ -70,18 +70,15 @@ def browser(address):
 def test_the_page_loads_without_errors_and_asks_nobody_else(browser, tmp_path):
     assert browser.errors() == []
     assert browser.fetched_elsewhere() == []
-    curve = browser.curve()
-    assert len(curve) == 101
-    assert curve[0] == pytest.approx(0.5)
     assert browser.driver.save_screenshot(str(tmp_path / "explore.png"))
     assert (tmp_path / "explore.png").stat().st_size > 20_000
 
 
-def test_a_slider_moves_the_curve(browser):
+def test_a_slider_moves_the_curve_to_what_theory_predicts(browser):
     from selenium.webdriver.common.keys import Keys
 
     problem = jaxdp.LinearRegression.isotropic(200, label_noise=0.3)
-    before = browser.curve()
+    before = browser.picture()
     browser.part("slider-clip_scale", ".noUi-handle").send_keys(*[Keys.ARROW_LEFT] * 12)
 
     def follows():
@@ -93,37 +90,36 @@ def test_a_slider_moves_the_curve(browser):
             clip_scale=shown,
             num_steps=5000,
         )
-        predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE())
-        return shown < 1 and np.allclose(browser.curve(), predicted.risk, rtol=1e-4)
+        predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
+        said = f"predicted, released: {predicted.final_risk:.4g} ± {predicted.final_std:.2g}"
+        return shown < 1 and said in browser.text()
 
-    # The page draws each place that the slider passes, and may be up to date at any of them.
+    # The page may be up to date at any place at which the slider was let go.
     browser.wait(follows, 20)
     browser.rest()
-    assert not np.allclose(browser.curve(), before)
+    assert browser.picture() != before
 
 
 def test_bad_values_are_refused_with_one_message(browser):
-    before = browser.curve()
+    before = browser.picture()
     browser.type("epsilon", "-1")
     browser.wait(lambda: "expected ε to be a number from 0.05 to 50, got -1" in browser.text(), 20)
-    assert browser.part("box-epsilon", "input").get_attribute("value") == "4"
     # Over the websocket anything can be sent.
-    browser.send("epsilon", 300.0)
-    browser.wait(lambda: "from 0.05 to 50, got 1e+300" in browser.text(), 20)
+    browser.send("epsilon", "<b>300</b>")
+    browser.wait(lambda: "from 0.05 to 50, got <b>300</b>" in browser.text(), 20)
     assert browser.text().count("expected") == 1
-    browser.rest()
-    assert browser.curve() == before
-    browser.type("epsilon", "3")
+    assert browser.picture() == before
+    browser.send("epsilon", "3")
     browser.wait(lambda: "expected ε" not in browser.text(), 20)
     browser.rest()
+    assert browser.picture() != before
     assert browser.errors() == []
 
 
 def test_runs_are_simulated_and_drawn(browser):
-    browser.click("Simulate")
-    browser.wait(lambda: "simulated, released" in browser.text())
+    browser.send("runs", "30 runs")
+    browser.wait(lambda: "standard error of 30 runs" in browser.text())
     browser.rest()
-    assert "30 runs" in browser.text()
     assert browser.errors() == []
 
 
@@ -137,10 +133,10 @@ def test_the_second_tab_shows_the_sweep(browser, tmp_path):
 
 def test_the_forecast_of_a_file_is_made_and_shown(browser, tmp_path):
     browser.click("Forecast")
+    assert "60 public rows, 4 features" in browser.text()
     browser.click("Make the forecast")
     browser.wait(lambda: "forecasting" in browser.text(), 30)
     browser.wait(lambda: "nine runs in ten" in browser.text() and "AUC" in browser.text())
-    assert "60 public rows, 4 features" in browser.text()
     browser.driver.save_screenshot(str(tmp_path / "forecast.png"))
     browser.click("Theory")
     assert browser.errors() == []

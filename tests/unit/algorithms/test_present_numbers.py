@@ -251,7 +251,7 @@ def test_a_traced_strategy_costs_at_least_what_its_inverse_as_rounded_does(small
         (lambda o: o.noise.scales, jnp.asarray([-0.19])),
         (lambda o: o.noise.scales, jnp.asarray([0.9])),
         (lambda o: o.noise.decays, jnp.asarray([0.88])),
-        (lambda o: o.sensitivity, 0.25),
+        (lambda o: o.correlation_sensitivity, 0.25),
         (lambda o: o.noise, BufferedToeplitzNoise([0.5, -0.3], [0.9, 0.2])),
     ],
 )
@@ -264,7 +264,7 @@ def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
     for scale, decay in zip(scales, decays, strict=True):
         for lag in powers[1:]:
             inverse += np.diag(np.full(20 - lag, scale * decay ** (lag - 1)), -lag)
-    hidden = np.linalg.norm(np.linalg.inv(inverse)[:, 0]) / float(changed.sensitivity)
+    hidden = np.linalg.norm(np.linalg.inv(inverse)[:, 0]) / float(changed.correlation_sensitivity)
     assert _mu(changed) == pytest.approx(0.5 * max(hidden, 1), rel=1e-6)
     assert (_mu(changed) > 0.501) or hidden <= 1.001
     with pytest.raises(ValueError, match="grows without bound"):
@@ -275,12 +275,12 @@ def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
 def test_independent_noise_that_is_multiplied_by_less_costs_more(noise):
     optimiser = _optimiser(noise=noise)
     for number, mu in ((0.25, 2.0), (1.0, 0.5), (3.0, 0.5)):
-        changed = eqx.tree_at(lambda o: o.sensitivity, optimiser, number)
-        assert changed.noise_std_of_sum == 4 * number
+        changed = eqx.tree_at(lambda o: o.correlation_sensitivity, optimiser, number)
+        assert changed.nominal_std_of_sum == 4 * number
         assert _mu(changed) == pytest.approx(mu)
     for number in (-1.0, np.nan):
         with pytest.raises(ValueError, match="expected noise_multiplier >= 0"):
-            _mu(eqx.tree_at(lambda o: o.sensitivity, optimiser, number))
+            _mu(eqx.tree_at(lambda o: o.correlation_sensitivity, optimiser, number))
 
 
 @pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])

@@ -17,7 +17,7 @@ from scipy.special import erfinv, ndtr
 
 import jaxdp
 from jaxdp.algorithms import AdaptiveClip, train
-from jaxdp.algorithms.private_optimiser.noise.independent import LARGEST_NORMAL, least_delta
+from jaxdp.algorithms.private_optimiser.noise import LARGEST_NORMAL, least_delta
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
 from jaxdp.privacy import (
     PoissonSampler,
@@ -186,7 +186,7 @@ def _is_reached(released, total, std, normals):
 def _right_guesses(noise, normals, trials):
     """How often one released weight tells a sum of .31 from one of -.19, by its last bits alone."""
     optimiser = _optimiser(noise=noise, noise_multiplier=4.0)
-    std = np.float32(optimiser.noise_std_of_sum * (1 + sensitivity_excess(RECORDS, trials)))
+    std = np.float32(optimiser.nominal_std_of_sum * (1 + sensitivity_excess(RECORDS, trials)))
     sums = np.where(np.arange(trials) % 2, 0.31, -0.19).astype(np.float32)
     part = TwoPartSum(jnp.asarray(sums), jnp.zeros(trials))
     released = np.asarray(optimiser.noisy_sum(part, 0, key=jr.key(1)), np.float32)

@@ -40,36 +40,6 @@ def test_the_help_and_the_version_are_said_without_importing_jax():
         assert said.splitlines()[-1] == "False False"
 
 
-_WRONG = [
-    "compare --dim 0",
-    "compare --label-noise=-1",
-    "account one-pass --rho nan",
-    "plan --epsilon inf",
-    "sweep --peak 1,-2",
-    "fit t.csv --epsilon 0",
-    "fit t.csv --epsilon 1 --input-range 3:2",
-    "reconstruct --num-samples 0.5",
-    "explore --port 70000",
-    "--versoin",
-]
-
-
-def test_wrong_values_are_refused_without_importing_jax():
-    asked = """
-import sys
-from jaxdp.cli import main
-for words in sys.argv[1:]:
-    try:
-        main(words.split())
-    except SystemExit as stop:
-        print(stop.code, "jax" in sys.modules)
-"""
-    command = [sys.executable, "-c", asked, *_WRONG]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["2 False"] * len(_WRONG)
-    assert said.stderr.count("expected ") == len(_WRONG) - 1
-
-
 @pytest.mark.slow
 def test_a_prediction_that_has_no_end_is_told_in_one_line(run, tmp_path):
     status, out, err = run("compare", *SMALL, "--peak", "1e30", "--out", str(tmp_path))
@@ -141,7 +111,7 @@ def test_a_port_that_is_taken_is_named(run):
 
 
 def test_without_panel_one_line_names_the_extra(run, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("jaxdp.explorer.views")]:
+    for name in [name for name in sys.modules if name.startswith("jaxdp.explorer.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "panel", None)
     status, out, err = run("explore", "--no-browser")
@@ -154,7 +124,6 @@ def test_without_panel_one_line_names_the_extra(run, monkeypatch):
 
 def test_only_the_widgets_need_panel():
     room = pathlib.Path(jaxdp.explorer.__file__).parent
-    files = [path for path in room.rglob("*.py") if path.parent.name != "views"]
-    assert len(files) > 5
-    for path in files:
-        assert not re.search(r"^\s*(import|from) (panel|bokeh)", path.read_text(), re.M), path
+    for name in ("__init__", "fields", "files", "serving", "studies"):
+        text = (room / f"{name}.py").read_text()
+        assert not re.search(r"^(import|from) (panel|bokeh)", text, re.M), name

@@ -3,7 +3,7 @@
 import importlib.metadata
 import json
 import pathlib
-import tomllib
+import re
 
 import numpy as np
 import pytest
@@ -52,23 +52,21 @@ def test_the_numbers_come_out_right_here(run, monkeypatch, answers):
     monkeypatch.setattr(doctors, "_answers", lambda: answers)
     status, out, err = run("doctor")
     assert (status, err) == (0, "")
-    assert out.count(" right: ") == 2
-    assert out.splitlines()[-1] == "all is well"
-    assert max(map(len, out.splitlines())) <= 80
+    assert [line.split()[-1] for line in out.splitlines()[-3:]] == ["right", "right", "well"]
     for name in ("jax", "equinox", "diffrax"):
-        assert f"{name} " in out
-        assert importlib.metadata.version(name) in out
-
-
-def test_json_says_the_same(run, monkeypatch, answers):
-    monkeypatch.setattr(doctors, "_answers", lambda: answers)
-    status, out, _ = run("doctor", "--json")
-    found = json.loads(out)
-    assert (status, found["is_well"]) == (0, True)
-    assert found["jaxdp"] == jaxdp.__version__
+        assert re.search(f"packages +{name} +{re.escape(importlib.metadata.version(name))}", out)
+    found = json.loads(run("doctor", "--json")[1])
+    assert (found["is_well"], found["jaxdp"]) == (True, jaxdp.__version__)
     assert found["devices"]
-    assert float(found["precision"]["matmul error"]) < 1e-2
     assert [answer["is_right"] for answer in found["self_test"]] == [True, True]
+
+
+def test_a_package_that_is_missing_is_named(run, monkeypatch, answers):
+    monkeypatch.setattr(doctors, "_answers", lambda: answers)
+    monkeypatch.setattr(doctors, "_OPTIONAL", ("no-such-package",))
+    status, out, _ = run("doctor")
+    assert (status, bool(re.search("no-such-package +missing", out))) == (0, True)
+    assert 'pip install "jaxdp-lab[all]"' in out
 
 
 def test_known_faults_are_those_of_the_version():
@@ -94,29 +92,3 @@ def test_a_wrong_number_is_noticed(run, monkeypatch, answers, place):
     assert "not to be trusted" in out
     spoiled[place] = spoiled[place]._replace(found=float("nan"))
     assert run("doctor", "--json")[0] == 1
-
-
-def test_each_optional_package_stands_with_the_extra_that_brings_it(monkeypatch):
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
-    required = [
-        f"{package}; extra == '{extra}'"
-        for extra, packages in extras.items()
-        for package in packages
-    ]
-    monkeypatch.setattr(importlib.metadata, "requires", lambda name: required)
-    found = {each["package"]: each for each in doctors._optional()}
-    assert found["matplotlib"]["extras"] == ["plots", "cli", "explore"]
-    assert found["xarray"]["extras"] == ["sweeps", "explore"]
-    assert "jaxdp-lab" not in found
-
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    none = doctors._optional()
-    assert all(each["version"] is None for each in none)
-    (advice,) = doctors._advice(none)
-    assert advice.startswith('pip install "jaxdp-lab[')
-    assert doctors._advice([]) == ()

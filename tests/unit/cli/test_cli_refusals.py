@@ -4,6 +4,7 @@ import ast
 import pathlib
 import re
 import shlex
+from unittest import mock
 
 import jax
 import numpy as np
@@ -12,9 +13,7 @@ from cli_tables import written
 
 import jaxdp
 from jaxdp import cli
-from jaxdp.cli.entry import is_answer
-from jaxdp.core import checks
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 
 SHORT = {
     "BATCHES": "dp-sgd --num-steps 10 --num-records 100 --noise-multiplier 4",
@@ -34,64 +33,65 @@ ALWAYS = {
 }
 # A command, and what its line says.
 REFUSED = """\
-compare --dim 0 | expected --dim >= 1, got 0
-compare --dim two | --dim: expected a whole number in digits, such as 20000, got 'two'
-compare --dim 2e4 | --dim: expected a whole number in digits
-compare --rho 1,5 | --rho: expected a number, such as 0.5 or 1e-5, got '1,5'
-compare --colour red | unrecognized arguments: --colour red
-compare --nmu-runs=9 | unrecognized arguments: --nmu-runs; did you mean --num-runs?
-compare --rho -1 | --rho > 0, got -1.0
-compare --delta 2 | 0 < --delta < 1
+compare --dim 0 | expected dim >= 1, got 0
+compare --dim two | --dim: invalid int value: 'two'
+compare --rho 1,5 | --rho: invalid float value: '1,5'
+compare --optimiser adam | unrecognized arguments: --optimiser
+compare --rho -1 | rho > 0, got -1.0
+compare --delta 2 | 0 < delta < 1
+compare --delta 5e-324 | delta of at least 1e-300
 compare --data nowhere.csv --dim 3 | --dim describes synthetic data
 compare --target y | --target needs --data
-compare --seed -1 | expected 0 <= --seed < 2^63, got -1
-compare --seed HUGE | expected 0 <= --seed < 2^63
-compare --num-steps 3000000000 | --num-steps < 2^31
-compare --delta 5e-324 | delta of at least 1e-300
+compare --seed -1 | expected 0 <= seed < 2^63, got -1
+compare --seed HUGE | expected 0 <= seed < 2^63
+compare --num-steps 3000000000 | one pass
 compare --dim MANY | fewer than 2^31 numbers in all runs
-compare --data text.csv | turn into numbers, or leave out columns with --drop 0
-compare --data few.csv | add rows, or leave out columns with --drop
-plan --epsilon 2 --rho 1 | expected one of --rho and --epsilon, got both
+compare --data text.csv | turn into numbers, or leave out columns with drop=["0"]
+compare --data few.csv | add rows, or leave out columns with drop
+compare --data constant.csv | never varies; leave out columns with drop_constant
+compare --data same.csv | the target 'y' never varies
+compare --data holes.csv | missing or infinite values (1 in the first, from data
+plan --epsilon 2 --rho 1 | not allowed with argument
+plan --epsilon inf | epsilon
 plan --dim 10000000000 | expected fewer than 2^31 numbers in directions
-plan --num-samples 3000000000 | expected 1 <= --num-samples < 2^31, got 3000000000
+plan --num-samples 3000000000 | one pass
 plan --schedule cosine | invalid choice: 'cosine'
 plan --target-risk .1 | expected with --target-risk a budget
 plan --target-risk .5 --rho 1 | below the initial risk 0.5, got 0.5
-compare --optimiser adam | unrecognized arguments: --optimiser
-compare --data constant.csv | never varies; leave out columns with --drop-constant
-compare --data same.csv | the target 'y' never varies
-compare --data holes.csv | missing or infinite values (1 in the first, from data
-account | the following arguments are required: algorithm
+account | the following arguments are required: ALGORITHM
 account adam | invalid choice: 'adam'
-account one-pass | expected one of --epsilon and --rho
-account one-pass --num-steps 9 | --num-steps does not belong to one-pass
-account dp-gd --epsilon 2 | expected --num-steps for dp-gd
-account dp-gd --num-steps 10 --noise-multiplier -1 | expected --noise-multiplier >= 0, got -1.0
-account BATCHES | one of --sampling-rate (Poisson batches) and --batch-size
-account BATCHES --sampling-rate 2 | expected 0 < --sampling-rate <= 1, got 2.0
+account one-pass | one of the arguments --epsilon --rho is required
+account one-pass --rho nan | rho
+account one-pass --rho 1 --num-steps 9 | unrecognized arguments: --num-steps
+account dp-gd --epsilon 2 | required: --num-steps
+account dp-gd --num-steps 10 --noise-multiplier -1 | noise_scale
+account BATCHES | one of the arguments --sampling-rate --batch-size
+account BATCHES --sampling-rate 2 | sampling_rate
 account BATCHES --batch-size 200 | expected batch_size <= num_records = 100, got 200
-account dp-sgd --num-steps 10 | expected --num-records for dp-sgd
 fit table.csv --label-bound 1 --delta 1e-5 | required: --epsilon
-fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 | 0 < --epsilon < infinity
-fit table.csv BUDGET | target, or --classify; and --input-range
-fit table.csv BUDGET --label-bound 1 | or --input-bound inf where public numbers
-fit table.csv BUDGET --classify --classes 0,1 | or --input-bound inf where public numbers
-fit table.csv BUDGET RANGE --label-bound -1 | expected finite --label-bound > 0
+fit --epsilon 1 | one of the arguments table --data is required
+fit table.csv --data table.csv --epsilon 1 | not allowed with argument
+fit table.csv --epsilon 0 --delta 1e-5 --label-bound 1 --input-bound 1 | epsilon
+fit table.csv BUDGET | --label-bound or --classify; and --input-range
+fit table.csv BUDGET --label-bound 1 | or --input-bound, inf of public scales
+fit table.csv BUDGET RANGE --label-bound -1 | label_bound
 fit table.csv REGRESSION --target x | no column 'x'
 fit table.csv REGRESSION --drop a,b | no input column besides
-fit table.csv REGRESSION --input-bound 1 | got both
-fit table.csv REGRESSION --input-range 3 | expected --input-range LOW:HIGH
-fit table.csv REGRESSION --input-range 3:2 | finite low < high, got 3 and 2
-fit table.csv REGRESSION --classes 0,1 | --classes needs --classify
-fit table.csv REGRESSION --classify | --label-bound does not go with --classify
-fit table.csv BUDGET --classify | expected --classes A,B
-fit table.csv REGRESSION --public-seed -1 | expected 0 <= --public-seed < 2^63, got -1
-fit table.csv REGRESSION --input-range -1:-2 | --input-range
-fit table.csv CLASSES -1,1 | expected '-1' or '1' in column 'y'
-fit table.csv CLASSES 0 | expected two --classes
-fit table.csv CLASSES 1,1.0 | expected two classes that differ
-fit table.csv CLASSES a,b | expected 'a' or 'b' in column 'y', got 60 other labels, the first
-fit table.csv CLASSES '"a,b' | expected names with commas between
+fit table.csv REGRESSION --input-bound 1 | not allowed with argument
+fit table.csv BUDGET --label-bound 1 --input-range 3 | expected --input-range LOW:HIGH
+fit table.csv BUDGET --label-bound 1 --input-range 3:2 | finite low < high
+fit table.csv BUDGET --label-bound 1 --input-range crossed.csv | low < high of column 'b', got 9
+fit table.csv REGRESSION --classes 0,1 | expected --classify and --classes A,B together
+fit table.csv REGRESSION --classify | not allowed with argument
+fit table.csv BUDGET RANGE --classify | expected --classify and --classes A,B together
+fit table.csv BUDGET RANGE --additive | --additive needs --columns
+fit table.csv REGRESSION --public-seed -1 | expected 0 <= seed < 2^63, got -1
+fit table.csv CLASSES=-1,1 | expected '-1' or '1' in column 'y'
+fit table.csv CLASSES=0 | expected two --classes
+fit table.csv CLASSES=1,1.0 | expected two classes that differ
+fit table.csv CLASSES=a,b | expected 'a' or 'b' in column 'y', got 60 other labels, the first
+fit table.csv CLASSES=a,b --intercept-share .1 | --intercept-share does not go with --classify
+fit table.csv CLASSES='"a,b' | expected names with commas between
 fit table.csv REGRESSION --out nowhere/model.npz | in a folder that exists
 fit table.csv REGRESSION --num-features MANY | numbers in the sample paths
 FIT --classes high,low --epsilon 5e-324 | expected an epsilon that some ridge is enough for
@@ -99,37 +99,30 @@ FIT --classes high,low --epsilon 1.7e308 | expected an epsilon that some noise i
 FIT --classes high,low --delta 5e-324 | expected delta of at least 1e-300
 fit nowhere.csv REGRESSION | nowhere.csv: no such file
 fit kinds.csv REGRESSION --target kind | the target 'kind' holds text
-fit text.csv REGRESSION | leave out columns with --drop 0
 fit holes.csv REGRESSION | missing or infinite values (1 in the first, from data row 5)
 fit twice.csv REGRESSION | twice.csv: expected names of columns that differ, got 'a' twice
 fit bare.csv REGRESSION | a header and no rows
 fit single.csv REGRESSION | single.csv: expected at least 2 rows, got 1
-fit table.csv REGRESSION --input-range crossed.csv | low < high of column 'b', got 9 and 1
 predict none.npz table.csv | none.npz: no such file
 predict text.npz table.csv | text.npz: 
-sweep --clip-scale 0,1 | expected --clip-scale > 0, got 0.0
-sweep --peak 1:2:3 | expected a number, such as 0.5 or 1e-5, got '1:2:3'
+sweep --clip-scale 0,1 | clip_scale > 0, got 0.0
+sweep --peak 1:2:3 | invalid numbers value: '1:2:3'
 sweep --peak 1,1.000000001 | expected values of axis peak that differ
 sweep --rho 1e150 | expected values of axis rho that float32 can hold
-sweep --num-steps 0 | 1 <= --num-steps < 2^31
+sweep --num-steps 0 | num_steps
 reconstruct --num-features 10 | expected --num-features above --num-samples, got 10 and 10
 reconstruct --num-features MANY | fewer than 2^31 numbers in the weights
-reconstruct --num-samples 0 | --num-samples < 2^31, got 0
+reconstruct --num-samples 0 | num_samples
 reconstruct model.npz | expected --num-samples
 reconstruct model.npz --num-samples 3 --dim 8 | --dim does not go with a model
 reconstruct model.npz --num-samples 240 | expected more features than samples
 reconstruct nowhere.npz --num-samples 3 | nowhere.npz: no such file
 reconstruct rows.npz --num-samples 3 | rows.npz: expected an .npz file of weights and parameters
 reconstruct nan.npz --num-samples 3 | expected finite weights
-reconstruct short.npz --num-samples 3 | expected one row of parameters for each
-reconstruct zero.npz --num-samples 3 | expected parameters that training has changed
 reconstruct texts.npz --num-samples 3 | texts.npz: expected an .npz file of weights and parameters
-reconstruct text.npz --num-samples 3 | text.npz: expected an .npz file of weights
-explore --address everywhere | expected address to be an IP address, got 'everywhere'
-explore --port 70000 | expected 0 <= --port < 65536, got 70000
+explore --address everywhere | expected address to be an IPv4 address
+explore --port 70000 | expected 0 <= port < 65536, got 70000
 explore --store nowhere | expected store to be a folder or a .nc file
-explore --store . | expected the folder of a sweep
---versoin | unrecognized arguments: --versoin; did you mean --version?
 """
 
 
@@ -143,20 +136,16 @@ def folder(tmp_path_factory):
     kinds, (first, second, third) = np.where(target > 0.5, "high", "low"), inputs.T
     holes = np.where(np.arange(60) == 4, "", first.astype(str))
     tables = {
-        "numbers.csv": ("abcy", first, second, third, target),
         "table.csv": ("aby", first, second, target),
         "kinds.csv": (["kind", "a", "b", "c"], kinds, first, second, third),
-        "three.csv": ("abcy", first, second, third, np.arange(60) % 3 + 5),
         "text.csv": ("aby", kinds, second, target),
         "constant.csv": ("aby", first, np.ones(60), target),
         "same.csv": ("aby", first, second, np.ones(60)),
         "holes.csv": ("aby", holes, second, target),
-        "missing.csv": ("aby", first, second, [*kinds[:-1], ""]),
         "twice.csv": ("aay", first, second, target),
         "bare.csv": ("ay", [], []),
         "single.csv": ("ay", first[:1], target[:1]),
         "few.csv": ("aby", [1, 4], [2, 5], [3, 7]),
-        "many.csv": ("ay", np.arange(300) ** 0.5, np.arange(300) % 150),
     }
     for name, (names, *columns) in tables.items():
         written(folder / name, names, *columns)
@@ -167,12 +156,8 @@ def folder(tmp_path_factory):
     np.savez(folder / "model.npz", weights=weights, parameters=parameters)
     np.savez(folder / "rows.npz", inputs=3 * rows)
     np.savez(folder / "nan.npz", weights=np.where(weights > 1, np.nan, weights), parameters=[1.0])
-    np.savez(folder / "short.npz", weights=weights, parameters=parameters[:-1])
-    np.savez(folder / "zero.npz", weights=weights, parameters=0 * parameters)
     np.savez(folder / "texts.npz", weights=weights, parameters=np.array(["a"] * 240))
-    np.savez(folder / "flat.npz", inputs=np.where(np.arange(3)[:, None] == 1, 2.0, rows))
     (folder / "text.npz").write_text("a,b\n1,2\n")
-    np.save(folder / "array.npy", weights)
     return folder
 
 
@@ -191,37 +176,38 @@ def test_bad_input_ends_with_one_line_and_status_2(folder, run, monkeypatch, ref
     assert not (folder / "never.npz").exists()
 
 
-def _caught(function, *arguments) -> Exception:
-    try:
-        function(*arguments)
-    except Exception as error:
-        return error
-    raise AssertionError("expected an error")
+ANSWERS = [
+    ValueError("expected finite rho > 0, got -1.0"),
+    NotCoveredError("not this"),
+    FileNotFoundError(2, "No such file", "/nowhere"),
+    ModuleNotFoundError("needs matplotlib"),
+    MemoryError(),
+    RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 10 bytes."),
+]
+# What Python, NumPy and JAX raise where the toolkit is wrong.
+DEFECTS = [
+    TypeError("unsupported operand"),
+    np.linalg.LinAlgError("Singular matrix"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    jax.errors.JaxRuntimeError("INTERNAL"),
+    KeyError("missing"),
+    AssertionError(),
+]
 
 
-def _in_jaxdp(statement: str):
-    """A function that Python runs as one of the toolkit's own."""
-    scope = {**vars(checks), "NotCoveredError": NotCoveredError, "jax": jax}
-    exec(f"def planted(*arguments, **named):\n    {statement}", scope)
-    return scope["planted"]
+@pytest.mark.parametrize("error", ANSWERS, ids=repr)
+def test_what_a_check_or_the_machine_says_is_one_line(monkeypatch, run, tmp_path, error):
+    monkeypatch.setattr("jaxdp.account", mock.Mock(side_effect=error))
+    status, out, err = run("compare", "--out", tmp_path)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert str(error) in err
 
 
-def _full_device():
-    raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 10 bytes.")
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments"),
-    [
-        (checks.require_positive, ("rho", -1.0)),
-        (_in_jaxdp("raise NotCoveredError('not this')"), ()),
-        (open, ("/nowhere/at/all",)),
-        (_in_jaxdp("raise MemoryError"), ()),
-        (_full_device, ()),
-    ],
-)
-def test_what_a_check_or_the_machine_says_is_an_answer(function, arguments):
-    assert is_answer(_caught(function, *arguments))
+@pytest.mark.parametrize("error", DEFECTS, ids=repr)
+def test_a_defect_of_the_toolkit_keeps_its_traceback(monkeypatch, tmp_path, error):
+    monkeypatch.setattr("jaxdp.account", mock.Mock(side_effect=error))
+    with pytest.raises(type(error)):
+        cli.main(["compare", "--out", str(tmp_path)])
 
 
 def test_the_library_names_no_options_of_the_command_line():
@@ -237,28 +223,3 @@ def test_the_library_names_no_options_of_the_command_line():
                 options = re.findall(r"(?<![\w-])--[a-z][\w-]*", node.value)
                 found += [(path.name, each) for each in options if not each.startswith(of_others)]
     assert not found
-
-
-DEFECTS = {
-    "None + 1": TypeError,
-    "require_count('num_steps', 2.5)": TypeError,
-    "np.linalg.inv(np.zeros((2, 2)))": np.linalg.LinAlgError,
-    "b'\\xff'.decode()": UnicodeError,
-    "raise jax.errors.JaxRuntimeError('INTERNAL')": jax.errors.JaxRuntimeError,
-    "jnp.ones(2) + jnp.ones(3)": TypeError,
-    "{}['missing']": KeyError,
-    "assert False": AssertionError,
-}
-
-
-@pytest.mark.parametrize(("statement", "kind"), DEFECTS.items())
-def test_a_defect_of_the_toolkit_keeps_its_traceback(monkeypatch, tmp_path, statement, kind):
-    monkeypatch.setattr("jaxdp.account", _in_jaxdp(statement))
-    with pytest.raises(kind):
-        cli.main(["compare", "--out", str(tmp_path)])
-
-
-def test_the_same_place_ends_with_one_line_where_a_check_stands(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("jaxdp.account", _in_jaxdp("require_positive('rho', -1.0)"))
-    assert cli.main(["compare", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "jaxdp: expected finite rho > 0, got -1.0\n"

@@ -12,7 +12,7 @@ import pytest
 
 from jaxdp import cli, kernels
 from jaxdp.cli.streams import Stream, standard_streams
-from jaxdp.core.display.terminals import is_terminal, printable
+from jaxdp.core.display import is_terminal, printable
 
 ACCOUNT = ["account", "one-pass", "--rho", "1"]
 # A title, a screen that is cleared, a C1 sequence, and letters that run backwards.
@@ -93,7 +93,7 @@ def test_a_command_whose_budget_is_spent_ends_well_on_any_standard_output(table,
         assert cli.main(["predict", "m.npz", "t.csv"]) == status
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(made()):
         assert cli.main(ACCOUNT) == 0
-        assert cli.main(["account", "one-pass", "--rho", "1", "--epsilon", "2"]) == 2
+        assert cli.main(["account", "one-pass", "--rho", "-1"]) == 2
 
 
 def test_no_name_of_a_table_or_a_model_reaches_the_terminal_as_a_command(table, run):

@@ -37,17 +37,10 @@ def _blanks(names, *columns):
 FILES = {
     "words": (["a", "b", "y"], _text),
     "years": (["2019", "2020", "2021"], _text),
-    "wavelengths and a word": (["400", "410", "fat"], _text),
-    "floats": (["400.5", "410.25", "420.125"], _text),
     "dates": (["2020-01", "2020-02", "y"], _text),
     "marks of missing cells": (["-", "NA", "none"], _text),
-    "truths": (["true", "FALSE", "y"], _text),
-    "separators": (["a, b", "c;d", "y\tz"], _text),
     "quotes and line breaks": (['say "a"', "b\nc", 'y\n"'], _text),
-    "dollars": (["$x$", "\\frac{$", "y"], _text),
-    "a line sep=": (["a,b", "c", "y"], lambda *args: _text(*args, mark=";", first="sep=;\r\n")),
     "a byte order mark": (["a", "b", "y"], lambda *args: _text(*args, mark=";", first="\ufeff")),
-    "tabs": (["a b", "c", "y"], lambda *args: _text(*args, mark="\t")),
     "blanks": (["a", "b", "y"], _blanks),
     "NumPy's comment": (["a", "b", "y"], lambda *args: b"# " + _blanks(*args)),
 }
@@ -85,7 +78,7 @@ def test_fit_predict_and_compare_read_the_same_columns(run, tmp_path, kind):
     assert np.ptp(by_place) > 0.1
 
 
-@pytest.mark.parametrize("name", ["a, b", 'say "a"', "two\nlines", " a "])
+@pytest.mark.parametrize("name", ["a, b", 'say "a"', "two\nlines"])
 def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path, name):
     (tmp_path / "table.csv").write_bytes(_text([name, "c", "y"], *INPUTS.T, LABELS))
     fit = ["fit", tmp_path / "table.csv", *BUDGET, *SMALL, "--label-bound", "1", "--json"]
@@ -113,12 +106,7 @@ def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     ("high", "low", "classes"),
     [
         ("+", "-", "+,-"),
-        ("drug", "none", "drug,none"),
-        ("EU", "NA", "EU,NA"),
-        ("yes", "?", "yes,?"),
         ("nan", "null", "nan,null"),
-        ("TRUE", "FALSE", "TRUE,FALSE"),
-        ("true", "false", "true,false"),
         ("True", "False", "true,false"),
         ("True", "False", "1,0"),
         ("1.0", "0.0", "1,0"),
@@ -162,7 +150,7 @@ def test_a_record_of_a_class_alone_is_not_taken_for_names(run, tmp_path):
     assert (status, err) == (0, "")
 
 
-@pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "\u00a01", "1 0", "1,0", "\u0661", "0x1"])
+@pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "1,0", "\u0661"])
 def test_digits_with_marks_in_them_are_text_for_all_commands(run, tmp_path, cell):
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"
     fit = ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", "--out", model]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.core.cells import side_by_side
+from jaxdp.core.numerics.batching import side_by_side
 
 SHAPES = []
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import importlib
+import inspect
 import pickle
 import pkgutil
 
@@ -14,175 +15,80 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from contracts import MAKERS, parts
 
 import jaxdp
 from experiments.private_kernel_learning import published
-from jaxdp import attacks, kernels, losses, problems, regression, simulation, theory
-from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
-from jaxdp.clipping import NormClip
+from jaxdp import kernels, losses
+from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.core.description import MEANINGS, AbstractDescription, constructor_arguments
-from jaxdp.core.display.explanations import WIDTH
+from jaxdp.core.display import WIDTH
 from jaxdp.planning.streams.families import Parametric
-from jaxdp.privacy import (
-    BufferedToeplitzNoise,
-    FixedSizeBatches,
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-)
+from jaxdp.privacy import PoissonSampler, SecretNoise
 from jaxdp.regression.methods import HuberLearner
 
-ROWS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-LABELS = np.random.default_rng(1).normal(size=12).astype(np.float32)
-NETWORK = eqx.nn.MLP(3, "scalar", 4, 1, jnp.tanh, key=jr.key(0))
-KERNEL = kernels.Gaussian(0.75)
-LOSS = losses.Logistic()
 # A capacity that the sampler chose, and one that it was given.
 SAMPLER = PoissonSampler(100, 0.1)
 
 
 @functools.cache
 def _descriptions():
-    """At least one of every kind."""
-    paths = kernels.SamplePaths.sample(KERNEL, 4, 16, 3, key=jr.key(0))
-    torus = kernels.TorusKernel.power_law(7, capacity=0.5)
-    columns = regression.Columns({"age": (17, 90), "sex": ["f", "m"]}, bins=8)
-    return [
+    """At least one of every kind: what the contract table makes, all defaults, and variants."""
+    p = parts()
+    found = [row.call()(**row.given()) for row in MAKERS]
+    for name, thing in _public_classes():
+        if name not in {row.path for row in MAKERS} and not _needed(thing):
+            found.append(thing())
+    one_pass = functools.partial(jaxdp.OnePassDPSGD, clip_scale=1.0, rho=1.0, num_steps=10)
+    scales = jaxdp.InputScales([0.5, 1.5], [0.5, 0.5])
+    averaged = {"learning_rate": jaxdp.Polynomial(0.3, 0.5), "sampler": SAMPLER}
+    averaged |= {"average": jaxdp.ExponentialAverage(0.5)}
+    momentum = functools.partial(optax.sgd, momentum=0.9)
+    more = [
+        p.linear.replace(input_scales=scales, loss=losses.Huber(0.7)),
         jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], np.arange(4.0), 0.1),
-        jaxdp.LinearRegression(
-            np.ones(2),
-            np.ones(2),
-            0.1,
-            input_scales=jaxdp.InputScales([0.5, 1.5], [0.5, 0.5]),
-            loss=losses.Huber(0.7),
-        ),
-        jaxdp.InputScales([0.5, 1.5], [0.5, 0.5]),
-        jaxdp.LogisticRegression(4, signal=2.0),
-        jaxdp.TabularRegression(ROWS, LABELS),
         jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)),
         jaxdp.RandomFeatures.sample(4, 3, 2, None, key=jr.key(0)),
-        jaxdp.FixedFeatures.from_arrays(ROWS, LABELS, ROWS, LABELS, loss=losses.Huber(1.0)),
-        jaxdp.Linearised(NETWORK, ROWS, LABELS, ROWS, LABELS, loss=losses.Squared()),
-        problems.ReducedFeatures.from_kernel(np.eye(5), np.ones(3), np.ones(2)),
-        jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10, batch_size=2),
-        jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10).with_traced_length(),
-        jaxdp.CorrelatedDPSGD([1.0, 0.5], 1.0, 1.0, batch_size=2, strategy=np.eye(2)),
-        jaxdp.DPGD(0.1, 1.0, 10, 2.0),
+        p.fixed,
+        one_pass(lambda time: 2 - time),
+        one_pass(lambda time: 2 - time).learning_rate,
+        one_pass(1.0).with_traced_length(),
+        p.private.replace(sampler=SAMPLER, noise=SecretNoise()),
         jaxdp.PrivateOptimiser(
-            optax.sgd(0.1),
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            num_steps=3,
-            sampler=SAMPLER,
-            noise=SecretNoise(),
-        ),
-        jaxdp.PrivateOptimiser(
-            functools.partial(optax.sgd, momentum=0.9),
-            learning_rate=jaxdp.Polynomial(0.3, 0.5),
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            num_steps=3,
-            sampler=SAMPLER,
-            average=jaxdp.ExponentialAverage(0.5),
+            momentum, **averaged, clip_norm=1.0, noise_multiplier=1.0, num_steps=3
         ),
         NonPrivateOptimiser(optax.sgd, 3, learning_rate=0.1),
-        jaxdp.PolyakAverage(),
-        jaxdp.TailAverage(),
-        jaxdp.ExponentialAverage(0.9),
-        AdaptiveClip(1.0, count_noise=5.0),
-        jaxdp.ExactCalibration(),
-        jaxdp.PublishedCalibration(),
         SAMPLER,
         PoissonSampler(100, 0.1, 12),
-        ShuffledEpochs(10, 4),
-        FixedSizeBatches(10, 4),
-        jaxdp.Constant(1.0),
-        jaxdp.Polynomial(1.0, 0.5),
-        jaxdp.Hyperbolic(1.0, 0.5),
-        jaxdp.PiecewiseLinear([0.0, 1.0], [2.0, 1.0]),
-        jaxdp.Box((0.1, 1.0), (0.2, 0.3)),
-        jaxdp.FreeForm(3),
-        jaxdp.Optimal(),
         Parametric(jaxdp.Hyperbolic),
-        jaxdp.FromSteps(lambda step: 2.0 - 0.1 * step, 10),
-        jaxdp.OnePassDPSGD(lambda time: 2 - time, 1.0, 1.0, 10).learning_rate,
-        NormClip(1.0),
-        BufferedToeplitzNoise([-0.1], [0.5]),
-        jaxdp.Iterates(),
-        jaxdp.Iterates(chunk_size=7),
-        jaxdp.Reduced(),
-        jaxdp.FunctionSpace(),
-        jaxdp.NetworkTraining(),
-        jaxdp.LinearisedNetwork(),
-        jaxdp.HomogenizedSDE(num_steps=5),
-        simulation.ClippedSDE(num_steps=5),
-        simulation.OrnsteinUhlenbeckSDE(num_steps=5),
-        jaxdp.CoupledODE(),
-        jaxdp.DiscreteRecursion(),
-        jaxdp.DiscreteVolterra(),
         jaxdp.CoupledODE(quadratics={"first": [1.0, 0.0]}),
-        jaxdp.FiniteDimension(),
-        jaxdp.Fluctuations(),
-        jaxdp.UnclippedRecursion(),
-        jaxdp.LowerBound(),
-        jaxdp.UpperBound(),
-        jaxdp.TightLowerBound(),
-        jaxdp.TightUpperBound(),
-        jaxdp.GaussianClosure(),
-        jaxdp.ModewiseClosure(),
-        jaxdp.TangentClosure(),
-        theory.ClippedDiffusion(),
-        jaxdp.OrnsteinUhlenbeck(),
-        jaxdp.GradientFlow(),
-        KERNEL,
-        kernels.Laplace(0.5),
-        kernels.Matern(0.5, 1.5),
-        kernels.InnerProduct(),
-        torus,
-        paths,
-        kernels.FourierFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
-        kernels.CosineFeatures.sample(KERNEL, 4, 3, key=jr.key(0)),
-        kernels.FunctionFeatures(jnp.sin, 3),
-        kernels.IdentityFeatures(3),
-        kernels.ClippedFeatures(paths, 1.0),
-        kernels.RangeScaling(paths, -np.ones(3), np.ones(3)),
-        regression.ColumnFeatures(columns, is_additive=True),
-        regression.WithConstant(kernels.IdentityFeatures(3), 1.0),
-        regression.ComposedFeatures(kernels.IdentityFeatures(3), kernels.IdentityFeatures(3)),
-        regression.Automatic(),
-        regression.Whitened(),
-        regression.FullBatch(),
-        regression.PlannedDPSGD(),
-        regression.NoisyStatistics(),
-        regression.ObjectivePerturbation(),
-        kernels.NormScaling(paths, 1.0),
-        kernels.MercerFeatures(torus.eigenvalues),
+        kernels.SamplePaths.sample(p.kernel, 4, 16, 3, key=jr.key(0)),
+        kernels.FourierFeatures.sample(p.kernel, 4, 3, key=jr.key(0)),
+        kernels.CosineFeatures.sample(p.kernel, 4, 3, key=jr.key(0)),
+        kernels.PrivateKernelRidge(
+            p.kernel, label_bound=1.0, input_range=(-np.ones(3), np.ones(3))
+        ),
+        HuberLearner(p.kernel, loss=losses.Huber(0.5)),
         published.canonical.Eigenfunctions(jnp.cos, 3, 2),
-        LOSS,
-        published.HuberHinge(0.5),
-        losses.Squared(),
-        losses.HalfSquared(),
-        losses.Huber(0.5),
-        losses.Softmax(3),
-        kernels.NoiseRidge(),
-        kernels.SelectedRidge(),
-        kernels.Theorem11Rule(source=0.5, capacity=0.5),
-        kernels.PrivateKernelRidge(KERNEL, label_bound=1.0, input_range=(-np.ones(3), np.ones(3))),
-        kernels.PrivateKernelClassifier(KERNEL, loss=LOSS, ridge=0.1),
-        HuberLearner(KERNEL, loss=losses.Huber(0.5)),
-        published.Algorithm1(KERNEL, 8, 0.1, 1.0),
-        published.Algorithm2(KERNEL, 8, 0.1, LOSS),
-        published.Algorithm3(KERNEL, 8, 0.1, 1.0),
-        published.Algorithm4(KERNEL, 8, 0.1, LOSS),
-        published.Algorithm5(KERNEL, 0.1, LOSS),
-        published.CanonicalEstimator(jnp.cos, 5, 1.0, 3.3),
-        attacks.RandomFeaturesTarget(ROWS, jnp.tanh, LABELS),
-        attacks.RegeneratedWeights(jr.key(0), 12, 3),
-        attacks.NetworkTarget(jnp.tanh, np.ones(3), 3),
-        attacks.LevenbergMarquardt(),
-        attacks.MomentumDescent(),
-        attacks.CurvatureScaledMomentum(),
     ]
+    return [thing for thing in (*found, *more) if isinstance(thing, AbstractDescription)]
+
+
+def _public_classes():
+    """Public classes that can be made, by their paths below jaxdp."""
+    from public_names import PUBLIC  # Imports all rooms.
+
+    for name, thing in PUBLIC.items():
+        path = name.removeprefix("jaxdp.")
+        is_made = inspect.isclass(thing) and not thing.__name__.startswith("Abstract")
+        if is_made and issubclass(thing, AbstractDescription):
+            yield path, thing
+
+
+def _needed(thing):
+    """The arguments without a default."""
+    parameters = inspect.signature(thing).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty]
 
 
 # Given back from how it is kept, to rounding.
@@ -192,7 +98,7 @@ ROUNDED = (jaxdp.TabularRegression,)
 def _described():
     """Every class of the package that is a description."""
     for module in pkgutil.walk_packages(jaxdp.__path__, "jaxdp."):
-        if not module.name.startswith(("jaxdp.cli", "jaxdp.estimators")):
+        if not module.name.startswith(("jaxdp.cli", "jaxdp.estimators", "jaxdp.explorer")):
             importlib.import_module(module.name)
     found, waiting = set(), [AbstractDescription]
     while waiting:

@@ -9,8 +9,7 @@ import optax
 import pytest
 
 import jaxdp
-from jaxdp.core.display.explanations import WIDTH, Explanation, Row, as_html, as_text
-from jaxdp.core.display.values import as_python, in_words
+from jaxdp.core.display import WIDTH, Explanation, Row, as_html, as_python, as_text, in_words
 from jaxdp.privacy import PoissonSampler, SecretNoise
 
 ALGORITHM = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), 0.3, 1.0, 10_000)

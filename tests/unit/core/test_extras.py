@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from jaxdp.core.extras import require_extra
+from jaxdp.core.packages import require_extra
 
 ROOT = pathlib.Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,7 +24,6 @@ CALLS = {
     "from jaxdp.estimators import DPKernelRidge": ("sklearn", "data"),
     "jaxdp.plots.plot_images(np.zeros((1, 2, 2)))": ("matplotlib", "plots"),
     "jaxdp.plots.plot_comparison(runs, run)": ("matplotlib", "plots"),
-    "jaxdp.plots.plot_reconstruction(np.ones((2, 2)))": ("matplotlib", "plots"),
     "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
     "import optax; jaxdp.account(jaxdp.PrivateOptimiser(optax.sgd(.1), clip_norm=1., num_steps=9,"
     "noise_multiplier=1., sampler=jaxdp.privacy.PoissonSampler(100, .1)), delta=1e-5)": (

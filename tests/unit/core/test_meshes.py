@@ -8,8 +8,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxdp
-from jaxdp.core.arrays import as_float
-from jaxdp.core.meshes import gathered, on_auto_axes
+from jaxdp.core.arrays import as_float, gathered, on_auto_axes
 
 INPUTS = np.arange(24.0, dtype=np.float32).reshape(8, 3) / 24
 SAMPLER = jaxdp.privacy.FixedSizeBatches(8, 4)
@@ -30,7 +29,7 @@ CALLS = {
         lambda x: jaxdp.clipped_gradient_sum(_loss, jnp.ones(3), x, x[:, 0], clip_norm=1.0)
     ),
     "train": lambda x: (
-        jaxdp.algorithms.train(
+        jaxdp.train(
             jaxdp.PrivateOptimiser(
                 optax.sgd(0.1), clip_norm=1.0, noise_multiplier=1.0, num_steps=2, sampler=SAMPLER
             ),

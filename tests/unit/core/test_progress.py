@@ -2,12 +2,10 @@
 
 import io
 import re
-import time
 
 import pytest
-import tqdm.auto  # noqa: F401  before a test changes the clock
 
-from jaxdp.core.progress import Bar, is_seen, listening, listening_where_seen, waiting
+from jaxdp.core.progress import is_seen, listening, listening_where_seen
 
 
 class _Terminal(io.StringIO):
@@ -22,47 +20,15 @@ def _terminal(monkeypatch):
     return stream
 
 
-def _until(holds):
-    for _ in range(1000):
-        if holds():
-            return
-        time.sleep(0.01)
-    raise AssertionError("expected it within ten seconds")
-
-
-def test_the_estimate_leaves_the_compilation_out(monkeypatch):
-    terminal = _terminal(monkeypatch)
-    clock = [0.0]
-    monkeypatch.setattr("time.time", lambda: clock[0])
-    bar = Bar("simulate")
-    bar._bar._time = lambda: clock[0]
-    bar._bar.start_t = bar._bar.last_print_t = 0.0
-    clock[0] = 19.0
-    bar.advance(0.01)
-    clock[0] = 20.0
-    bar.advance(0.11)
-    # A tenth a second after the first block: 9 seconds for the rest, not 162.
-    assert re.search(r"11%\|#[^\r]*\| 00:01<00:08", terminal.getvalue())
-    bar.close()
-
-
-def test_what_was_done_before_is_shown(monkeypatch):
-    terminal = _terminal(monkeypatch)
-    bar = Bar("sweep", begun=0.5)
-    bar.close()
-    assert "sweep:  50%" in terminal.getvalue()
-
-
 def test_a_bar_is_ended_or_taken_back(monkeypatch):
     terminal = _terminal(monkeypatch)
     for keep, expected in ((True, "100%[^\r]*\n$"), (False, "\r *\r$")):
-        bar = Bar("run", keep=keep)
-        bar.advance(1.0)
-        bar.close()
+        with listening(True, "run", keep=keep) as told:
+            told(0.5)
+            told(1.0)
         assert re.search(expected, terminal.getvalue())
         written = terminal.getvalue()
-        bar.close()
-        bar.advance(0.5)
+        told(0.7)
         assert terminal.getvalue() == written
 
 
@@ -93,19 +59,6 @@ def test_where_a_person_looks_a_bar_needs_no_asking(monkeypatch):
         with listening_where_seen(progress, "plan") as told:
             told(1.0)
         assert ("plan: " in stream.getvalue()) == is_shown
-
-
-def test_a_short_wait_shows_nothing_and_a_long_one_has_a_clock_and_is_taken_back(monkeypatch):
-    terminal = _terminal(monkeypatch)
-    with waiting(None, "predict"):
-        pass
-    assert terminal.getvalue() == ""
-    with waiting(True, "predict"):
-        _until(lambda: re.search("predict: running, 00:0[1-9]", terminal.getvalue()))
-    assert re.search("\r *\r$", terminal.getvalue())
-    written = terminal.getvalue()
-    time.sleep(1.1)
-    assert terminal.getvalue() == written
 
 
 def test_a_call_that_raises_ends_its_line_and_hides_no_later_bar(monkeypatch):
@@ -153,8 +106,6 @@ def test_a_stream_that_is_missing_closed_or_broken_ends_no_call(monkeypatch, str
         with listening_where_seen(progress, "predict") as told:
             told(0.5)
             told(1.0)
-    with waiting(True, "predict"):
-        pass
 
 
 def test_a_stream_that_is_closed_on_the_way_ends_no_call(monkeypatch):

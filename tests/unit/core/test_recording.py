@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdp.core.recording import record_steps
+from jaxdp.core.trajectory import record_steps
 
 
 @pytest.mark.parametrize("records", [1, 7, 100])

@@ -11,7 +11,7 @@ import pytest
 
 import jaxdp
 from jaxdp import Status, Trajectory
-from jaxdp.core.trajectory import status_of
+from jaxdp.core.trajectory import trajectory_of
 
 
 def _trajectory(status):
@@ -34,7 +34,9 @@ def test_check_says_how_many_runs_ended_badly_and_how():
 def test_status_sees_a_nan_anywhere_on_the_path():
     risk = jnp.zeros((3, 4)).at[1, 2].set(jnp.nan)
     final = jnp.asarray([0.0, 0.0, jnp.inf])
-    assert status_of(risk, final).tolist() == [0, 1, 1]
+    parts = {"time": jnp.arange(4.0), "observables": {}, "label": "simulated"}
+    runs = trajectory_of(jnp.asarray(True), risk=risk, final_risk=final, **parts)
+    assert runs.status.tolist() == [0, 1, 1]
 
 
 def test_a_dataset_has_time_runs_and_units():

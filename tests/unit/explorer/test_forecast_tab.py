@@ -1,7 +1,5 @@
-"""The tab of a features file without a browser: what it asks, draws, keeps and refuses."""
+"""The tab of a features file without a browser: what it asks, draws and refuses."""
 
-import dataclasses
-import types
 from typing import Any, cast
 
 import equinox as eqx
@@ -10,8 +8,8 @@ import pytest
 from falling import on_a_loop, rest
 
 import jaxdp
-from jaxdp.explorer.views.forecast_tab import ForecastTab, forecast_figure
-from jaxdp.planning import CurvePoint, Forecast, Level
+from jaxdp.explorer.forecast_tab import ForecastTab
+from jaxdp.planning.forecasts import CurvePoint, Forecast, Level
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 LABELS = np.where(ROWS[:, 0] > 0, 1, -1)
@@ -24,19 +22,12 @@ class _Plan(eqx.Module):
     epsilon: float
 
 
-def _found(epsilon, stand_in):
+def _found(epsilon):
     """A forecast that costs nothing."""
     points = [(epsilon * one, 40) for one in (0.5, 1.0, 2.0)] + [(epsilon, 20), (epsilon, 80)]
     curve = tuple(CurvePoint(*point, 0.5, 0.7 + 0.01 * i) for i, point in enumerate(points))
-    level = Level(0.71, 0.6, 0.8, 0.02) if stand_in == "alike" else None
-    leak: Any = types.SimpleNamespace(auc=0.6, bound=0.65)
-    return Forecast(cast(Any, _Plan(epsilon)), 40, stand_in, level, level, curve, leak)
-
-
-@pytest.fixture(autouse=True)
-def in_short(monkeypatch):
-    """Forecasts say little, as these have no settings to tell."""
-    monkeypatch.setattr(Forecast, "_repr_html_", lambda _: "the whole <b>forecast</b>")
+    level = Level(0.71, 0.6, 0.8, 0.02)
+    return Forecast(cast(Any, _Plan(epsilon)), 40, "alike", level, level, curve, None)
 
 
 @pytest.fixture
@@ -50,72 +41,33 @@ def asked(monkeypatch):
         calls.append(arguments)
         if arguments["num_steps"] == 7:
             raise jaxdp.NotCoveredError("expected <another> number, got 7")
-        return _found(arguments["epsilon"], arguments["stand_in"])
+        return _found(arguments["epsilon"])
 
     monkeypatch.setattr(jaxdp, "forecast", forecast)
+    monkeypatch.setattr(Forecast, "_repr_html_", lambda _: "the whole <b>forecast</b>")
     return calls
 
 
-@pytest.fixture
-def tab():
-    return ForecastTab(PUBLIC, "rows & more.npz")
-
-
-async def _press(tab):
+async def _pressed(tab):
     tab.button.clicks += 1
     await rest(tab)
 
 
-def _labels(drawn):
-    return drawn.axes[0].get_legend_handles_labels()[1]
-
-
 @on_a_loop
-async def test_the_settings_are_asked_and_the_answer_is_drawn_and_said(tab, asked):
-    tab.inputs["num_samples"].value = "400"
-    tab.inputs["epsilon"].value = "4"
+async def test_the_settings_are_asked_and_the_answer_is_drawn_and_said(asked):
+    tab = ForecastTab(PUBLIC, "rows & more.npz")
+    assert "rows &amp; more.npz: 40 public rows" in tab.work.state.object
+    tab.widgets["num_samples"].value = "400"
+    tab.widgets["epsilon"].value = "4"
     assert not asked
-    await _press(tab)
-    assert asked == [tab.values]
-    assert (asked[0]["num_samples"], asked[0]["epsilon"], asked[0]["delta"]) == (400, 4, 1e-5)
-    for words in ("<b>0.710</b>", "0.600 to 0.800", "± 0.02", "AUC 0.600", "at most 0.650"):
-        assert words in tab.readout.object
+    await _pressed(tab)
+    (given,) = asked
+    assert (given["num_samples"], given["epsilon"], given["delta"]) == (400, 4, 1e-5)
+    assert given["stand_in"] == "alike"
     assert tab.whole.object == "the whole <b>forecast</b>"
-    assert tab.picture.object is not None
-    assert "forecast, 9 runs in 10" in _labels(forecast_figure(tab.shown, None))
+    assert "forecast, 9 runs in 10" in tab.picture.object.axes[0].get_legend_handles_labels()[1]
     assert "num_samples=400" in tab.code.object
-    assert "up to date" in tab.status.object
-
-
-@on_a_loop
-async def test_no_level_is_told_from_rows_that_are_only_related(tab, asked):
-    tab.inputs["stand_in"].value = "unlike"
-    await _press(tab)
-    assert "the level of this curve does not" in tab.readout.object
-    assert "0.710" not in tab.readout.object
-    assert _labels(forecast_figure(tab.shown, None)) == ["expected, best settings"]
-
-
-@on_a_loop
-async def test_a_spread_that_is_not_known_is_not_said(tab):
-    found = _found(2.0, "alike")
-    tab.show(found)
-    assert "single runs" in tab.readout.object
-    level = found.accuracy._replace(std=None)
-    tab.show(dataclasses.replace(found, accuracy=level))
-    assert "single runs" not in tab.readout.object
-
-
-@on_a_loop
-async def test_a_curve_is_kept_beside_the_next_one(tab, asked):
-    await _press(tab)
-    tab.keep.value = True
-    tab.inputs["epsilon"].value = "4"
-    await _press(tab)
-    assert (tab.kept.plan.epsilon, tab.shown.plan.epsilon) == (2, 4)
-    assert "kept, to compare with" in _labels(forecast_figure(tab.shown, tab.kept))
-    tab.keep.value = False
-    assert tab.kept is None
+    assert "rows &amp; more.npz" in tab.code.object
 
 
 @pytest.mark.parametrize(
@@ -123,27 +75,29 @@ async def test_a_curve_is_kept_beside_the_next_one(tab, asked):
     [
         ("num_samples", "1e9", "a whole number from 20 to 4000, got 1e9"),
         ("epsilon", "<script>", "&lt;script&gt;"),
-        ("sampling_rate", "0.001", "at least one row"),
         ("num_steps", "7", "&lt;another&gt;"),
     ],
 )
 @on_a_loop
-async def test_what_cannot_be_forecast_is_refused_with_one_message(tab, asked, name, sent, words):
-    await _press(tab)
-    before = tab.readout.object
-    tab.inputs[name].value = sent
-    if not tab.message.visible:
-        await _press(tab)
-    assert words in tab.message.object
-    assert tab.message.object.count("expected") == 1
-    assert tab.readout.object == before
+async def test_what_cannot_be_forecast_is_refused_with_one_message(asked, name, sent, words):
+    tab = ForecastTab(PUBLIC, "rows.npz")
+    await _pressed(tab)
+    before = tab.picture.object
+    tab.widgets[name].value = sent
+    await _pressed(tab)
+    assert words in tab.work.state.object
+    assert tab.work.state.object.count("expected") == 1
+    assert tab.picture.object is before
 
 
 @on_a_loop
-async def test_a_forecast_of_many_minutes_is_refused(tab, asked):
-    tab.study._public = types.SimpleNamespace(
-        num_features=10**6, loss=jaxdp.losses.Softmax(10), num_train=40
-    )
-    await _press(tab)
-    assert "expected n x features x classes x steps" in tab.message.object
+async def test_a_forecast_of_many_minutes_is_refused(asked):
+    rows = np.zeros((2000, 20))
+    labels = np.resize(np.asarray([-1, 1]), 2000)
+    many = jaxdp.FixedFeatures.from_arrays(rows, labels, rows, labels, loss=jaxdp.losses.Logistic())
+    tab = ForecastTab(many, "rows.npz")
+    tab.widgets["num_samples"].value = "200000"
+    tab.widgets["num_steps"].value = "500"
+    await _pressed(tab)
+    assert "expected n x features x classes x steps" in tab.work.state.object
     assert not asked

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import importlib
-import json
 import os
 import pathlib
 import shutil
@@ -21,7 +20,7 @@ import xarray
 
 import jaxdp
 from jaxdp.core import digests
-from jaxdp.core.files.sealed_arrays import sealed, unsealed
+from jaxdp.core.files import archived, as_header, header_of, read_arrays
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import program, read_store
 from jaxdp.sweeps.store import Store
@@ -79,7 +78,7 @@ def _is_damaged(path, content):
     return not bool(np.isfinite(found[:2]).any())
 
 
-def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_path):
+def test_every_cut_and_every_flipped_byte_of_numbers_is_detected(tmp_path):
     workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
     path, sound = _shards(tmp_path)
     content = path.read_bytes()
@@ -87,10 +86,13 @@ def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_pa
     for length in range(0, len(content), 29):
         assert _is_damaged(path, content[:length])
     assert _is_damaged(path, content[:-1])
-    assert _is_damaged(path, content + b"0")
+    path.write_bytes(content)
+    first = read_store(tmp_path)
     for position in range(0, len(content), 23):
         flipped = bytes([content[position] ^ 1 << position % 8])
-        assert _is_damaged(path, content[:position] + flipped + content[position + 1 :])
+        if not _is_damaged(path, content[:position] + flipped + content[position + 1 :]):
+            # A date, or an attribute of a file in the archive.
+            assert read_store(tmp_path).identical(first)
     # A whole file under the name of other cells.
     assert _is_damaged(path, sound.read_bytes())
 
@@ -105,11 +107,10 @@ def test_every_flipped_byte_and_every_other_length_of_a_shard_is_detected(tmp_pa
 def test_a_shard_that_is_described_as_something_else_is_damaged(tmp_path, change):
     workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
     path = _shards(tmp_path)[0]
-    arrays = unsealed(path.read_bytes())
-    about = json.loads(str(arrays["about"]))
-    assert not _is_damaged(path, sealed(arrays | {"about": np.asarray(json.dumps(about))}))
-    arrays["about"] = np.asarray(json.dumps(about | change))
-    assert _is_damaged(path, sealed(arrays))
+    arrays = read_arrays(path)
+    about = header_of(arrays)
+    assert not _is_damaged(path, archived(arrays | {"header": as_header(about)}))
+    assert _is_damaged(path, archived(arrays | {"header": as_header(about | change)}))
 
 
 def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
@@ -145,7 +146,7 @@ def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 4, "identity": {}}', "[" * 9999]
+    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 5, "identity": {}}', "[" * 9999]
 )
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
@@ -159,7 +160,7 @@ def _untraceable(key, **values):
 
 def test_shards_without_a_description_are_refused(store):
     (store / "sweep.json").unlink()
-    with _refused(store, r"with shard-.* in it and no sweep\.json"):
+    with _refused(store, r"got .* without sweep\.json"):
         workload.run(_untraceable, store)
 
 
@@ -222,7 +223,7 @@ def test_a_store_of_an_older_format_is_refused_and_left_as_it_is(store):
         workload.run(_untraceable, store)
 
 
-def test_another_sweeps_shard_is_refused(store, tmp_path):
+def test_another_sweeps_shard_is_put_aside_and_computed_again(finished, store, tmp_path):
     path = _shards(store)[3]
     jaxdp.sweep(
         **(GIVEN | {"function": workload.noisy, "key": jr.key(4)}),
@@ -230,8 +231,9 @@ def test_another_sweeps_shard_is_refused(store, tmp_path):
         shard_size=workload.SHARD_SIZE,
     )
     shutil.copy(tmp_path / "other" / path.name, path)
-    with _refused(store, f"shards of one sweep .* got {path.name} of another"):
-        workload.run(_untraceable, store)
+    with pytest.warns(UserWarning, match=f"{path.name} is damaged .* of another sweep"):
+        again = workload.run(workload.noisy, store)
+    assert again.identical(finished[1])
 
 
 def test_a_finished_sweep_is_read_without_tracing(tmp_path, traces):
@@ -292,9 +294,9 @@ def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
     file.write_text("mine")
     folder.mkdir()
     (folder / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match=f"to be a folder, got the file {file}"):
+    with pytest.raises(ValueError, match=f"to be an empty folder .* got {file} without"):
         workload.run(_untraceable, file)
-    with pytest.raises(ValueError, match=f"got {folder} with thesis.tex in it"):
+    with pytest.raises(ValueError, match=f"got {folder} without sweep"):
         workload.run(_untraceable, folder)
     assert file.read_text() == "mine"
     assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
@@ -359,11 +361,11 @@ def swept(tmp_path):
     return jaxdp.sweep(_cells, axes, store=tmp_path, **settings), tmp_path
 
 
-def test_a_store_is_what_the_sweep_returned(swept):
+def test_a_finished_store_is_what_the_sweep_returned(swept):
     dataset, folder = swept
     found = read_store(folder)
     assert found.value.dims == dataset.value.dims
-    xarray.testing.assert_equal(found, dataset.astype(float))
+    xarray.testing.assert_equal(found, dataset)
     assert found.kind.data.tolist() == ["one", "ten"]
 
 
@@ -384,7 +386,7 @@ def test_what_is_no_store_is_refused(tmp_path):
         read_store(tmp_path)
 
 
-@pytest.mark.parametrize("kind", fuzzing.NODES)
+@pytest.mark.parametrize("kind", fuzzing.NODES.keys() - {"a loop"})
 def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -399,30 +401,9 @@ def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
 
 
 def test_a_description_that_is_no_file_is_refused_without_waiting(tmp_path):
-    for make in fuzzing.NODES.values():
-        make(tmp_path / "sweep.json")
+    for kind in fuzzing.NODES.keys() - {"a file of holes"}:
+        fuzzing.NODES[kind](tmp_path / "sweep.json")
         with pytest.raises(ValueError, match=r"sweep\.json"), fuzzing.bounded():
             workload.run(workload.noisy, tmp_path)
         other = tmp_path / "sweep.json"
         other.rmdir() if other.is_dir() else other.unlink()
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_axes_that_another_processor_rounds_are_those_of_the_store(tmp_path, dtype):
-    gain = np.geomspace(0.1, 3.0, 4).astype(dtype)
-    axes = {"gain": gain, "power": (0.1, 0.7), "shift": np.arange(2)}
-    rounded = np.nextafter(gain, np.inf, dtype=dtype)
-    powers = tuple(np.nextafter(axes["power"], 0.0).tolist())
-    calls = []
-
-    def counted(key, gain, power, shift):
-        calls.append(power)
-        return {"number": gain**power + shift}
-
-    first = workload.run(counted, tmp_path, axes=axes)
-    again = workload.run(counted, tmp_path, axes=axes | {"gain": rounded, "power": powers})
-    assert len(calls) == 2
-    xarray.testing.assert_identical(again.drop_attrs(), first.drop_attrs())
-    for other in ({"gain": (gain * (1 + 1e-6)).astype(dtype)}, {"power": (0.1, 0.7 + 1e-8)}):
-        with _refused(tmp_path, "keeps another sweep"):
-            workload.run(counted, tmp_path, axes=axes | other)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-import workload
 
 import jaxdp
 from jaxdp.sweeps import cell_key
@@ -139,14 +138,9 @@ REFUSED = [
     ({"function": lambda key, c: {"x": key}}, TypeError, "expected x to be an array"),
     ({"function": lambda key, c: {"x": "a"}}, TypeError, "x to be an array of numbers, got str"),
     ({"function": lambda key, c: {1: c}}, TypeError, "each name that the function .*, got int: 1"),
-    ({"function": None}, TypeError, "expected function to be a function of key and the axes, got"),
-    (
-        {"function": lambda c: {"x": c}},
-        TypeError,
-        r"by name, key, c, got .* arguments \(c\): .*'key'",
-    ),
-    ({"function": lambda key, d: {"x": d}}, TypeError, r"arguments \(key, d\): missing .*'d'"),
-    ({"function": lambda key, c, d: {"x": c}}, TypeError, "missing a required argument: 'd'"),
+    ({"function": None}, TypeError, "expected a function of key and the axes, got None"),
+    ({"function": lambda c: {"x": c}}, TypeError, "unexpected keyword argument 'key'"),
+    ({"function": lambda key, c, d: {"x": c}}, TypeError, "missing 1 required .* 'd'"),
     ({"function": lambda key, c: {"x": jnp.ones(int(c))}}, TypeError, r"arrays \(c\) .*as a tuple"),
     (
         {"function": lambda key, c: {"x": jnp.ones(c)}},
@@ -156,16 +150,16 @@ REFUSED = [
     ({"function": lambda key, c: {"x": np.sqrt(c)}}, TypeError, "if, range.. and NumPy take none"),
     ({"function": lambda key, c: {"x": c if c > 0 else -c}}, TypeError, "Give an axis as a tuple"),
     ({"function": lambda key, c: {}}, ValueError, "at least one array"),
-    ({"function": lambda key, c: {"c": c}}, ValueError, "axes and of dimensions, got c twice"),
+    ({"function": lambda key, c: {"c": c}}, ValueError, "axes and of dimensions, got c, c"),
     (
         {"function": lambda key, c: {"x": jnp.ones(2), "x_dim_0": c}},
         ValueError,
-        "names differ, also from .* of dimensions, got x_dim_0 twice",
+        "names that differ, .* got x, x_dim_0, x_dim_0",
     ),
     (
         {"function": lambda key, size: {"x": jnp.ones(size)}, "axes": {"size": (2, 3)}},
         ValueError,
-        r"x is float32 of shape \(2,\) first.*at size = 3",
+        r"'x': 'float32\(2,\)'} first.*at {'size': 3}",
     ),
     ({"function": _failing}, ArithmeticError, "the function's own"),
     ({"key": 0}, TypeError, "jax.random.key"),
@@ -174,11 +168,10 @@ REFUSED = [
     ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
     ({"executor": 3}, TypeError, "executor to have submit"),
     ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
-    ({"version": 3}, TypeError, "version to be a string"),
-    ({"version": ""}, ValueError, "version to be a string, or None, got an empty one"),
-    ({"store": 3}, TypeError, "store to be the path of a folder, or None, got int: 3"),
-    ({"store": ""}, ValueError, "store to be the path of a folder, or None, got an empty one"),
-    ({"quiet": "no"}, TypeError, "quiet to be True or False, got str"),
+    ({"version": 3}, TypeError, "version to be a text, or None, got int"),
+    ({"version": ""}, ValueError, "version not to be empty"),
+    ({"store": 3}, TypeError, "store to be a text, or None, got int: 3"),
+    ({"store": ""}, ValueError, "store not to be empty"),
     ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
 ]
 
@@ -192,26 +185,5 @@ def test_wrong_calls_are_refused(wrong, kind, message):
 def test_traced_arguments_are_refused():
     with pytest.raises(TypeError, match="concrete key, got a traced one"):
         jax.jit(lambda key: jaxdp.sweep(noisy, AXES, key=key))(KEY)
-    with pytest.raises(TypeError, match="axis c to have concrete values, got traced ones"):
+    with pytest.raises(TypeError, match="axis c to be an array of concrete real"):
         jax.jit(lambda values: as_axes({"c": values}))(jnp.arange(2.0))
-
-
-# Elements of a cell's array: a quadrillion bytes, which no machine has.
-ENORMOUS = 2**48
-
-
-def enormous(key, gain, power, shift):
-    return {"value": jnp.full(ENORMOUS, gain) + shift}
-
-
-@pytest.mark.parametrize(
-    ("shard_size", "advice"),
-    [
-        (8, "with shard_size=8; try shard_size=4"),
-        (1, "with shard_size=1; one cell a device is too much already"),
-    ],
-)
-def test_out_of_memory_says_which_shards_to_try(tmp_path, shard_size, advice):
-    with pytest.raises(MemoryError, match=f"out of memory on .*{advice}"):
-        workload.run(enormous, tmp_path, axes=workload.ONE_PROGRAM, shard_size=shard_size)
-    assert list(tmp_path.glob("shard-*")) == []

@@ -8,10 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.core.recording import longest_stretch, record_steps
-from jaxdp.core.trajectory import Status
-from jaxdp.theory.recorded_steps import recorded
-from jaxdp.theory.solver import EVEN, SLOW_AT_THE_END, Tolerances, adjoint_for, prediction, solve
+from jaxdp.core.trajectory import Status, longest_stretch, record_steps, trajectory_of
+from jaxdp.theory.solver import EVEN, SLOW_AT_THE_END, Tolerances, adjoint_for, recorded, solve
 
 TIME = np.linspace(0, 1, 5)
 TIGHT, LOOSE = (1e-10, 1e-12), (1e-2, 1e-2)
@@ -125,7 +123,7 @@ def _told(values, **options):
     """A prediction with these risks."""
     parts = {"risk": values, "final_risk": values[-1], "observables": {}, "label": "test"}
     time = jnp.asarray(TIME[: len(values)], values.dtype)
-    return prediction(jnp.asarray(True), time=time, **parts, **options)
+    return trajectory_of(jnp.asarray(True), time=time, **parts, **options)
 
 
 def test_a_prediction_has_no_numbers_where_the_steps_were_used_up():

@@ -13,7 +13,7 @@ from dp_gd_numpy import relu, rows, scaled
 from helpers import programs_compiled, quick_and_slow
 
 import jaxdp
-from jaxdp.algorithms.private_optimiser import linear_algorithm
+from jaxdp.algorithms.private_optimiser import readings
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 SLOW = pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_theory_of_one_pass_has_its_clock_start_and_observables(theory):
     assert all(values.shape == (21,) for values in predicted.observables.values())
     has_std = isinstance(theory, jaxdp.Fluctuations)
     assert (predicted.std is not None) == (predicted.final_std is not None) == has_std
-    assert theory.covers(STREAM, PASS) is None
+    assert theory.why_not(STREAM, PASS) is None
 
 
 @pytest.mark.parametrize("theory", ON_ROWS, ids=name_of)
@@ -117,7 +117,7 @@ def test_what_is_not_covered_is_said_before_any_work(theory, problem, algorithm,
     with pytest.raises(jaxdp.NotCoveredError, match=reason) as caught:
         jaxdp.predict(problem, algorithm, theory=theory)
     if theory is not None:
-        assert str(caught.value) == f"{name_of(theory)}: {theory.covers(problem, algorithm)}"
+        assert str(caught.value) == f"{name_of(theory)}: {theory.why_not(problem, algorithm)}"
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,17 @@ def test_what_is_not_covered_is_said_before_any_work(theory, problem, algorithm,
     ],
 )
 def test_what_is_covered_has_no_reason_against_it(pair, theory):
-    assert theory.covers(*pair) is None
+    assert theory.why_not(*pair) is None
 
 
 def test_an_optimiser_is_read_once_for_a_prediction(monkeypatch):
-    asked, read = [], linear_algorithm.linear_state
+    asked, read = [], readings.linear_state
 
     def counted(*given):
         asked.append(given)
         return read(*given)
 
-    monkeypatch.setattr(linear_algorithm, "linear_state", counted)
+    monkeypatch.setattr(readings, "linear_state", counted)
     jaxdp.predict(FEATURES, _optimiser(optax.sgd, POISSON), records=1)
     assert len(asked) == 1
 

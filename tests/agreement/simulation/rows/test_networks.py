@@ -55,11 +55,12 @@ def test_a_head_is_its_own_linearisation_run_by_run_and_a_body_is_not():
 
 
 def test_what_no_network_is_trained_by_is_refused():
-    assert "trained by a PrivateOptimiser" in LINEAR.covers(network(), jaxdp.DPGD(0.1, 1.0, 5, 0.1))
-    assert "it needs a network" in LINEAR.covers(
+    reason = LINEAR.why_not(network(), jaxdp.DPGD(0.1, 1.0, 5, 0.1))
+    assert "trained by a PrivateOptimiser" in reason
+    assert "it needs a network" in LINEAR.why_not(
         jaxdp.LinearRegression.isotropic(5, label_noise=0.3), descent(0.1)
     )
     secret = descent(0.1).replace(noise=jaxdp.privacy.SecretNoise())
     with pytest.raises(jaxdp.NotCoveredError, match="NetworkTraining"):
         _simulated(network(), secret)
-    assert LINEAR.covers(network(), descent(0.1, optimiser=optax.adam)) is None
+    assert LINEAR.why_not(network(), descent(0.1, optimiser=optax.adam)) is None

@@ -120,10 +120,10 @@ def test_few_modes_with_the_rest_as_noise_predict_what_all_do():
 
 def test_what_it_is_not_about_is_refused():
     features = jaxdp.FixedFeatures.from_arrays(np.eye(4), np.ones(4), np.eye(4), np.ones(4))
-    assert "describes networks" in MEAN.covers(features, jaxdp.DPGD(0.1, 1.0, 5, 0.1))
-    assert "describes PrivateOptimiser" in MEAN.covers(network(), jaxdp.DPGD(0.1, 1.0, 5, 0.1))
-    assert "not linear" in MEAN.covers(network(), descent(0.1, optimiser=optax.adam))
-    assert "got Linearised" in jaxdp.GaussianClosure().covers(network(), descent(0.1))
+    assert "describes networks" in MEAN.why_not(features, jaxdp.DPGD(0.1, 1.0, 5, 0.1))
+    assert "describes PrivateOptimiser" in MEAN.why_not(network(), jaxdp.DPGD(0.1, 1.0, 5, 0.1))
+    assert "not linear" in MEAN.why_not(network(), descent(0.1, optimiser=optax.adam))
+    assert "got Linearised" in jaxdp.GaussianClosure().why_not(network(), descent(0.1))
     sampler = jaxdp.privacy.PoissonSampler(NUM_TRAIN + 1, 0.2)
     with pytest.raises(ValueError, match="expected 301 training rows"):
         jaxdp.predict(network(), descent(0.1).replace(sampler=sampler))

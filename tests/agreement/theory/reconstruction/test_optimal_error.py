@@ -1,6 +1,6 @@
 """The least error of any attack on one row: its three answers, against simulation and each other.
 
-Derived in jaxdp.theory.reconstruction.optimal; no statement of DR, whose attack it judges.
+Derived in jaxdp.theory.reconstruction.error; no statement of DR, whose attack it judges.
 """
 
 import math

@@ -14,6 +14,7 @@ from experiments.statements.privacy_for_free.theorem_assumptions import (
     most_samples,
 )
 from jaxdp.problems import sphere_inputs
+from jaxdp.problems.rows.random_features import gaussian_inputs
 
 
 def _problem(activation=jnp.tanh, inputs=sphere_inputs, num_train=40, dim=6, num_features=300):
@@ -69,7 +70,7 @@ def test_rows_are_judged_by_their_lengths_and_their_second_moment():
     sphere = _verdicts(_problem())
     assert sphere[length]
     assert sphere[moment]
-    assert not _verdicts(_problem(inputs=jaxdp.problems.gaussian_inputs))[length]
+    assert not _verdicts(_problem(inputs=gaussian_inputs))[length]
     # Fewer rows than inputs have a second moment of zero, and say nothing of the law's.
     assert _verdicts(_problem(num_train=4))[moment] is None
     rows = np.tile(np.asarray([[2.0, 0.0, 0.0, 0.0]]), (9, 1))

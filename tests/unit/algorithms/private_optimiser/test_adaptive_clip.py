@@ -14,7 +14,7 @@ from helpers import assert_mean_close, assert_variance
 
 import jaxdp
 from jaxdp.algorithms import AdaptiveClip, train
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.privacy import BufferedToeplitzNoise, FixedSizeBatches, PoissonSampler, SecretNoise
 
 RECORDS, STEPS = 40, 60

@@ -13,7 +13,7 @@ import pytest
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.algorithms.private_optimiser.averages import AbstractAverage
+from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
 

@@ -1,7 +1,6 @@
 """Runs of training that are stopped or killed go on bit by bit; those of others are refused."""
 
 import errno
-import json
 import os
 import random
 import re
@@ -33,8 +32,7 @@ from processes import environment
 import jaxdp
 from jaxdp.algorithms import AdaptiveClip, NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser import checkpoint, training
-from jaxdp.core.files import whole_files
-from jaxdp.core.files.sealed_arrays import sealed, unsealed
+from jaxdp.core.files import archived, as_header, header_of, read_arrays, whole_file
 from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, ShuffledEpochs
 
 
@@ -175,8 +173,7 @@ def test_digests_of_private_rows_say_nothing_without_the_key(tmp_path):
     for key in (jr.key(1), jr.key(2)):
         folder = tmp_path / str(len(found))
         _stopped(folder, key=key)
-        arrays = checkpoint.unsealed((folder / checkpoint.FILE).read_bytes())
-        found.append(checkpoint.plain_json(str(arrays["about"]))["identity"])
+        found.append(header_of(read_arrays(folder / checkpoint.FILE))["identity"])
     assert found[0]["jax"] == found[1]["jax"]
     assert found[0]["inputs or targets"] != found[1]["inputs or targets"]
 
@@ -195,10 +192,14 @@ def test_a_checkpoint_of_an_earlier_version_is_called_so(tmp_path, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(checkpoint, "_FORMAT", 1)
         trained(tmp_path)
-    arrays = unsealed((tmp_path / checkpoint.FILE).read_bytes())
+    arrays = read_arrays(tmp_path / checkpoint.FILE)
     del arrays["seal"]
-    (tmp_path / checkpoint.FILE).write_bytes(sealed(arrays))
-    with pytest.raises(ValueError, match="format 1, not 2"):
+    (tmp_path / checkpoint.FILE).write_bytes(archived(arrays))
+    with pytest.raises(ValueError, match="format 1, not 3"):
+        trained(tmp_path)
+    # Before format 3 the header was text of another name.
+    (tmp_path / checkpoint.FILE).write_bytes(archived({"about": np.asarray("{}")}))
+    with pytest.raises(ValueError, match=r"no header: not written by this version of jaxdp"):
         trained(tmp_path)
 
 
@@ -207,7 +208,7 @@ def _on_disk_with_room_for(writes, monkeypatch):
     written = []
 
     def on_small_disk(path, content, **options):
-        with whole_files.whole_file(path, **options) as partial:
+        with whole_file(path, **options) as partial:
             written.append(content)
             partial.write_bytes(content[: len(content) // (1 if len(written) <= writes else 2)])
             if len(written) > writes:
@@ -262,8 +263,7 @@ def test_a_run_that_diverged_is_paid_for_and_is_never_drawn_again(noise, tmp_pat
         assert any("weights are not finite: training diverged" in str(w.message) for w in seen)
         assert int(run.state.num_released) == STEPS
         assert np.isnan(run.model["weight"]).all()
-    arrays = checkpoint.unsealed((tmp_path / checkpoint.FILE).read_bytes())
-    assert checkpoint.plain_json(str(arrays["about"]))["made"] == STEPS
+    assert header_of(read_arrays(tmp_path / checkpoint.FILE))["made"] == STEPS
 
 
 def test_a_run_is_of_the_steps_that_it_was_begun_with(tmp_path):
@@ -288,7 +288,7 @@ EDITS = {
     "measured elsewhere": lambda arrays: _with(arrays, measured=[0, 6]),
     "no identity": lambda arrays: _with(arrays, identity=None),
     "another length": lambda arrays: _with(arrays, identity={"num_steps": 12}),
-    "a list": lambda arrays: arrays | {"about": np.asarray("[]")},
+    "a list": lambda arrays: arrays | {"header": as_header([])},
     "a weight": lambda arrays: arrays | {"leaf 0": arrays["leaf 0"][::-1].copy()},
     "no weight": lambda arrays: _without(arrays, "leaf 0"),
     "no record": lambda arrays: _without(arrays, "record bias"),
@@ -299,8 +299,7 @@ EDITS = {
 
 
 def _with(arrays, **changes):
-    about = checkpoint.plain_json(str(arrays["about"])) | changes
-    return arrays | {"about": np.asarray(json.dumps(about))}
+    return arrays | {"header": as_header(header_of(dict(arrays)) | changes)}
 
 
 def _without(arrays, name):
@@ -312,7 +311,8 @@ def test_an_edited_checkpoint_is_refused(tmp_path):
     path = tmp_path / checkpoint.FILE
     before = path.read_bytes()
     for name, edit in EDITS.items():
-        path.write_bytes(checkpoint.sealed(edit(checkpoint.unsealed(before))))
+        path.write_bytes(before)
+        path.write_bytes(archived(edit(read_arrays(path))))
         with pytest.raises(
             ValueError, match=r"expected .*(to keep a run of tr|folder of)"
         ) as caught:

@@ -12,7 +12,7 @@ from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.algorithms import linear_state_of
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.precision import x64
 from jaxdp.privacy import PoissonSampler
 

@@ -63,8 +63,8 @@ def test_the_noise_on_sum_and_mean_is_as_named():
             assert_variance(np.ravel(leaf), (1.5 / 1.33) ** 2)
     model, _ = optimiser.update(zeros, zeros, optimiser.init(zeros), key=jr.key(1))
     np.testing.assert_allclose(model["bias"], -np.asarray(noisy["bias"]) / RECORDS, rtol=1e-6)
-    assert optimiser.noise_std_of_sum == 1.5
-    assert optimiser.noise_std_of_mean == 1.5 / RECORDS
+    assert optimiser.nominal_std_of_sum == 1.5
+    assert optimiser.nominal_std_of_mean == 1.5 / RECORDS
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])

@@ -131,7 +131,7 @@ def test_the_published_noise_is_that_of_algorithm_1():
         epsilon, delta, learning_rate=1.0, num_steps=STEPS
     )
     optimiser = _private(clip_norm=clip_norm, noise_multiplier=2 * scale)
-    assert pytest.approx(expected) == RATE * optimiser.noise_std_of_mean
+    assert pytest.approx(expected) == RATE * optimiser.nominal_std_of_mean
 
 
 def test_the_baseline_is_plain_gradient_descent():

@@ -9,7 +9,7 @@ import pytest
 
 import jaxdp
 from jaxdp.algorithms import OptimiserState, Training
-from jaxdp.core.display.explanations import WIDTH
+from jaxdp.core.display import WIDTH
 
 STEPS = (0, 10, 20)
 LOSSES = np.array([2.0, 1.5, 0.25], np.float32)

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdp.core.numerics.one_at_a_time import cholesky, one_at_a_time, solve_positive
+from jaxdp.core.numerics.batching import cholesky, one_at_a_time, solve_positive
 from jaxdp.core.numerics.precision import x64
 
 FACTORS = np.random.default_rng(0).normal(size=(2, 5, 3, 7))

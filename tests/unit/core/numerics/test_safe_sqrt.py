@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.core.numerics.safe_sqrt import safe_sqrt
+from jaxdp.core.numerics.precision import safe_sqrt
 
 
 def test_values_and_derivatives_are_those_of_the_root_and_zero_below_it():

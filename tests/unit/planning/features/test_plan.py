@@ -12,7 +12,7 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
-from jaxdp.core.display.explanations import as_text
+from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
 from jaxdp.planning.features import drafts, private_training, search
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
@@ -266,6 +266,14 @@ def test_a_larger_budget_is_no_worse_and_next_to_none_teaches_nothing():
     assert risks == sorted(risks, reverse=True)
     np.testing.assert_allclose(risks[0], AT_ZERO, rtol=0.01)
     assert risks[-1] < 0.8 * AT_ZERO
+
+
+def test_batches_of_one_size_are_rounded_to_whole_rows():
+    plan = jaxdp.plan(
+        PROBLEM, **BUDGET, sampling_rate=(1e-6, 0.02), num_steps=3, sampler=FixedSizeBatches
+    )
+    # Sizes that round to one are one cell, and its share is what is run.
+    assert [cell.sampling_rate for cell in plan.table] == [1 / 40]
 
 
 def test_full_batches_of_replace_one_have_twice_the_noise_and_say_so():

@@ -6,7 +6,7 @@ import pytest
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams import one_pass_planning
+from jaxdp.planning.streams import one_pass_plan
 from jaxdp.planning.streams.setting import Setting, setting_of
 
 
@@ -66,7 +66,7 @@ def plan_once(problem, num_samples, **options) -> jaxdp.planning.OnePassPlan:
     """
     of_floor = id(problem), num_samples
     name = (*of_floor, *options.items())
-    search = one_pass_planning.floor_of
+    search = one_pass_plan.floor_of
 
     def floor_of(setting):
         if of_floor not in _FLOORS:
@@ -75,7 +75,7 @@ def plan_once(problem, num_samples, **options) -> jaxdp.planning.OnePassPlan:
 
     if name not in _PLANS:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(one_pass_planning, "floor_of", floor_of)
+            patch.setattr(one_pass_plan, "floor_of", floor_of)
             _PLANS[name] = problem, jaxdp.plan(problem, num_samples=num_samples, **options)
     return _PLANS[name][1]
 

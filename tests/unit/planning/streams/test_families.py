@@ -11,11 +11,17 @@ import pytest
 from plan_cells import CELLS
 
 import jaxdp
+from jaxdp.core.numerics.descent import descend
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams.families import FreeForm, Parametric
-from jaxdp.planning.streams.fit import cold_starts, descend, fit, log_risk
-from jaxdp.planning.streams.schedule_risk import schedule_log_risk, two_sided_clock
-from jaxdp.planning.streams.solution import family_of, greedy, solve
+from jaxdp.planning.streams.best_schedule import (
+    cold_starts,
+    family_of,
+    fit,
+    greedy,
+    log_risk,
+    solve,
+)
+from jaxdp.planning.streams.families import FreeForm, Parametric, schedule_log_risk, two_sided_clock
 
 pytestmark = pytest.mark.long_runs
 

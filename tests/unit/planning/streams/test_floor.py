@@ -8,8 +8,8 @@ import pytest
 import scipy
 from plan_cells import CELLS, Cell
 
-from jaxdp.planning.streams.isotropic_search import isotropic_floor, noiseless_schedule
-from jaxdp.planning.streams.solution import greedy
+from jaxdp.planning.streams.best_schedule import greedy
+from jaxdp.planning.streams.greedy_arc import isotropic_floor, noiseless_schedule
 
 # rho = 1, zeta = .3, computed apart from JAX.
 SMALL = {

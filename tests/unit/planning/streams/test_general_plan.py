@@ -14,10 +14,9 @@ from plan_cells import CELLS, plan_once
 
 import jaxdp
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams import solution
-from jaxdp.planning.streams.families import FreeForm, Parametric
-from jaxdp.planning.streams.one_pass_planning import stream_setting_of
-from jaxdp.planning.streams.schedule_risk import schedule_log_risk
+from jaxdp.planning.streams import best_schedule
+from jaxdp.planning.streams.families import FreeForm, Parametric, schedule_log_risk
+from jaxdp.planning.streams.one_pass_plan import stream_setting_of
 from jaxdp.planning.streams.setting import Setting
 
 DIM, COUNT = 300, 3000
@@ -85,7 +84,7 @@ def _as_scaled(setting: Setting) -> Setting:
 )
 def test_least_squares_by_the_general_equations_is_what_the_special_ones_say(name, family):
     for cell in (CELLS[1], CELLS[3], CELLS[12]):
-        found = solution.solve(family, _as_scaled(cell.setting))
+        found = best_schedule.solve(family, _as_scaled(cell.setting))
         np.testing.assert_allclose(found.risk, getattr(cell, name), rtol=1e-3)
 
 

@@ -10,11 +10,11 @@ import pytest
 from plan_cells import CELLS, plan_once
 
 import jaxdp
-from jaxdp.core.display.explanations import as_text
+from jaxdp.core.display import as_text
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams import one_pass_planning
+from jaxdp.planning.streams import one_pass_plan
+from jaxdp.planning.streams.best_schedule import floor_of, solve
 from jaxdp.planning.streams.setting import setting_of
-from jaxdp.planning.streams.solution import floor_of, solve
 
 PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
 DELTA = 1e-5
@@ -29,7 +29,7 @@ def _plan(problem=PROBLEM, num_samples=1000, **options):
 @pytest.fixture
 def without_floor(monkeypatch):
     """For plans whose floor, a search as long as their own, nothing is asked of."""
-    monkeypatch.setattr(one_pass_planning, "floor_of", lambda setting: math.nan)
+    monkeypatch.setattr(one_pass_plan, "floor_of", lambda setting: math.nan)
 
 
 def test_what_is_predicted_is_what_the_search_saw_and_the_known_best():
@@ -45,9 +45,7 @@ def test_what_is_predicted_is_what_the_search_saw_and_the_known_best():
 
 def test_a_plan_says_that_the_prediction_is_not_what_the_search_saw(monkeypatch):
     wrong = CELLS[1].optimal * 1.01
-    monkeypatch.setattr(
-        one_pass_planning, "solve", lambda *given: solve(*given)._replace(risk=wrong)
-    )
+    monkeypatch.setattr(one_pass_plan, "solve", lambda *given: solve(*given)._replace(risk=wrong))
     plan = jaxdp.plan(PROBLEM, num_samples=1000, rho=1.0)
     assert plan.status == jaxdp.Status.UNSTABLE
     assert "status: UNSTABLE" in str(plan)

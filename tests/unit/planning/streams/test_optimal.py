@@ -9,11 +9,11 @@ import pytest
 from plan_cells import CELLS, Cell
 
 from jaxdp.core.numerics.precision import on_host
-from jaxdp.planning.streams import isotropic_search as search
-from jaxdp.planning.streams.optimal import fall, slope_in_rate
-from jaxdp.planning.streams.schedule_risk import log_clock, schedule_log_risk
+from jaxdp.planning.streams import greedy_arc as search
+from jaxdp.planning.streams.best_schedule import greedy, solve
+from jaxdp.planning.streams.families import log_clock, schedule_log_risk
+from jaxdp.planning.streams.greedy_arc import fall, slope_in_rate
 from jaxdp.planning.streams.setting import Setting
-from jaxdp.planning.streams.solution import greedy, solve
 from jaxdp.schedules import PiecewiseLinear
 
 QUICK = [CELLS[place] for place in (0, 1, 3, 4, 9)]

@@ -8,7 +8,7 @@ import pytest
 
 import jaxdp
 from jaxdp import losses
-from jaxdp.core.errors import NotCoveredError
+from jaxdp.core.checks import NotCoveredError
 from jaxdp.problems import ReducedFeatures
 
 RNG = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def test_the_gram_route_agrees_with_the_factorisation(monkeypatch):
     with jax.enable_x64():
         problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, 300))
         by_gram = problem.reduced()
-        monkeypatch.setattr("jaxdp.problems.rows.reduction._GRAM_RATIO", 1000)
+        monkeypatch.setattr("jaxdp.problems.rows.features._GRAM_RATIO", 1000)
         by_qr = problem.reduced()
     # Both are triangular with unknown signs.
     for name in ("train_factor", "unseen_factor"):

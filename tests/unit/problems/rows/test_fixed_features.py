@@ -77,10 +77,10 @@ def test_what_is_solved_for_the_squared_loss_alone_is_refused_for_others():
         with pytest.raises(jaxdp.NotCoveredError, match=r"got Logistic; give the problem loss="):
             solve()
     for reader in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE()):
-        assert reader.covers(problem, algorithm) == "it describes the squared loss, got Logistic"
-        assert reader.covers(problem.replace(loss=Squared()), algorithm) is None
+        assert reader.why_not(problem, algorithm) == "it describes the squared loss, got Logistic"
+        assert reader.why_not(problem.replace(loss=Squared()), algorithm) is None
     for theory in (jaxdp.UnclippedRecursion(), jaxdp.OrnsteinUhlenbeck(), jaxdp.ClippedDiffusion()):
-        assert theory.covers(problem, algorithm) == "it describes the squared loss, got Logistic"
+        assert theory.why_not(problem, algorithm) == "it describes the squared loss, got Logistic"
         with pytest.raises(jaxdp.NotCoveredError, match="squared loss, got Logistic"):
             jaxdp.predict(problem, algorithm, theory=theory)
 

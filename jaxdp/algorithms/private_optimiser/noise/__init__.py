@@ -1,1 +1,0 @@
-"""The noise on sums of clipped gradients: independent, correlated or secret."""

@@ -1,0 +1,366 @@
+"""How objects are printed, and shown in notebooks: numbers with names and what they are.
+
+A value is printed in a few words for a reader, or as Python would write it. Arrays may be traced,
+stand for a batch under `vmap`, lie on devices of other processes or hold private records. What is
+printed of them ends up in logs and notebooks, so that of private records only their number is
+printed, and of keys nothing. What was computed from records is shown like any other number: the
+target of a problem that was made from a table, for example, is that table's least-squares solution.
+
+An explanation is a table of names, values and what they are: as text of 80 columns, and as HTML.
+"""
+
+import abc
+import functools
+import html
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+# Control characters but line breaks and tabs, those that turn the direction of writing round, and
+# those without a width that no language needs within a word.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""A text in which what a terminal would obey is written as an escape, such as \x1b."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def on_a_line(text: str) -> str:
+    """A printable text with blanks for its line breaks, so that it cannot pass for another line."""
+    return printable(text.translate({ord(space): " " for space in "\n\t\r"}))
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; not if it is None, closed, or cannot tell."""
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError, OSError):
+        return False
+
+
+# The longest array whose numbers are listed; longer ones are told by their range.
+_MOST_LISTED = 6
+# Arrays of more numbers are told by their shape: nobody waits for a line of text.
+_MOST_LOOKED_AT = 10_000_000
+# Seeds of secret noise have more bits.
+_SHOWN_BITS = 64
+_MOST_LETTERS = 60
+
+
+def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) -> str:
+    """A value for a reader: "0.3", "100 numbers, all 1", "20 x 5 array", "traced float32[5]".
+
+    `ndim` is how many axes it has where it is no batch, if that is known; of what `is_record`, rows
+    of a table, only the number is told.
+    """
+    if value is None:
+        return "none"
+    if is_array(value):
+        return _array_in_words(value, ndim, is_record)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        bits = int(value).bit_length()
+        return f"{int(value):,}" if bits <= _SHOWN_BITS else f"a number of {bits} bits"
+    if isinstance(value, (float, np.floating)):
+        return number(value)
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_LETTERS else f"{value[:_MOST_LETTERS]}..."
+    if isinstance(value, dict):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, (list, tuple)):
+        return _sequence_in_words(value)
+    if isinstance(value, eqx.Module):
+        return _module_in_words(value)
+    return called(value) if callable(value) else repr(value)
+
+
+def as_python(value: Any) -> str:
+    """A value on one line as a debugger shows it: scalars as numbers, other arrays by shape."""
+    if is_array(value) and not value.shape and is_known(value):
+        # NumPy prints a float32 in its own precision: 0.3, not 0.30000001.
+        return str(np.asarray(value)[()])
+    if isinstance(value, (int, np.integer)) and int(value).bit_length() > _SHOWN_BITS:
+        return f"<{int(value).bit_length()} bits>"
+    if callable(value) and not isinstance(value, eqx.Module):
+        return called(value)
+    if isinstance(value, tuple) and (maker := _maker(value)):
+        return f"<{maker}>"
+    is_tree = is_array(value) or isinstance(value, (dict, list, tuple))
+    return " ".join((eqx.tree_pformat(value) if is_tree else repr(value)).split())
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value has a shape and a type of numbers, traced or not."""
+    return isinstance(value, (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct))
+
+
+def is_known(value: Any) -> bool:
+    """Whether an array's numbers can be looked at from here; those of a key are not."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "biuf"
+    if not isinstance(value, jax.Array) or isinstance(value, Tracer) or is_key(value):
+        return False
+    return value.is_fully_addressable and not value.is_deleted()
+
+
+def is_key(value: Any) -> bool:
+    return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def number(value: Any) -> str:
+    """A number to six digits, which a float32 has."""
+    return f"{float(value):.6g}"
+
+
+def in_full(value: float) -> str:
+    """A number in all its digits: "1234567", "0.25"."""
+    number = float(value)
+    is_whole = number.is_integer() and abs(number) < 1e16
+    return f"{number:.0f}" if is_whole else repr(number)
+
+
+def called(function: Any) -> str:
+    """A function's name, with the numbers that a partial fixes."""
+    if isinstance(function, functools.partial):
+        fixed = [*map(as_python, function.args)]
+        fixed += [f"{name}={as_python(value)}" for name, value in function.keywords.items()]
+        return f"{called(function.func)}({', '.join(fixed)})"
+    plain = inspect.unwrap(function)
+    return getattr(plain, "__name__", type(plain).__name__)
+
+
+def _module_in_words(value: eqx.Module) -> str:
+    """A model by its class and its size, where Equinox would list layer after layer."""
+    text = repr(value)
+    if type(value).__repr__ is not eqx.Module.__repr__ or len(text) <= _MOST_LETTERS:
+        return text
+    count = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(value, eqx.is_inexact_array)))
+    name = type(value).__name__
+    return f"{name} of {count:,} parameters" if count else name
+
+
+def _array_in_words(value: Any, ndim: int | None, is_record: bool) -> str:
+    kind = f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    if isinstance(value, Tracer):
+        return f"traced {kind}"
+    if is_key(value):
+        return "a random key" if not value.shape else f"{value.size} random keys"
+    if is_record:
+        columns = f" of {' x '.join(map(str, value.shape[1:]))} numbers" if value.ndim > 1 else ""
+        return f"{value.shape[0]:,} rows{columns}" if value.ndim else "a row"
+    is_batch = ndim is not None and value.ndim > ndim
+    if not is_known(value) or value.size > _MOST_LOOKED_AT or not value.size:
+        return kind
+    if value.ndim > 1 and not is_batch:
+        return f"{' x '.join(f'{length:,}' for length in value.shape)} array"
+    inner = value.shape[value.ndim - ndim :] if ndim is not None and is_batch else value.shape
+    return _numbers_in_words(np.asarray(value).astype(np.float64), inner, is_batch)
+
+
+def _numbers_in_words(numbers: np.ndarray, inner: tuple[int, ...], is_batch: bool) -> str:
+    """Numbers by list or by range; `inner` is the shape of each where there is a batch."""
+    if not numbers.ndim:
+        return number(numbers)
+    counted = f"{' x '.join(f'{length:,}' for length in inner)} numbers" if inner else ""
+    counted += " each" if inner and is_batch else ""
+    low, high = numbers.min(), numbers.max()
+    if low == high and numbers.size > 1:
+        text = f"all {number(low)}"
+    elif numbers.size <= _MOST_LISTED:
+        return ", ".join(map(number, numbers.ravel()))
+    elif np.isfinite(numbers).all():
+        text = f"{number(low)} to {number(high)}"
+    else:
+        text = f"{int((~np.isfinite(numbers)).sum())} of {numbers.size} not finite"
+    return f"{counted}, {text}" if counted else text
+
+
+def _sequence_in_words(values: Any) -> str:
+    if maker := _maker(values):
+        return maker
+    if len(values) > _MOST_LISTED:
+        return f"{len(values)} items"
+    return ", ".join(map(in_words, values)) or "none"
+
+
+def _maker(values: Any) -> str:
+    """The name of the maker of some functions, such as an optax transformation's, or ""."""
+    if not values or not all(map(callable, values)):
+        return ""
+    plain = [inspect.unwrap(each) for each in values]
+    makers = {getattr(each, "__qualname__", "").partition(".<locals>") for each in plain}
+    names = {before for before, mark, _ in makers if mark}
+    if len(names) != 1 or len(makers) != len(values):
+        return ""
+    return f"made by {plain[0].__module__.partition('.')[0]}.{names.pop()}"
+
+
+WIDTH = 80
+# No column of values or of meanings is narrower.
+_LEAST = 20
+
+
+class Row(NamedTuple):
+    """One line of an explanation: a name as in Python, a value in words, its meaning and unit."""
+
+    name: str
+    value: str
+    meaning: str = ""
+
+
+class Explanation(NamedTuple):
+    """The content of an object's table: a title, a row for each quantity, and notes."""
+
+    title: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def on_lines(self) -> "Explanation":
+        """The same without line breaks and escape sequences, which names of a file may hold."""
+        rows = tuple(Row(*map(on_a_line, row)) for row in self.rows)
+        return Explanation(on_a_line(self.title), rows, tuple(map(on_a_line, self.notes)))
+
+
+class AbstractExplained(abc.ABC):
+    """An object that `print` and notebooks show as a table of its quantities."""
+
+    @abc.abstractmethod
+    def _explanation(self) -> Explanation:
+        """The content of this object's table."""
+
+    def __str__(self) -> str:
+        return as_text(self._explanation())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._explanation())
+
+
+def as_text(explanation: Explanation) -> str:
+    """The table in at most 80 columns, where names are short enough."""
+    explanation = explanation.on_lines()
+    rows = explanation.rows
+    first = max((len(row.name) for row in rows), default=0)
+    room = max(WIDTH - 2 - first - 2, 2 * _LEAST)
+    # A value much longer than the others does not push their meanings aside.
+    second = max((len(row.value) for row in rows if len(row.value) <= room // 2), default=0)
+    lines = textwrap.wrap(explanation.title, WIDTH) or [""]
+    for row in rows:
+        lines += _lines(row, first, min(second, room - _LEAST - 2), room)
+    for note in explanation.notes:
+        lines += textwrap.wrap(note, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def _lines(row: Row, first: int, second: int, room: int) -> list[str]:
+    """A row: the name, the value, and the meaning beside it or, of a long value, below it."""
+    meanings = textwrap.wrap(row.meaning, room - second - 2)
+    if len(row.value) <= second:
+        values = [row.value]
+    else:
+        values = textwrap.wrap(row.value, room)
+        meanings = [""] * len(values) * bool(meanings) + meanings
+    pairs = itertools.zip_longest([row.name], values, meanings, fillvalue="")
+    return [
+        f"  {name.ljust(first)}  {value.ljust(second)}  {meaning}".rstrip()
+        for name, value, meaning in pairs
+    ]
+
+
+def as_html(explanation: Explanation) -> str:
+    """The table for a notebook; whatever is in it is text and no markup."""
+    explanation = explanation.on_lines()
+    has_meanings = any(row.meaning for row in explanation.rows)
+    rows = "".join(
+        f'<tr><th style="text-align:left">{html.escape(row.name)}</th>'
+        f'<td style="text-align:left">{html.escape(row.value)}</td>'
+        + (f'<td style="text-align:left">{html.escape(row.meaning)}</td>' * has_meanings)
+        + "</tr>"
+        for row in explanation.rows
+    )
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in explanation.notes)
+    table = f"<table>{rows}</table>" if rows else ""
+    return (
+        f"<div><strong>{html.escape(explanation.title)}</strong>{table}"
+        f"{f'<ul>{notes}</ul>' if notes else ''}</div>"
+    )
+
+
+def rows_of_time(time: Any) -> Row:
+    """The table row of the clock: its ends and its number of records."""
+    if not is_known(time):
+        return Row("time", in_words(time))
+    times = np.asarray(time, np.float64)
+    text = f"{number(times[..., 0].min())} to {number(times[..., -1].max())}"
+    return Row("time", f"{text}, {times.shape[-1]} records")
+
+
+def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
+    """The table row of a quantity: its first and last record, as means of runs that ended well.
+
+    `chosen` says which runs count; None stands for a batch of descriptions, of which the range is
+    told.
+    """
+    if not is_known(values):
+        return Row(name, in_words(values, 1), meaning)
+    known = np.asarray(values, np.float64)
+    ends = [_of_all(known[..., place], chosen) for place in (0, -1)]
+    return Row(name, " to ".join(ends) if chosen is not None else f"{ends[-1]} at the end", meaning)
+
+
+def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
+    """The table row of one number a run: mean and standard error, or the range over a batch."""
+    if not is_known(values):
+        return Row(name, in_words(values, 0), meaning)
+    known = np.asarray(values, np.float64)
+    text = _of_all(known, chosen)
+    if chosen is not None and chosen.sum() > 1:
+        error = known[chosen].std(ddof=1) / np.sqrt(chosen.sum())
+        text += f" +- {error:.2g}"
+        meaning += f", mean and standard error of {int(chosen.sum())} runs"
+    return Row(name, text, meaning)
+
+
+def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
+    """How many runs ended how, in words: "8 ok, 2 diverged"; `statuses` are codes and names."""
+    codes = np.asarray(found).reshape(-1)
+    counts = [(name, int((codes == code).sum())) for code, name in statuses]
+    texts = [f"{count} {name}" if codes.size > 1 else name for name, count in counts if count]
+    return ", ".join(text.lower().replace("_", " ") for text in texts)
+
+
+def tidy_columns(
+    time: Any, over_time: dict[str, Any], once: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """Columns of equal length, those that number the runs first: "run", or "run_0", "run_1", ...
+
+    `over_time` is (*runs, records) by name, `once` (*runs,), and the time (*clocks, records): all
+    runs share one clock, or those of each trajectory of a batch do.
+    """
+    shape = np.shape(next(iter(over_time.values())))
+    numbers = np.indices(shape)[:-1]
+    names = ["run"] if len(numbers) == 1 else [f"run_{axis}" for axis in range(len(numbers))]
+    clock = np.asarray(time)
+    between = (1,) * (len(shape) - clock.ndim)
+    columns = dict(zip(names, numbers, strict=True))
+    columns["time"] = clock.reshape(*clock.shape[:-1], *between, clock.shape[-1])
+    columns |= {name: np.asarray(values) for name, values in over_time.items()}
+    columns |= {name: np.asarray(values)[..., None] for name, values in once.items()}
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
+
+
+def _of_all(values: np.ndarray, chosen: Any) -> str:
+    if chosen is None:
+        return in_words(values, 0)
+    well = values[chosen]
+    return number(well.mean()) if well.size else "none ended well"

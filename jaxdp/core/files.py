@@ -1,0 +1,180 @@
+"""Files that are written whole or not at all, and arrays in them that are read without pickles.
+
+A file is written under a temporary name, flushed to the disk and renamed, so that a full disk, an
+error or a kill leaves the old file, or none. A kill can leave a file `.*.partial` beside it.
+
+Arrays stand in NumPy's .npz, and what describes them in an entry of JSON. What is read may be
+forged: nothing is unpickled, no more than a limited size is unpacked, and no array is made of more
+numbers than its entry holds. The archive's checksums find damage; they do not authenticate.
+"""
+
+import contextlib
+import errno
+import io
+import json
+import math
+import os
+import pathlib
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+HEADER = "header"
+# Number of bytes that a compressed file may unpack to, unless it is longer itself.
+MOST_UNPACKED = 2**30
+# How long an axis of an array without numbers may be: to walk along it takes time all the same.
+_MOST_EMPTY = 2**20
+_NO_ARCHIVE = "damaged, or no archive of NumPy"
+
+
+class DamagedError(ValueError):
+    """A file is not what was written; the message is the reason, without the file's name."""
+
+
+@contextlib.contextmanager
+def whole_file(
+    path: str | os.PathLike, *, replace: bool = True, private: bool = False
+) -> Iterator[pathlib.Path]:
+    """A temporary name to write to; at the end of the block what is there gets the name `path`.
+
+    Args:
+        path: the file; a symbolic link is followed, unless nothing is to be replaced.
+        replace: whether a file of that name is replaced.
+        private: whether the file is for its owner alone, from its first byte on.
+
+    Raises:
+        FileExistsError: something has that name, and is not to be replaced.
+        OSError: the file cannot be written, or `path` is a folder, a pipe or a device.
+    """
+    target = pathlib.Path(os.path.realpath(path) if replace else path)
+    # To rename over a device, a pipe or a socket would put a file in its place.
+    if replace and target.exists() and not target.is_file():
+        raise OSError(f"expected {path} to be a file, or not to exist")
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
+    try:
+        partial.touch(0o600 if private else 0o666, exist_ok=False)
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        if replace or not _linked(partial, target):
+            os.replace(partial, target)
+    except OSError as error:
+        # The caller knows the one name.
+        if error.filename == str(partial):
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_whole(path: str | os.PathLike, content: bytes, **options: bool) -> None:
+    """Write a file whole or not at all; options and errors are those of `whole_file`."""
+    with whole_file(path, **options) as partial:
+        partial.write_bytes(content)
+
+
+def archived(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a file that holds these arrays: equal bytes for equal arrays."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
+    return buffer.getvalue()
+
+
+def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[str, np.ndarray]:
+    """The arrays in an .npz file of NumPy, which has at most `largest` bytes.
+
+    Raises:
+        DamagedError: the file is none, is damaged, holds pickled objects, is too long, or would
+            unpack to more than 1 GiB and more than its own length.
+        OSError: the file cannot be opened.
+    """
+    size = os.stat(path).st_size
+    if not os.path.isfile(path):
+        # To open a pipe would wait for somebody who writes.
+        raise DamagedError(f"expected a file, got {'a folder' if os.path.isdir(path) else 'none'}")
+    if size > largest:
+        raise DamagedError(f"expected at most {largest} bytes, got {size}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            _check_entries(archive.infolist(), size)
+            # No more is unpacked than the directory says.
+            return {
+                name: _array(name, archive.open(info).read(info.file_size))
+                for name, info in entries.items()
+            }
+    except (DamagedError, MemoryError):
+        raise
+    except Exception:
+        # The errors of reading an archive have no common class, and show what stands there.
+        raise DamagedError(_NO_ARCHIVE) from None
+
+
+def as_header(value: Any) -> np.ndarray:
+    """A value of JSON as the array that stands in a file under `HEADER`."""
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def header_of(arrays: dict[str, np.ndarray]) -> Any:
+    """The value of a file's header, which is taken out of its arrays; DamagedError if none is."""
+    if HEADER not in arrays:
+        raise DamagedError("it has no header: not written by this version of jaxdp")
+    return plain_json(arrays.pop(HEADER).tobytes())
+
+
+def plain_json(text: str | bytes) -> Any:
+    """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"its description is no JSON: {error}") from None
+
+
+def _check_entries(entries: list[zipfile.ZipInfo], file_size: int) -> None:
+    most = max(MOST_UNPACKED, file_size)
+    if sum(entry.file_size for entry in entries) > most:
+        raise DamagedError(f"more than {most / 2**30:.3g} GiB once it is unpacked")
+    # Other methods unpack a whole block at once; NumPy writes none of them, and no name twice.
+    kinds, names = {entry.compress_type for entry in entries}, {each.filename for each in entries}
+    if kinds - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or len(names) < len(entries):
+        raise DamagedError(_NO_ARCHIVE)
+
+
+def _array(name: str, content: bytes) -> np.ndarray:
+    file = io.BytesIO(content)
+    try:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError("a version of the format for names of fields")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    except ValueError:
+        raise DamagedError(f"{name} is no array") from None
+    if dtype.hasobject:
+        raise DamagedError(f"pickled objects in {name}")
+    # Before NumPy makes room for it. In 64 bits a product could come round to what fits.
+    is_longer = max(shape, default=0) > len(content) + _MOST_EMPTY
+    if is_longer or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
+        raise DamagedError(f"{name} is not as long as it says")
+    return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"an object has {name!r} twice")
+        found[name] = value
+    return found
+
+
+def _linked(source: pathlib.Path, target: pathlib.Path) -> bool:
+    """Give a file its name by a hard link, unless something has it; False if there are no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""Installed packages: their versions, and which optional one is missing and how to get it."""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+
+
+@functools.cache
+def version_of(distribution: str) -> str:
+    """The version of an installed distribution; "0+unknown" of a bare source tree."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+def installed_version() -> str:
+    """The version of jaxdp that is installed."""
+    return version_of("jaxdp-lab")
+
+
+@functools.cache
+def repository_address() -> str:
+    """The address of the repository as the installed distribution states it, or ""."""
+    import importlib.metadata
+
+    try:
+        stated = importlib.metadata.metadata("jaxdp-lab").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    named = (each.partition(", ") for each in stated)
+    return next((address for name, _, address in named if name == "Repository"), "")
+
+
+# Packages whose names differ from their modules'.
+_PACKAGES = {"dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
+
+
+@contextlib.contextmanager
+def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
+    """Imports of a package that jaxdp does without; an error says what for, and how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module:
+            raise
+        raise ModuleNotFoundError(
+            f"{purpose} needs {_PACKAGES.get(module, module)} (the extra '{extra}'): "
+            # The name `jaxdp` on the index is another project's.
+            f'pip install -e ".[{extra}]" in a clone, or pip install "jaxdp-lab[{extra}]" from the '
+            f"index{otherwise}",
+            name=module,
+        ) from None

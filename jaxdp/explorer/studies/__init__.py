@@ -1,1 +1,0 @@
-"""Studies that the page shows: from settings to descriptions, curves, costs and Python."""

@@ -1,1 +1,0 @@
-"""The widgets: what the page is made of. Needs Panel, and Bokeh with it."""
