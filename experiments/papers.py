@@ -210,6 +210,7 @@ PAPERS = {
     "privacy_for_free": Paper("PF", "Privacy for free: DP-GD on random features and networks", _PF),
     "private_kernel_learning": Paper("PK", "Private kernel learning", _PK),
     "data_reconstruction": Paper("DR", "Data reconstruction", _DR),
+    "statements": Paper("", "Statements that need nothing of jaxdp"),
     "everyday_dp_sgd": Paper("", "Everyday DP-SGD"),
     "private_regression": Paper("", "Private regression of tables"),
     "forecast": Paper("", "Forecasts of private fine-tuning"),

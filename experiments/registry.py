@@ -37,11 +37,12 @@ class Entry(NamedTuple):
         return importlib.import_module(self.module)
 
 
-_AC, _PF, _PK, _DR, _EVERYDAY, _TABLES, _FORECAST, _NETWORKS, _SPEED = (
+_AC, _PF, _PK, _DR, _STATEMENTS, _EVERYDAY, _TABLES, _FORECAST, _NETWORKS, _SPEED = (
     "aggressive_clipping",
     "privacy_for_free",
     "private_kernel_learning",
     "data_reconstruction",
+    "statements",
     "everyday_dp_sgd",
     "private_regression",
     "forecast",
@@ -77,6 +78,7 @@ FIGURES = (
     Entry(_DR, "known_rows", "all rows but one are known"),
     Entry(_DR, "under_privacy", "what epsilon, T, p and C do to the attack"),
     Entry(_DR, "private_images", "photographs read off one private step"),
+    Entry(_STATEMENTS, "lemmas", "the sides of lemmas in NumPy, beside their limits"),
     Entry(_EVERYDAY, "mnist_classification", "DP-SGD on digits, predicted, against epsilon"),
     Entry(_EVERYDAY, "steps_batches_clip", "where steps, batch size and clip norm matter"),
     Entry(_EVERYDAY, "multi_pass", "full batches against one pass over the rows, at equal rho"),

@@ -16,6 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = {"jaxdp": "function", "tests": "test", "experiments": "experiment"}
 # What computes a statement and serves no user of jaxdp.
 STATEMENTS = "experiments/statements/"
+# What a run judges, whose saved result a test reads.
+JUDGED = f"{STATEMENTS}judged/"
 _NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
 _WORDS = "Theorem|Proposition|Lemma|Corollary|Definition|Assumption|Algorithm|Figure|Remark"
 _LIST = rf"{_NUMBER}(?:(?:\s*[,/-]\s*|\s+(?:and|or|to)\s+|,\s+and\s+){_NUMBER})*"
@@ -46,6 +48,8 @@ class Place:
     @property
     def kind(self) -> str:
         """Function, test or experiment."""
+        if self.path.startswith(JUDGED):
+            return "test"
         is_statement = self.path.startswith(STATEMENTS)
         return "function" if is_statement else KINDS[self.path.partition("/")[0]]
 

@@ -144,7 +144,9 @@ def page(cited: dict[tuple[str, str], list[citations.Place]], listed: dict[str, 
 
 def _row(row: Statement) -> str:
     """A line of a table; a name that a reader could write is set as code, a test is a sentence."""
-    names = [place.name if place.kind == "test" else f"`{place.name}`" for place in row.places]
+    names = [
+        place.name if place.path.startswith("tests/") else f"`{place.name}`" for place in row.places
+    ]
     links = zip(names, row.places, strict=True)
     where = ", ".join(f"[{name}](../{place.path})" for name, place in links)
     state = f"partly: {row.part}" if row.state == "partly" else row.state

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.base import AbstractOnePassAlgorithm, as_length
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_positive
 from jaxdp.core.description import AbstractDescription

@@ -21,7 +21,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from jaxdp.algorithms.base import Length, Update
 from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, largest_rho
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE

@@ -26,7 +26,7 @@ from jaxdp.algorithms.calibration import (
 )
 from jaxdp.core.arrays import as_wide_float, in_numpy
 from jaxdp.core.checks import concrete, require_kind, require_non_negative, require_positive
-from jaxdp.losses import slope_limits
+from jaxdp.losses.linear_model import slope_limits
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import Release

@@ -15,19 +15,15 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from jaxdp.algorithms.base import Length, Update, as_length
 from jaxdp.algorithms.calibration import AbstractRhoPass, checked_clip_and_rho, largest_rho
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.checks import concrete, require_count
 from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.arguments import warn_of_large_delta
 from jaxdp.privacy.mechanisms import GaussianMechanism
 from jaxdp.privacy.release import PublishedConversion, Release
-from jaxdp.schedules import (
-    AbstractSchedule,
-    as_schedule,
-    is_checked,
-    is_non_increasing,
-    require_non_increasing,
-)
+from jaxdp.schedules import AbstractSchedule
+from jaxdp.schedules.base import is_checked, is_non_increasing, require_non_increasing
+from jaxdp.schedules.callables import as_schedule
 
 
 class OnePassDPSGD(AbstractRhoPass):

@@ -6,11 +6,11 @@ In the docstrings DR is "A Law of Data Reconstruction for Random Features (and B
 from jaxdp.attacks.base import AbstractTarget
 from jaxdp.attacks.informed import without_known_rows
 from jaxdp.attacks.interpolation import gradient_descent_parameters, minimum_norm_parameters
-from jaxdp.attacks.leak import LeakReport, Verdict, leak_report
+from jaxdp.attacks.leak import Verdict, leak_report
 from jaxdp.attacks.measures import matching, reconstruction_error, row_errors, span_residual
-from jaxdp.attacks.membership import AttainedTradeoff, attained_tradeoff, membership_scores
+from jaxdp.attacks.membership import attained_tradeoff, membership_scores
 from jaxdp.attacks.network_target import NetworkTarget, network_target, two_layer_target
-from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending
+from jaxdp.attacks.optimisers.base import AbstractOptimiser
 from jaxdp.attacks.optimisers.curvature_scaled import CurvatureScaledMomentum
 from jaxdp.attacks.optimisers.levenberg_marquardt import LevenbergMarquardt
 from jaxdp.attacks.optimisers.momentum_descent import MomentumDescent
@@ -29,11 +29,7 @@ from jaxdp.attacks.reconstruction import Reconstruction, reconstruct
 __all__ = [
     "AbstractOptimiser",
     "AbstractTarget",
-    "AttainedTradeoff",
-    "Attempt",
     "CurvatureScaledMomentum",
-    "Ending",
-    "LeakReport",
     "LevenbergMarquardt",
     "MomentumDescent",
     "NetworkTarget",

@@ -35,7 +35,8 @@ from jaxdp.core.checks import (
     require_kind,
     require_shape,
 )
-from jaxdp.losses import AbstractScalarLoss, Squared
+from jaxdp.losses import Squared
+from jaxdp.losses.base import AbstractScalarLoss
 
 
 class KnownRun(eqx.Module):

@@ -120,7 +120,8 @@ class LeakReport(AbstractExplained, eqx.Module):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.attacks import LeakReport, Verdict
+        >>> from jaxdp.attacks import Verdict
+        >>> from jaxdp.attacks.leak import LeakReport
         >>> errors, counts = np.array([1e-5, 1.2]), {"equations": 98, "unknowns": 8}
         >>> report = LeakReport(Verdict.FOUND, errors, true_loss=1e-12, num_found=1, **counts)
         >>> str(report.verdict), str(report)

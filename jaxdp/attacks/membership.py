@@ -20,7 +20,7 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.attacks.informed import less_known, run_without_one
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import host_array, require_finite, require_shape
-from jaxdp.losses import AbstractScalarLoss
+from jaxdp.losses.base import AbstractScalarLoss
 
 
 class AttainedTradeoff(NamedTuple):
@@ -32,7 +32,7 @@ class AttainedTradeoff(NamedTuple):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.attacks import AttainedTradeoff
+        >>> from jaxdp.attacks.membership import AttainedTradeoff
         >>> AttainedTradeoff(np.array([0.5]), np.array([0.01])).false_negatives
         array([0.5])
     """

@@ -41,7 +41,7 @@ class NormClip(AbstractDescription):
             infinite for no clipping.
 
     Example:
-        >>> from jaxdp.clipping import NormClip
+        >>> from jaxdp.clipping.norm_clip import NormClip
         >>> clip = NormClip(scale=0.5)
         >>> print(f"norm {clip.norm(4):.1f}, factor {clip.factor(5.0, 4):.1f}")
         norm 1.0, factor 0.2

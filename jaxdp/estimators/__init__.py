@@ -20,14 +20,12 @@ Left out: the announcement of an error and the running time are outside every gu
 from jaxdp.core.packages import require_extra as _require_extra
 
 with _require_extra("sklearn", "data", "jaxdp.estimators"):
-    from jaxdp.estimators.arguments import PUBLIC_SEED as PUBLIC_SEED
     from jaxdp.estimators.kernel_classifier import DPKernelClassifier as DPKernelClassifier
     from jaxdp.estimators.kernel_ridge import DPKernelRidge as DPKernelRidge
     from jaxdp.estimators.linear import DPLinearRegression as DPLinearRegression
     from jaxdp.estimators.linear import DPLogisticRegression as DPLogisticRegression
 
 __all__ = [
-    "PUBLIC_SEED",
     "DPKernelClassifier",
     "DPKernelRidge",
     "DPLinearRegression",

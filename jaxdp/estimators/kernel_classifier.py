@@ -27,7 +27,8 @@ from jaxdp.kernels import (
     ReleasedFunction,
 )
 from jaxdp.kernels.release.tables import columns_of
-from jaxdp.losses import AbstractClassificationLoss, Logistic, Softmax
+from jaxdp.losses import Logistic, Softmax
+from jaxdp.losses.base import AbstractClassificationLoss
 from jaxdp.privacy import Cost, Release, Unproved
 
 _CLASSES_READ = (

@@ -18,12 +18,9 @@ from jaxdp.estimators.arguments import (
     values_of,
     warn_without_range,
 )
-from jaxdp.kernels import (
-    AbstractKernel,
-    AbstractRidgeRule,
-    PrivateKernelRidge,
-)
+from jaxdp.kernels import AbstractKernel, PrivateKernelRidge
 from jaxdp.kernels.release.tables import columns_of
+from jaxdp.kernels.ridge.rules import AbstractRidgeRule
 from jaxdp.privacy import Cost
 
 

@@ -33,28 +33,28 @@ from jaxdp.estimators.kernel_classifier import (
     warn_without_classes,
     without_proof,
 )
-from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures, RangeScaling
+from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures
 from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.kernels.release.tables import Columns as TableNames
 from jaxdp.kernels.release.tables import columns_of
 from jaxdp.privacy import Cost, gaussian_mu
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.regression import (
-    AbstractMethod,
     Automatic,
     ColumnFeatures,
     Columns,
-    ComposedFeatures,
-    Ledger,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     WithConstant,
 )
 from jaxdp.regression.descent import SquaredSlopes
 from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature
+from jaxdp.regression.features import ComposedFeatures
 from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_range
-from jaxdp.regression.methods import AbstractDescentMethod
+from jaxdp.regression.ledger import Ledger
+from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod
 
 # Each kind of function, in the words of its model card.
 _KINDS = {

@@ -32,7 +32,8 @@ def loss_gradient(
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.losses import HalfSquared, loss_gradient
+        >>> from jaxdp.losses import HalfSquared
+        >>> from jaxdp.losses.linear_model import loss_gradient
         >>> inputs, labels = np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([1.0, 1.0])
         >>> loss_gradient(HalfSquared(), inputs, np.array([3.0, 1.0]), labels).tolist()
         [[2.0, 4.0], [0.0, 0.0]]
@@ -54,7 +55,8 @@ def loss_smoothness(
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.losses import Squared, loss_smoothness
+        >>> from jaxdp.losses import Squared
+        >>> from jaxdp.losses.linear_model import loss_smoothness
         >>> loss_smoothness(Squared(), np.array([[1.0, 2.0], [0.0, 3.0]])).tolist()
         [10.0, 18.0]
     """
@@ -73,7 +75,7 @@ def slope_limits(clip_norm: Any, input_norms: Float[Array, "*shape"]) -> Float[A
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.losses import slope_limits
+        >>> from jaxdp.losses.linear_model import slope_limits
         >>> slope_limits(1.0, np.array([2.0, 0.0])).tolist()
         [0.5, inf]
     """

@@ -7,13 +7,8 @@ Aggressive Clipping"; DR is "A Law of Data Reconstruction for Random Features (a
 from jaxdp.privacy.accounting import Cost, account
 from jaxdp.privacy.audits.one_run import audit_one_run
 from jaxdp.privacy.audits.two_data_sets import audit
-from jaxdp.privacy.batches.base import AbstractSampler
-from jaxdp.privacy.batches.poisson import PoissonSampler, PoissonSubsampledGaussian
-from jaxdp.privacy.batches.unamplified import (
-    AbstractUnamplifiedSampler,
-    FixedSizeBatches,
-    ShuffledEpochs,
-)
+from jaxdp.privacy.batches.poisson import PoissonSampler
+from jaxdp.privacy.batches.unamplified import FixedSizeBatches, ShuffledEpochs
 from jaxdp.privacy.calibration import (
     calibrated_noise_multiplier,
     gaussian_noise_std,
@@ -28,31 +23,22 @@ from jaxdp.privacy.conversions.gaussian import (
 )
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp, zcdp_epsilon, zcdp_epsilon_published
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
-from jaxdp.privacy.mechanisms import (
-    AbstractMechanism,
-    Composition,
-    GaussianMechanism,
-    Unproved,
-    ZeroConcentrated,
-)
+from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, GaussianMechanism, Unproved
 from jaxdp.privacy.membership_bounds import largest_membership_auc, largest_true_positive_rate
-from jaxdp.privacy.objective_perturbation import ObjectivePerturbation, SoftmaxPerturbation
+from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
 from jaxdp.privacy.reconstruction_bounds import (
     approximate_reconstruction_bound,
     error_lower_bound,
     reconstruction_bound,
     sphere_log_baseline,
 )
-from jaxdp.privacy.release import AbstractClaim, PublishedConversion, Release, StatedBudget, compose
-from jaxdp.privacy.secret.secret_key import key_entropy_bits, secret_key
+from jaxdp.privacy.release import Release, StatedBudget, compose
+from jaxdp.privacy.secret.secret_key import secret_key
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
 
 __all__ = [
-    "AbstractClaim",
     "AbstractMechanism",
-    "AbstractSampler",
-    "AbstractUnamplifiedSampler",
     "BufferedToeplitzNoise",
     "Composition",
     "Cost",
@@ -60,15 +46,11 @@ __all__ = [
     "GaussianMechanism",
     "ObjectivePerturbation",
     "PoissonSampler",
-    "PoissonSubsampledGaussian",
-    "PublishedConversion",
     "Release",
     "SecretNoise",
     "ShuffledEpochs",
-    "SoftmaxPerturbation",
     "StatedBudget",
     "Unproved",
-    "ZeroConcentrated",
     "account",
     "approximate_reconstruction_bound",
     "audit",
@@ -84,7 +66,6 @@ __all__ = [
     "gaussian_noise_std",
     "gaussian_tradeoff",
     "independent_strategy",
-    "key_entropy_bits",
     "largest_membership_auc",
     "largest_true_positive_rate",
     "reconstruction_bound",

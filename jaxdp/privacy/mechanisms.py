@@ -113,7 +113,7 @@ class ZeroConcentrated(AbstractMechanism):
         zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
 
     Example:
-        >>> from jaxdp.privacy import ZeroConcentrated
+        >>> from jaxdp.privacy.mechanisms import ZeroConcentrated
         >>> print(f"{ZeroConcentrated(0.5).epsilon(1e-5, 'replace-one'):.3f}")
         4.728
     """
@@ -149,7 +149,8 @@ class Composition(AbstractMechanism):
         mechanisms: one or more.
 
     Example:
-        >>> from jaxdp.privacy import Composition, GaussianMechanism, ZeroConcentrated
+        >>> from jaxdp.privacy import Composition, GaussianMechanism
+        >>> from jaxdp.privacy.mechanisms import ZeroConcentrated
         >>> both = Composition((GaussianMechanism(0.8), ZeroConcentrated(0.18)))
         >>> print(f"zCDP {both.proved.zcdp:.2f}, epsilon {both.epsilon(1e-5, 'replace-one'):.3f}")
         zCDP 0.50, epsilon 4.728

@@ -27,7 +27,7 @@ from the end to the middle the sum first falls and then rises, or does one of th
 *Slopes of known sign.* The vertices are 0, two of norm at most $R\sigma/2$, and one of at most
 $R\sigma$.
 
-*Softmax of k classes* (`jaxdp.kernels.margin.softmax_calibration`). There are $k^2$ vertices
+*Softmax of k classes* (`jaxdp.kernels.margin.objective_calibration`). There are $k^2$ vertices
 
 $$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots, k, $$
 
@@ -168,7 +168,7 @@ class SoftmaxPerturbation(AbstractObjectivePerturbation):
         num_classes: k >= 2.
 
     Example:
-        >>> from jaxdp.privacy import SoftmaxPerturbation
+        >>> from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
         >>> mechanism = SoftmaxPerturbation(0.5, 0.1, num_classes=10)
         >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
         epsilon = 2.36

@@ -32,7 +32,8 @@ class PublishedConversion(AbstractClaim):
         zcdp: z >= 0.
 
     Example:
-        >>> from jaxdp.privacy import PublishedConversion, zcdp_epsilon
+        >>> from jaxdp.privacy import zcdp_epsilon
+        >>> from jaxdp.privacy.release import PublishedConversion
         >>> print(f"{PublishedConversion(0.5).epsilon_at(1e-5):.2f}, {zcdp_epsilon(0.5, 1e-5):.2f}")
         5.30, 4.73
     """

@@ -13,7 +13,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdp.core.description import AbstractDescription
-from jaxdp.losses import AbstractScalarLoss, loss_gradient, loss_smoothness
+from jaxdp.losses.base import AbstractScalarLoss
+from jaxdp.losses.linear_model import loss_gradient, loss_smoothness
 
 
 class Samples(eqx.Module):

@@ -2,11 +2,9 @@
 
 from jaxdp.kernels import load
 from jaxdp.regression.columns import ColumnFeatures, Columns
-from jaxdp.regression.features import ComposedFeatures, WithConstant
+from jaxdp.regression.features import WithConstant
 from jaxdp.regression.learners import PrivateLinearClassifier, PrivateLinearRegression
-from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import (
-    AbstractMethod,
     Automatic,
     FullBatch,
     NoisyStatistics,
@@ -16,13 +14,10 @@ from jaxdp.regression.methods import (
 )
 
 __all__ = [
-    "AbstractMethod",
     "Automatic",
     "ColumnFeatures",
     "Columns",
-    "ComposedFeatures",
     "FullBatch",
-    "Ledger",
     "NoisyStatistics",
     "ObjectivePerturbation",
     "PlannedDPSGD",

@@ -59,7 +59,8 @@ class ComposedFeatures(AbstractFeatureMap):
     Example:
         >>> import jax
         >>> from jaxdp.kernels import FourierFeatures, Gaussian
-        >>> from jaxdp.regression import ColumnFeatures, Columns, ComposedFeatures
+        >>> from jaxdp.regression import ColumnFeatures, Columns
+        >>> from jaxdp.regression.features import ComposedFeatures
         >>> inner = ColumnFeatures(Columns({"age": (0, 10)}), is_additive=False)
         >>> key, dim = jax.random.key(0), inner.num_outputs
         >>> waves = FourierFeatures.sample(Gaussian(1.0), 8, dim, key=key)

@@ -35,7 +35,7 @@ class Ledger:
         budget: (epsilon, delta), which mu is made of; None where no release asks for it.
 
     Example:
-        >>> from jaxdp.regression import Ledger
+        >>> from jaxdp.regression.ledger import Ledger
         >>> ledger = Ledger(0.5)
         >>> print(f"{ledger.spend('a histogram', 0.36):.3f}, {ledger.spend('the rest', 0.64):.3f}")
         0.300, 0.400

@@ -4,13 +4,8 @@ In the docstrings AC is "Better Rates for Private Linear Regression in the Propo
 Aggressive Clipping".
 """
 
-from jaxdp.schedules.base import (
-    AbstractSchedule,
-    is_checked,
-    is_non_increasing,
-    require_non_increasing,
-)
-from jaxdp.schedules.callables import FromSteps, Plain, as_schedule
+from jaxdp.schedules.base import AbstractSchedule
+from jaxdp.schedules.callables import FromSteps, Plain
 from jaxdp.schedules.closed_forms import Constant, Hyperbolic, PiecewiseLinear, Polynomial
 
 __all__ = [
@@ -21,8 +16,4 @@ __all__ = [
     "PiecewiseLinear",
     "Plain",
     "Polynomial",
-    "as_schedule",
-    "is_checked",
-    "is_non_increasing",
-    "require_non_increasing",
 ]

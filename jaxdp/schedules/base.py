@@ -83,7 +83,8 @@ def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = N
         ValueError: the rate increases or is negative; says where.
 
     Example:
-        >>> from jaxdp.schedules import Plain, require_non_increasing
+        >>> from jaxdp.schedules import Plain
+        >>> from jaxdp.schedules.base import require_non_increasing
         >>> try:
         ...     require_non_increasing(Plain(lambda time: 1 + time))
         ... except ValueError as error:
@@ -184,7 +185,7 @@ def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
 
     Example:
         >>> import jaxdp
-        >>> from jaxdp.schedules import is_checked
+        >>> from jaxdp.schedules.base import is_checked
         >>> is_checked(jaxdp.Polynomial(3.0, power=0.5), num_steps=10**9)
         True
     """
@@ -209,7 +210,7 @@ def is_non_increasing(
 
     Example:
         >>> import jaxdp
-        >>> from jaxdp.schedules import is_non_increasing
+        >>> from jaxdp.schedules.base import is_non_increasing
         >>> bool(is_non_increasing(jaxdp.Polynomial(3.0, power=0.5)))
         True
     """

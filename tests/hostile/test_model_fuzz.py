@@ -15,16 +15,17 @@ import pytest
 from jaxdp import kernels
 from jaxdp.core import files as core_files
 from jaxdp.kernels.release import model_file
+from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.privacy import (
     Composition,
     GaussianMechanism,
     ObjectivePerturbation,
     Release,
-    SoftmaxPerturbation,
     StatedBudget,
     Unproved,
-    ZeroConcentrated,
 )
+from jaxdp.privacy.mechanisms import ZeroConcentrated
+from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
 
 SLOW_CASES, QUICK_CASES = 1500, 60
 
@@ -53,7 +54,7 @@ def _wholes(folder):
             public_seed=i,
             label_bound=1.5,
             columns=kernels.Columns(names, "y", ("no", "yes")) if i % 2 else None,
-            record=kernels.FitRecord(9, "a", (("b", "c"),), ((0.5, 0.1, "d"),)) if i % 3 else None,
+            record=FitRecord(9, "a", (("b", "c"),), ((0.5, 0.1, "d"),)) if i % 3 else None,
         ).save(folder / "whole.npz", overwrite=True)
         yield (folder / "whole.npz").read_bytes()
 

@@ -18,7 +18,8 @@ from killed_training import INPUTS, START, trained
 from killed_training import optimiser as private_optimiser
 
 import jaxdp
-from jaxdp.clipping import clipped_gradient_sum_in_parts, sum_over_devices
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
+from jaxdp.clipping.two_part_sum import sum_over_devices
 from jaxdp.privacy import ShuffledEpochs
 
 BATCH = 32

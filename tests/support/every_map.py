@@ -7,6 +7,7 @@ import numpy as np
 from helpers import MadeWhenAsked
 
 from jaxdp import kernels
+from jaxdp.kernels.functions.bounded import RangeScaling
 
 DIM = 3
 # One shape for both: what is compiled for one serves the other.
@@ -41,7 +42,7 @@ MAPS = MadeWhenAsked(
         ),
         "paths": lambda: kernels.SamplePaths.sample(_GAUSSIAN, 4, 16, DIM, key=jr.key(0)),
         "clipped": lambda: kernels.ClippedFeatures(MAPS["paths"], 1.2),
-        "ranges": lambda: kernels.RangeScaling(MAPS["paths"], -np.ones(DIM), np.full(DIM, 2.0)),
+        "ranges": lambda: RangeScaling(MAPS["paths"], -np.ones(DIM), np.full(DIM, 2.0)),
     }
 )
 

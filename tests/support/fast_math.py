@@ -12,7 +12,8 @@ import optax
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.clipping import TwoPartSum, clipped_gradient_sum_in_parts, sensitivity_excess
+from jaxdp.clipping import TwoPartSum, sensitivity_excess
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
 from jaxdp.privacy import SecretNoise, ShuffledEpochs
 
 RECORDS = 2**14

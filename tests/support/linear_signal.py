@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdp.losses import HalfSquared, SignalSlope
+from jaxdp.losses import HalfSquared
+from jaxdp.losses.gaussian.well_specified_logistic import SignalSlope
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)

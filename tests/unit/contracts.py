@@ -23,7 +23,7 @@ import optax
 import jaxdp
 
 ROOMS = "algorithms attacks clipping comparison data estimators kernels losses planning privacy"
-ROOMS = f"{ROOMS} problems regression schedules simulation theory".split()
+ROOMS = f"{ROOMS} problems regression schedules simulation sweeps theory".split()
 
 
 def squared_loss(model, input, target):
@@ -70,7 +70,7 @@ def parts() -> SimpleNamespace:
     p.spectrum = jaxdp.theory.KernelSpectrum(np.ones(2), np.ones(2))
     p.target = jaxdp.attacks.RandomFeaturesTarget(p.weights, p.tanh, p.theta)
     p.attacked = {"weights": p.weights, "activation": p.tanh}
-    ending = jaxdp.attacks.Ending.STALLED
+    ending = jaxdp.attacks.optimisers.base.Ending.STALLED
     p.found = jaxdp.attacks.Reconstruction(
         jnp.asarray(p.rows[:3]), jnp.ones(()), False, 3.0, ending, jnp.ones(1)
     )
@@ -258,7 +258,7 @@ _row(
     lambda p: {"kernel": np.eye(80)},
     kinds="kernel: vector, train_labels test_labels: -",
 )
-_rows("problems.gaussian_inputs problems.sphere_inputs", lambda p: {"count": 2}, kinds="dim: -")
+_row("problems.sphere_inputs", lambda p: {"count": 2}, kinds="dim: -")
 
 # Schedules and algorithms.
 _rows("Constant Polynomial Hyperbolic")
@@ -316,12 +316,12 @@ _row(
     owner=lambda p: p.baseline,
 )
 _row(
-    "algorithms.train",
+    "train",
     lambda p: {"optimiser": p.private, **p.batch},
     kinds="loss evaluate: function, targets: data, model mesh: thing, microbatch_size: -",
 )
 _row(
-    "algorithms.train (baseline)",
+    "train (baseline)",
     lambda p: {"optimiser": p.baseline, **p.batch},
     kinds="loss evaluate: function, targets: data, model: thing, microbatch_size delta: -",
 )
@@ -497,7 +497,6 @@ _rows(
     kinds="error: positives, dim num_samples num_features: count",
     takes_arrays=True,
 )
-_row("theory.reconstruction_constant", lambda p: {"activation": jax.nn.relu})
 _row("hermite_coefficients", kinds="max_order: natural")
 
 # Planning.

@@ -14,7 +14,7 @@ import jaxdp
 from experiments.networks import classifiers, gradient_descent, last_layer, residual
 from jaxdp import attacks, kernels
 from jaxdp.attacks.objective import relative_loss
-from jaxdp.clipping import clipped_gradient_sum_in_parts
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
 from jaxdp.core.numerics.precision import full_products
 from jaxdp.problems import ReducedFeatures
 from jaxdp.problems.rows.kernel_factors import lanczos_eigenvalue

@@ -142,7 +142,7 @@ REFUSED["PrivateOptimiser.init"] = lambda p: _each(
 REFUSED["algorithms.NonPrivateOptimiser"] = lambda p: _each(
     "optimiser", (p.private, optax.sgd), "expected optimiser"
 )
-REFUSED["algorithms.train"] = lambda p: [
+REFUSED["train"] = lambda p: [
     ({"loss": lambda model, input: 0.0}, "expected .*loss"),
     ({"optimiser": p.private.replace(sampler=privacy.ShuffledEpochs(31, 31))}, "31 training rows"),
 ]

@@ -14,7 +14,7 @@ import numpy as np
 from jaxdp.core.checks import concrete, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, require_kernel
-from jaxdp.kernels.features.sample_paths import SamplePaths
+from jaxdp.kernels.features.public_features import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
 from jaxdp.kernels.functions.fourier import CosineFeatures
 from jaxdp.privacy.adjacency import REPLACE_ONE

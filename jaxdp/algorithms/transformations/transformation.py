@@ -19,7 +19,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_jax, in_numpy
 from jaxdp.core.checks import concrete, described, require_kind, require_non_negative
-from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, as_schedule
+from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic
+from jaxdp.schedules.callables import as_schedule
 
 Rate = Float[Array, ""] | AbstractSchedule
 # Times at which a traced schedule is looked at; the time 1, after the last step, is none of them.

@@ -27,7 +27,7 @@ class Ending(enum.IntEnum):
         OVERTAKEN: another start has converged.
 
     Example:
-        >>> from jaxdp.attacks import Ending
+        >>> from jaxdp.attacks.optimisers.base import Ending
         >>> str(Ending.OUT_OF_PASSES)
         'out of passes'
     """
@@ -55,7 +55,7 @@ class Attempt(NamedTuple):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.attacks import Attempt, Ending
+        >>> from jaxdp.attacks.optimisers.base import Attempt, Ending
         >>> status = np.array([Ending.STALLED, Ending.OUT_OF_PASSES])
         >>> attempt = Attempt(np.ones((2, 3, 4)), np.array([0.2, 0.1]), 50.0, status)
         >>> str(Ending(attempt.status[attempt.loss.argmin()]))

@@ -1,10 +1,14 @@
-"""The features of a private learner: public, of one record at a time, and bounded.
+r"""The features of a private learner: public, of one record at a time, and bounded.
 
 A kernel compares inputs at one scale. On raw columns (years beside incomes) all rows are then
 equally far apart, and a learner releases noise; scaling by the columns' own means and deviations
 would make each record's features depend on all others. So the ranges of the inputs have to be
 stated by whoever fits. Whether they were is known before any data are looked at: a warning about
 it tells nothing of them.
+
+PK Definition 5 projects on M paths of GP(0, k). Drawn jointly at the training inputs they cost
+$O(n^3)$, and each row's features depend on the other rows: with a public seed nothing is private.
+Random features times Gaussian weights are functions, at $O(n L (d + M))$.
 """
 
 import math
@@ -13,28 +17,168 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jax.lax import Precision
+from jaxtyping import Array, Float, Key
 
 from jaxdp.core.arrays import plain_number
-from jaxdp.core.checks import host_number, require_count, require_positive
+from jaxdp.core.checks import described, host_number, require_count, require_positive
 from jaxdp.core.keys import purpose_key
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractInputScaling,
     AbstractKernel,
+    as_rows,
+    check_draws,
+    require_feature_map,
     require_kernel,
 )
 from jaxdp.kernels.evaluation import row_blocks
-from jaxdp.kernels.features.function_features import FunctionFeatures, require_function
-from jaxdp.kernels.features.sample_paths import SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling, RangeScaling, in_order
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
 from jaxdp.kernels.functions.torus import MercerFeatures, TorusKernel
 from jaxdp.kernels.release.joint_release import unit_rows
 from jaxdp.kernels.release.private_learner import AbstractPrivateLearner
 from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
+
+
+class SamplePaths(AbstractFeatureMap):
+    r"""Random projections of a kernel: M paths of a Gaussian process, over $\sqrt M$.
+
+    $h_M(x) = V^\top z(x) / \sqrt M$.
+
+    Given the features, over the weights: mean 0, $E[h_M(x) \cdot h_M(y)] = z(x) \cdot z(y)$ and
+    $Var|h_M(x)|^2 = 2 |z(x)|^4 / M$. Over the features too the first is k(x, y).
+    Source: PK Definition 5.
+
+    Nothing bounds $|h_M(x)|$ over all x: wrap it in `ClippedFeatures`.
+
+    Attributes:
+        base: z, of any norm.
+        weights: V, (outputs of z, M), independent N(0, 1).
+
+    Example:
+        >>> import jax, numpy as np
+        >>> from jaxdp.kernels import Gaussian, SamplePaths
+        >>> paths = SamplePaths.sample(Gaussian(1.0), 4, 8, dim=3, key=jax.random.key(0))
+        >>> paths(np.ones((5, 3))).shape, paths.norm_bound
+        ((5, 4), inf)
+    """
+
+    base: AbstractFeatureMap
+    weights: Float[Array, "inner outputs"]
+
+    def __check_init__(self):
+        require_feature_map("base", self.base)
+
+    @classmethod
+    def sample(
+        cls,
+        kernel: AbstractKernel,
+        num_projections: int,
+        num_features: int,
+        dim: int,
+        *,
+        key: Key[Array, ""],
+    ) -> "SamplePaths":
+        """Paths of the kernel's own random features.
+
+        Args:
+            kernel: k.
+            num_projections: M >= 1; path number j is the same up to its factor whatever M is.
+            num_features: L >= 1, as in `kernel.features`.
+            dim: d, of the inputs.
+            key: of features and weights.
+
+        Raises:
+            NotCoveredError: the kernel has no random features.
+        """
+        require_count("num_projections", num_projections)
+        check_draws(num_features, dim, key)
+        require_kernel(kernel)
+        base_key, weights_key = jr.split(key)
+        base = kernel.features(num_features, dim, key=base_key)
+        shape = (num_projections, base.num_outputs)
+        return cls(base, jr.normal(weights_key, shape, jnp.float32).T)
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        inner = self.base(inputs)
+        paths = jnp.matmul(inner, self.weights, precision=Precision.HIGHEST)
+        return paths / math.sqrt(self.num_outputs)
+
+    @property
+    def dim(self):
+        return self.base.dim
+
+    @property
+    def num_outputs(self):
+        return self.weights.shape[1]
+
+
+class FunctionFeatures(AbstractFeatureMap):
+    """Any function of one row as a feature map.
+
+    The function sees one row at a time, so that the features of a record depend on that record
+    alone. Nothing bounds them: wrap the map in `ClippedFeatures`. A user's function has no written
+    form: what is released with it is not saved.
+
+    Args:
+        function: public function from one row, (d,), to its features, (M,); traceable by JAX, and
+            chosen without looking at the data.
+        num_inputs: number of columns d.
+
+    Raises:
+        TypeError: the function is not callable.
+        ValueError: its value is no vector.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> from jaxdp.kernels import FunctionFeatures
+        >>> features = FunctionFeatures(lambda row: jnp.append(row, row[0] * row[1]), 2)
+        >>> features(np.array([[2.0, 3.0], [1.0, 0.5]])).tolist()
+        [[2.0, 3.0, 6.0], [1.0, 0.5, 0.5]]
+    """
+
+    function: Callable[[Float[Array, " dim"]], Float[Array, " outputs"]]
+    num_inputs: int = eqx.field(static=True, converter=plain_number)
+
+    def __check_init__(self):
+        require_function(self.function)
+        require_count("num_inputs", self.num_inputs)
+        _ = self.num_outputs
+
+    @eqx.filter_jit
+    def __call__(self, inputs):
+        rows = as_rows("inputs", inputs, self.num_inputs)
+        return jnp.asarray(jax.vmap(self.function)(rows), rows.dtype)
+
+    @property
+    def dim(self):
+        return self.num_inputs
+
+    @property
+    def num_outputs(self):
+        row = jax.ShapeDtypeStruct((self.num_inputs,), jnp.float32)
+        shape = getattr(eqx.filter_eval_shape(self.function, row), "shape", None)
+        if shape is None or len(shape) != 1 or shape[0] < 1:
+            raise ValueError(
+                f"expected a function of one row, of shape ({self.num_inputs},), to a vector of "
+                f"features, got one to {'no array' if shape is None else f'shape {shape}'}"
+            )
+        return shape[0]
+
+
+def require_function(function: Any, name: str = "function") -> None:
+    """Raise TypeError unless it can be called, and is no class."""
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(
+            f"expected {name} to be a feature map or a function of one row, got "
+            f"{described(function)}"
+        )
+
 
 # Features are float32.
 _LARGEST_BOUND = 1e38

@@ -128,7 +128,8 @@ class RangeScaling(AbstractInputScaling):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import IdentityFeatures, RangeScaling
+        >>> from jaxdp.kernels import IdentityFeatures
+        >>> from jaxdp.kernels.functions.bounded import RangeScaling
         >>> features = RangeScaling(IdentityFeatures(2), low=[0.0, 0.0], high=[100.0, 10.0])
         >>> features(np.array([[75.0, 5.0], [200.0, 0.0]])).tolist()
         [[0.5, 0.0], [1.0, -1.0]]

@@ -109,7 +109,7 @@ class MercerFeatures(AbstractFeatureMap):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.kernels import MercerFeatures
+        >>> from jaxdp.kernels.functions.torus import MercerFeatures
         >>> features = MercerFeatures(np.array([1.0, 0.25, 0.25], np.float32))
         >>> features(np.array([[0.0], [0.5]])).shape
         (2, 3)

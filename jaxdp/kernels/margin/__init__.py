@@ -1,5 +1,5 @@
 """Private learners by objective perturbation: they release a noisy minimiser of a convex objective.
 
 `learners` has losses of the margin, the softmax loss of several classes and losses of the residual.
-`objective_calibration` and `softmax_calibration` set the noise, with the proofs.
+`objective_calibration` sets the noise, with the proofs.
 """

@@ -2,7 +2,7 @@ r"""The learners by objective perturbation, and what they share: from a loss to 
 
 PK Algorithm 2 with four changes. (1) Each record's features come from a public seed and that
 record alone, and are clipped to a public bound. (2) The noise is calibrated by a bound that is
-proved (`objective_calibration`, `softmax_calibration`); the published one is violated for some
+proved (`objective_calibration`); the published one is violated for some
 budgets. (3) What is released is an approximate minimiser, with the noise that hides how far it is
 from the exact one. (4) The solver ends with a certificate on every data set (`objective_solver`).
 
@@ -38,21 +38,18 @@ from jaxdp.kernels.features.public_features import AbstractFeatureLearner, whole
 from jaxdp.kernels.margin.objective_calibration import (
     ObjectiveCalibration,
     objective_perturbation_std,
+    softmax_perturbation_std,
 )
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.margin.softmax_calibration import softmax_perturbation_std
 from jaxdp.kernels.margin.stated_constants import (
     compared_slopes,
     on_host,
     require_true_constants,
 )
 from jaxdp.kernels.release.joint_release import MAX_BITS
-from jaxdp.losses import (
-    AbstractClassificationLoss,
-    AbstractLoss,
-    Logistic,
-)
+from jaxdp.losses import AbstractLoss, Logistic
+from jaxdp.losses.base import AbstractClassificationLoss
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit

@@ -117,24 +117,30 @@ _CLASSES = {
             "ClippedFeatures",
             "Columns",
             "CosineFeatures",
-            "FitRecord",
             "FourierFeatures",
             "Gaussian",
             "IdentityFeatures",
             "InnerProduct",
             "Laplace",
             "Matern",
-            "MercerFeatures",
             "NormScaling",
-            "RangeScaling",
             "SamplePaths",
             "TorusKernel",
         )
     },
     **{
         f"regression.{name}": ("jaxdp.regression", name)
-        for name in ("ColumnFeatures", "Columns", "ComposedFeatures", "WithConstant")
+        for name in ("ColumnFeatures", "Columns", "WithConstant")
     },
+    "kernels.FitRecord": ("jaxdp.kernels.release.released_function", "FitRecord"),
+    "kernels.MercerFeatures": ("jaxdp.kernels.functions.torus", "MercerFeatures"),
+    "kernels.RangeScaling": ("jaxdp.kernels.functions.bounded", "RangeScaling"),
+    "regression.ComposedFeatures": ("jaxdp.regression.features", "ComposedFeatures"),
+    "privacy.SoftmaxPerturbation": (
+        "jaxdp.privacy.objective_perturbation",
+        "SoftmaxPerturbation",
+    ),
+    "privacy.ZeroConcentrated": ("jaxdp.privacy.mechanisms", "ZeroConcentrated"),
     # Saved models call this class so: the name stays, because they must still load.
     "privacy.Gaussian": (_PRIVACY, "GaussianMechanism"),
     **{
@@ -143,10 +149,8 @@ _CLASSES = {
             "Composition",
             "ObjectivePerturbation",
             "Release",
-            "SoftmaxPerturbation",
             "StatedBudget",
             "Unproved",
-            "ZeroConcentrated",
         )
     },
 }

@@ -17,8 +17,7 @@ from jaxtyping import ArrayLike, Float, Real
 from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import ROWS
-from jaxdp.kernels.release.model_card import FitRecord
-from jaxdp.kernels.release.released_function import ReleasedFunction, check_seeds
+from jaxdp.kernels.release.released_function import FitRecord, ReleasedFunction, check_seeds
 from jaxdp.kernels.release.tables import Columns, columns_of, training_table
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.release import Release

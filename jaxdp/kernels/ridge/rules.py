@@ -75,7 +75,8 @@ class NoiseRidge(AbstractRidgeRule):
         ValueError: the factor is not positive and finite.
 
     Example:
-        >>> from jaxdp.kernels import Gaussian, NoiseRidge, PrivateKernelRidge
+        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
+        >>> from jaxdp.kernels.ridge.rules import NoiseRidge
         >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=NoiseRidge(0.5))
         >>> learner.ridge.factor
         0.5

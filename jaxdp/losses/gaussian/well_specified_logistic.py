@@ -15,7 +15,7 @@ with $h(f) = \min(\sigma(f), k) + \min(\sigma(-f), k)$; the second is Stein's id
 acts on $\psi$ and on the law of the label. All are integrals over f, of smooth functions on both
 sides of the place $|f| = |\ln(1/k - 1)|$ where the clip has its kink, so that the line is cut
 there; the mean over the label given f is that of a logistic sigmoid of a Gaussian. The nodes of
-`jaxdp.losses.gaussian.logistic` follow the turn at f = 0.
+`jaxdp.losses.logistic` follow the turn at f = 0.
 
 The excess risk is a sum of two errors, of length and of direction, and neither cancels:
 
@@ -52,7 +52,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.losses.base import alike
-from jaxdp.losses.gaussian.logistic import nodes_of_arcsinh
+from jaxdp.losses.logistic import nodes_of_arcsinh
 
 # The normal's mass beyond so many deviations is 6e-14.
 _DEVIATIONS = 7.5
@@ -87,7 +87,7 @@ class SignalSlope(eqx.Module):
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.losses import well_specified_slope
+        >>> from jaxdp.losses.gaussian.well_specified_logistic import well_specified_slope
         >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, np.inf], np.float32)
         >>> found = well_specified_slope(overlap, remainder, signal, limit)
         >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
@@ -119,7 +119,7 @@ def well_specified_slope(
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.losses import well_specified_slope
+        >>> from jaxdp.losses.gaussian.well_specified_logistic import well_specified_slope
         >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, 0.3], np.float32)
         >>> found = well_specified_slope(overlap, remainder, signal, limit)
         >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
@@ -175,7 +175,7 @@ def well_specified_risk(
 
     Example:
         >>> import numpy as np
-        >>> from jaxdp.losses import well_specified_risk
+        >>> from jaxdp.losses.gaussian.well_specified_logistic import well_specified_risk
         >>> start, target = np.array([0.0, 2.0], np.float32), np.float32(2.0)
         >>> risks = well_specified_risk(start, np.zeros(2, np.float32), target)
         >>> print(np.asarray(risks).round(4))  # at parameters of zero, and at the target

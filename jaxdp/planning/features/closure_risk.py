@@ -26,7 +26,7 @@ from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.algorithms.transformations.linear_state import linear_state
 from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.arrays import as_wide_float, float_dtype, in_types_of
-from jaxdp.losses import slope_limits
+from jaxdp.losses.linear_model import slope_limits
 from jaxdp.theory.features.adam_closure import LARGEST, AdamUpdates, adam_step, start_of_adam
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion, of_batches, with_epochs

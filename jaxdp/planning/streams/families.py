@@ -32,7 +32,8 @@ from jaxdp.core.checks import described, require_count
 from jaxdp.core.description import AbstractDescription, constructor_arguments
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams.setting import AbstractSetting
-from jaxdp.schedules import AbstractSchedule, PiecewiseLinear, Plain, as_schedule
+from jaxdp.schedules import AbstractSchedule, PiecewiseLinear
+from jaxdp.schedules.callables import Plain, as_schedule
 
 # tau, in units of min(gamma, 1), and how close to t = 1 the two-sided clock is even.
 _START, _END = 0.3, 1e-4

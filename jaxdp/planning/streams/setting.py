@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.checks import NotCoveredError, require_host, require_kind
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.problems.streams.linear import LinearRegression

@@ -2,13 +2,9 @@ r"""The event by which an audit tells two inputs apart, and the epsilon or mu th
 
 An event, that a score lies above a threshold or that it does not, of probability p under one input
 and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and
-$\mu \ge \Phi^{-1}(p) - \Phi^{-1}(q)$. This module has these two measures, chooses the threshold
-that promises the largest of one of them, and bounds it from two binomial counts.
-
-Bounding each probability with its own share of the error is valid but wasteful: both bounds rarely
-fail at once. Here the two exact p-values are combined, so that the pairs which cannot be excluded
-have a rounded edge where a rectangle has its corner. Where both counts matter alike, the same bound
-is reached with two and a half times fewer trials.
+$\mu \ge \Phi^{-1}(p) - \Phi^{-1}(q)$. Bounding each probability with its own share of the error is
+valid but wasteful: both bounds rarely fail at once. Here the two exact p-values are combined, which
+takes two and a half times fewer trials if both counts matter alike.
 """
 
 import math
@@ -19,7 +15,7 @@ import numpy as np
 import scipy
 from jaxtyping import ArrayLike
 
-from jaxdp.core.checks import host_number
+from jaxdp.core.checks import given_array, host_number, require_real
 
 _SELECTION_SHARE = 0.25
 # An event is chosen with some slack even where the bound may fail more often than not.
@@ -32,13 +28,7 @@ _BELOW_ONE = 1 - 2**-53
 
 
 class Measure(NamedTuple):
-    """A privacy parameter that an event of probabilities p and q shows: a difference of transforms.
-
-    Attributes:
-        transform: log for epsilon, the normal quantile for mu.
-        slope: derivative of the transform.
-        delta: number that is taken off p first; zero for mu.
-    """
+    """The parameter that an event shows: `transform` of p - delta less that of q."""
 
     transform: Callable[[Any], Any]
     slope: Callable[[Any], Any]
@@ -48,49 +38,46 @@ class Measure(NamedTuple):
         with np.errstate(divide="ignore"):
             return self.transform(np.maximum(p - self.delta, 0)) - self.transform(q)
 
-    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
-        with np.errstate(divide="ignore"):
-            return self.slope(np.maximum(p - self.delta, 0)), self.slope(q)
-
 
 def _quantile(p):
+    # Asked for late: importing `scipy.special` takes long.
     return scipy.special.ndtri(p)
 
 
 MU = Measure(_quantile, lambda p: math.sqrt(2 * math.pi) * np.exp(_quantile(p) ** 2 / 2))
 
 
-def measure_named(name: str, delta: float | None) -> Measure:
-    """The measure of that name; delta may be 0, as pure differential privacy can be audited too."""
-    if name == "mu":
-        return MU
-    if name != "epsilon":
-        raise ValueError(f"expected measure to be 'epsilon' or 'mu', got {name!r}")
-    known = host_number("delta", delta)
-    if not 0 <= known < 1:
-        raise ValueError(f"expected 0 <= delta < 1, got {delta}")
-    return Measure(np.log, np.reciprocal, known)
+def asked(measure: str, delta: float | None, confidence: float) -> tuple[Measure, float]:
+    """The measure of that name, and the probability that its bound may be too high.
 
-
-def error_of(confidence: float) -> float:
-    """The probability that a bound of some confidence is too high."""
+    Raises:
+        ValueError, TypeError: one of them is none. Delta may be 0: pure privacy can be audited too.
+    """
     if not 0 < host_number("confidence", confidence) < 1:
         raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
-    return 1 - confidence
+    if measure == "mu":
+        return MU, 1 - confidence
+    if measure != "epsilon":
+        raise ValueError(f"expected measure to be 'epsilon' or 'mu', got {measure!r}")
+    if not 0 <= host_number("delta", delta) < 1:
+        raise ValueError(f"expected 0 <= delta < 1, got {delta}")
+    return Measure(np.log, np.reciprocal, host_number("delta", delta)), 1 - confidence
 
 
-def require_enough(measure: Measure, sizes: list[int], error: float) -> None:
-    """Raise ValueError where so many trials on the two inputs show nothing, whatever they give."""
-    counted = np.array([size - _num_chosen_on(size) for size in sizes])
-    most = max(
-        lower_bound(measure.value, trials[0], 0, trials, weights=(1, 1), error=error)
-        for trials in (counted, counted[::-1])
-    )
-    if not most > 0:
-        raise ValueError(
-            f"expected enough trials to show something at confidence {1 - error:g}, got {sizes[0]} "
-            f"on one input and {sizes[1]} on the other: even scores that never overlap would not"
-        )
+def recorded_scores(name: str, values: Any) -> np.ndarray:
+    """One score for each run or canary, in its own type: float64 would join large integers.
+
+    Raises:
+        ValueError, TypeError: they are none.
+    """
+    require_real(name, values)
+    scores = given_array(name, values)
+    if scores.dtype.kind == "O":
+        scores = np.array(scores.tolist())
+    scores = scores if scores.dtype.kind in "biuf" else scores.astype(np.float64)
+    if scores.ndim != 1 or not len(scores):
+        raise ValueError(f"expected {name} to be a vector, got shape {scores.shape}")
+    return scores
 
 
 def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
@@ -99,9 +86,24 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     The first quarter on each input chooses the event that promises the highest bound: the plug-in
     value less the normal slack of that quarter's counts and of those to come. On the others the
     event is counted, and they alone bear on validity.
+
+    Raises:
+        ValueError: there are so few scores that they show nothing, whatever they are.
     """
-    seen, counted = zip(*(np.split(one, [_num_chosen_on(len(one))]) for one in pair), strict=True)
+    seen, counted = zip(
+        *(np.split(one, [max(1, round(_SELECTION_SHARE * len(one)))]) for one in pair), strict=True
+    )
     lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
+    # Scores that never overlap, with either input as the first.
+    limits = (
+        lower_bound(measure.value, each[0], 0, each, weights=(1, 1), error=error)
+        for each in (sizes[:, 0], sizes[::-1, 0])
+    )
+    if max(limits) <= 0:
+        raise ValueError(
+            f"expected enough trials to show something at confidence {1 - error:g}, got "
+            f"{len(pair[0])} on one input and {len(pair[1])} on the other"
+        )
     scores = np.concatenate(seen)
     # Above the number before a score is the same as at or above that score.
     thresholds = np.unique([scores, scores - 1])
@@ -110,8 +112,9 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     p = (np.stack([lengths - not_above, not_above]) + 1) / (lengths + 2)
     q = p[:, ::-1]
     # Standard errors that one trial would give.
-    p_slope, q_slope = measure.slopes(p, q)
-    p_error, q_error = p_slope * np.sqrt(p * (1 - p)), q_slope * np.sqrt(q * (1 - q))
+    with np.errstate(divide="ignore"):
+        p_error = measure.slope(np.maximum(p - measure.delta, 0)) * np.sqrt(p * (1 - p))
+    q_error = measure.slope(q) * np.sqrt(q * (1 - q))
     slack = np.sqrt(1 / lengths + 1 / sizes) * -scipy.special.ndtri(min(error, _LARGEST_ERROR))
     promised = measure.value(p, q) - np.hypot(p_error * slack, q_error * slack[::-1])
     side, likelier, place = best = np.unravel_index(np.argmax(promised), promised.shape)
@@ -122,10 +125,6 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     trials = sizes[order, 0]
     weights = p_error[best] / math.sqrt(trials[0]), q_error[best] / math.sqrt(trials[1])
     return max(0.0, lower_bound(measure.value, high, low, trials, weights=weights, error=error))
-
-
-def _num_chosen_on(num_trials: int) -> int:
-    return max(1, round(_SELECTION_SHARE * num_trials))
 
 
 def lower_bound(
@@ -154,8 +153,8 @@ def lower_bound(
         value: function of arrays, not decreasing in the first and not increasing in the second.
         high_count, low_count: X and Y.
         num_trials: n and m, or one number for both.
-        weights: importance of each count's error, up to a factor; chosen without these counts, and
-            best the standard errors that they give to the value.
+        weights: importance of each count's error, up to a factor, chosen without these counts; best
+            are the standard errors that the counts give to the value.
         error: number in (0, 1).
     """
     high_trials, low_trials = np.broadcast_to(num_trials, 2)

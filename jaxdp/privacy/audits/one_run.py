@@ -13,8 +13,7 @@ import scipy
 from jaxtyping import Bool, Real
 
 from jaxdp.core.checks import given_array, require_count
-from jaxdp.privacy.audits.events import MU, Measure, error_of, measure_named
-from jaxdp.privacy.audits.two_data_sets import recorded_scores
+from jaxdp.privacy.audits.events import MU, Measure, asked, recorded_scores
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 
@@ -41,13 +40,8 @@ def audit_one_run(
     `included = numpy.random.default_rng().random(m) < 0.5`. If the run is $(\epsilon, \delta)$-DP
     in whether any one of them is included, the bound exceeds $\epsilon$ with probability at most
     1 - `confidence`; or if it is $\mu$-GDP, $\mu$. Nothing that makes the scores may see the coins.
-    The highest scores are guessed to be included and as many of the lowest not to be.
-
-    How many canaries: all of r guesses right show no epsilon above $\ln(r/3)$ at confidence 0.95,
-    and r is $5\sqrt{m}$. 100 canaries (50 guesses) can show 2.8, 1,000 can show 4.0 and 10,000 can
-    show 5.1. If the leak is Gaussian with mu = 1, whose epsilon at $10^{-5}$ is 4.4, they show
-    about 0.8, 1.6 and 2.2. With delta near 1/m or above little is shown. They can show a mu of 1.1,
-    1.3 and 1.5, and of that leak about 0.35, 0.6 and 0.7; more guesses show more of a large mu.
+    The highest scores are guessed to be included and as many of the lowest not to be. If all of r
+    guesses are right, they show an epsilon of $\ln(r/3)$ at confidence 0.95; r is $5\sqrt{m}$.
 
     Args:
         scores: one number for each canary, higher if it looks included, (m,); only their order
@@ -56,8 +50,7 @@ def audit_one_run(
         measure: "epsilon", the default, or "mu" of Gaussian DP.
         delta: number in [0, 1), well below 1/m, for epsilon; unused for mu.
         num_guesses: number r <= m, chosen before the scores are seen. None, the default, takes the
-            even number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1: it depends on m
-            alone.
+            even number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1.
         confidence: number in (0, 1), default 0.95.
 
     Returns:
@@ -75,29 +68,22 @@ def audit_one_run(
         >>> 2.0 < audit_one_run(scores, included, delta=1e-5) < gaussian_epsilon(2.0, 1e-5)
         True
     """
-    asked, error = measure_named(measure, delta), error_of(confidence)
+    kind, error = asked(measure, delta, confidence)
     known, coins = recorded_scores("scores", scores), given_array("included", included)
     if coins.dtype != bool:
-        raise TypeError(
-            f"expected included to hold booleans, got {coins.dtype}: included == 1, for example"
-        )
-    if known.ndim != 1 or known.shape != coins.shape:
-        raise ValueError(
-            f"expected scores to hold one score for each canary, shape {coins.shape}, got shape "
-            f"{known.shape}"
-        )
+        raise TypeError(f"expected included to hold booleans, got {coins.dtype}")
+    if known.shape != coins.shape:
+        raise ValueError(f"expected one score for each canary, {coins.shape}, got {known.shape}")
     if (known != known).any():
         raise ValueError("expected scores that are numbers, got NaN")
-    count = require_count("num_canaries", len(known))
+    count = len(known)
     if num_guesses is None:
         num_guesses = max(1, 2 * round(min(_GUESSES * math.sqrt(count), count / 2) / 2))
     if require_count("num_guesses", num_guesses) > count:
-        raise ValueError(
-            f"expected num_guesses <= num_canaries, got {num_guesses} guesses of {count}"
-        )
+        raise ValueError(f"expected num_guesses <= num_canaries, got {num_guesses} of {count}")
     num_correct = num_correct_guesses(known, coins, num_guesses)
     sizes = {"num_guesses": num_guesses, "num_canaries": count, "error": error}
-    return bound_from_guesses(asked, num_correct, **sizes)
+    return bound_from_guesses(kind, num_correct, **sizes)
 
 
 def num_correct_guesses(scores: np.ndarray, included: np.ndarray, num_guesses: int) -> int:
@@ -112,10 +98,10 @@ def num_correct_guesses(scores: np.ndarray, included: np.ndarray, num_guesses: i
     """
     # A rank has a negative; unsigned numbers, truth values and the lowest integer have none.
     ranks = np.unique(scores, return_inverse=True)[1]
-    num_right = 0
+    num_out, num_right = num_guesses // 2, 0
     for place, is_right, num in (
-        (ranks, included, num_guesses - num_guesses // 2),
-        (-ranks, ~included, num_guesses // 2),
+        (ranks, included, num_guesses - num_out),
+        (-ranks, ~included, num_out),
     ):
         # The highest come last, and among equal ones the right before the wrong.
         order = np.lexsort([~is_right, place])

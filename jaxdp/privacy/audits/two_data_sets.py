@@ -3,8 +3,7 @@
 A mechanism is run many times on two neighbouring inputs, or its scores have been recorded. A
 quarter of the scores chooses an event; on the others it is counted under both inputs, and the two
 counts bound the privacy parameter from below. Recorded scores are shuffled first, by a digest of
-their ranks: a bound depends on how the scores of both compare, as NumPy orders them, and not on
-their type or on the order in which they come.
+their ranks: a bound depends on how the scores compare and not on the order in which they come.
 
 Papers: Jagielski, Ullman and Oprea (2020), "Auditing differentially private machine learning"; Nasr
 et al. (2023), "Tight auditing of differentially private machine learning". Left out: finding the
@@ -23,18 +22,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import (
-    given_array,
-    require_callable,
-    require_count,
-    require_host,
-    require_key,
-    require_real,
-)
+from jaxdp.core.checks import require_callable, require_count, require_host, require_key
 from jaxdp.core.keys import numbered_key, run_keys
-from jaxdp.privacy.audits.events import bound_of, error_of, measure_named, require_enough
+from jaxdp.privacy.audits.events import asked, bound_of, recorded_scores
 
-# Runs by which a compiled mechanism is compared with itself; the second where no score varies.
+# Runs by which a compiled mechanism is compared with itself; the second if no score varies.
 _FEW, _MANY = 4, 64
 _ROUNDING = 1e-3
 
@@ -60,15 +52,13 @@ def audit(
     those below any threshold, in both directions of the definition. NaN is an outcome of its own,
     below minus infinity.
 
-    Recorded runs have to be independent, with randomness of their own each, and their numbers and
-    the score fixed before they are looked at. They may come in any order, and be more on one input
-    than on the other. Several mechanisms or scores, of which the best is reported, need a
-    confidence for all of them together.
+    Recorded runs have to be independent, and their numbers and the score fixed before they are
+    looked at. They may come in any order, and be more on one input than on the other. Several
+    mechanisms or scores, of which the best is reported, need a confidence for all of them together.
 
     Args:
-        mechanism: function of data and a key that returns a scalar score. One that JAX can trace is
-            compiled. One that it cannot, or whose random numbers do not all come from its key
-            (NumPy's, or those of `SecretNoise`), is called once a run.
+        mechanism: function of data and a key that returns a scalar score, which JAX can trace and
+            whose random numbers all come from its key. Scores of any other have to be recorded.
         first: input, a pytree of arrays.
         second: its neighbour, in the sense of the guarantee that is put to the test.
         measure: "epsilon", the default, or "mu", which needs far fewer trials where the mechanism
@@ -78,14 +68,14 @@ def audit(
         confidence: number in (0, 1), default 0.95.
         num_trials: number of runs on each input; a quarter of them choose the event.
         key: `jax.random.key` that the runs use up.
-        batch_size: number of compiled runs that are in memory together, default 1024.
+        batch_size: number of runs that are in memory together, default 1024.
 
     Returns:
         The bound; 0.0 when none is shown.
 
     Raises:
-        ValueError, TypeError: a score is not a real number, or there are too few trials to show
-            anything.
+        ValueError, TypeError: a score is not a real number, too few trials to show anything, or a
+            mechanism with random numbers that do not come from its key.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
     and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
@@ -104,35 +94,20 @@ def audit(
         >>> 1.5 < audit(*recorded, measure="mu") < 2.0
         True
     """
-    asked, error = measure_named(measure, delta), error_of(confidence)
+    known, error = asked(measure, delta, confidence)
     if second is None and not callable(mechanism):
         recorded = {"first_scores": mechanism, "second_scores": first}
-        pair = [recorded_scores(name, values) for name, values in recorded.items()]
-        for name, one in zip(recorded, pair, strict=True):
-            if one.ndim != 1 or not len(one):
-                raise ValueError(f"expected {name} to hold one score a run, got shape {one.shape}")
-        require_enough(asked, [len(one) for one in pair], error)
-        return bound_of(asked, _shuffled(ranked(*pair)), error)
+        pair = (recorded_scores(name, values) for name, values in recorded.items())
+        return bound_of(known, _shuffled(ranked(*pair)), error)
     require_key(key)
     require_callable("mechanism", mechanism, "a function of data and key, beside two inputs")
     require_host("first and second", (first, second))
-    _require_neighbours(first, second)
     num_trials = require_count("num_trials", num_trials)
     batch_size = require_count("batch_size", batch_size)
-    require_enough(asked, [num_trials, num_trials], error)
-    return bound_of(asked, _run(mechanism, (first, second), key, num_trials, batch_size), error)
-
-
-def recorded_scores(name: str, values: Any) -> np.ndarray:
-    """Recorded scores in their own type, in which they are compared: float64 would join integers.
-
-    TypeError unless they are real numbers that are known.
-    """
-    require_real(name, values)
-    scores = given_array(name, values)
-    if scores.dtype.kind == "O":
-        scores = np.array(scores.tolist())
-    return scores if scores.dtype.kind in "biuf" else scores.astype(np.float64)
+    assert key is not None
+    both = zip((first, second), jr.split(key), strict=True)
+    pair = (_scores(mechanism, *each, num_trials, batch_size) for each in both)
+    return bound_of(known, ranked(*pair), error)
 
 
 def ranked(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
@@ -156,50 +131,24 @@ def _shuffled(pair: list[np.ndarray]) -> list[np.ndarray]:
     return [rng.permutation(scores) for scores in known]
 
 
-def _require_neighbours(first: Any, second: Any) -> None:
-    """Raise ValueError where one input has rows and the other has not about as many."""
-    sizes = [[np.shape(leaf)[:1] for leaf in jax.tree.leaves(data)] for data in (first, second)]
-    for one, other in zip(*sizes, strict=False):
-        if one and other and abs(one[0] - other[0]) > 1:
-            raise ValueError(
-                f"expected neighbours, which differ in one row, got {one[0]} and {other[0]} rows"
-            )
-
-
-def _run(mechanism, inputs, key, num_trials: int, batch_size: int) -> list[np.ndarray]:
-    """The ranks of the scores on both inputs."""
-    both = zip(inputs, jr.split(key), strict=True)
-    return ranked(*(_scores(mechanism, *each, num_trials, batch_size) for each in both))
-
-
 def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarray:
-    """The score of every run: compiled, if that gives what the mechanism gives by itself."""
+    """The score of every run."""
     data = jax.tree.map(lambda x: np.float64(x) if isinstance(x, float) else x, data)
-    plain: list[float] = []
-
-    def first_runs(count):
-        for place in range(len(plain), min(count, num_trials)):
-            score = _scalar(mechanism(data, numbered_key(key, place)))
-            plain.append(float(np.asarray(score)))
-        return np.asarray(plain)
-
-    # Before anything is traced: an error of the mechanism is raised as it is.
-    first_runs(_FEW)
-    try:
-        found = _compiled_scores(mechanism, data, key, num_trials, batch_size)
-        found = np.asarray(found).astype(np.float64)
-    except Exception:
-        # Mostly what NumPy, secret noise or an `if` make of traced values. Whatever it was, the
-        # mechanism has run without being traced.
-        return first_runs(num_trials)
+    found = np.asarray(_compiled_scores(mechanism, data, key, num_trials, batch_size))
+    found = found.astype(np.float64)
     # A coin that is thrown while a mechanism is traced is thrown once, for all runs.
     is_constant = np.all((found == found[0]) | np.isnan(found))
-    some = first_runs(_MANY if is_constant else _FEW)
+    some = found[: _MANY if is_constant else _FEW]
+    plain = [float(mechanism(data, numbered_key(key, place))) for place in range(len(some))]
     # Runs that share their keys differ by rounding alone, on the scale of the scores.
     finite = found[np.isfinite(found)]
     spread = np.median(np.abs(finite - np.median(finite))) if finite.size else 0.0
-    allowed = {"rtol": _ROUNDING, "atol": _ROUNDING * spread, "equal_nan": True}
-    return found if np.allclose(found[: len(some)], some, **allowed) else first_runs(num_trials)
+    if not np.allclose(some, plain, rtol=_ROUNDING, atol=_ROUNDING * spread, equal_nan=True):
+        raise ValueError(
+            "expected a mechanism whose random numbers all come from its key, got other scores "
+            "each time it is called: run it yourself, and audit(first_scores, second_scores)"
+        )
+    return found
 
 
 @eqx.filter_jit
@@ -213,12 +162,6 @@ def _compiled_scores(mechanism, data, key, num_trials, batch_size):
 
 
 def _scalar(score):
-    kinds = jnp.floating, jnp.integer, jnp.bool_
-    is_number = eqx.is_array_like(score)
-    if not is_number or not any(jnp.issubdtype(jnp.asarray(score).dtype, kind) for kind in kinds):
+    if not eqx.is_array_like(score) or jnp.iscomplexobj(score) or jnp.shape(score) != ():
         raise TypeError(f"expected the mechanism to return a real scalar score, got {score}")
-    if jnp.shape(score) != ():
-        raise ValueError(
-            f"expected the mechanism to return a scalar score, got shape {jnp.shape(score)}"
-        )
     return score

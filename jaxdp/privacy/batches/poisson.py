@@ -239,7 +239,8 @@ class PoissonSubsampledGaussian(AbstractMechanism):
         ValueError: another sampling is named, or a value is out of its range.
 
     Example:
-        >>> from jaxdp.privacy import PoissonSampler, PoissonSubsampledGaussian
+        >>> from jaxdp.privacy import PoissonSampler
+        >>> from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
         >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.05)
         >>> mechanism = PoissonSubsampledGaussian(sampler, noise_multiplier=1.0, num_steps=10)
         >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'zero-out-one'):.2f}")

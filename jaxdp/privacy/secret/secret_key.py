@@ -28,7 +28,8 @@ def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
         A key that no other call returns again, to be kept secret.
 
     Example:
-        >>> from jaxdp.privacy import key_entropy_bits, secret_key
+        >>> from jaxdp.privacy import secret_key
+        >>> from jaxdp.privacy.secret.secret_key import key_entropy_bits
         >>> key_entropy_bits(secret_key())
         64
     """
@@ -55,7 +56,7 @@ def key_entropy_bits(key: Key[Array, ""]) -> int | None:
 
     Example:
         >>> import jax
-        >>> from jaxdp.privacy import key_entropy_bits
+        >>> from jaxdp.privacy.secret.secret_key import key_entropy_bits
         >>> key_entropy_bits(jax.random.key(7))
         32
     """

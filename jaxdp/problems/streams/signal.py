@@ -24,7 +24,12 @@ from jaxtyping import Array, ArrayLike, Float
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_count, require_positive
 from jaxdp.core.keys import numbered_key
-from jaxdp.losses import Logistic, SignalSlope, well_specified_risk, well_specified_slope
+from jaxdp.losses import Logistic
+from jaxdp.losses.gaussian.well_specified_logistic import (
+    SignalSlope,
+    well_specified_risk,
+    well_specified_slope,
+)
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 
 

@@ -16,13 +16,13 @@ from jax import lax
 from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.batching import side_by_side
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
 from jaxdp.core.numerics.precision import safe_sqrt
-from jaxdp.losses import AbstractScalarLoss
+from jaxdp.losses.base import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.simulation.driver import even_chunks

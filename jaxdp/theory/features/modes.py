@@ -24,7 +24,8 @@ from jaxdp.core.checks import concrete
 from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.core.trajectory import record_steps
-from jaxdp.losses import AbstractLoss, slope_limits
+from jaxdp.losses import AbstractLoss
+from jaxdp.losses.linear_model import slope_limits
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 
 # Nodes of the softmax's quadrature, of all rows together; with more for each row than `_MOST_NODES`

@@ -17,6 +17,7 @@ HERE = citations.Place("jaxdp/core/keys.py", "jaxdp.core.keys.purpose_key")
 THERE = citations.Place("tests/unit/core/test_keys.py", "test_keys_differ")
 RUN = citations.Place("experiments/report.py", "report")
 STATED = citations.Place("experiments/statements/paper/rates.py", "rates.minimax_rate")
+JUDGED = citations.Place("experiments/statements/judged/tails.py", "tails.norms")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,7 @@ def test_states_are_what_the_places_are():
     )
     assert "| Figure 1 | a curve | no data | reason |" in text
     states = ((HERE, "function"), (STATED, "function"), (RUN, "experiment"), (THERE, "held"))
+    states += ((JUDGED, "held"),)
     for place, state in states:
         assert _states({("PF", "Theorem 2"): [HERE, place]}, LISTED)[1] == state
 

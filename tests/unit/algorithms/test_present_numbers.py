@@ -24,13 +24,14 @@ from jaxdp.privacy import (
     GaussianMechanism,
     ObjectivePerturbation,
     PoissonSampler,
-    PoissonSubsampledGaussian,
     Release,
     SecretNoise,
     ShuffledEpochs,
-    ZeroConcentrated,
     square_root_strategy,
 )
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
+from jaxdp.privacy.mechanisms import ZeroConcentrated
+from jaxdp.schedules.callables import Plain
 
 DELTA = 1e-4
 
@@ -188,7 +189,7 @@ def test_rounding_is_that_of_the_rates_type_and_leaves_no_step_without_noise():
     with x64():
         for rise in (1e-7, 1e-14):
             with pytest.raises(ValueError, match="expected a non-increasing learning rate"):
-                _one_pass(jaxdp.schedules.Plain(lambda t, rise=rise: 1 + rise * t))
+                _one_pass(Plain(lambda t, rise=rise: 1 + rise * t))
     # Two units of float32 up and down from step to step, as a function that rounds has them.
     algorithm = _one_pass(lambda t: 1 + 2.4e-7 * (jnp.floor(100 * t) % 2), num_steps=100)
     stds = np.asarray(algorithm.noise_std(jnp.arange(1, 101), 4), np.float64)

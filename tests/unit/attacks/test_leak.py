@@ -7,7 +7,6 @@ import pytest
 from attack_problems import kaufman_jacobian, random_victim, single_target, sphere_rows
 
 from jaxdp.attacks import (
-    Ending,
     LevenbergMarquardt,
     RandomFeaturesTarget,
     Reconstruction,
@@ -15,6 +14,7 @@ from jaxdp.attacks import (
     leak_report,
     reconstruct,
 )
+from jaxdp.attacks.optimisers.base import Ending
 
 DIM, COUNT = 6, 3
 STRAY = sphere_rows(np.random.default_rng(1), COUNT, DIM).astype(np.float32)

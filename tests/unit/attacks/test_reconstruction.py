@@ -8,13 +8,12 @@ from attack_problems import random_victim, single_target, sphere_rows
 from experiments.networks.last_layer import TwoLayerNetwork
 from jaxdp.attacks import (
     AbstractOptimiser,
-    Attempt,
     CurvatureScaledMomentum,
-    Ending,
     RandomFeaturesTarget,
     reconstruct,
     reconstruction_error,
 )
+from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.core.keys import purpose_key, run_keys
 
 DIM, COUNT, FEATURES = 20, 5, 1000

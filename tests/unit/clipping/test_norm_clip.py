@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 
 
 def test_clipped_norms_never_exceed_the_clip_norm():

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from jaxdp.clipping import (
     TwoPartSum,
     clipped_gradient_sum,
-    clipped_gradient_sum_in_parts,
-    microbatches,
+    per_sample,
     sensitivity_excess,
     two_part_sum,
 )
 from jaxdp.clipping.ghost import ghost_pass, ghosts
+from jaxdp.clipping.per_sample import clipped_gradient_sum_in_parts
 from jaxdp.core.numerics.precision import x64
 
 CLIP_NORM = 1.0
@@ -362,7 +362,7 @@ def _add_in_float32(patch):
         high = jax.tree.map(jnp.add, left.high, right.high)
         return TwoPartSum(high, jax.tree.map(jnp.zeros_like, high))
 
-    patch.setattr(microbatches, "add", plain)
+    patch.setattr(per_sample, "add", plain)
 
 
 def _forget_the_error(patch):
@@ -383,7 +383,7 @@ def _settle_nothing(patch):
 
 
 def _block_without_end(patch):
-    patch.setattr(microbatches, "blocks_of", lambda size: (1, size))
+    patch.setattr(per_sample, "blocks_of", lambda size: (1, size))
 
 
 # bug: (how it is planted, what catches it)

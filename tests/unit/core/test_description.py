@@ -36,9 +36,8 @@ def _descriptions():
     """At least one of every kind: what the contract table makes, all defaults, and variants."""
     p = parts()
     found = [row.call()(**row.given()) for row in MAKERS]
-    for name, thing in _public_classes():
-        if name not in {row.path for row in MAKERS} and not _needed(thing):
-            found.append(thing())
+    made = {type(thing) for thing in found}
+    found += [kind() for kind in _described() - made if not _needed(kind)]
     one_pass = functools.partial(jaxdp.OnePassDPSGD, clip_scale=1.0, rho=1.0, num_steps=10)
     scales = jaxdp.InputScales([0.5, 1.5], [0.5, 0.5])
     averaged = {"learning_rate": jaxdp.Polynomial(0.3, 0.5), "sampler": SAMPLER}
@@ -74,20 +73,9 @@ def _descriptions():
     return [thing for thing in (*found, *more) if isinstance(thing, AbstractDescription)]
 
 
-def _public_classes():
-    """Public classes that can be made, by their paths below jaxdp."""
-    from public_names import PUBLIC  # Imports all rooms.
-
-    for name, thing in PUBLIC.items():
-        path = name.removeprefix("jaxdp.")
-        is_made = inspect.isclass(thing) and not thing.__name__.startswith("Abstract")
-        if is_made and issubclass(thing, AbstractDescription):
-            yield path, thing
-
-
-def _needed(thing):
+def _needed(kind):
     """The arguments without a default."""
-    parameters = inspect.signature(thing).parameters.values()
+    parameters = inspect.signature(kind).parameters.values()
     return [one.name for one in parameters if one.default is one.empty]
 
 
@@ -95,6 +83,7 @@ def _needed(thing):
 ROUNDED = (jaxdp.TabularRegression,)
 
 
+@functools.cache
 def _described():
     """Every class of the package that is a description."""
     for module in pkgutil.walk_packages(jaxdp.__path__, "jaxdp."):

@@ -20,12 +20,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import jaxdp
 from jaxdp.estimators import (
-    PUBLIC_SEED,
     DPKernelClassifier,
     DPKernelRidge,
     DPLinearRegression,
     DPLogisticRegression,
 )
+from jaxdp.estimators.arguments import PUBLIC_SEED
 
 SMALL = {"num_projections": 20, "num_features": 32}
 ROWS = 1024

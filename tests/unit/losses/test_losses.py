@@ -7,6 +7,7 @@ import pytest
 from every_loss import BOUNDED, SCALAR
 
 from jaxdp import losses
+from jaxdp.losses.linear_model import loss_gradient, loss_smoothness, slope_limits
 
 each_scalar = pytest.mark.parametrize("name", SCALAR)
 GRID = np.linspace(-9, 9, 724)
@@ -166,14 +167,14 @@ def test_gradient_and_smoothness_are_those_in_the_parameters(name):
     parameters, targets = jnp.asarray([0.3, -1.0, 0.5]), jnp.asarray(np.resize(entry.labels, 40))
 
     def gradients(parameters):
-        return losses.loss_gradient(entry.loss, inputs, inputs @ parameters, targets)
+        return loss_gradient(entry.loss, inputs, inputs @ parameters, targets)
 
     def value(parameters, row, target):
         return entry.loss.value(row @ parameters, target)
 
     exact = jax.vmap(jax.grad(value), (None, 0, 0))(parameters, inputs, targets)
     np.testing.assert_allclose(gradients(parameters), exact, rtol=1e-4, atol=1e-6)
-    bounds = losses.loss_smoothness(entry.loss, inputs)
+    bounds = loss_smoothness(entry.loss, inputs)
     curvature = float(entry.loss.curvature_bound)
     np.testing.assert_allclose(bounds, curvature * np.square(inputs).sum(axis=1), rtol=1e-6)
     step = jnp.asarray([0.3, 0.2, -0.4])
@@ -184,7 +185,7 @@ def test_gradient_and_smoothness_are_those_in_the_parameters(name):
 # Source: AC (10), (11); PF Proposition 3.3, (3.3).
 def test_a_gradient_clipped_by_its_norm_has_the_slope_clipped_at_its_limit():
     inputs = jnp.asarray([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    limits = losses.slope_limits(2.0, jnp.linalg.norm(inputs, axis=1))
+    limits = slope_limits(2.0, jnp.linalg.norm(inputs, axis=1))
     np.testing.assert_allclose(limits, [0.4, 4.0, np.inf])
     slopes = losses.HalfSquared().slope(jnp.asarray([-3.0, -3.0, -3.0]), 0.0)
     clipped = jnp.clip(slopes, -limits, limits)[:, None] * inputs

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_expit
 
-from jaxdp.losses import well_specified_risk, well_specified_slope
-from jaxdp.losses.gaussian.well_specified_logistic import sigmoid_moments
+from jaxdp.losses.gaussian.well_specified_logistic import (
+    sigmoid_moments,
+    well_specified_risk,
+    well_specified_slope,
+)
 
 NAMES = ("along", "derivative", "square", "clipped")
 # Overlap, remainder, signal and limit: strong and weak clips, near the target, against it, far.

@@ -17,7 +17,6 @@ from worst_case import OneRecord
 
 import jaxdp
 from jaxdp.privacy import (
-    AbstractClaim,
     GaussianMechanism,
     Release,
     ShuffledEpochs,
@@ -29,7 +28,8 @@ from jaxdp.privacy import (
     gaussian_epsilon,
     zcdp_epsilon,
 )
-from jaxdp.schedules import as_schedule
+from jaxdp.privacy.release import AbstractClaim
+from jaxdp.schedules.callables import as_schedule
 
 
 def _algorithm(schedule, rho=1.0, num_steps=100):

@@ -14,14 +14,14 @@ from jaxdp.privacy import (
     FixedSizeBatches,
     GaussianMechanism,
     PoissonSampler,
-    PoissonSubsampledGaussian,
     SecretNoise,
     ShuffledEpochs,
-    ZeroConcentrated,
     calibrated_noise_multiplier,
     gaussian_noise_std,
     zcdp_noise_std,
 )
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
+from jaxdp.privacy.mechanisms import ZeroConcentrated
 
 _ADDED = "add-or-remove-one"
 budgets = given(

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from jaxdp.privacy import ObjectivePerturbation, SoftmaxPerturbation, gaussian_delta
+from jaxdp.privacy import ObjectivePerturbation, gaussian_delta
+from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
 
 # The step's square over the integrand's own scale, one.
 _QUADRATURE = 1e-3

@@ -15,12 +15,9 @@ from jaxdp.privacy import (
     GaussianMechanism,
     ObjectivePerturbation,
     PoissonSampler,
-    PoissonSubsampledGaussian,
-    PublishedConversion,
     Release,
     StatedBudget,
     Unproved,
-    ZeroConcentrated,
     account,
     compose,
     gaussian_epsilon,
@@ -28,6 +25,9 @@ from jaxdp.privacy import (
     zcdp_epsilon_published,
 )
 from jaxdp.privacy.adjacency import ADJACENCIES, REPLACE_ONE
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
+from jaxdp.privacy.mechanisms import ZeroConcentrated
+from jaxdp.privacy.release import PublishedConversion
 
 _SAMPLER = PoissonSampler(1000, 0.01)
 MECHANISMS = [

@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 
 import jaxdp
 from jaxdp.core.keys import numbered_key
-from jaxdp.losses import AbstractScalarLoss, Huber, Logistic
+from jaxdp.losses import Huber, Logistic
+from jaxdp.losses.base import AbstractScalarLoss
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 
 TARGET = np.asarray([1.0, -0.5, 0.25], np.float32)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from jaxdp.estimators import DPLinearRegression
-from jaxdp.kernels import ClippedFeatures, IdentityFeatures, RangeScaling, load
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures, load
+from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.privacy import SecretNoise
 from jaxdp.regression import (
     Automatic,

@@ -5,9 +5,10 @@ import pytest
 
 from jaxdp.kernels import ClippedFeatures, IdentityFeatures
 from jaxdp.privacy import SecretNoise
-from jaxdp.regression import Ledger, NoisyStatistics
+from jaxdp.regression import NoisyStatistics
 from jaxdp.regression import private_sums as sums
 from jaxdp.regression.descent import SquaredSlopes
+from jaxdp.regression.ledger import Ledger
 
 SOURCE = SecretNoise(2**200)
 

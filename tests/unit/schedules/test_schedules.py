@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import jaxdp
 from jaxdp.privacy import PoissonSampler
-from jaxdp.schedules import Plain, as_schedule, base, is_non_increasing, require_non_increasing
+from jaxdp.schedules import base
+from jaxdp.schedules.base import is_non_increasing, require_non_increasing
+from jaxdp.schedules.callables import Plain, as_schedule
 
 # Each with the same function in NumPy.
 SCHEDULES = [

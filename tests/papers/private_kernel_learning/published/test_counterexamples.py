@@ -26,7 +26,8 @@ from experiments.private_kernel_learning.published import (
     CanonicalEstimator,
     HuberHinge,
 )
-from jaxdp.kernels import Gaussian, InnerProduct, PrivateKernelRidge, objective_perturbation_std
+from jaxdp.kernels import Gaussian, InnerProduct, PrivateKernelRidge
+from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
 from jaxdp.kernels.release.joint_release import joint_sensitivity
 from jaxdp.privacy import gaussian_mu, gaussian_noise_std
 

@@ -11,13 +11,13 @@ import pytest
 import jaxdp
 from jaxdp.algorithms import train
 from jaxdp.privacy import (
-    AbstractUnamplifiedSampler,
     BufferedToeplitzNoise,
     FixedSizeBatches,
     PoissonSampler,
     SecretNoise,
     ShuffledEpochs,
 )
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 
 RECORDS, STEPS = 20, 5
 DATA = np.ones((RECORDS, 2), np.float32), np.zeros(RECORDS, np.float32)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from attack_problems import projector_loss, random_victim, single_target, sphere_rows
 
-from jaxdp.attacks import AbstractOptimiser, Attempt, Ending, reconstruct
+from jaxdp.attacks import AbstractOptimiser, reconstruct
 from jaxdp.attacks.objective import checked_loss, relative_loss
+from jaxdp.attacks.optimisers.base import Attempt, Ending
 
 DIM, COUNT, FEATURES = 6, 3, 120
 VICTIM = random_victim(2, DIM, COUNT, FEATURES)

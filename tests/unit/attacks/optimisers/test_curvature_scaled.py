@@ -7,7 +7,6 @@ import pytest
 from attack_problems import random_victim, single_target
 
 from jaxdp.attacks import (
-    Ending,
     NetworkTarget,
     RandomFeaturesTarget,
     RegeneratedWeights,
@@ -15,6 +14,7 @@ from jaxdp.attacks import (
     reconstruct,
     reconstruction_error,
 )
+from jaxdp.attacks.optimisers.base import Ending
 
 
 def _errors(seeds, dim, count, widths, activation="relu", **more):

@@ -7,7 +7,6 @@ import pytest
 from attack_problems import kaufman_jacobian, sphere_rows
 
 from jaxdp.attacks import (
-    Ending,
     LevenbergMarquardt,
     RandomFeaturesTarget,
     minimum_norm_parameters,
@@ -15,6 +14,7 @@ from jaxdp.attacks import (
     reconstruction_error,
 )
 from jaxdp.attacks.objective import loss_and_gradient
+from jaxdp.attacks.optimisers.base import Ending
 from jaxdp.attacks.optimisers.levenberg_marquardt import normal_equations
 
 DIM, COUNT, FEATURES = 5, 3, 120

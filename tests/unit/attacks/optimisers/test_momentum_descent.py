@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from attack_problems import sphere_rows
 
-from jaxdp.attacks import Ending, MomentumDescent, RandomFeaturesTarget
+from jaxdp.attacks import MomentumDescent, RandomFeaturesTarget
+from jaxdp.attacks.optimisers.base import Ending
 
 GENERATOR = np.random.default_rng(1)
 DIM, COUNT, FEATURES = 5, 3, 120

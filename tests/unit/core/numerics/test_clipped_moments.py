@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from jaxdp.clipping import NormClip
+from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.numerics.clipped_moments import descent_factor, joint_moments, variance_factor
 
 RATIOS = np.geomspace(1e-6, 1e3, 200)

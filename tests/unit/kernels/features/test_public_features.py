@@ -18,6 +18,7 @@ from helpers import MadeWhenAsked, Unreadable
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
 from jaxdp.kernels.features.public_features import whole_features
+from jaxdp.kernels.functions.bounded import RangeScaling
 
 GAUSSIAN = kernels.Gaussian(1.0)
 RANGE = np.zeros(2), np.ones(2)
@@ -52,7 +53,7 @@ BOUNDED = MadeWhenAsked(
         "ranged": lambda: {"kernel": GAUSSIAN, "input_range": RANGE},
         "ranged map": lambda: {
             "kernel": None,
-            "feature_map": kernels.RangeScaling(_waves(), *RANGE),
+            "feature_map": RangeScaling(_waves(), *RANGE),
         },
         "map in a range": lambda: {"kernel": None, "feature_map": _waves(), "input_range": RANGE},
         "norm": lambda: {

@@ -7,6 +7,7 @@ import pytest
 from every_map import DIM, INPUTS, MAPS, values
 
 from jaxdp import kernels
+from jaxdp.kernels.functions.bounded import RangeScaling
 
 
 def test_clipped_features_keep_their_direction_and_never_exceed_the_bound():
@@ -35,11 +36,11 @@ def test_clipping_bears_zeros_and_huge_features():
 
 def test_public_ranges_clip_and_scale_every_column():
     low, high = np.array([-1.0, 0.0, 5.0]), np.array([1.0, 10.0, 5.5])
-    scaled = kernels.RangeScaling(MAPS["identity"], low, high)
+    scaled = RangeScaling(MAPS["identity"], low, high)
     rows = np.array([[0, 5, 5.25], [-3, 11, 5.5], [1, 0, -1e30]], np.float32)
     expected = [[0, 0, 0], [-1, 1, 1], [1, -1, -1]]
     np.testing.assert_allclose(scaled(rows), expected, atol=1e-6)
-    wide = kernels.RangeScaling(MAPS["identity"], np.full(3, -3e38), np.full(3, 3e38))
+    wide = RangeScaling(MAPS["identity"], np.full(3, -3e38), np.full(3, 3e38))
     np.testing.assert_allclose(wide(np.full((1, 3), 3e38)), 1)
     assert MAPS["ranges"].norm_bound == np.inf
 
@@ -50,9 +51,9 @@ def test_labelled_ranges_are_not_taken_by_position():
     book = pandas.DataFrame({"low": np.zeros(3), "high": np.ones(3)}, index=["c", "a", "b"])
     for ends in ((book.low, book.high), (np.zeros(3), book.high)):
         with pytest.raises(TypeError, match="in the order of the columns, got labelled ones"):
-            kernels.RangeScaling(MAPS["paths"], *ends)
+            RangeScaling(MAPS["paths"], *ends)
     plain = book.reset_index()
-    scaled = kernels.RangeScaling(MAPS["paths"], plain.low, plain.high)
+    scaled = RangeScaling(MAPS["paths"], plain.low, plain.high)
     np.testing.assert_array_equal(scaled.high, np.ones(3))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from perturbed_minimisers import divergence, gradient, huber_hinge, logistic, privacy_losses
 
-from jaxdp.kernels import objective_perturbation_std
+from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
 from jaxdp.privacy import ObjectivePerturbation, gaussian_delta
 from jaxdp.privacy.adjacency import REPLACE_ONE
 

@@ -11,7 +11,10 @@ import pytest
 from perturbed_minimisers import privacy_losses
 from scipy.special import softmax
 
-from jaxdp.kernels import objective_perturbation_std, softmax_perturbation_std
+from jaxdp.kernels.margin.objective_calibration import (
+    objective_perturbation_std,
+    softmax_perturbation_std,
+)
 
 CLASSES, EPSILON, DELTA = 3, 1.0, 1e-3
 

@@ -14,6 +14,7 @@ from jaxdp import kernels
 from jaxdp.core.files import archived, as_header
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.release import model_file
+from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.privacy import Composition, GaussianMechanism, Release, StatedBudget, Unproved
 
 DIM = 3
@@ -35,7 +36,7 @@ def _function(mechanism=None, published=None, base=None, seed=0):
         public_seed=2**62,
         statement=statement,
         delta=1e-5,
-        record=kernels.FitRecord(70, "a curve", (("a", "0 to 1"),), ((0.5, 0.1, "a sum"),)),
+        record=FitRecord(70, "a curve", (("a", "0 to 1"),), ((0.5, 0.1, "a sum"),)),
     )
 
 

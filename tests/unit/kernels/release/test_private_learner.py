@@ -15,6 +15,7 @@ import jaxdp
 from experiments.private_kernel_learning import published
 from jaxdp import kernels, losses
 from jaxdp.kernels.release.private_learner import FitRequest
+from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.kernels.release.tables import columns_of, real_array
 from jaxdp.regression.methods import HuberLearner
 
@@ -178,7 +179,7 @@ def test_names_and_the_record_of_the_fit_are_saved(tmp_path):
     assert release.columns == kernels.Columns(("a", "b"))
     release.save(path)
     np.testing.assert_array_equal(kernels.load(path)(FRAME[["b", "a"]]), release(TABLE))
-    assert kernels.load(path).record == release.record == kernels.FitRecord(len(TABLE))
+    assert kernels.load(path).record == release.record == FitRecord(len(TABLE))
     assert "n, public" in release.card
 
 

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 from helpers import assert_mean_close
 
-from jaxdp.kernels import (
-    NoiseRidge,
-    SelectedRidge,
-    Theorem11Rule,
-)
+from jaxdp.kernels import SelectedRidge, Theorem11Rule
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
-from jaxdp.kernels.ridge.rules import NoisyStatistics, ridge_path, split_noise
+from jaxdp.kernels.ridge.rules import NoiseRidge, NoisyStatistics, ridge_path, split_noise
 
 SIZE = 40
 

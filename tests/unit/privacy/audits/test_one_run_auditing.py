@@ -20,7 +20,7 @@ from jaxdp.privacy import (
     gaussian_epsilon,
     gaussian_mu,
 )
-from jaxdp.privacy.audits.events import measure_named
+from jaxdp.privacy.audits import events
 from jaxdp.privacy.audits.one_run import (
     bound_from_guesses,
     correct_guesses_tail,
@@ -31,8 +31,8 @@ MU = {"measure": "mu"}
 
 
 def _bound(num_correct, *, measure="epsilon", delta=None, confidence=0.95, **sizes):
-    named = measure_named(measure, delta)
-    return bound_from_guesses(named, num_correct, error=1 - confidence, **sizes)
+    named, error = events.asked(measure, delta, confidence)
+    return bound_from_guesses(named, num_correct, error=error, **sizes)
 
 
 def _published_tail(v, epsilon, *, num_guesses, num_canaries, delta):
@@ -383,11 +383,11 @@ def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing()
         ([1.0, 2.0], [1.0, 0.0], "expected included to hold booleans, got float64"),
         ([1.0, 2.0], [True, None], "expected included to hold booleans, got object"),
         ([1.0, 2.0], [True], "one score for each canary"),
-        ([[1.0, 2.0]], [[True, False]], "one score for each canary"),
+        ([[1.0, 2.0]], [[True, False]], "expected scores to be a vector"),
         (["1", "2"], [True, False], "expected scores to be a real number"),
         (np.ma.array([1.0, 2.0]), [True, False], "expected scores .* got a masked one"),
         ([1.0, 2.0], np.ma.array([True, False]), "expected included .* got a masked one"),
-        ([], np.zeros(0, bool), "expected num_canaries >= 1, got 0"),
+        ([], np.zeros(0, bool), "expected scores to be a vector"),
     ],
 )
 def test_scores_that_are_none_are_refused(scores, included, message):

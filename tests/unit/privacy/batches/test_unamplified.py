@@ -11,14 +11,8 @@ import pytest
 from worst_case import optimiser
 
 import jaxdp
-from jaxdp.privacy import (
-    AbstractUnamplifiedSampler,
-    FixedSizeBatches,
-    SecretNoise,
-    ShuffledEpochs,
-    audit,
-    gaussian_epsilon,
-)
+from jaxdp.privacy import FixedSizeBatches, SecretNoise, ShuffledEpochs, audit, gaussian_epsilon
+from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 
 
 class Cyclic(AbstractUnamplifiedSampler):

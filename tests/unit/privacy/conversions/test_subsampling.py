@@ -8,14 +8,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from jaxdp.privacy import (
-    Composition,
-    PoissonSampler,
-    PoissonSubsampledGaussian,
-    Release,
-    account,
-    gaussian_epsilon,
-)
+from jaxdp.privacy import Composition, PoissonSampler, Release, account, gaussian_epsilon
+from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
 from jaxdp.privacy.conversions.subsampling import (
     SampledGaussian,
     composed_epsilon,

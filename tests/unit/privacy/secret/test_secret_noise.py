@@ -12,14 +12,8 @@ from helpers import FALSE_ALARM, assert_mean_close
 from scipy.stats import chisquare, kstest, norm
 from worst_case import optimiser
 
-from jaxdp.privacy import (
-    GaussianMechanism,
-    SecretNoise,
-    ShuffledEpochs,
-    Unproved,
-    key_entropy_bits,
-    secret_key,
-)
+from jaxdp.privacy import GaussianMechanism, SecretNoise, ShuffledEpochs, Unproved, secret_key
+from jaxdp.privacy.secret.secret_key import key_entropy_bits
 from jaxdp.privacy.secret.secret_noise import grid_unit
 
 

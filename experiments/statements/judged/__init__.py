@@ -1,0 +1,1 @@
+"""Statements whose two sides are computed in NumPy, with nothing of jaxdp: see `lemmas`."""
