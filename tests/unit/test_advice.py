@@ -4,6 +4,7 @@ import functools
 import itertools
 import re
 
+import canonical
 import jax.random as jr
 import numpy as np
 import optax
@@ -11,39 +12,30 @@ import pytest
 
 import jaxdp
 
-RANDOM = np.random.default_rng(0)
-
 
 @functools.cache
 def _problems():
     return [
-        jaxdp.LinearRegression.isotropic(4, label_noise=0.1),
+        canonical.stream(),
         jaxdp.LinearRegression(np.array([1.5, 1.0, 0.5]), np.ones(3), 0.1),
-        jaxdp.LogisticRegression(4, signal=2.0),
-        jaxdp.TabularRegression(RANDOM.normal(size=(40, 3)), RANDOM.normal(size=40)),
-        jaxdp.RandomFeatures.sample(8, 4, 3, 20, key=jr.key(0)),
-        jaxdp.RandomFeatures.sample(8, 4, 3, None, key=jr.key(0)),
-        jaxdp.RandomFeatures.sample(8, 4, 3, 20, loss=jaxdp.losses.Logistic(), key=jr.key(0)),
+        canonical.labels(),
+        canonical.table(),
+        canonical.features(),
+        canonical.features(None),
+        # Labels are +1 and -1.
+        canonical.features().replace(loss=jaxdp.losses.Logistic()),
     ]
 
 
 @functools.cache
 def _algorithms():
     return [
-        jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10),
-        jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10, batch_size=2),
+        canonical.one_pass(),
+        canonical.one_pass(20, batch_size=2),
         jaxdp.CorrelatedDPSGD([1.0, 0.5], 1.0, 1.0, batch_size=2, strategy=np.eye(2)),
-        jaxdp.DPGD(0.1, 1.0, 10, 1.0),
-        *(
-            jaxdp.PrivateOptimiser(
-                optimiser,
-                clip_norm=1.0,
-                noise_multiplier=1.0,
-                num_steps=3,
-                sampler=jaxdp.privacy.PoissonSampler(8, 0.5),
-            )
-            for optimiser in (optax.sgd(0.1), optax.adam(0.1))
-        ),
+        canonical.descent(),
+        canonical.optimiser(),
+        canonical.optimiser(optax.adam),
     ]
 
 

@@ -102,7 +102,7 @@ def test_predicted_area_is_that_of_a_test_of_simulated_weights(name):
     assert found.auc <= found.bound
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_and_slow(CASES, "logistic"))
 def test_the_worst_record_is_that_of_two_closures_for_every_record(name):
     pair = _case(name)
     areas = [predicted_membership(*pair, record).auc for record in range(NUM)]

@@ -1,5 +1,6 @@
 """The algorithm's own laws: noise by equation (2), the step, calibration, privacy of batches."""
 
+import canonical
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -183,9 +184,10 @@ def test_a_callable_module_keeps_its_parameters_under_vmap():
         return jaxdp.OnePassDPSGD(Line(slope), 1.0, 1.0, 100)
 
     slopes = jnp.asarray([0.5, 1.0])
-    together = jax.vmap(lambda a: jaxdp.predict(_PROBLEM, a).final_risk)(jax.vmap(make)(slopes))
-    alone = [jaxdp.predict(_PROBLEM, make(slope)).final_risk for slope in slopes]
+
+    def final(algorithm):
+        return jaxdp.predict(canonical.stream(), algorithm, records=canonical.RECORDS).final_risk
+
+    together = jax.vmap(final)(jax.vmap(make)(slopes))
+    alone = [final(make(slope)) for slope in slopes]
     np.testing.assert_allclose(together, alone, rtol=1e-4)
-
-
-_PROBLEM = jaxdp.LinearRegression.isotropic(10, label_noise=0.3)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-import jax
+import canonical
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -49,15 +49,12 @@ def test_gaps_and_sigmas_by_hand():
 
 
 def test_a_prediction_of_another_problem_is_warned_of():
-    problem, other = (
-        jaxdp.LinearRegression.isotropic(20, label_noise=0.3, initial_risk=risk)
-        for risk in (0.5, 2.0)
-    )
-    algorithm = jaxdp.OnePassDPSGD(1.0, 1.0, 1.0, 200)
-    simulated = jaxdp.simulate(problem, algorithm, key=jax.random.key(0), num_runs=4, records=2)
+    simulated, predicted = canonical.runs("stream"), canonical.predicted("stream")
+    other = canonical.stream(initial_risk=2.0)
+    other = jaxdp.predict(other, canonical.one_pass(), records=canonical.RECORDS)
     with pytest.warns(UserWarning, match=r"start at risk 0.5, and ODE at 2: .* one problem"):
-        jaxdp.compare(simulated, jaxdp.predict(other, algorithm, records=2))
-    jaxdp.compare(simulated, jaxdp.predict(problem, algorithm, records=2))
+        jaxdp.compare(simulated, other)
+    jaxdp.compare(simulated, predicted)
 
 
 def test_a_start_that_differs_by_chance_is_not_warned_of():

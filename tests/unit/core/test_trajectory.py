@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import canonical
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,19 +41,15 @@ def test_status_sees_a_nan_anywhere_on_the_path():
 
 def test_a_dataset_has_time_runs_and_units():
     xarray = pytest.importorskip("xarray")
-    problem = jaxdp.LinearRegression.isotropic(5, label_noise=0.3)
-    algorithm = jaxdp.OnePassDPSGD(1.0, 1.0, 1.0, 20)
-    runs = jaxdp.simulate(
-        problem, algorithm, key=jax.random.key(0), num_runs=3, records=4, keep_parameters=True
-    )
+    runs = canonical.runs("stream")
     dataset = runs.to_xarray()
     assert isinstance(dataset, xarray.Dataset)
-    assert dataset.sizes == {"run": 3, "time": 5, "parameter": 5}
+    assert dataset.sizes == {"run": 3, "time": 5, "parameter": 20}
     assert all(dataset[name].attrs["units"] == "1" for name in dataset.variables)
     assert dataset.attrs["label"] == runs.label
     np.testing.assert_array_equal(dataset.risk.sel(time=1.0), runs.risk[:, -1])
     np.testing.assert_array_equal(dataset.clipped_fraction, runs.observables["clipped_fraction"])
-    prediction = jaxdp.predict(problem, algorithm, records=4).to_xarray()
+    prediction = canonical.predicted("stream").to_xarray()
     assert prediction.risk.dims == ("time",)
 
 

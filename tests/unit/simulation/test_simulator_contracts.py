@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import FALSE_ALARM, assert_mean_close, programs_compiled
+from helpers import FALSE_ALARM, assert_mean_close, programs_compiled, quick_and_slow
 from scipy.stats import ks_2samp
 
 import jaxdp
@@ -74,7 +74,9 @@ each_simulator = pytest.mark.parametrize(
 )
 
 
-@each_case
+@pytest.mark.parametrize(
+    "name", quick_and_slow(CASES, *CASES.keys() - {"HomogenizedSDE of labels"})
+)
 def test_new_numbers_compile_nothing(name):
     _run(name)
     assert programs_compiled(functools.partial(_run, name, 2.0, 0.6, 2.0, 0.1, key=1)) == 0
@@ -137,12 +139,9 @@ def test_a_batch_of_cells_gives_what_each_cell_gives(name):
 
 # Two tests share these programs.
 MANY = {"num_runs": 4000, "records": 1}
-QUICK_TO_VOID = ("HomogenizedSDE", "FunctionSpace")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=() if one in QUICK_TO_VOID else SLOW) for one in CASES]
-)
+@pytest.mark.parametrize("name", quick_and_slow(CASES, "FunctionSpace"))
 def test_traced_numbers_out_of_range_are_void(name):
     # Each number in turn has the other sign; rows have no fourth.
     signs = np.where(np.eye(5, 4, -1), -1.0, 1.0)[: 4 if CASES[name][0] is _rows else 5]
@@ -272,7 +271,7 @@ def test_every_record_has_its_time(name):
 
 FEATURES, DESCENT = _rows()
 STREAM, PASS = _stream()
-TABLE = jaxdp.TabularRegression(np.random.default_rng(0).normal(size=(90, 2)), np.arange(90.0))
+TABLE = canonical.table()
 UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
 NO_ROWS = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
 

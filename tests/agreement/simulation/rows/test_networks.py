@@ -1,5 +1,7 @@
 """Runs of networks: those of `train`, and the linear one beside the true one."""
 
+import functools
+
 import jax
 import numpy as np
 import optax
@@ -18,9 +20,16 @@ def _simulated(problem, algorithm, **how):
     return jaxdp.simulate(problem, algorithm, **how)
 
 
+ALGORITHM = descent(0.3, num_steps=6)
+
+
+@functools.cache
+def _trained():
+    return _simulated(network(), ALGORITHM, keep_parameters=True)
+
+
 def test_a_run_is_that_of_train():
-    problem, algorithm = network(), descent(0.3, num_steps=6)
-    runs = _simulated(problem, algorithm, keep_parameters=True)
+    problem, algorithm, runs = network(), ALGORITHM, _trained()
 
     def loss(weights, row, label):
         return problem.loss.value(problem.prediction(weights, row), label)
@@ -38,10 +47,9 @@ def test_a_run_is_that_of_train():
 def test_a_head_is_its_own_linearisation_run_by_run_and_a_body_is_not():
     whole = network()
     head = only(whole, lambda model: [model.layers[-1].weight, model.layers[-1].bias])
-    algorithm = descent(0.3, num_steps=6)
-    true, linear = (_simulated(head, algorithm, simulator=it) for it in (None, LINEAR))
+    true, linear = (_simulated(head, ALGORITHM, simulator=it) for it in (None, LINEAR))
     np.testing.assert_allclose(true.risk, linear.risk, rtol=1e-5)
-    bodies, other = (_simulated(whole, algorithm, simulator=it) for it in (None, LINEAR))
+    bodies, other = _trained(), _simulated(whole, ALGORITHM, simulator=LINEAR)
     np.testing.assert_allclose(true.risk[0, 0], bodies.risk[0, 0], rtol=1e-6)
     assert np.all(np.abs(other.final_risk / bodies.final_risk - 1) > 1e-3)
 

@@ -79,6 +79,7 @@ def _largest_gaps(dim, rho=1.0):
 
 # Source: AC Theorem 4, (4).
 @pytest.mark.long_runs
+@pytest.mark.slow
 def test_the_largest_gap_of_two_paths_falls_as_one_over_the_root_of_the_samples():
     def growth(rho):
         """Of the scaled gaps from the first dimension to the last, and its standard error."""

@@ -124,12 +124,10 @@ def test_several_outputs_are_predicted_with_momentum_too(case):
     assert _assert_predicted(problem, algorithm, runs, **given).label == "modewise closure"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "clip_norm"),
-    [
-        (Logistic(), 0.4),
-        pytest.param(ShiftedSquare(0.375), 0.2, marks=pytest.mark.slow),
-    ],
+    [(Logistic(), 0.4), (ShiftedSquare(0.375), 0.2)],
     ids=lambda part: type(part).__name__,
 )
 def test_losses_that_are_no_squares_are_predicted_too(loss, clip_norm):

@@ -76,6 +76,7 @@ def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
         _assert_agrees(start, runs, loss=0.06, accuracy=0.015)
 
 
+@pytest.mark.slow
 def test_where_weights_hardly_move_the_starts_kernel_is_enough():
     found = jaxdp.predict(network(), descent(0.002), theory=START, records=1).check()
     assert 0 < found.observables["mean_movement"][-1] <= 0.04

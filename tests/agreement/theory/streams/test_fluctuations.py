@@ -105,6 +105,7 @@ def test_blocks_agree_with_one_energy_a_direction_in_unshifted_variables():
         assert abs(other / variance - 1) > 0.02
 
 
+@pytest.mark.slow
 def test_std_is_that_of_simulated_runs():
     problem = _two_blocks(100)
     for power in (0.0, 0.5):

@@ -6,7 +6,13 @@ import jax.random as jr
 import numpy as np
 import pytest
 from every_loss import ShiftedSquare
-from helpers import assert_mean_close, assert_runs_close, reference_moments, reference_risk
+from helpers import (
+    assert_mean_close,
+    assert_runs_close,
+    quick_and_slow,
+    reference_moments,
+    reference_risk,
+)
 
 import jaxdp
 from jaxdp.losses import HalfSquared, Huber
@@ -69,9 +75,7 @@ EQUATIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "both")) for n in EQUATIONS]
-)
+@pytest.mark.parametrize("name", quick_and_slow(EQUATIONS, "beyond the caps", "Huber"))
 def test_the_equations_agree_with_an_independent_solution(name):
     described, setting, scales, width = EQUATIONS[name]
     with jax.enable_x64():

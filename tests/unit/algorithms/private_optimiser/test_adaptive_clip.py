@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import canonical
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -164,11 +165,12 @@ def test_what_has_no_proof_or_no_room_is_refused():
     for changes in ({"initial": 0.0}, {"count_noise": 0.0}, {"quantile": 1.5}):
         with pytest.raises(ValueError, match=f"expected {next(iter(changes))} "):
             AdaptiveClip(**{"initial": 1.0, "count_noise": 1.0, **changes})
-    problem = jaxdp.RandomFeatures.sample(40, 20, 5, 30, key=jr.key(0))
+    rows = canonical.features()
+    optimiser = optimiser.replace(sampler=PoissonSampler(canonical.NUM_TRAIN, 0.5))
     with pytest.raises(NotCoveredError, match="a fixed clip norm"):
-        jaxdp.predict(problem, optimiser)
+        jaxdp.predict(rows, optimiser)
     with pytest.raises(NotCoveredError, match="no clip norm that adapts is simulated"):
-        jaxdp.simulate(problem, optimiser, key=jr.key(0))
+        jaxdp.simulate(rows, optimiser, key=jr.key(0))
 
 
 def test_training_goes_through_the_compiled_loop():

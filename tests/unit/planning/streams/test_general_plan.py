@@ -50,7 +50,7 @@ def _log_risk(peak, knee, clip_scale, setting):
     return schedule_log_risk(schedule, jnp.log(clip_scale), setting, clock)
 
 
-@pytest.mark.parametrize("name", helpers.quick_and_slow(PROBLEMS, "logistic", "scales"))
+@pytest.mark.parametrize("name", helpers.quick_and_slow(PROBLEMS, "logistic"))
 def test_the_search_sees_what_the_theory_predicts(name):
     problem = PROBLEMS[name]
     setting = stream_setting_of(problem, COUNT, 1.0)

@@ -358,13 +358,13 @@ def test_more_noise_shows_less():
 
 def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
     for asked in ({"delta": 1e-5}, MU):
-        found = np.array([_gaussian(0.0, 100, seed, **asked) for seed in range(300)])
-        assert np.sum(found > 0) <= binom.isf(1e-6, 300, 0.05)
+        found = np.array([_gaussian(0.0, 100, seed, **asked) for seed in range(100)])
+        assert np.sum(found > 0) <= binom.isf(1e-6, 100, 0.05)
         # The check has force: bounds of little confidence break it.
         found = np.array(
-            [_gaussian(0.0, 100, seed, **asked, confidence=0.5) for seed in range(300)]
+            [_gaussian(0.0, 100, seed, **asked, confidence=0.5) for seed in range(100)]
         )
-        assert np.sum(found > 0) > binom.isf(1e-6, 300, 0.05)
+        assert np.sum(found > 0) > binom.isf(1e-6, 100, 0.05)
 
 
 def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing():

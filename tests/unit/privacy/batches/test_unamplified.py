@@ -2,6 +2,7 @@
 
 import math
 
+import canonical
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -38,15 +39,15 @@ def test_the_account_is_of_the_most_batches_that_a_record_is_in(num_records, bat
 
 
 def test_a_sampler_of_ones_own_is_simulated_accounted_for_and_shown():
-    problem = jaxdp.RandomFeatures.sample(20, 10, 5, 8, activation=jnp.tanh, key=jr.key(0))
-    algorithm = optimiser(Cyclic(20, 6), 2.0, num_steps=10)
-    runs = jaxdp.simulate(problem, algorithm, num_runs=4, key=jr.key(1))
+    sampler = Cyclic(canonical.NUM_TRAIN, 9)
+    algorithm = optimiser(sampler, 2.0, num_steps=10)
+    runs = jaxdp.simulate(canonical.features(), algorithm, num_runs=4, key=jr.key(1))
     assert np.isfinite(runs.final_risk).all()
     cost = jaxdp.account(algorithm, delta=1e-5)
-    # Three rounds of twenty records in ten batches of six.
+    # Three rounds of thirty records in ten batches of nine.
     assert cost.mu == pytest.approx(2 * math.sqrt(3) / 2)
     assert cost.adjacency == "replace-one"
-    assert repr(Cyclic(20, 6)) == "Cyclic(num_records=20, batch_size=6)"
+    assert repr(sampler) == "Cyclic(num_records=30, batch_size=9)"
     with pytest.raises(ValueError, match="expected batch_size <= num_records = 5, got 6"):
         Cyclic(5, 6)
 

@@ -286,8 +286,8 @@ def test_overflow_is_paid_for_in_every_run():
 @pytest.mark.parametrize(
     "others",
     [
-        [(0.5, 0.003, 10)],
-        [(1.0, 1e9, 1)],
+        pytest.param([(0.5, 0.003, 10)], marks=pytest.mark.slow),
+        pytest.param([(1.0, 1e9, 1)], marks=pytest.mark.slow),
         [(0.02, 1e200, 1), (1.0, math.inf, 1)],
         [(1e-9, 0.0, 1)],
         [(0.01, 1.5, 10**7)],

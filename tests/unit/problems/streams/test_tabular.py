@@ -1,5 +1,6 @@
 """Real tables: split, standardisation, and a risk that is not in-sample."""
 
+import canonical
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -127,11 +128,9 @@ def test_parameters_act_on_the_users_inputs():
 
 
 def test_predict_on_the_table_names_its_surrogate():
-    problem = jaxdp.TabularRegression(*_table())
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, 1.0, problem.num_steps)
     with pytest.raises(jaxdp.NotCoveredError, match=r"predict on its \.surrogate"):
-        jaxdp.predict(problem, algorithm)
-    assert jaxdp.predict(problem.surrogate, algorithm).risk.shape == (101,)
+        jaxdp.predict(*canonical.PAIRS["table"])
+    assert canonical.predicted("table").risk.shape == (canonical.RECORDS + 1,)
 
 
 def test_repr_says_what_was_done_without_privacy():
