@@ -386,7 +386,7 @@ def test_what_is_no_store_is_refused(tmp_path):
         read_store(tmp_path)
 
 
-@pytest.mark.parametrize("kind", fuzzing.NODES.keys() - {"a loop"})
+@pytest.mark.parametrize("kind", sorted(fuzzing.NODES.keys() - {"a loop"}))
 def test_a_sweep_goes_on_past_what_is_no_file(kind, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
