@@ -63,8 +63,10 @@ rest: $(STAMP)           ## all other tests, but for those that take more than a
 nightly: $(STAMP)        ## the tests that take more than a minute of processor time each
 	$(AS_USERS) $(PYTEST) -m nightly
 
-# One file of each room and the front page. Warnings are of old packages about each other.
-ROOMS  := $(addprefix tests/unit/, core/test_progress.py core/test_trajectory.py data/test_datasets.py \
+# The contract table, one file of each room and the front page. Warnings are of old packages about
+# each other.
+ROOMS  := tests/unit/test_contracts.py tests/site/documents/test_pages.py::test_the_front_page_shows_what_it_prints \
+	$(addprefix tests/unit/, core/test_progress.py core/test_trajectory.py data/test_datasets.py \
 	losses/test_losses.py schedules/test_schedules.py privacy/test_calibration.py \
 	clipping/test_per_sample.py problems/test_linear_model.py algorithms/test_dp_gd.py \
 	simulation/test_driver.py kernels/ridge/test_ridge_rules.py attacks/test_reconstruction.py \
@@ -73,7 +75,7 @@ ROOMS  := $(addprefix tests/unit/, core/test_progress.py core/test_trajectory.py
 	tests/agreement/theory/features/test_everyday.py
 SAMPLE := -m "not slow and not nightly" -o filterwarnings= $(ROOMS)
 
-sample: $(STAMP)         ## a quick test file of each room
+sample: $(STAMP)         ## the contract table, a quick test file of each room and the front page
 	$(SOONER) $(PYTEST) $(SAMPLE)
 
 LOW    := .venv-lowest
