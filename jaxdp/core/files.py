@@ -9,7 +9,6 @@ numbers than its entry holds. The archive's checksums find damage; they do not a
 """
 
 import contextlib
-import errno
 import io
 import json
 import math
@@ -25,6 +24,8 @@ import numpy as np
 HEADER = "header"
 # Number of bytes that a compressed file may unpack to, unless it is longer itself.
 MOST_UNPACKED = 2**30
+# Number of bytes of a description: what JSON makes of a text takes up to 30 times its length.
+_MOST_DESCRIBED = 2**22
 # How long an axis of an array without numbers may be: to walk along it takes time all the same.
 _MOST_EMPTY = 2**20
 _NO_ARCHIVE = "damaged, or no archive of NumPy"
@@ -59,8 +60,11 @@ def whole_file(
         yield partial
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
-        if replace or not _linked(partial, target):
+        if replace:
             os.replace(partial, target)
+        else:
+            _name_once(partial, target)
+        _flush_folder(target.parent)
     except OSError as error:
         # The caller knows the one name.
         if error.filename == str(partial):
@@ -98,9 +102,9 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
     if size > largest:
         raise DamagedError(f"expected at most {largest} bytes, got {size}")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(os.fsdecode(path)) as archive:
             entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            _check_entries(archive.infolist(), size)
+            _check_entries(archive.infolist(), len(entries), size)
             # No more is unpacked than the directory says.
             return {
                 name: _array(name, archive.open(info).read(info.file_size))
@@ -127,19 +131,21 @@ def header_of(arrays: dict[str, np.ndarray]) -> Any:
 
 def plain_json(text: str | bytes) -> Any:
     """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice."""
+    if len(text) > _MOST_DESCRIBED:
+        raise DamagedError(f"its description is longer than {_MOST_DESCRIBED} bytes")
     try:
         return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"its description is no JSON: {error}") from None
 
 
-def _check_entries(entries: list[zipfile.ZipInfo], file_size: int) -> None:
+def _check_entries(entries: list[zipfile.ZipInfo], num_names: int, file_size: int) -> None:
     most = max(MOST_UNPACKED, file_size)
     if sum(entry.file_size for entry in entries) > most:
         raise DamagedError(f"more than {most / 2**30:.3g} GiB once it is unpacked")
     # Other methods unpack a whole block at once; NumPy writes none of them, and no name twice.
-    kinds, names = {entry.compress_type for entry in entries}, {each.filename for each in entries}
-    if kinds - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or len(names) < len(entries):
+    kinds = {entry.compress_type for entry in entries}
+    if kinds - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or num_names < len(entries):
         raise DamagedError(_NO_ARCHIVE)
 
 
@@ -155,7 +161,7 @@ def _array(name: str, content: bytes) -> np.ndarray:
         raise DamagedError(f"pickled objects in {name}")
     # Before NumPy makes room for it. In 64 bits a product could come round to what fits.
     is_longer = max(shape, default=0) > len(content) + _MOST_EMPTY
-    if is_longer or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
+    if not dtype.itemsize or is_longer or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
         raise DamagedError(f"{name} is not as long as it says")
     return np.load(io.BytesIO(content), allow_pickle=False)
 
@@ -169,12 +175,25 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _linked(source: pathlib.Path, target: pathlib.Path) -> bool:
-    """Give a file its name by a hard link, unless something has it; False if there are no links."""
+def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Give a file its name, unless something has it: by a hard link, where there are links."""
     try:
         os.link(source, target)
     except OSError:
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-        return False
-    return True
+        # Made here and by nobody else, and then replaced.
+        os.close(os.open(os.fspath(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        try:
+            os.replace(source, target)
+        except OSError:
+            os.unlink(target)
+            raise
+
+
+def _flush_folder(folder: pathlib.Path) -> None:
+    """Make a rename last through a power cut, if the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

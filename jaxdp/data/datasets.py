@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdp.core.display import printable
+from jaxdp.core.terminals import printable
 from jaxdp.data.standardisation import LARGEST_VALUE
 from jaxdp.data.table_files import open_table, place_of
 

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxdp.core.checks import given_array, host_number, require_count, require_kind
-from jaxdp.core.display import in_full, printable
+from jaxdp.core.display import in_full
+from jaxdp.core.terminals import printable
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
     ROWS_ALONE,

@@ -12,7 +12,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jaxdp.core.checks import concrete
-from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words, on_a_line
+from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words
+from jaxdp.core.terminals import on_a_line
 from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
 from jaxdp.privacy.release import Release, release_of
 

@@ -226,6 +226,7 @@ REFUSED["privacy.audit"] = lambda p: [
     ({"mechanism": lambda shift, key: jr.normal(key, (1,))}, r"scalar score, got shape \(1,\)"),
     *_each("mechanism", (lambda s, key: (s, s), lambda s, key: s + 1j), "real scalar score"),
     *_each("mechanism", (0.0, p.theta), "expected mechanism to be a function of data and key"),
+    ({"mechanism": lambda shift, key: float(shift)}, "that JAX can trace: run it yourself"),
     *_each("measure", ("nu", None), "expected measure to be 'epsilon' or 'mu'"),
 ]
 REFUSED["privacy.audit_one_run"] = lambda p: [
@@ -547,6 +548,10 @@ CALLS = {
     "scores": (
         lambda p: privacy.audit(p.theta, p.theta[:, None], measure="mu"),
         "expected second_scores to be a vector",
+    ),
+    "runs of recorded scores": (
+        lambda p: privacy.audit(p.theta, p.theta, measure="mu", num_trials=7),
+        "no num_trials and no key beside scores",
     ),
     "one score": (
         lambda p: privacy.audit(p.theta, p.theta[:1], measure="mu"),

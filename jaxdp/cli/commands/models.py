@@ -13,6 +13,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import uuid
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,17 @@ _KEYWORDS = ("epsilon", "delta", "input_bound", "num_projections", "num_features
 _OF_REGRESSION = ("label_bound", "intercept_share")
 
 
+def _saved(release: ReleasedFunction, out: pathlib.Path) -> pathlib.Path:
+    """The file that the release is in: `out`, or one beside it that nothing has yet."""
+    try:
+        release.save(out)
+    except FileExistsError:
+        # Another fit has written it since. What a budget was spent on is not lost.
+        out = out.with_name(f"{out.stem}-{uuid.uuid4().hex[:8]}{out.suffix}")
+        release.save(out)
+    return out
+
+
 def fit(options: argparse.Namespace) -> None:
     """Learn a function from a table, with its privacy proved, and save it."""
     table = vars(options).pop("table")
@@ -49,8 +61,10 @@ def fit(options: argparse.Namespace) -> None:
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
             "choose another --out"
         )
+    # A folder that cannot be written to is found before the noise is drawn.
+    tempfile.TemporaryFile(dir=options.out.parent).close()
     table, release = fitted()
-    release.save(options.out)
+    options.out = _saved(release, options.out)
     if options.json:
         summary = {
             "rows": len(table.labels),

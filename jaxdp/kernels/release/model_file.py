@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.core.checks import require_kind
-from jaxdp.core.display import printable
 from jaxdp.core.files import (
     HEADER,
     DamagedError,
@@ -27,6 +26,7 @@ from jaxdp.core.files import (
     read_arrays,
     write_whole,
 )
+from jaxdp.core.terminals import printable
 
 _FORMAT, _VERSION = "jaxdp released function", 5
 # No function of features that are worth having comes near it.

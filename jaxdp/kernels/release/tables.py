@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.checks import given_array, require_finite, require_kind, require_shape
-from jaxdp.core.display import printable
+from jaxdp.core.terminals import printable
 from jaxdp.kernels.evaluation import ROWS
 
 _LEAST_RECORDS = 2

@@ -29,6 +29,7 @@ from jaxdp.privacy.audits.events import asked, bound_of, recorded_scores
 # Runs by which a compiled mechanism is compared with itself; the second if no score varies.
 _FEW, _MANY = 4, 64
 _ROUNDING = 1e-3
+_RECORD = ": run it yourself, and audit(first_scores, second_scores)"
 
 
 def audit(
@@ -74,8 +75,9 @@ def audit(
         The bound; 0.0 when none is shown.
 
     Raises:
-        ValueError, TypeError: a score is not a real number, too few trials to show anything, or a
-            mechanism with random numbers that do not come from its key.
+        ValueError, TypeError: a score is not a real number, there are too few trials to show
+            anything, or the mechanism cannot be traced or has random numbers that do not come from
+            its key.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
     and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
@@ -96,6 +98,8 @@ def audit(
     """
     known, error = asked(measure, delta, confidence)
     if second is None and not callable(mechanism):
+        if num_trials is not None or key is not None:
+            raise TypeError("expected no num_trials and no key beside scores that were recorded")
         recorded = {"first_scores": mechanism, "second_scores": first}
         pair = (recorded_scores(name, values) for name, values in recorded.items())
         return bound_of(known, _shuffled(ranked(*pair)), error)
@@ -134,7 +138,10 @@ def _shuffled(pair: list[np.ndarray]) -> list[np.ndarray]:
 def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarray:
     """The score of every run."""
     data = jax.tree.map(lambda x: np.float64(x) if isinstance(x, float) else x, data)
-    found = np.asarray(_compiled_scores(mechanism, data, key, num_trials, batch_size))
+    try:
+        found = np.asarray(_compiled_scores(mechanism, data, key, num_trials, batch_size))
+    except jax.errors.JAXTypeError as error:
+        raise TypeError(f"expected a mechanism that JAX can trace{_RECORD}") from error
     found = found.astype(np.float64)
     # A coin that is thrown while a mechanism is traced is thrown once, for all runs.
     is_constant = np.all((found == found[0]) | np.isnan(found))
@@ -146,7 +153,7 @@ def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarra
     if not np.allclose(some, plain, rtol=_ROUNDING, atol=_ROUNDING * spread, equal_nan=True):
         raise ValueError(
             "expected a mechanism whose random numbers all come from its key, got other scores "
-            "each time it is called: run it yourself, and audit(first_scores, second_scores)"
+            f"each time it is called{_RECORD}"
         )
     return found
 

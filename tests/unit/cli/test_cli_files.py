@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cli_tables import written
 
-from jaxdp import cli, kernels
+from jaxdp import cli, kernels, privacy
 
 ROOT = pathlib.Path(__file__).parents[3]
 FIT = ["--epsilon", "8", "--delta", "1e-5", "--label-bound", "1", "--input-range=-1:1"]
@@ -68,11 +68,21 @@ def test_a_model_that_came_to_be_during_a_fit_is_not_written_over(folder, run, m
         save(release, path, **options)
 
     monkeypatch.setattr(kernels.ReleasedFunction, "save", late)
-    status, _, err = run("fit", folder / "table.csv", *FIT, "--out", out)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "model.npz exists; a release that was paid for is not overwritten" in err
+    status, printed, err = run("fit", folder / "table.csv", *FIT, "--out", out)
+    assert (status, err) == (0, "")
     assert out.read_bytes() == b"another's"
-    assert _names(folder) == ["model.npz", "table.csv"]
+    [beside] = set(_names(folder)) - {"model.npz", "table.csv"}
+    assert f"model: {folder / beside}" in printed or str(folder / beside) in printed
+    assert kernels.load(folder / beside).cost.epsilon == pytest.approx(8, rel=1e-9)
+
+
+def test_a_folder_that_cannot_be_written_to_is_found_before_the_noise(folder, run, monkeypatch):
+    def drawn(*_, **__):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(privacy.SecretNoise, "words", drawn)
+    status, _, err = run("fit", folder / "table.csv", *FIT, "--out", "/proc/self/model.npz")
+    assert (status, err.count("\n")) == (2, 1)
 
 
 def _special(folder):

@@ -167,10 +167,8 @@ def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
     optimiser = _private(noise_multiplier=5.0)
     _train(optimiser, progress=True, delta=1e-3)
     shown = capsys.readouterr().err
-    for made in (1, STEPS):
-        part = _private(noise_multiplier=5.0, num_steps=made)
-        epsilon = jaxdp.account(part, delta=1e-3).epsilon
-        assert f"epsilon {epsilon:.2f} after step {made}" in shown
+    epsilon = jaxdp.account(optimiser, delta=1e-3).epsilon
+    assert f"epsilon {epsilon:.2f} after step {STEPS}" in shown
     with pytest.raises(TypeError, match="a PrivateOptimiser where delta is given"):
         _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
 
