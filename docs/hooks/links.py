@@ -55,7 +55,9 @@ def rewritten(text: str, page: str, repository: str) -> str:
             return f"{start}{repository}/{target.removeprefix('../../')}{end}"
         if ":" in target or not (ROOT / path).exists():
             return found[0]
-        if path.endswith(_ON_SITE) and path.startswith((*PAGES, "README.md", *FOLDERS)):
+        # Of the results the site has the pictures alone.
+        is_kind = path.endswith(".png" if path.startswith("experiments/results/") else _ON_SITE)
+        if is_kind and path.startswith((*PAGES, "README.md", *FOLDERS)):
             return f"{start}{posixpath.relpath(moved(path), posixpath.dirname(page) or '.')}{end}"
         kind = "tree" if (ROOT / path).is_dir() else "blob"
         return f"{start}{repository}/{kind}/main/{path}{end}"

@@ -26,7 +26,7 @@ privacy does not move the law p = dn, it multiplies what lies above. (For ReLU a
 then a seventh too small at p = 2dn, 1% at 10dn: some neurons are dead at all rows.)
 
 *Large errors.* The error ends at that of a guess, $\sqrt 2$, along the curve of
-`reconstruction_saturation`, which is derived for one unknown row. For several the same curve is
+`saturation`, which is derived for one unknown row. For several the same curve is
 taken at their t: right at first order, and up to a fifth too small at errors around one half. The
 law is about the minimum of the loss near the truth; an attack that must find that from nothing also
 fails in whole rows.
@@ -63,7 +63,7 @@ is the direction of their mean, $\cos^2\omega = q$:
 
 $$ t^2 = \frac{k'(\cos^2\omega)}{k'(1)}\tan^2\omega, \qquad \rho = 2\sin(\omega/2). $$
 
-Least squares has $t = \tan\omega\,k'(\cos\omega)/k'(1)$ (`reconstruction_saturation`): the same to
+Least squares has $t = \tan\omega\,k'(\cos\omega)/k'(1)$ (`saturation`): the same to
 first order, and the same for a linear activation. Source of the overlap: spiked tensors (Lesieur
 et al., 2017), of which k is a mixture; no replicas break, because the row is a sample of its own
 posterior.
