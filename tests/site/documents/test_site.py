@@ -133,7 +133,7 @@ def _address(identifier, from_url):
     ("page", "there"),
     [
         ("<code>jaxdp.predict</code>", "jaxdp.predict"),
-        ("<code>train(loss, model)</code>", "jaxdp.algorithms.train"),
+        ("<code>train(loss, model)</code>", "jaxdp.train"),
         ("<code>DPGD.calibrated</code>", "jaxdp.DPGD.calibrated"),
         ("<code>jaxdp.losses</code>", "jaxdp.losses"),
         (
