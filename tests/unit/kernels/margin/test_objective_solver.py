@@ -141,11 +141,6 @@ def test_accelerated_steps_alone_meet_the_tolerance_in_the_number_stated(loss, m
     assert 50 < found.num_steps <= flat.num_accelerated_steps(1e-7)
 
 
-def test_newton_needs_few_steps():
-    for loss in (Logistic(), HuberHinge(0.5)):
-        assert minimise(_objective(loss, num=2000), tolerance=1e-9).num_steps <= 12
-
-
 def test_a_step_that_overshoots_is_shortened():
     rows = np.asarray([[1.0]])
     objective = PerturbedObjective(rows, np.ones(1), Logistic(), 1e-4, np.asarray([0.9]), 1.0)
