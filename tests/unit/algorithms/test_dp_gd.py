@@ -84,6 +84,14 @@ def test_noise_below_the_smallest_number_is_refused():
     assert math.isinf(mu(1e-20))
 
 
+def test_a_traced_number_of_steps_below_one_costs_infinity():
+    def mu(num_steps):
+        return jaxdp.account(jaxdp.DPGD(0.01, 1.0, num_steps, 1.0), delta=1e-5).mu
+
+    found = jax.vmap(mu)(jnp.asarray([1, 0, -1]))
+    assert np.isinf(found).tolist() == [False, True, True]
+
+
 @pytest.mark.parametrize("num_steps", [1, 7, 1000])
 def test_the_account_is_that_of_the_composed_gaussian_steps(num_steps):
     algorithm = jaxdp.DPGD(0.01, 3.0, num_steps, 0.4)

@@ -262,8 +262,3 @@ def test_a_loss_that_is_not_what_it_states_is_an_error(monkeypatch):
     objective = _extreme(_TABLES["one row"], HuberHinge(0.05), flipped=False)
     with pytest.raises(RuntimeError, match=r"bounded as it states, got HuberHinge"):
         minimise(objective, tolerance=1e-9)
-
-
-def test_a_tolerance_that_rounding_puts_out_of_reach_is_refused():
-    with pytest.raises(ValueError, match="below which rounding decides"):
-        minimise(_objective(Logistic()), tolerance=1e-16)
