@@ -137,7 +137,6 @@ def test_every_step_costs_a_gaussian_whatever_the_batch_size():
 
 
 @pytest.mark.parametrize(("batch_size", "least", "most"), [(4, 0.9, 1.0), (2, 0.0, 0.8)])
-@pytest.mark.slow
 def test_full_batches_reach_the_claim_and_half_of_the_records_stay_below(batch_size, least, most):
     steps, sampler = 3, FixedSizeBatches(4, batch_size)
     algorithm = optimiser(sampler, 2.0, steps)
