@@ -183,13 +183,6 @@ def test_a_calibrated_pass_keeps_its_budget():
     assert 0.99 < jax.jit(traced)(jnp.asarray(1.0)) <= 1
 
 
-def test_budgets_are_batched_with_vmap():
-    def cost(rho):
-        return _algorithm(rho=rho).release().mechanism.proved.mu
-
-    np.testing.assert_allclose(jax.vmap(cost)(jnp.asarray([1.0, 2.0])), [1.0, 2.0])
-
-
 def test_the_cost_of_a_traced_strategy_says_that_it_was_not_looked_at():
     """What it costs is looked at in test_present_numbers."""
     said = []
@@ -198,8 +191,3 @@ def test_the_cost_of_a_traced_strategy_says_that_it_was_not_looked_at():
     )
     assert any("was not looked at" in sentence for sentence in said)
     assert not any("looked at" in each for each in _algorithm().release().assumptions)
-
-
-def test_a_traced_batch_size_is_refused():
-    with pytest.raises(TypeError, match="expected batch_size to be a Python int"):
-        jax.jit(lambda size: _algorithm(batch_size=size).rho)(5)

@@ -1,6 +1,5 @@
 """The algorithm's own laws: noise by equation (2), the step, calibration, privacy of batches."""
 
-import canonical
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -170,24 +169,3 @@ def test_length_stays_static_in_a_batch_and_may_be_traced():
         jnp.asarray([10, 20])
     )
     assert traced.num_steps.tolist() == [10, 20]
-
-
-@pytest.mark.slow
-def test_a_callable_module_keeps_its_parameters_under_vmap():
-    class Line(eqx.Module):
-        slope: jax.Array
-
-        def __call__(self, time):
-            return 3.0 - self.slope * time
-
-    def make(slope):
-        return jaxdp.OnePassDPSGD(Line(slope), 1.0, 1.0, 100)
-
-    slopes = jnp.asarray([0.5, 1.0])
-
-    def final(algorithm):
-        return jaxdp.predict(canonical.stream(), algorithm, records=canonical.RECORDS).final_risk
-
-    together = jax.vmap(final)(jax.vmap(make)(slopes))
-    alone = [final(make(slope)) for slope in slopes]
-    np.testing.assert_allclose(together, alone, rtol=1e-4)

@@ -53,22 +53,7 @@ def test_products_of_each_form_have_their_closed_form():
     assert costs(over_steps, layer, jnp.ones((7, 5))) == ("formed", 7 * 15, 2 * 15)
 
 
-def test_the_table_warns_of_weights_that_fall_back():
-    assert "1 of 2 weights fall back" in " ".join(str(_explained("nested loops")).split())
-    assert "fall back" not in str(_explained("recurrent"))
-
-
 def test_a_weight_that_the_loss_does_not_read_is_said_to_be_so():
     loss = lambda weights, x, y: weights[0] @ x  # noqa: E731
     found = explain(loss, (jnp.ones(2), jnp.ones(3)), np.ones(2, np.float32), 0.0 * jnp.ones(()))
     assert [weight.form for weight in found.weights] == ["product of norms", "not read by the loss"]
-
-
-def test_wrong_calls_are_refused_as_those_of_the_sum():
-    with pytest.raises(TypeError, match="floating-point arrays, its weights"):
-        explain(lambda *sample: jnp.zeros(()), 1, jnp.ones(2), jnp.ones(()))
-    with pytest.raises(ValueError, match="real scalar"):
-        explain(lambda model, x, y: model * x, jnp.ones(2), jnp.ones(2), jnp.ones(()))
-    layer = eqx.nn.BatchNorm(4, "batch", mode="batch")
-    with pytest.raises(ValueError, match="BatchNorm"):
-        explain(lambda model, x, y: jnp.sum(x), layer, jnp.ones(2), jnp.ones(()))

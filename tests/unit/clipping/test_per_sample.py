@@ -12,7 +12,6 @@ from clipping_models import (
     BATCH,
     FAMILIES,
     cross_entropy,
-    formed_gradients,
     reference,
     targets,
 )
@@ -119,12 +118,7 @@ def test_a_turn_of_a_loop_that_is_left_out_is_caught(monkeypatch):
 
 @pytest.mark.parametrize(
     ("family", "size"),
-    [
-        ("network", 3),
-        pytest.param("network", 20, marks=pytest.mark.slow),
-        pytest.param("nested loops", 3, marks=pytest.mark.slow),
-        pytest.param("per-sample keys", 1, marks=pytest.mark.slow),
-    ],
+    [("network", 3), pytest.param("nested loops", 3, marks=pytest.mark.slow)],
 )
 def test_microbatches_need_not_divide_the_batch(family, size):
     loss, model, _, _ = FAMILIES[family]
@@ -154,16 +148,9 @@ def test_the_sum_has_the_structure_of_the_weights():
     np.testing.assert_array_equal(total[3], 0)
 
 
-def test_a_clip_norm_for_each_sample():
+def test_clip_norms_at_their_limits_and_one_for_each_sample():
     batch = _batch("network", 3)
-    clip_norms = np.linspace(0, 1, BATCH)
-    found = jaxdp.clipped_gradient_sum(*_network(), *batch, clip_norm=clip_norms)
-    assert_agrees(found, reference(*_network(), *batch, clip_norms), clip_norms)
-
-
-def test_limits_of_the_clip_norm():
-    batch = _batch("network", 3)
-    for clip_norm in (0.0, np.inf):
+    for clip_norm in (0.0, np.inf, np.linspace(0, 1, BATCH)):
         found = jaxdp.clipped_gradient_sum(*_network(), *batch, clip_norm=clip_norm)
         assert_agrees(found, reference(*_network(), *batch, clip_norm), clip_norm)
 
@@ -323,43 +310,6 @@ def test_the_loss_is_traced_once():
         jaxdp.clipped_gradient_sum(loss, _network()[1], *fewer, clip_norm=0.1)
 
 
-def test_works_under_jit_and_vmap():
-    batch, clip_norms = _batch("network", 7), jnp.asarray([0.1, 1.0])
-
-    def first(clip_norm):
-        total, _ = jaxdp.clipped_gradient_sum(*_network(), *batch, clip_norm=clip_norm)
-        return total.layers[0].weight
-
-    for found, clip_norm in zip(jax.jit(jax.vmap(first))(clip_norms), clip_norms, strict=True):
-        np.testing.assert_allclose(found, first(clip_norm), rtol=1e-5, atol=1e-7)
-
-
-def test_no_array_of_the_program_holds_every_gradient_of_a_layer_at_one_position():
-    model, inputs = eqx.nn.MLP(40, 10, 60, 1, key=jr.key(0)), jnp.zeros((32, 40))
-    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
-    arrays, static = eqx.partition(model, eqx.is_array)
-    labels = jnp.zeros(len(inputs), int)
-
-    def clipped(arrays, inputs):
-        return jaxdp.clipped_gradient_sum(
-            cross_entropy, eqx.combine(arrays, static), inputs, labels, clip_norm=1.0
-        )
-
-    largest = max(_sizes(jax.make_jaxpr(clipped)(arrays, inputs).jaxpr))
-    formed = len(inputs) * max(leaf.size for leaf in weights)
-    assert largest < formed / 2
-    # The same search finds it where gradients are formed.
-    one_by_one = jax.make_jaxpr(
-        lambda a, x: formed_gradients(cross_entropy, eqx.combine(a, static), x, labels)
-    )
-    assert max(_sizes(one_by_one(arrays, inputs).jaxpr)) >= formed
-
-
-def _sizes(jaxpr):
-    for equation in _equations(jaxpr):
-        yield from (variable.aval.size for variable in equation.outvars)
-
-
 def _equations(jaxpr):
     """Every equation of a program and of the programs in it."""
     for equation in jaxpr.eqns:
@@ -369,26 +319,6 @@ def _equations(jaxpr):
                 inner = getattr(leaf, "jaxpr", leaf)
                 if hasattr(inner, "eqns"):
                     yield from _equations(inner)
-
-
-def test_the_linear_model_has_its_closed_form():
-    rng = np.random.default_rng(0)
-    inputs, labels, weight = rng.normal(size=(9, 5)), rng.normal(size=9), rng.normal(size=5)
-    residuals = inputs @ weight - labels
-    norms = np.abs(residuals) * np.linalg.norm(inputs, axis=1)
-    factors = residuals * np.minimum(1, 2.0 / norms)
-    total, found = jaxdp.clipped_gradient_sum(
-        FAMILIES["linear model"][0],
-        jnp.asarray(weight),
-        jnp.asarray(inputs),
-        jnp.asarray(labels),
-        clip_norm=2.0,
-    )
-    # The residual is a difference of numbers of this size.
-    size = np.abs(labels) + np.linalg.norm(inputs, axis=1) * np.linalg.norm(weight)
-    bound = 1e-6 * size * np.linalg.norm(inputs, axis=1)
-    assert np.all(np.abs(found - norms) <= bound)
-    np.testing.assert_allclose(total, factors @ inputs, atol=bound.sum())
 
 
 def test_layers_that_mix_samples_are_refused_by_name():
@@ -431,8 +361,6 @@ def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
         ({"clip_norm": np.ones(3)}, ValueError, "one for each of 7 samples"),
         ({"mask": np.ones(7)}, ValueError, "7 booleans, got float"),
         ({"mask": np.ones(6, bool)}, ValueError, r"7 booleans, got bool of shape \(6,\)"),
-        ({"microbatch_size": 0}, ValueError, "microbatch_size >= 1"),
-        ({"microbatch_size": 2.0}, TypeError, "microbatch_size to be a Python int"),
         ({"targets": np.zeros(6, int)}, ValueError, "inputs: 7, targets: 6"),
         ({"targets": 3}, TypeError, "expected targets to be an array, got int"),
         ({"targets": np.array(3)}, ValueError, "leading batch axis, got a scalar"),
@@ -440,16 +368,7 @@ def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
         ({"loss": lambda model, x, y: y}, ValueError, "real scalar, got int32"),
         ({"loss": lambda model, x, y: (y, x)}, ValueError, "a tuple of 2: return the loss alone"),
         ({"loss": lambda model, x, y: None}, ValueError, "real scalar, got NoneType"),
-        ({"loss": 3}, TypeError, "loss to be a function of model, input and target, got int"),
-        ({"clip_norm": 1j}, TypeError, "clip_norm to be a number or an array, got complex"),
-        (
-            {"clip_norm": jax.device_put(np.ones(7, np.complex64))},
-            TypeError,
-            "clip_norm to be real, got complex64",
-        ),
-        ({"clip_norm": [[1], [2, 3]]}, TypeError, "a number or an array, got list"),
         ({"mask": [1] * 7}, ValueError, "7 booleans, got int"),
-        ({"mask": [[True], [True, False]]}, TypeError, "mask to be an array of booleans, got list"),
         ({"model": (np.ones(2, np.float32), np.ones(2, np.complex64))}, TypeError, "real weights"),
         ({"model": 1.0}, TypeError, "floating-point arrays, its weights, got none"),
     ],
@@ -486,35 +405,12 @@ def test_the_loss_of_a_batch_and_dropout_without_keys_are_recognised():
     assert clipped(with_keys, network, (inputs, jr.split(jr.key(1), 6))).max() > 0
 
 
-def test_traced_arguments_of_the_wrong_shape_are_refused():
-    batch = _batch("network", 0)
-
-    def clipped(clip_norm, mask):
-        return jaxdp.clipped_gradient_sum(*_network(), *batch, clip_norm=clip_norm, mask=mask)[1]
-
-    with pytest.raises(ValueError, match=r"one for each of 7 samples, got one of shape \(3,\)"):
-        jax.jit(clipped)(jnp.ones(3), jnp.ones(7, bool))
-    with pytest.raises(ValueError, match=r"7 booleans, got bool of shape \(6,\)"):
-        jax.jit(clipped)(1.0, jnp.ones(6, bool))
-
-
 def test_a_traced_clip_norm_that_is_none_lets_no_gradient_through():
     total = jax.jit(
         lambda c: jaxdp.clipped_gradient_sum(*_network(), *_batch("network", 0), clip_norm=c)[0]
     )
     for clip_norm in (jnp.nan, -1.0):
         assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(total(clip_norm)))
-
-
-def test_lists_are_taken_as_arrays():
-    batch = _batch("network", 0)
-    arrays = jaxdp.clipped_gradient_sum(
-        *_network(), *batch, clip_norm=np.full(7, 0.5), mask=np.arange(7) < 4
-    )
-    lists = jaxdp.clipped_gradient_sum(
-        *_network(), *batch, clip_norm=[0.5] * 7, mask=[True] * 4 + [False] * 3
-    )
-    chex.assert_trees_all_equal(arrays, lists)
 
 
 @pytest.mark.parametrize("kind", [bool, jnp.int8])

@@ -132,17 +132,9 @@ def test_the_bound_grows_with_every_public_number_and_shrinks_with_the_microbatc
     assert sensitivity_excess(2**26, 1) == np.inf
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((0, 1), ValueError, "num_places >= 1, got 0"),
-        ((1, 2.0), TypeError, "num_weights to be a Python int"),
-        ((2**27, 1), ValueError, r"2\^26 places"),
-    ],
-)
-def test_wrong_sizes_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        sensitivity_excess(*arguments)
+def test_more_places_than_are_proved_for_are_refused():
+    with pytest.raises(ValueError, match=r"2\^26 places"):
+        sensitivity_excess(2**27, 1)
 
 
 @settings(max_examples=50)

@@ -12,11 +12,9 @@ import pandas
 import pytest
 from helpers import Unreadable
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 import jaxdp
 from jaxdp.estimators import (
@@ -63,16 +61,8 @@ def classifier():
     return _classifier().fit(INPUTS, KINDS)
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        _ridge(),
-        _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge()),
-        _classifier(loss=jaxdp.losses.Softmax(2)),
-    ],
-    ids=["ridge", "described ridge", "classifier"],
-)
-def test_arguments_are_kept_as_they_are_and_cloned(estimator):
+def test_arguments_are_kept_as_they_are_and_cloned():
+    estimator = _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge())
     arguments = estimator.get_params()
     assert arguments["num_projections"] == 20
     assert clone(estimator).get_params() == arguments
@@ -167,19 +157,6 @@ def test_a_noise_seed_that_can_be_guessed_costs_infinity(estimator):
     assert "secrets.randbits(256)" in str(cost)
 
 
-def test_public_ranges_are_mapped_to_the_unit_cube():
-    low, high = np.array([0.0, -50.0]), np.array([10.0, 50.0])
-    raw = low + (INPUTS + 1) / 2 * (high - low)
-    ranged = _ridge(input_range=(low, high)).fit(raw, LABELS)
-    plain = _ridge().fit(INPUTS, LABELS)
-    # The noise differs, as the tables do; the features of the rows are the same.
-    np.testing.assert_allclose(
-        ranged.release_.features(raw), plain.release_.features(INPUTS), atol=2e-6
-    )
-    beyond = np.array([[1e6, 0.0], [10.0, 0.0]])
-    np.testing.assert_array_equal(*ranged.release_.features(beyond))
-
-
 def _labelled(kind, values):
     import xarray
 
@@ -191,7 +168,7 @@ def _labelled(kind, values):
 
 
 @pytest.mark.parametrize("kind", ["series", "dictionary", "array of xarray"])
-@pytest.mark.parametrize("names", [["age", "share"], [2020, 2019], [400.5, 410.0]])
+@pytest.mark.parametrize("names", [["age", "share"], [2020, 2019]])
 def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
     table = pandas.DataFrame(INPUTS * [50, 0.5], columns=names)
     low, high = np.array([-50, -0.5]), np.array([50, 0.5])
@@ -304,38 +281,22 @@ RANGE = "input_range to be .*"
 UNIT = {"input_range": (-1, 1)}
 BOOK = pandas.DataFrame({"low": [0, 1], "high": [1, 9]}, index=["a", "b"])
 OF_BOTH = [
-    ({"epsilon": 0.0}, ValueError, "epsilon"),
-    ({"delta": 1.0}, ValueError, "0 < delta < 1"),
-    ({"ridge": -1.0}, ValueError, "ridge > 0"),
     ({"ridge": "auto"}, TypeError, "expected ridge to be .*, got .*'auto'"),
-    ({"ridge": jaxdp.kernels.SelectedRidge}, TypeError, "expected ridge to be .*SelectedRidge"),
-    ({"kernel": "rbf"}, TypeError, f"{KERNEL}str"),
     ({"kernel": "rbf", **UNIT}, TypeError, f"{KERNEL}str"),
     ({"kernel": jaxdp.kernels.Gaussian, **UNIT}, TypeError, f"{KERNEL}the class Gaussian"),
-    ({"kernel": jaxdp.Polynomial(1.0, 1.0)}, TypeError, f"{KERNEL}Polynomial"),
-    ({"kernel": jaxdp.kernels.InnerProduct()}, ValueError, "input_bound"),
-    ({"feature_map": "waves"}, TypeError, f"{MAP}str"),
     ({"feature_map": "waves", **UNIT}, TypeError, f"{MAP}str"),
-    ({"input_bound": 0}, ValueError, "expected input_bound > 0"),
-    ({"input_bound": "1"}, TypeError, "expected input_bound to be a real number, got str: '1'"),
-    ({"input_bound": 1.0, "input_range": (0, 1)}, ValueError, "input_bound or input_range, got"),
     ({"input_range": (1, 0)}, ValueError, "input_range with low < high, got 1.0 and 0.0"),
     ({"input_range": (0, np.inf)}, ValueError, "finite numbers in input_range"),
     ({"input_range": (-1, [1, 1, 1])}, ValueError, r"input_range .* 2 columns, got \[1, 1, 1\]"),
     ({"input_range": 1.0}, TypeError, f"{RANGE}, got 1.0"),
-    ({"input_range": "-1:1"}, TypeError, f"{RANGE}, got '-1:1'"),
     ({"input_range": (-1, "1")}, TypeError, f"{RANGE}, got '1'"),
     *(
         ({"input_range": given}, TypeError, r"expected input_range to be \(low, high\)")
         for given in (BOOK, BOOK.T, BOOK.low, {"a": (0, 1), "b": (1, 9)}, {"low": 0, "high": 1})
     ),
     ({"random_state": np.random.RandomState(0)}, TypeError, "expected random_state"),
-    ({"random_state": True}, TypeError, "expected random_state"),
-    ({"random_state": -1}, ValueError, "random_state"),
     ({"random_state": 2**200, "noise_seed": 2**200}, ValueError, "random_state"),
     ({"noise_seed": PUBLIC_SEED}, ValueError, "noise_seed"),
-    ({"noise_seed": -1}, ValueError, "noise_seed"),
-    ({"noise_seed": 1.5}, TypeError, "noise_seed"),
 ]
 
 
@@ -394,13 +355,6 @@ def test_a_loss_a_label_bound_and_holes_are_refused():
             estimator.fit(spoiled, labels)
 
 
-def test_pipelines_and_cross_validation_work():
-    # A step that is fixed beforehand, so the guarantee holds.
-    halved = FunctionTransformer(lambda inputs: inputs / 2)
-    scores = cross_val_score(make_pipeline(halved, _ridge()), INPUTS, LABELS, cv=2)
-    assert scores.min() > 0.3
-
-
 @pytest.mark.usefixtures("callers_line")
 @pytest.mark.parametrize("made", [_ridge, _classifier])
 def test_without_ranges_a_fit_warns_once_before_it_looks_at_the_data(made):
@@ -428,15 +382,9 @@ def test_a_function_of_a_row_may_replace_the_kernel(given):
     "fitted",
     [
         lambda: make_pipeline(StandardScaler(), _ridge()).fit(INPUTS, LABELS)[-1],
-        lambda: _ridge().fit(StandardScaler().fit_transform(INPUTS), LABELS),
-        lambda: (
-            TransformedTargetRegressor(_ridge(label_bound=5.0), transformer=StandardScaler())
-            .fit(INPUTS, LABELS)
-            .regressor_
-        ),
         lambda: make_pipeline(StandardScaler(), _classifier()).fit(INPUTS, KINDS)[-1],
     ],
-    ids=["pipeline", "by hand", "target", "classifier"],
+    ids=["ridge", "classifier"],
 )
 def test_a_cost_says_that_steps_before_the_fit_are_not_covered(fitted, tmp_path):
     estimator = fitted()
@@ -445,23 +393,6 @@ def test_a_cost_says_that_steps_before_the_fit_are_not_covered(fitted, tmp_path)
     assert said in str(estimator.cost_)
     estimator.release_.save(tmp_path / "model.npz")
     assert said in jaxdp.kernels.load(tmp_path / "model.npz").cost.assumptions
-
-
-@pytest.mark.slow
-def test_column_names_of_a_frame_are_kept_and_asked_for(ridge):
-    frame = pandas.DataFrame(INPUTS, columns=["a", "b"])
-    named = _ridge().fit(frame, LABELS)
-    assert list(named.feature_names_in_) == ["a", "b"]
-    with pytest.raises(ValueError, match="feature names should match"):
-        named.predict(frame.rename(columns={"a": "c"}))
-    np.testing.assert_array_equal(named.release_(frame[["b", "a"]]), named.release_(INPUTS))
-    with pytest.raises(ValueError, match="without 'a' and with 'c' besides"):
-        named.release_(frame.rename(columns={"a": "c"}))
-    kinds = pandas.Series(KINDS, name="side")
-    columns = _classifier().fit(frame, kinds).release_.columns
-    assert columns == jaxdp.kernels.Columns(("a", "b"), "side", ("left", "right"))
-    with pytest.raises(TypeError, match="got text in column 'c'"):
-        _ridge().fit(frame.assign(c="x"), LABELS)
 
 
 WIDE, PATHS = {"input_range": (-200.0, 200.0)}, {"num_projections": 10, "num_features": 16}

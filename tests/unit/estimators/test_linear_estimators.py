@@ -1,7 +1,6 @@
 """Private linear and logistic regression by the conventions of scikit-learn."""
 
 import dataclasses
-import datetime
 import io
 import re
 import warnings
@@ -140,8 +139,8 @@ NUMBERS_ALONE = Columns({"a": (0, 10), "b": (-1, 1)})
     ("given", "num_rows", "expected"),
     [
         ({"input_range": RANGES}, 2000, "linear"),
-        ({"input_range": RANGES}, 4000, "kernel"),
-        ({"columns": NUMBERS_ALONE}, 4000, "kernel"),
+        pytest.param({"input_range": RANGES}, 4000, "kernel", marks=pytest.mark.slow),
+        pytest.param({"columns": NUMBERS_ALONE}, 4000, "kernel", marks=pytest.mark.slow),
         ({"columns": TEXTS}, 100, "linear"),
         ({"columns": TEXTS}, 4000, "additive"),
     ],
@@ -195,8 +194,6 @@ REFUSED = [
     ({"input_range": (0, 1), "columns": Columns({"a": (0, 1)})}, ValueError, "got both"),
     ({"input_range": (0, 10), "features": "cubic"}, ValueError, "features to be one of"),
     ({"columns": {"a": (0, 1)}}, TypeError, "regression.Columns"),
-    ({"input_range": (1, 1)}, ValueError, "low < high"),
-    ({"input_range": (0, 10), "epsilon": -1.0}, ValueError, "0 < epsilon"),
 ]
 
 
@@ -355,8 +352,7 @@ def test_a_saved_function_reads_the_table_as_the_estimator_does(features, known,
     np.testing.assert_array_equal(found.predict(frame), expected)
 
 
-@pytest.mark.parametrize("features", ["linear", "additive", "kernel"])
-def test_rows_beyond_ranges_or_categories_are_told_of_once(features):
+def test_rows_beyond_ranges_or_categories_are_told_of_once():
     frame, labels = _mixed()
     frame["c"] = frame["c"].where(frame.index > 4, "other")
     frame["a"] = frame["a"].where(frame.index > 2, 11)
@@ -365,7 +361,7 @@ def test_rows_beyond_ranges_or_categories_are_told_of_once(features):
         ({"input_range": ({"a": 0, "b": -1}, {"a": 10, "b": 1})}, 3, "(a: 3)"),
     ):
         table = frame if "columns" in known else frame[["a", "b"]]
-        options = {"epsilon": 60.0, "features": features, "label_range": (-5, 40)}
+        options = {"epsilon": 60.0, "label_range": (-5, 40)}
         with pytest.warns(UserWarning, match=f"{count} of 300 rows are beyond what") as caught:
             DPLinearRegression(delta=1e-6, **known, **options).fit(table, labels)
         assert len(caught) == 1
@@ -391,29 +387,6 @@ def test_a_category_that_a_reader_took_for_missing_is_told_to_the_curator(recwar
     with pytest.warns(UserWarning, match=f"{missing}.*keep_default_na.*curator alone") as told:
         estimator.fit(read, labels)
     assert [warning.filename for warning in told] == [__file__]
-
-
-def test_the_card_shows_ranges_codes_and_dates_with_all_digits():
-    codes = ["1234567", "1234568", "007"]
-    days = datetime.date(2020, 1, 1), datetime.date(2024, 12, 31)
-    columns = Columns({"code": codes, "id": (1_000_000, 1_234_567.25), "when": days})
-    table = [["007", 1_000_001, "2021-01-01"], ["1234568", 1_234_560, 20220101]] * 10
-    estimator = DPLinearRegression(
-        8.0, 1e-6, columns=columns, label_range=(1_234_567.125, 1_234_999)
-    ).fit(table, [1_234_570.0, 1_234_900] * 10)
-    card = str(estimator.release_.card)
-    for text in (
-        "code: 1234567, 1234568, 007\n",
-        "id: 1000000 to 1234567.25\n",
-        "when: 2020-01-01 to 2024-12-31\n",
-        "labels from 1234567.125 to 1234999,",
-    ):
-        assert text in card
-    assert "when, -1 at 2020-01-01 and 1 at 2024-12-31" in estimator.coef_names_
-    ranged = DPLinearRegression(
-        8.0, 1e-6, input_range=([0.0], [1_234_567.0]), label_range=(0, 1)
-    ).fit(np.ones((20, 1)), np.ones(20))
-    assert "0 to 1234567\n" in str(ranged.release_.card)
 
 
 def test_labels_are_read_alike_with_columns_and_with_ranges():
@@ -499,15 +472,3 @@ def test_the_card_says_what_is_public_and_nothing_of_the_rows():
     ranged = DPLinearRegression(**BUDGET, input_range=RANGES).fit(frame[["a", "b"]], labels)
     assert "b: -1 to 1" in ranged.release_.card
     assert "range was learnt privately" in ranged.release_.card
-
-
-def test_an_estimator_of_many_columns_is_printed_on_few_lines():
-    many = {f"number {place}": (0, place + 1) for place in range(60)}
-    columns = Columns(
-        {"kind": list("abcdefghijklmnop"), **many}, interactions=[("kind", "number 0")]
-    )
-    text = repr(DPLinearRegression(**BUDGET, columns=columns))
-    assert text.count("\n") < 4
-    assert "['a', 'b', 'c', 'd', 'e', 'f', ...]" in text
-    assert "'number 0': (0.0, 1.0)" in text
-    assert repr(COLUMNS) == "Columns({'a': (0.0, 10.0), 'c': ['low', 'high']}, bins=16)"

@@ -28,8 +28,6 @@ from jaxdp.privacy import (
     gaussian_epsilon,
     zcdp_epsilon,
 )
-from jaxdp.privacy.release import AbstractClaim
-from jaxdp.schedules.callables import as_schedule
 
 
 def _algorithm(schedule, rho=1.0, num_steps=100):
@@ -140,44 +138,6 @@ def test_assumptions_are_stated_in_words():
         assert word in text
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_a_traced_description_costs_what_the_concrete_one_does(name):
-    # Everything that may be traced is: the schedule's parameters, rho and the number of steps.
-    parts = eqx.partition(as_schedule(SCHEDULES[name]), eqx.is_array)
-
-    def cost(parameters, rho, num_steps):
-        schedule = eqx.combine(parameters, parts[1])
-        found = jaxdp.account(_algorithm(schedule, rho, num_steps), delta=1e-5)
-        return found.epsilon, found.mu, found.zcdp
-
-    for rho in (0.5, 1.0):
-        known = cost(parts[0], rho, 100)
-        traced = jax.jit(cost)(parts[0], rho, 100)
-        np.testing.assert_allclose(traced, known, rtol=1e-5)
-
-
-def test_traced_descriptions_out_of_range_have_no_guarantee():
-    def epsilon(rho, last):
-        schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([jnp.ones(()), last]))
-        return jaxdp.account(_algorithm(schedule, rho), delta=1e-5).epsilon
-
-    rhos, lasts = jnp.asarray([1.0, -1.0, 1.0, 1.0]), jnp.asarray([0.5, 0.5, 3.0, 1.1])
-    found = jax.jit(jax.vmap(epsilon))(rhos, lasts)
-    assert np.isfinite(found).tolist() == [True, False, False, False]
-    no_noise = jax.jit(
-        lambda rho: jaxdp.account(_algorithm(jaxdp.Constant(1.0), rho), delta=1e-5).epsilon
-    )
-    assert no_noise(jnp.inf) == jnp.inf
-
-
-def test_prints_what_is_proved():
-    text = str(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5))
-    assert text.startswith(
-        "privacy: (4.3772, 1e-05)-DP from 1-GDP, 0.5-zCDP; replace-one; simulated noise"
-    )
-    assert "published: epsilon 5.2985" in text
-
-
 def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
     release = Release(
         what="a kernel predictor",
@@ -193,27 +153,6 @@ def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
         "privacy: (inf, 0.0001)-DP; replace-one; simulated noise; published: epsilon 1.0000"
     )
     assert jaxdp.account(release, delta=1e-6).published_epsilon == float("inf")
-
-
-class _MomentBound(AbstractClaim):
-    """A published calibration noise = sqrt(8 time log(1/delta)) / epsilon, inverted."""
-
-    noise: float
-    time: float
-
-    def epsilon_at(self, delta):
-        return math.sqrt(8 * self.time * math.log(1 / delta)) / self.noise
-
-
-def test_a_published_formula_stands_beside_what_is_proved():
-    noise = 1.94947
-    release = Release(
-        "an iterate", "replace-one", GaussianMechanism(1 / noise), (), _MomentBound(noise, 1)
-    )
-    cost = jaxdp.account(release, delta=1 / 2000)
-    # PF Proposition 3.2 at eta T = 1: noise for epsilon 4, of which 1.5081 is really spent.
-    assert cost.published_epsilon == pytest.approx(4.0, rel=1e-5)
-    assert cost.epsilon == pytest.approx(1.5081, abs=1e-4)
 
 
 def test_a_cost_names_its_neighbours_and_whether_its_noise_is_certified():
@@ -237,12 +176,6 @@ def test_what_is_printed_is_never_less_than_epsilon(mu, printed):
     for epsilon in (5.8e-6, 1.234e-12, 0.99994, 2.00001, 123.45678):
         shown = str(eqx.tree_at(lambda tree: tree.epsilon, cost, epsilon)).split("(")[1]
         assert epsilon <= float(shown.split(",")[0]) <= epsilon * 1.01 + 1e-15
-
-
-def test_runs_and_algorithms_compose_as_their_releases_do():
-    algorithm = _algorithm(jaxdp.Constant(3.0))
-    both = compose(algorithm, algorithm.release())
-    assert jaxdp.account(both, delta=1e-5).mu == pytest.approx(math.sqrt(2))
 
 
 def test_what_is_composed_is_certified_if_all_parts_are():

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 
 from jaxdp.regression import ColumnFeatures, Columns
 
@@ -34,19 +33,6 @@ def test_cells_become_places_in_ranges_and_numbers_of_categories():
     np.testing.assert_allclose(columns.codes(rows.to_numpy().tolist()), CODES)
     kinds = rows.astype({"age": "Float64", "sex": "category", "rooms": "Int64"})
     np.testing.assert_allclose(columns.codes(kinds), CODES)
-
-
-def test_codes_of_polars_are_those_of_pandas():
-    polars = pytest.importorskip("polars")
-    cells = TABLE.astype(object).where(TABLE.notna(), None)
-    frame = polars.DataFrame({name: cells[name].tolist() for name in cells})
-    np.testing.assert_allclose(Columns(SPECS).codes(frame), CODES)
-
-
-def test_a_rows_numbers_depend_on_that_row_alone():
-    columns = Columns(SPECS)
-    alone = [columns.codes(TABLE.iloc[[place]])[0] for place in range(len(TABLE))]
-    np.testing.assert_array_equal(alone, columns.codes(TABLE))
 
 
 DAY = datetime.date(2020, 1, 2)
@@ -233,12 +219,9 @@ WRONG = {
     "no dictionary": ([("age", (0, 1))], TypeError, "a dictionary"),
     "an empty range": ({"age": (1, 1)}, ValueError, "low < high"),
     "an infinite range": ({"age": (0, math.inf)}, ValueError, "both finite"),
-    "a triple": ({"age": (0, 1, 2)}, TypeError, "two numbers or two dates"),
-    "texts for ends": ({"age": ("low", "high")}, TypeError, "two numbers or two dates"),
     "a date and a number": ({"day": (DAY, 18270)}, TypeError, "two numbers or two dates"),
     "an end that is no date": ({"day": (pd.NaT, DAY)}, ValueError, "both finite"),
     "spans of time": ({"day": (np.timedelta64(1), np.timedelta64(9))}, TypeError, "two dates"),
-    "dates turned round": ({"day": ("2021-01-01", "2020-01-01")}, ValueError, "low < high"),
     "a range as a list": (
         {"age": [17, 90]},
         ValueError,
@@ -248,15 +231,11 @@ WRONG = {
     "what NumPy found": ({"sex": np.array(["secret"])}, TypeError, "not read off.*a ndarray"),
     "no categories": ({"age": []}, TypeError, "a list of categories"),
     "a text": ({"age": "0-10"}, TypeError, "a list of categories"),
-    "categories twice": ({"rooms": [1, 2, 1.0]}, ValueError, "got '1' twice"),
     "a number for a name": ({1: (0, 1)}, TypeError, "as texts, got 1: '1' is read from a table's"),
     "one category twice": ({"rooms": [1, "1"]}, ValueError, "got '1' twice"),
     "an end beyond all floats": ({"age": (0, 10**400)}, ValueError, "both finite"),
-    "an end that is missing": ({"age": (0, math.nan)}, ValueError, "both finite"),
     "a range too small": ({"age": (0, 5e-324)}, ValueError, "a width from 1e-30"),
-    "a range too large": ({"age": (-1e308, 1e308)}, ValueError, "a width from 1e-30"),
     "a missing category": ({"rooms": [1, None]}, ValueError, "without missing values"),
-    "a category that is NaN": ({"rooms": [1, math.nan]}, ValueError, "without missing values"),
     "a complex category": ({"rooms": [1, 2j]}, TypeError, "texts, dates or numbers in column"),
 }
 
@@ -377,9 +356,7 @@ def test_interactions_are_a_list(given):
         Columns(SPECS, interactions=given)
 
 
-@pytest.mark.parametrize(
-    "pair", [("age", "age"), ("age", "height"), ("age", "sex", "rooms"), "as", None, ([], {})]
-)
+@pytest.mark.parametrize("pair", [("age", "age"), ("age", "height"), ("age", "sex", "rooms"), None])
 def test_interactions_are_of_two_columns(pair):
     with pytest.raises(ValueError, match="two columns that are named"):
         Columns(SPECS, interactions=[pair])
@@ -391,16 +368,12 @@ def test_interactions_are_of_two_columns(pair):
         (TABLE[["age", "rooms"]], ValueError, "got none called"),
         (np.zeros((2, 2)), ValueError, r"rows of 3 columns, got shape \(2, 2\)"),
         (TABLE.assign(age="secret"), TypeError, "numbers in column 'age', got text.*to_numeric"),
-        (TABLE.assign(age=["now", 1, 2, 3]), TypeError, "numbers in column 'age', got text"),
         (TABLE.assign(age=[[1]] * 4), TypeError, "numbers in column 'age', got other things"),
         (TABLE.assign(sex=[np.ones(2)] * 4), TypeError, "column 'sex', got other things"),
-        (TABLE.assign(sex=[1j] * 4), TypeError, "column 'sex', got other things"),
         (TABLE.assign(age=pd.Timedelta("1D")), TypeError, "got other things"),
         (pd.concat([TABLE, TABLE[["age"]]], axis=1), ValueError, r"that differ, got \['age'\]"),
         (dict(TABLE), ValueError, "a data frame or rows of 3 columns, got shape .* of a dict"),
-        (csr_array((2, 3)), ValueError, "a data frame or rows of 3 columns"),
         ([[1, 2, 3], [1]], ValueError, "a data frame or rows of 3 columns"),
-        (None, ValueError, "a data frame or rows of 3 columns"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_and_no_cell_shown(table, kind, message):

@@ -92,7 +92,10 @@ class _KnownScale(SquaredSlopes):
         return 1 / 8
 
 
-@pytest.mark.parametrize(("mu", "is_one_pass"), [(0.3, False), (0.1, False), (0.2, True)])
+@pytest.mark.parametrize(
+    ("mu", "is_one_pass"),
+    [pytest.param(0.3, False, marks=pytest.mark.slow), (0.1, False), (0.2, True)],
+)
 def test_private_descents_have_the_risk_that_is_planned(mu, is_one_pass):
     num_rows, dim, signal = 20_000, 12, 0.5
     draw, found = np.random.default_rng(1), []
@@ -136,7 +139,7 @@ SPECTRA = {
 
 
 @pytest.mark.parametrize("name", [*SPECTRA, "additive"])
-@pytest.mark.parametrize("noise", [1e-3, 0.03, 0.1, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("noise", [1e-3, 0.1, 3.0])
 def test_no_descent_diverges_on_the_true_second_moments(name, noise):
     """Whatever a noisy spectrum is drawn to, steps are short for what the features really have."""
     draw, size = np.random.default_rng(3), 60

@@ -169,13 +169,9 @@ def test_a_range_that_noise_hides_is_asked_for(labels):
 
 RANGES = {
     "a number": (5, ValueError, "a pair"),
-    "three": ((0, 1, 2), ValueError, "a pair"),
     "texts": (("a", "b"), TypeError, "both ends of label_range"),
     "turned round": ((1, 0), ValueError, "low < high"),
-    "empty": ((1.0, 1.0), ValueError, "label_range with low < high"),
-    "an array turned round": (np.array([20, 0]), ValueError, "low < high"),
     "too wide": ((1e308, 1.7e308), ValueError, "finite in float32"),
-    "half too wide": ((0, 1e40), ValueError, "finite in float32"),
     "not a number": ((0, np.nan), ValueError, "finite in float32"),
 }
 
@@ -208,9 +204,7 @@ def _classes(*given):
 REFUSED = [
     (lambda: _regression(IdentityFeatures(3)), ValueError, "features with a public bound"),
     (lambda: _classes(1), ValueError, "num_classes >= 2"),
-    (lambda: _classes(2.5), TypeError, "num_classes"),
     (lambda: _regression(_features(), "automatic"), TypeError, "a method, such as"),
-    (lambda: _few(_regression(), epsilon=0.0), ValueError, "0 < epsilon"),
     (
         lambda: _few(_regression(), None, 1e-11, 1e-11),
         ValueError,

@@ -3,7 +3,6 @@
 import functools
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -187,13 +186,6 @@ def test_a_run_of_any_length_has_its_own_tail():
         )
 
 
-def test_without_an_average_nothing_is_kept_and_the_model_is_the_iterate():
-    run = _train(None)
-    assert run.state.iterate is None
-    np.testing.assert_allclose(run.model, _iterates()[-1], rtol=1e-4, atol=1e-6)
-    assert len(jax.tree.leaves(run.state)) == 2
-
-
 def test_steps_go_on_from_a_model_and_a_state_alone():
     optimiser = _optimiser(jaxdp.PolyakAverage())
     model, state = _start(), optimiser.init(_start())
@@ -231,12 +223,6 @@ def test_decays_are_batched_and_bad_ones_are_void():
     np.testing.assert_allclose(risk[0], run(0.75)[0], rtol=1e-5)
     np.testing.assert_allclose(risk[1], _simulated(None).final_risk, rtol=1e-5)
     assert status[:, 0].tolist() == [jaxdp.Status.OK, jaxdp.Status.OK, jaxdp.Status.INVALID]
-
-
-def test_a_share_of_one_is_the_iterate_to_the_last_bit():
-    old, new = jnp.float32(3.3), jnp.float32(1e-7)
-    found = eqx.filter_jit(jaxdp.PolyakAverage().after)(old, new, 1, 5)
-    assert found == new
 
 
 @pytest.mark.parametrize("name", AVERAGES)

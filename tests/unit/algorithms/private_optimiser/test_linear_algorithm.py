@@ -12,7 +12,6 @@ from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.algorithms import linear_state_of
-from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.precision import x64
 from jaxdp.privacy import PoissonSampler
 
@@ -78,20 +77,6 @@ def test_the_matrices_give_what_is_released(average, rate):
     assert len(state.transitions) == len(state.injections) == (1 if is_constant else STEPS)
 
 
-def test_the_row_of_the_average_is_the_one_derived():
-    state = linear_state_of(_algorithm(average=jaxdp.ExponentialAverage(0.75)))
-    share = np.array([1, -0.25 * 0.875, 0]) / 4 + [0, 0, 0.75]
-    np.testing.assert_array_equal(state.transitions, [[[1, -0.21875, 0], [0, 0.875, 0], share]])
-    np.testing.assert_array_equal(state.injections, [[-0.25, 1, -0.0625]])
-    np.testing.assert_array_equal(state.initial, [1, 0, 1])
-
-
-def test_a_tail_begins_after_the_middle():
-    """A tail that began one step early or late would have other shares."""
-    state = linear_state_of(_algorithm(optax.sgd, 1.0, jaxdp.TailAverage(), num_steps=6))
-    np.testing.assert_allclose(state.injections[:, 1], [-1, -1, -1, -1, -1 / 2, -1 / 3])
-
-
 @pytest.mark.parametrize("kind", RATES)
 def test_a_traced_rate_gives_the_same_matrices_batched_and_differentiable(kind):
     def moved(rate):
@@ -123,12 +108,3 @@ def test_another_rate_is_read_without_compiling():
     assert programs_compiled(read, 0.2) == 0
     np.testing.assert_array_equal(read(0.2).transitions, read(0.2).transitions)
     assert read(0.3).injections[0, 0] != read(0.2).injections[0, 0]
-
-
-def test_what_is_not_linear_is_refused_with_a_traced_rate_too():
-    with pytest.raises(NotCoveredError, match="not linear"):
-        linear_state_of(_algorithm(optax.adam, 0.1))
-    with pytest.raises(NotCoveredError, match="not linear"):
-        jax.jit(lambda rate: linear_state_of(_algorithm(optax.adam, rate)).injections)(0.1)
-    with pytest.raises(TypeError, match="expected algorithm to be a PrivateOptimiser"):
-        linear_state_of(optax.sgd(0.1))  # pyright: ignore

@@ -70,7 +70,7 @@ def _simulated(optimiser):
 @pytest.mark.parametrize(
     ("factory", "rate", "plain"),
     [
-        (MOMENTUM, 0.2, optax.sgd(0.2, momentum=0.9)),
+        pytest.param(MOMENTUM, 0.2, optax.sgd(0.2, momentum=0.9), marks=pytest.mark.slow),
         (optax.adam, jaxdp.Constant(0.2), optax.adam(0.2)),
         pytest.param(
             MOMENTUM,
@@ -105,6 +105,7 @@ def test_a_schedule_is_read_at_the_share_of_the_steps_that_are_made():
 KINDS = [float, np.float32, np.float64, jnp.float32, jnp.asarray]
 
 
+@pytest.mark.slow
 def test_a_new_rate_compiles_nothing():
     def compiled(factory, rate):
         def run():
@@ -128,6 +129,7 @@ def test_a_new_rate_compiles_nothing():
     assert programs_compiled(_trained, _private(optax.sgd(0.31, momentum=0.9))) > 0
 
 
+@pytest.mark.slow
 def test_rates_are_batched_and_differentiated():
     for run in (_trained, _simulated):
 
@@ -185,11 +187,9 @@ def test_partials_are_equal_by_content():
     [
         (optax.sgd, None, TypeError, "GradientTransformation.*or give learning_rate= for the fac"),
         (optax.sgd(0.1), 0.1, TypeError, "expected optimiser to be a function from a learning"),
-        ("sgd", 0.1, TypeError, "expected optimiser to be a function from a learning rate"),
         (lambda rate: rate, 0.1, TypeError, "to make an optax.GradientTransformation.*made"),
         (lambda rate: 1 / 0, 0.1, TypeError, "to make .* got one that raised ZeroDivisionError"),
         (optax.sgd, -0.1, ValueError, "expected finite learning_rate >= 0, got -0.1"),
-        (optax.sgd, np.inf, ValueError, "expected finite learning_rate >= 0"),
         (optax.sgd, np.ones(2), ValueError, "expected learning_rate to be a scalar"),
         (optax.sgd, "0.1", TypeError, "expected learning_rate to be a real number"),
         (optax.sgd, COSINE, TypeError, "got a schedule of optax.* use jaxdp.FromSteps"),

@@ -1,8 +1,5 @@
 """Sample paths: functions in weight space."""
 
-import functools
-
-import jax
 import jax.random as jr
 import numpy as np
 import pytest
@@ -56,29 +53,3 @@ def test_paths_of_the_inner_product_are_random_projections():
     paths = kernels.SamplePaths.sample(KERNELS["inner product"], 4, 1, DIM, key=jr.key(0))
     assert paths.weights.shape == (DIM, 4)
     np.testing.assert_allclose(paths(INPUTS), POINTS @ paths.weights / 2, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_the_covariance_approaches_the_kernel_like_one_over_root_l():
-    points = np.random.default_rng(3).uniform(size=(300, 20)).astype(np.float32)
-    kernel = kernels.Gaussian(1.0)
-    gram = np.asarray(kernel(points, points), np.float64)
-    double = np.asarray(kernel(2 * points, 2 * points), np.float64)
-    # The variance of one frequency's cosine, averaged over the pairs.
-    variance = np.mean((1 + double) / 2 - gram**2)
-
-    @functools.partial(jax.jit, static_argnums=1)
-    def error(key, num):
-        values = kernels.FourierFeatures.sample(kernel, num, 20, key=key)(points)
-        return values @ values.T - gram
-
-    # From a study apart from this code, the largest error over 2,000 points. That of fewer is
-    # smaller, as the root of the log of the number of pairs: by .86.
-    for num, expected in {128: 0.29, 512: 0.15, 2048: 0.081}.items():
-        errors = np.array([error(key, num) for key in jr.split(jr.key(num), 24)], np.float64)
-        squares = np.mean(errors**2, axis=(1, 2))
-        assert_mean_close(squares, variance / num)
-        with pytest.raises(AssertionError, match="gap"):
-            assert_mean_close(squares, 1.33 * variance / num)
-        largest = np.abs(errors).max(axis=(1, 2)).mean()
-        assert largest == pytest.approx(0.86 * expected, rel=0.2)

@@ -152,13 +152,11 @@ def test_a_release_takes_the_columns_of_a_frame_by_name(name):
 @pytest.mark.parametrize(
     ("fitted", "given"),
     [
-        ([0, 1], [1, 0]),
         ([1, 0], [0, 1]),
-        ([2019, 2020], [2020, 2019]),
         ([("x", 2019), ("x", 2020)], [("x", 2020), ("x", 2019)]),
         (pandas.to_datetime(["2020-01", "2020-02"]), pandas.to_datetime(["2020-02", "2020-01"])),
     ],
-    ids=["counted", "counted backwards", "years", "pairs", "dates"],
+    ids=["counted backwards", "pairs", "dates"],
 )
 def test_names_of_every_kind_are_found_in_another_order(fitted, given):
     release = RIDGE.fit(pandas.DataFrame(TABLE, columns=fitted), LABELS, **BUDGET)

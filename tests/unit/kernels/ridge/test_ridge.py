@@ -310,12 +310,6 @@ def test_a_release_is_a_function_under_every_transformation():
     assert release(np.zeros((0, DIM))).shape == (0,)
 
 
-def test_its_repr_is_short_and_holds_no_data():
-    text = repr(_fit(_learner()))
-    assert len(text) < 150
-    assert text.startswith("ReleasedFunction(dim=3, num_coefficients=12, label_bound=1.5")
-
-
 def test_public_features_may_replace_the_sample_paths():
     # Nystrom features of public landmarks, as the how-to page writes them.
     kernel, landmarks = Gaussian(1.0), np.random.default_rng(5).uniform(size=(20, DIM))
@@ -356,61 +350,11 @@ def test_float64_is_kept_under_x64(monkeypatch):
         np.testing.assert_allclose(single(NEW), release(NEW), atol=1e-4)
 
 
-def _problem(dim, seed, count=1000):
-    """PK Section 5: labels are a sum of ten bumps and noise; train and test halves."""
-    generator = np.random.default_rng([seed, dim])
-    centres, weights = generator.uniform(size=(10, dim)), generator.uniform(size=10)
-    inputs = generator.uniform(size=(2 * count, dim))
-    values = np.exp(-((inputs[:, None] - centres) ** 2).sum(-1) / 2) @ weights
-    normals = generator.normal(0, 0.1, size=8 * count)
-    labels = values + normals[np.abs(normals) <= 0.1][: 2 * count]
-    return inputs[:count], labels[:count], inputs[count:], labels[count:]
-
-
-@pytest.mark.slow
-def test_an_intercept_keeps_strong_privacy_from_losing_to_the_constant_predictor():
-    epsilons, repetitions = (0.3, 1.0), 6
-    losses = np.zeros((repetitions, len(epsilons), 3))
-    for seed in range(repetitions):
-        train, labels, test, new_labels = _problem(20, seed)
-        bound = np.abs(labels).max()
-        constant = np.mean((new_labels - labels.mean()) ** 2)
-        for column, epsilon in enumerate(epsilons):
-            budget: dict[str, Any] = {"epsilon": epsilon, "delta": 1000**-1.1, "public_seed": seed}
-            errors = []
-            kept: dict[str, Any] = {"intercept_share": 0.2, "residual_bound": bound / 2}
-            for arguments in ({}, kept):
-                learner = PrivateKernelRidge(
-                    Gaussian(1.0),
-                    200,
-                    512,
-                    label_bound=bound,
-                    input_bound=math.inf,
-                    **arguments,
-                )
-                release = learner.fit(train, labels, **budget, noise_seed=1000 + seed)
-                errors.append(np.mean((np.asarray(release(test)) - new_labels) ** 2))
-            losses[seed, column] = (*errors, constant)
-    without, shared, constant = np.moveaxis(losses, -1, 0)
-    # The constant predictor is not private: its mean is exact.
-    error = (shared - constant).std(axis=0, ddof=1) / math.sqrt(repetitions)
-    assert np.all((shared - constant).mean(axis=0) <= 0.1 * constant.mean() + 2 * error)
-    assert np.all(without.mean(axis=0) > 1.3 * constant.mean())
-
-
 @pytest.mark.parametrize(
     ("wrong", "kind", "message"),
     [
-        ({"epsilon": 0.0}, ValueError, "0 < epsilon < infinity, got 0"),
-        ({"epsilon": -1.0}, ValueError, "0 < epsilon < infinity"),
-        ({"epsilon": math.inf}, ValueError, "0 < epsilon < infinity"),
-        ({"epsilon": math.nan}, ValueError, "0 < epsilon < infinity"),
         ({"epsilon": 1e300}, ValueError, "noise is calibrated"),
-        ({"delta": 0.0}, ValueError, "0 < delta < 1"),
-        ({"delta": 1.0}, ValueError, "0 < delta < 1"),
-        ({"delta": math.nan}, ValueError, "0 < delta < 1"),
         ({"inputs": [[math.nan] * 3] * 60}, ValueError, "expected finite inputs, got 180"),
-        ({"inputs": [[math.inf] * 3] * 60}, ValueError, "expected finite inputs"),
         ({"inputs": [[1e39] * 3] * 60}, ValueError, "expected inputs of magnitude at most 3.4"),
         ({"labels": [math.nan] * 60}, ValueError, "expected finite labels, got 60"),
         ({"labels": LABELS[:-1]}, ValueError, "expected one label for each of 60 rows, got 59"),
@@ -419,8 +363,6 @@ def test_an_intercept_keeps_strong_privacy_from_losing_to_the_constant_predictor
         ({"inputs": INPUTS[:1], "labels": LABELS[:1]}, ValueError, "at least 2 records"),
         ({"inputs": [["a"] * 3] * 60}, TypeError, "expected inputs of real numbers"),
         ({"labels": LABELS + 1j}, TypeError, "expected labels of real numbers"),
-        ({"public_seed": 1.0}, TypeError, "expected public_seed to be an int, got float"),
-        ({"public_seed": -1}, ValueError, "0 <= public_seed"),
     ],
 )
 def test_wrong_arguments_of_fit_are_refused(wrong, kind, message):
@@ -448,11 +390,3 @@ def test_a_release_refuses_inputs_that_it_cannot_read():
     other = FourierFeatures.sample(Gaussian(1.0), 4, 2, key=jr.key(0))
     with pytest.raises(ValueError, match="expected inputs of 2 numbers, got 3"):
         _fit(_learner(feature_map=other))
-
-
-def test_noise_beyond_every_scale_is_refused():
-    with pytest.raises(ValueError, match="64-bit sums"):
-        _fit(_learner(), epsilon=1e-14, delta=1e-15)
-    std = JointNoise.calibrated(gaussian_mu(1e-3, 1e-6), 1.0)
-    assert std.covariance < 1e6
-    assert np.isfinite(_fit(_learner(), epsilon=1e-3, delta=1e-6).coefficients).all()

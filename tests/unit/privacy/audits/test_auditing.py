@@ -20,7 +20,6 @@ from jaxdp.privacy import (
     ShuffledEpochs,
     audit,
     gaussian_epsilon,
-    gaussian_mu,
 )
 
 MU = {"measure": "mu"}
@@ -43,13 +42,10 @@ def _sure(mechanism, first, second, num_trials, **measure):
     return audit(mechanism, first, second, **settings, **measure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "measure",
-    [
-        pytest.param({"delta": 0.0}, marks=pytest.mark.slow),
-        {"delta": 0.01},
-        pytest.param(MU, marks=pytest.mark.slow),
-    ],
+    [{"delta": 0.01}, MU],
 )
 def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(measure):
     settings = {"num_trials": 400, **measure}
@@ -61,6 +57,7 @@ def test_nothing_is_found_in_a_mechanism_that_ignores_its_data(measure):
 
 
 # Source: AC Definition 8; PF Definition 3.1; PK Definition 1.
+@pytest.mark.slow
 def test_bounds_exceed_the_truth_no_more_often_than_stated():
     found = _many_audits(0.0, 1.0, 300, num_trials=400, **MU)
     assert_rare(found > 1, 0.05)
@@ -72,32 +69,13 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated():
     assert np.median(found) > 0.4
 
 
-def test_mu_read_from_the_audited_epsilon_reaches_nine_tenths_of_the_truth():
-    # Where delta is large, the event that attains epsilon is frequent enough to be counted.
-    delta = 0.1
-    found = _sure(_gaussian, 0.0, 1.0, 200_000, delta=delta)
-    assert found <= gaussian_epsilon(1.0, delta)
-    assert 0.9 <= gaussian_mu(found, delta) <= 1
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-2, 1e-1])
-def test_half_the_claimed_noise_refutes_the_claim(delta):
+def test_half_the_claimed_noise_refutes_the_claim():
+    delta = 1e-2
     claim = gaussian_epsilon(1.0, delta)
     for mu, is_refuted in ((2.0, True), (1.0, False)):
         found = _sure(_gaussian, 0.0, mu, 100_000, delta=delta)
         assert (found > claim) == is_refuted
         assert (_sure(_gaussian, 0.0, mu, 100_000, **MU) > 1) == is_refuted
-
-
-def _randomised_response(bit, key):
-    """Tells the truth with probability 3/4: epsilon = ln 3."""
-    return bit ^ jr.bernoulli(key, 0.25)
-
-
-def test_a_discrete_score_is_audited_on_its_atoms():
-    bits = jnp.asarray(False), jnp.asarray(True)
-    found = _sure(_randomised_response, *bits, 60_000, delta=0.0)
-    assert 0.9 * np.log(3) <= found <= np.log(3)
 
 
 def _normal_or_odd(data, key):
@@ -202,10 +180,9 @@ def _first_weight(weights, x, y):
     return weights @ x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "sampler",
-    [PoissonSampler(10, 1.0), pytest.param(ShuffledEpochs(10, 10), marks=pytest.mark.slow)],
-    ids=["poisson", "epochs"],
+    "sampler", [PoissonSampler(10, 1.0), ShuffledEpochs(10, 10)], ids=["poisson", "epochs"]
 )
 def test_certified_training_is_audited(sampler):
     step = optimiser(sampler, noise=SecretNoise())

@@ -127,24 +127,6 @@ def test_bounds_are_a_little_above_the_published_ones(
     assert published < found < 1.06 * published
 
 
-@settings(max_examples=200)
-@given(
-    num_guesses=st.integers(1, 500),
-    others=st.integers(0, 5000),
-    share=st.floats(0.5, 1),
-    epsilon=st.floats(0, 6),
-    log_delta=st.floats(-9, -1),
-)
-def test_the_tail_is_below_the_published_one_where_an_audit_looks(
-    num_guesses, others, share, epsilon, log_delta
-):
-    sizes = dict(num_guesses=num_guesses, num_canaries=num_guesses + others, delta=10**log_delta)
-    v = math.ceil(share * num_guesses)
-    published = _published_tail(v, epsilon, **sizes)
-    if published <= 0.5:
-        assert correct_guesses_tail(v, epsilon, **sizes) <= published * (1 + 1e-9)
-
-
 @pytest.mark.parametrize(
     ("num_canaries", "num_guesses", "num_correct"),
     [(100, 50, 40), (100, 50, 50), (1000, 158, 120), (20, 20, 16), (3, 1, 1), (200, 100, 0)],
@@ -340,6 +322,7 @@ def test_a_third_of_the_claimed_noise_refutes_the_claim():
         assert _gaussian(3.0, 10_000, delta=delta, num_guesses=num_guesses) > claim
 
 
+@pytest.mark.slow
 def test_more_of_mu_is_found_than_by_way_of_epsilon_and_a_third_of_the_noise_refutes():
     found = [_gaussian(1.0, 1000, seed, **MU) for seed in range(40)]
     assert 0.5 < np.median(found) < max(found) < 1
@@ -348,14 +331,7 @@ def test_more_of_mu_is_found_than_by_way_of_epsilon_and_a_third_of_the_noise_ref
     assert _gaussian(3.0, 1000, **MU) > 1
 
 
-def test_more_noise_shows_less():
-    arguments = dict(num_guesses=1000, delta=1e-5)
-    found = [_gaussian(mu, 10_000, **arguments) for mu in (0.0, 1.0, 2.0, 6.0)]
-    assert found == sorted(found)
-    # All guesses correct: no more can be shown by so many.
-    assert found[-1] == _bound(1000, num_guesses=1000, num_canaries=10_000, delta=1e-5)
-
-
+@pytest.mark.slow
 def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
     for asked in ({"delta": 1e-5}, MU):
         found = np.array([_gaussian(0.0, 100, seed, **asked) for seed in range(100)])
@@ -367,26 +343,14 @@ def test_nothing_is_found_in_a_mechanism_that_ignores_its_canaries():
         assert np.sum(found > 0) > binom.isf(1e-6, 100, 0.05)
 
 
-def test_a_delta_of_one_over_the_canaries_shows_little_and_a_large_one_nothing():
-    sizes = dict(num_guesses=100, num_canaries=1000)
-    found = [_bound(90, **sizes, delta=delta) for delta in (0.0, 1e-5, 1e-3, 0.05)]
-    assert found == sorted(found, reverse=True)
-    assert found[0] > 1.4
-    assert found[-1] == 0
-
-
 @pytest.mark.parametrize(
     ("scores", "included", "message"),
     [
         ([1.0, np.nan], [True, False], "expected scores that are numbers, got NaN"),
         ([1.0, 2.0], [1, 0], "expected included to hold booleans, got int64"),
-        ([1.0, 2.0], [1.0, 0.0], "expected included to hold booleans, got float64"),
         ([1.0, 2.0], [True, None], "expected included to hold booleans, got object"),
         ([1.0, 2.0], [True], "one score for each canary"),
         ([[1.0, 2.0]], [[True, False]], "expected scores to be a vector"),
-        (["1", "2"], [True, False], "expected scores to be a real number"),
-        (np.ma.array([1.0, 2.0]), [True, False], "expected scores .* got a masked one"),
-        ([1.0, 2.0], np.ma.array([True, False]), "expected included .* got a masked one"),
         ([], np.zeros(0, bool), "expected scores to be a vector"),
     ],
 )

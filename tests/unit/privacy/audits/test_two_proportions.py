@@ -52,6 +52,7 @@ def test_the_bound_fails_no_more_often_than_stated(value, p, q, weights):
     assert _failure(value, p, q, 20, weights, 0.05) <= 0.05
 
 
+@pytest.mark.slow
 def test_the_bound_spends_its_error():
     # As much of it as so few counts allow; twice the error fails the check above.
     assert _failure(_shift, 0.7, 0.3, 30, (1, 1), 0.05) > 0.02

@@ -14,7 +14,7 @@ import pytest
 from helpers import FALSE_ALARM, assert_mean_close
 from scipy.stats import chi2_contingency, chisquare, norm
 
-from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy import PoissonSampler, SecretNoise
 from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
 
 
@@ -165,16 +165,6 @@ def test_secret_batches_have_the_stated_rate_and_hold_each_record_once():
     with pytest.raises(AssertionError):
         # Nineteen standard errors off.
         assert_mean_close(counts / 40, 0.25 / 1.2)
-
-
-def test_a_sampler_prints_as_it_was_made():
-    for rate in (0.1, 0.03, 1 / 3, 1.0, 1e-7):
-        sampler = PoissonSampler(500, rate)
-        assert eval(repr(sampler), {"PoissonSampler": PoissonSampler}) == sampler
-    assert repr(PoissonSampler(500, 0.1, 200)) == (
-        "PoissonSampler(num_records=500, sampling_rate=0.1, capacity=200)"
-    )
-    assert repr(ShuffledEpochs(500, 50)) == "ShuffledEpochs(num_records=500, batch_size=50)"
 
 
 def test_batches_that_use_delta_up_say_so():
