@@ -160,12 +160,8 @@ def _array(name: str, content: bytes) -> np.ndarray:
     if dtype.hasobject:
         raise DamagedError(f"pickled objects in {name}")
     # Before NumPy makes room for it. In 64 bits a product could come round to what fits.
-    is_longer = max(shape, default=0) > len(content) + _MOST_EMPTY
-    if (
-        not dtype.itemsize
-        or is_longer
-        or math.prod(shape) * dtype.itemsize != len(content) - file.tell()
-    ):
+    is_longer = max(shape, default=0) > len(content) + _MOST_EMPTY or not dtype.itemsize
+    if is_longer or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
         raise DamagedError(f"{name} is not as long as it says")
     return np.load(io.BytesIO(content), allow_pickle=False)
 
