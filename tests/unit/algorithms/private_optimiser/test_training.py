@@ -167,10 +167,12 @@ def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
     optimiser = _private(noise_multiplier=5.0)
     _train(optimiser, progress=True, delta=1e-3)
     shown = capsys.readouterr().err
+    cost = training._cost_so_far(optimiser, 1e-3)
+    assert cost(1.0) in shown
     for made in (1, STEPS):
         part = _private(noise_multiplier=5.0, num_steps=made)
         epsilon = jaxdp.account(part, delta=1e-3).epsilon
-        assert f"epsilon {epsilon:.2f} after step {made}" in shown
+        assert cost(made / STEPS) == f"epsilon {epsilon:.2f} after step {made}"
     with pytest.raises(TypeError, match="a PrivateOptimiser where delta is given"):
         _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
 
@@ -221,7 +223,7 @@ def test_a_network_learns_under_little_noise():
 
 @pytest.mark.parametrize("every", [None, 1])
 def test_evaluate_is_tried_before_the_first_step(every, monkeypatch):
-    monkeypatch.setattr(training, "_advance", None)
+    monkeypatch.setattr(training, "_compiled_steps", None)
     for said in ("good", 0.5, None, {1: 0.5}):
         with pytest.raises(TypeError, match="expected evaluate to return a dict of names"):
             _train(_private(), evaluate=lambda _, said=said: said, every=every)
