@@ -48,7 +48,7 @@ from jaxdp.privacy.adjacency import REPLACE_ONE, ZERO_OUT_ONE
 from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.fixed_features import FixedFeatures
-from jaxdp.theory.base import require_rows
+from jaxdp.theory.base import require_fixed_rows
 from jaxdp.theory.features.weight_law import WeightLaw, read_weights, weight_law
 
 # Rows that move the weights furthest to first order, among which the worst is looked for. In three
@@ -234,7 +234,7 @@ def predicted_loss_threshold_auc(
     require_key(key)
     num_sets = require_count("num_sets", num_sets)
     num_models = require_count("num_models", num_models)
-    require_rows(problem, algorithm)
+    require_fixed_rows(problem, algorithm)
     features = np.concatenate([problem.train_features(), problem.test_features()])
     labels = np.concatenate([problem.train_labels, problem.test_labels])
     order_key, draw_key = (purpose_key(key, purpose) for purpose in ("sampling", "noise"))

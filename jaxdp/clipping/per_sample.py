@@ -25,13 +25,14 @@ from jaxtyping import Array, Bool, Float, PyTree
 from jaxdp.clipping.arguments import (
     clip_norms,
     mask_of,
+    num_rows_of,
     records_of,
     refuse_varying,
     require_loss,
     weights_of,
 )
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
-from jaxdp.clipping.ghost.traced_loss import batch_size, refuse_mixing_layers, trace_loss
+from jaxdp.clipping.ghost.traced_loss import refuse_mixing_layers, trace_loss
 from jaxdp.clipping.ghost.weight_gradient import widened
 from jaxdp.clipping.norm_clip import clip_factor
 from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, add, blocks_of
@@ -39,12 +40,12 @@ from jaxdp.core.arrays import on_auto_axes
 from jaxdp.core.checks import require_count
 
 # Arrays with a leading batch axis, the last of which says which samples count.
-Batch = tuple[PyTree[Array], PyTree[Array], Array]
+Microbatch = tuple[PyTree[Array], PyTree[Array], Array]
 
 
 def in_microbatches(
-    function: Callable[[Batch, int], tuple[dict[int, TwoPartSum], Array]],
-    batch: Batch,
+    function: Callable[[Microbatch, int], tuple[dict[int, TwoPartSum], Array]],
+    batch: Microbatch,
     size: int,
     longest: int = BLOCK_LENGTH,
 ) -> tuple[dict[int, TwoPartSum], Array]:
@@ -65,7 +66,7 @@ def in_microbatches(
     most_in_block = max(1, longest // size)
     in_block = max(n for n in range(1, most_in_block + 1) if number % n == 0)
 
-    def piece(at: Any) -> Batch:
+    def piece(at: Any) -> Microbatch:
         # Samples of a microbatch lie far apart, so that devices which share a batch share each of
         # them. One is cut out at a time: all in a new order would be a second copy of the batch.
         if number * size == length:
@@ -209,7 +210,7 @@ def clipped_gradient_sum_in_parts(
         ([0.5, 0.5], [2.0, 2.0])
     """
     inputs, targets = records_of(inputs, targets)
-    clip_norm = clip_norms(clip_norm, batch_size(inputs, targets))
+    clip_norm = clip_norms(clip_norm, num_rows_of(inputs, targets))
     return _clipped_sum(loss, model, inputs, targets, clip_norm, mask, microbatch_size)
 
 
@@ -246,7 +247,7 @@ def _clipped_sum(
 ) -> tuple[Any, Float[Array, " batch"]]:
     """Sum and norms; without a clip norm the sum is None."""
     require_loss(loss)
-    mask = mask_of(mask, batch_size(inputs, targets))
+    mask = mask_of(mask, num_rows_of(inputs, targets))
     if microbatch_size is not None:
         microbatch_size = require_count("microbatch_size", microbatch_size)
     weights = weights_of(model)

@@ -49,10 +49,6 @@ class AbstractTheory(AbstractDescription):
             return str(error)
         return None
 
-    def predict(self, problem: Any, algorithm: Any, *, records: int) -> Trajectory:
-        """The predicted trajectory of a covered pair."""
-        return self.solve(self.read(problem, algorithm), records)
-
 
 def require_linear_pass(problem: Any, algorithm: Any, kind: type = OnePassDPSGD) -> None:
     """Raise unless it is linear regression in one pass of a kind of algorithm.
@@ -92,36 +88,42 @@ def require_gaussian_pass(problem: Any, algorithm: Any) -> None:
         require_linear_pass(problem, algorithm)
 
 
-def _require_algorithm(algorithm: Any, kind: type, hint: str = "") -> None:
-    if not isinstance(algorithm, kind):
-        raise NotCoveredError(f"it describes {kind.__name__}, got {type(algorithm).__name__}{hint}")
+def require_fixed_rows(problem: Any, algorithm: Any) -> None:
+    """Raise unless it is DP-GD or a private optimiser of known batches on fixed rows.
 
-
-def require_rows(problem: Any, algorithm: Any) -> None:
-    """Raise unless it is DP-GD or a private optimiser of known batches on fixed rows."""
-    if not isinstance(problem, AbstractFeatureProblem):
-        is_gaussian = isinstance(problem, (LinearRegression, AbstractSignalProblem))
-        fits = is_gaussian and isinstance(algorithm, OnePassDPSGD)
-        raise NotCoveredError(
-            "it describes features on fixed rows (FixedFeatures, RandomFeatures), got "
-            f"{type(problem).__name__}{'; use CoupledODE()' if fits else ''}"
-        )
+    ValueError if the optimiser's sampler draws from another number of rows.
+    """
+    _require_features(problem, algorithm)
+    _require_algorithm(algorithm, DPGD, PrivateOptimiser, hint="; on fixed rows use one of these")
     if isinstance(algorithm, PrivateOptimiser):
-        # A sampler whose batches are not known well enough raises.
+        # Asked for its error alone: that of a sampler whose batches are not known well enough.
         _ = algorithm.sampler.inclusion_moments
         if algorithm.clip.is_adaptive:
             raise NotCoveredError("it describes a fixed clip norm, got one that adapts")
-    else:
-        _require_dp_gd(algorithm)
+        algorithm.require_rows(problem.num_train)
 
 
 def require_dp_gd(problem: Any, algorithm: Any) -> None:
     """Raise unless it is DP-GD with the squared loss on fixed rows."""
-    require_rows(problem, algorithm)
-    _require_dp_gd(algorithm)
+    _require_features(problem, algorithm)
+    _require_algorithm(algorithm, DPGD, hint="; on fixed rows use DPGD")
     if (reason := reason_not_squared(problem)) is not None:
         raise NotCoveredError(reason)
 
 
-def _require_dp_gd(algorithm: Any) -> None:
-    _require_algorithm(algorithm, DPGD, "; on fixed rows use DPGD")
+def _require_features(problem: Any, algorithm: Any) -> None:
+    if isinstance(problem, AbstractFeatureProblem):
+        return
+    came, hint = type(problem).__name__, ""
+    if isinstance(problem, (LinearRegression, AbstractSignalProblem)):
+        is_pass = isinstance(algorithm, OnePassDPSGD)
+        hint = "; use CoupledODE()" if is_pass else f"; on {came} use OnePassDPSGD"
+    raise NotCoveredError(
+        f"it describes features on fixed rows (FixedFeatures, RandomFeatures), got {came}{hint}"
+    )
+
+
+def _require_algorithm(algorithm: Any, *kinds: type, hint: str = "") -> None:
+    if not isinstance(algorithm, kinds):
+        names = " and ".join(kind.__name__ for kind in kinds)
+        raise NotCoveredError(f"it describes {names}, got {type(algorithm).__name__}{hint}")

@@ -58,15 +58,18 @@ def predict(
     records = require_count("records", records)
     if theory is not None:
         require_kind("theory", theory, AbstractTheory, "one such as jaxdp.CoupledODE()")
-    reasons = []
+    theories_by_reason: dict[str, list[str]] = {}
     for asked in _defaults(problem, algorithm) if theory is None else (theory,):
         try:
             reading = asked.read(problem, algorithm)
         except NotCoveredError as error:
-            reasons.append(f"{type(asked).__name__}: {error}")
+            theories_by_reason.setdefault(str(error), []).append(type(asked).__name__)
         else:
             return asked.solve(reading, records)
-    raise NotCoveredError("; ".join(reasons))
+    # A reason has semicolons of its own; one that several theories give is said once.
+    raise NotCoveredError(
+        " | ".join(f"{', '.join(names)}: {reason}" for reason, names in theories_by_reason.items())
+    )
 
 
 def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
@@ -78,4 +81,5 @@ def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
     on_rows = isinstance(problem, AbstractFeatureProblem)
     if isinstance(algorithm, OnePassDPSGD) and not on_rows:
         return (DiscreteRecursion() if algorithm.batch_size > 1 else CoupledODE(),)
+    # The first is for the softmax loss alone, whose outputs it knows to be correlated.
     return (ModewiseClosure(), GaussianClosure())

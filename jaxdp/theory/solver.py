@@ -38,10 +38,10 @@ class Clock(NamedTuple):
 
     time: Callable[[Array], Array]  # t(s)
     speed: Callable[[Array], Array] | None  # dt/ds; None where t = s
-    reading: Callable[[Array], Array]  # s(t); beyond t = 1 it stays beyond 1
+    position: Callable[[Array], Array]  # s(t); beyond t = 1 it stays beyond 1
 
 
-def _reading_toward_the_end(time: Array) -> Array:
+def _position_toward_the_end(time: Array) -> Array:
     before = jnp.minimum(time, 1)
     # 1 - sqrt(1 - t), in a form that keeps the digits of a small t.
     return jnp.where(time < 1, before / (1 + jnp.sqrt(1 - before)), time)
@@ -52,10 +52,12 @@ def _reading_toward_the_end(time: Array) -> Array:
 # is far too short costs three or four steps, as each may be ten times the last.
 _FIRST_STEP = 1e-4
 
-EVEN = Clock(lambda clock: clock, None, lambda time: time)
+EVEN = Clock(lambda position: position, None, lambda time: time)
 # Slows down toward t = 1: t = 1 - (1 - s)^2.
 SLOW_AT_THE_END = Clock(
-    lambda clock: clock * (2 - clock), lambda clock: 2 * (1 - clock), _reading_toward_the_end
+    lambda position: position * (2 - position),
+    lambda position: 2 * (1 - position),
+    _position_toward_the_end,
 )
 
 
@@ -100,13 +102,13 @@ def solve(
     velocity is not smooth. What `read` finds is kept of each state; None keeps all of it.
     """
     dtype = time.dtype
-    marks = jnp.zeros(0, dtype) if kinks is None else clock.reading(kinks.astype(dtype))
+    marks = jnp.zeros(0, dtype) if kinks is None else clock.position(kinks.astype(dtype))
 
-    def field(reading, state, _):
-        found = velocity(Instant(clock.time(reading), reading >= marks), state)
+    def field(position, state, _):
+        found = velocity(Instant(clock.time(position), position >= marks), state)
         if clock.speed is None:
             return found
-        speed = clock.speed(reading)
+        speed = clock.speed(position)
         return jax.tree.map(lambda part: part * speed, found)
 
     relative, absolute = tolerances.double if dtype == jnp.float64 else tolerances.single
@@ -124,7 +126,7 @@ def solve(
         np.ones((), dtype),
         np.asarray(_FIRST_STEP, dtype),
         start,
-        saveat=ends if len(time) == 2 else diffrax.SaveAt(ts=clock.reading(time), fn=kept),
+        saveat=ends if len(time) == 2 else diffrax.SaveAt(ts=clock.position(time), fn=kept),
         stepsize_controller=steps,
         adjoint=adjoint,
         max_steps=tolerances.max_steps,

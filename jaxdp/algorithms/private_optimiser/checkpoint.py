@@ -142,17 +142,17 @@ class Checkpoint:
                 f"something else ({error}); the run cannot go on from it"
             ) from error
         names = [name for name in arrays if name.startswith(_RECORD)]
-        records = {
+        measurements = {
             step: {name.removeprefix(_RECORD): arrays[name][i] for name in names}
             for i, step in enumerate(steps)
         }
-        return self.made, eqx.combine(jax.tree.unflatten(structure, found), static), records
+        return self.made, eqx.combine(jax.tree.unflatten(structure, found), static), measurements
 
-    def keep(self, made: int, carried: PyTree, records: dict[int, dict[str, Any]]) -> None:
+    def keep(self, made: int, carried: PyTree, measurements: dict[int, dict[str, Any]]) -> None:
         """Put the run after `made` steps in the place of what was kept before."""
         leaves = jax.tree.leaves(eqx.filter(carried, eqx.is_array))
-        about = {"identity": self._identity, "made": made, "measured": list(records)}
-        found = list(records.values())
+        about = {"identity": self._identity, "made": made, "measured": list(measurements)}
+        found = list(measurements.values())
         arrays = {
             HEADER: as_header(about),
             **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},

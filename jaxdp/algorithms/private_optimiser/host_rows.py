@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
-from jaxdp.clipping.arguments import records_of
-from jaxdp.clipping.ghost.traced_loss import batch_size
+from jaxdp.clipping.arguments import num_rows_of, records_of
 from jaxdp.core.arrays import as_numbers
 from jaxdp.core.checks import refuse_collections
 from jaxdp.core.digests import digest
@@ -123,7 +122,7 @@ def are_on_host(records: PyTree[Any]) -> bool:
 
 def num_records(records: PyTree[Any]) -> int:
     """How many records there are; ValueError where the leading axes differ."""
-    return batch_size(*jax.tree.map(lambda leaf: np.broadcast_to(0, leaf.shape), records))
+    return num_rows_of(*jax.tree.map(lambda leaf: np.broadcast_to(0, leaf.shape), records))
 
 
 def batches_ahead(

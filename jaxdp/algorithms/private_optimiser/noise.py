@@ -285,10 +285,10 @@ def simulated_noise(
 ) -> PyTree[Array]:
     """Normals of JAX for every number of a pytree, in its types, those of one step of a run."""
     leaves, structure = jax.tree.flatten(like)
-    keys = jr.split(numbered_key(purpose_key(key, "noise"), step), max(1, len(leaves)))
+    keys = jr.split(numbered_key(purpose_key(key, "noise"), step), len(leaves))
     noise = [
-        (std * jr.normal(key, leaf.shape, leaf.dtype)).astype(leaf.dtype)
-        for leaf, key in zip(leaves, keys, strict=False)
+        (std * jr.normal(leaf_key, leaf.shape, leaf.dtype)).astype(leaf.dtype)
+        for leaf, leaf_key in zip(leaves, keys, strict=True)
     ]
     return jax.tree.unflatten(structure, noise)
 

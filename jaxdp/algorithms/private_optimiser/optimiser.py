@@ -24,7 +24,7 @@ from jaxdp.algorithms.private_optimiser.noise import AbstractNoise, Claim, noise
 from jaxdp.algorithms.private_optimiser.private_step import (
     add_noise,
     moved,
-    nothing_unless,
+    nan_unless,
     private_step,
     untrapped,
     update_from_sum,
@@ -267,10 +267,12 @@ class PrivateOptimiser(AbstractTrainable):
         return getattr(self, name)
 
     @property
-    def is_checked(self) -> Any:
+    def validity(self) -> Any:
         """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object.
 
-        A traced answer is of one trace alone, and is not kept.
+        `require_valid` raises where a known number is wrong, each time; this raises likewise and
+        keeps the answer; `is_valid` never raises, and looks at the numbers alone. A traced answer
+        is of one trace alone, and is not kept.
         """
         kept = vars(self)
         if "_validity" in kept:
@@ -496,4 +498,4 @@ class PrivateOptimiser(AbstractTrainable):
             raise ValueError("expected a fixed clip norm, got one that adapts: use update")
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
         noisy, _ = add_noise(self, gradient_sum, step, buffers, self.clip_norm, key=key, **sizes)
-        return nothing_unless(is_valid, noisy)
+        return nan_unless(is_valid, noisy)

@@ -40,8 +40,8 @@ from jaxdp.clipping import (
     sensitivity_excess,
     sum_over_devices,
 )
-from jaxdp.clipping.arguments import records_of, weights_of
-from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
+from jaxdp.clipping.arguments import num_rows_of, records_of, weights_of
+from jaxdp.clipping.ghost.traced_loss import require_gradient
 from jaxdp.core.arrays import on_auto_axes
 from jaxdp.core.checks import concrete, require_key
 from jaxdp.privacy.batches.base import require_step
@@ -93,12 +93,14 @@ def private_step(
     # Draw: a fixed number of places, some of them empty.
     if batch is None:
         inputs, targets = records_of(inputs, targets)
-        optimiser.require_rows(batch_size(inputs, targets))
+        optimiser.require_rows(num_rows_of(inputs, targets))
         batch = optimiser.noise_strategy.batch(optimiser.sampler, start.step, key=key)
 
     # Clip each record's gradient and add them up.
-    given = start.iterate, inputs, targets, batch, start.step, jnp.asarray(start.clip_norm, float)
-    clipped = _clipped_batch_sum(loss, *given, microbatch_size, mesh)
+    clip_norm = jnp.asarray(start.clip_norm, float)
+    clipped = _clipped_batch_sum(
+        loss, start.iterate, inputs, targets, batch, start.step, clip_norm, microbatch_size, mesh
+    )
 
     # Add noise: the mean is released, and what is computed from it is post-processing.
     sizes = {"microbatch_size": microbatch_size, "num_devices": mesh.size if mesh else 1}
@@ -132,13 +134,12 @@ class _Start(NamedTuple):
 def _begin(optimiser, model, state, key, arrays) -> _Start:
     """The start of a step; an error if it would be no step that is accounted for."""
     require_key(key)
-    is_valid = optimiser.is_checked
+    is_valid = optimiser.validity
     weights_of(model)
     step = steps_made(state, optimiser.num_steps)
     iterate = optimiser.iterate(model, state)
     clip_norm = optimiser.clip.norm_at(state.clip_norm)
-    given = optimiser.learning_rate, model, state, key, arrays
-    optimiser.noise_strategy.require_arrays(given)
+    optimiser.noise_strategy.require_arrays((optimiser.learning_rate, model, state, key, arrays))
     digest = None
     if optimiser.sampler.needs_one_key:
         digest, is_same = digest_of_run(state, key)
@@ -206,7 +207,11 @@ class _NoisyMean(NamedTuple):
 
 
 def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMean:
-    """The noisy sum over the expected batch size; a clip norm that adapts has its noisy count."""
+    """The noisy sum over the expected batch size; a clip norm that adapts has its noisy count.
+
+    The noise of the sum gets its size in `add_noise`, its kind in `AbstractNoise.added`, and meets
+    both parts of the sum in `with_noise` or `with_secret_noise` (`noise`).
+    """
     noisy, buffers = add_noise(
         optimiser, total, start.step, state.buffers, start.clip_norm, key=key, **sizes
     )
@@ -220,7 +225,7 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
     mean = jax.tree.map(lambda leaf: leaf / sampler.expected_batch_size, noisy)
     # A traced number out of its range leaves no weights, as it leaves no simulated risk; nor does
     # a traced key that is not the one of the steps before.
-    return _NoisyMean(nothing_unless(start.is_valid, mean), buffers, next_norm)
+    return _NoisyMean(nan_unless(start.is_valid, mean), buffers, next_norm)
 
 
 def add_noise(
@@ -258,8 +263,9 @@ def add_noise(
     )
 
 
-def nothing_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
+def nan_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
     """The noisy numbers, or NaN if a traced number is found to be out of its range."""
+    # A concrete False has raised in `require_valid`.
     if not isinstance(is_valid, Tracer):
         return noisy
     return jax.tree.map(lambda leaf: jnp.where(is_valid, leaf, jnp.nan), noisy)

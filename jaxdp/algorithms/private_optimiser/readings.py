@@ -33,7 +33,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.algorithms.transformations.linear_state import AVERAGE, LinearState, linear_state
 from jaxdp.algorithms.transformations.transformation import Transformation, optimiser_of
-from jaxdp.core.checks import require_count, require_kind
+from jaxdp.core.checks import NotCoveredError, require_count, require_kind
 from jaxdp.core.numerics.precision import on_host
 from jaxdp.schedules import AbstractSchedule
 
@@ -140,8 +140,8 @@ class AdamConstants(eqx.Module):
 def adam_constants(
     optimiser: PrivateOptimiser | Transformation | optax.GradientTransformation,
     num_steps: int | None = None,
-) -> AdamConstants | str:
-    """The constants of an optimiser that is Adam; or, in words, why it is not.
+) -> AdamConstants:
+    """The constants of an optimiser that is Adam.
 
     Args:
         optimiser: covered is `optax.adam`, with any constants and rates, and whatever does the same
@@ -149,10 +149,8 @@ def adam_constants(
             factory is looked at with another; all other numbers have to be concrete.
         num_steps: T; that of a private optimiser need not be given.
 
-    Returns:
-        The constants, or a sentence that says what differs from Adam.
-
     Raises:
+        NotCoveredError: the optimiser is not Adam; says what differs.
         TypeError: it is no optimiser, or num_steps is missing.
         ValueError: num_steps is below 1.
 
@@ -161,8 +159,6 @@ def adam_constants(
         >>> from jaxdp.algorithms import adam_constants
         >>> adam_constants(optax.adam(1e-3, b1=0.8), num_steps=10).b1
         0.8
-        >>> type(adam_constants(optax.sgd(1e-3), num_steps=10)).__name__
-        'str'
     """
     if isinstance(optimiser, PrivateOptimiser):
         num_steps = int(optimiser.num_steps) if num_steps is None else num_steps
@@ -174,12 +170,12 @@ def adam_constants(
         return _probed(optimiser, num_steps)
     other = optimiser.stand_in()
     found = _probed(other, num_steps)
-    if isinstance(found, str):
-        return found
     with jax.ensure_compile_time_eval(), on_host():
         given = np.asarray(_given_rates(other, num_steps), np.float64)
     if not _is_close(found.learning_rate, given):
-        return "got a factory that makes another rate of the traced one that it is given"
+        raise NotCoveredError(
+            "got a factory that makes another rate of the traced one that it is given"
+        )
     rates = _given_rates(optimiser, num_steps)
     return AdamConstants(found.b1, found.b2, found.eps, rates)
 
@@ -189,27 +185,37 @@ def _given_rates(optimiser, num_steps):
     return optimiser.rate_at(jnp.arange(count), jnp.result_type(float))
 
 
-def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants | str:
+def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants:
     with jax.ensure_compile_time_eval(), on_host():
         weights = jnp.zeros(1)
         try:
             state = optimiser.init(weights)
             if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state)):
-                return "got one of which a number is traced that is not its learning_rate="
+                raise NotCoveredError(
+                    "got one of which a number is traced that is not its learning_rate="
+                )
             if _means(state) is None:
-                return "got one whose state holds no means of gradients and squares as Adam's does"
+                raise NotCoveredError(
+                    "got one whose state holds no means of gradients and squares as Adam's does"
+                )
             probes = [np.asarray(part) for part in _probes(optimiser, num_steps)]
+        except NotCoveredError:
+            raise
         # The optimiser is the user's, and may raise anything.
         except Exception as error:
             name = type(error).__name__
-            return f"got one that needs more than gradients, or whose constants are traced: {name}"
+            raise NotCoveredError(
+                f"got one that needs more than gradients, or whose constants are traced: {name}"
+            ) from None
         decays, rates, tiny, further = probes
         if not np.all(np.isfinite(decays)) or np.any(decays < 0) or np.any(decays >= 1):
-            return "got one whose means are not those of Adam"
+            raise NotCoveredError("got one whose means are not those of Adam")
         if not np.all(np.isfinite(rates)):
-            return "got one that does not move by its rate under a huge gradient"
+            raise NotCoveredError("got one that does not move by its rate under a huge gradient")
         if not rates[0]:
-            return "got one whose first rate is zero, under which its epsilon cannot be seen"
+            raise NotCoveredError(
+                "got one whose first rate is zero, under which its epsilon cannot be seen"
+            )
         # The denominator under a tiny gradient, and under one of the size of that denominator.
         least = max(_TINY * (rates[0] / tiny - 1), 0.0)
         if least <= _TINY * _TOLERANCE:
@@ -217,10 +223,14 @@ def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants | str:
         if least:
             rise = float(further) * rates[0] - least
             if not _is_close(rise, least):
-                return "got one that adds a number inside the root, as eps_root does"
+                raise NotCoveredError(
+                    "got one that adds a number inside the root, as eps_root does"
+                )
         rates = rates[:1] if np.all(np.abs(rates - rates[0]) <= 1e-12 * rates[0]) else rates
         found = AdamConstants(float(decays[0]), float(decays[1]), float(least), rates)
-        return found if _is_adam(optimiser, found, num_steps) else _OTHER
+        if not _is_adam(optimiser, found, num_steps):
+            raise NotCoveredError(_OTHER)
+        return found
 
 
 _OTHER = (

@@ -47,8 +47,8 @@ from jaxdp.algorithms.transformations.transformation import (
     rate_of,
 )
 from jaxdp.clipping import clipped_gradient_sum
-from jaxdp.clipping.arguments import records_of, require_loss, weights_of
-from jaxdp.clipping.ghost.traced_loss import batch_size, require_gradient
+from jaxdp.clipping.arguments import num_rows_of, records_of, require_loss, weights_of
+from jaxdp.clipping.ghost.traced_loss import require_gradient
 from jaxdp.core.arrays import as_numbers, on_auto_axes, plain_number
 from jaxdp.core.checks import (
     concrete,
@@ -113,10 +113,10 @@ class NonPrivateOptimiser(AbstractTrainable):
             loss, model, *records, clip_norm=jnp.inf, microbatch_size=microbatch_size
         )
         require_gradient(loss, model, *records)
-        num_records = batch_size(*records)
+        count = num_rows_of(*records)
         weights = eqx.filter(model, eqx.is_inexact_array)
         mean = jax.tree.map(
-            lambda leaf, weight: (leaf / num_records).astype(weight.dtype), total, weights
+            lambda leaf, weight: (leaf / count).astype(weight.dtype), total, weights
         )
         num_dropped = jnp.sum(~jnp.isfinite(norms), dtype=jnp.int32)
         return StepResult(*self.moved_by(mean, model, state), num_dropped)
@@ -256,7 +256,7 @@ def train(
     note = None if delta is None else _cost_so_far(optimiser, delta)
     if note is not None and progress is not True:
         raise ValueError("expected progress=True beside delta, got no bar that would show the cost")
-    carried, records, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), {}, 0
+    carried, measurements, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), {}, 0
     # Before anything is paid for.
     tried = None if evaluate is None else _checked(evaluate(model))
     kept = None
@@ -265,16 +265,16 @@ def train(
         start = carried[:2]
         identity = identity_of_run(optimiser, loss, start, rows, key=key, settings=settings)
         kept = Checkpoint(checkpoint, identity, key=key)
-        done, carried, records = kept.restored(carried)
-        if records:
-            _checked(tried, next(iter(records.values())))
+        done, carried, measurements = kept.restored(carried)
+        if measurements:
+            _checked(tried, next(iter(measurements.values())))
     if mesh is not None:
         everywhere = NamedSharding(mesh, PartitionSpec())
         carried, rows, key = eqx.filter_shard((carried, rows, key), everywhere)
-    advance = _advancing(optimiser, loss, rows, key, microbatch_size, mesh)
+    make_steps = _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh)
     if every is not None and tried is not None and done == 0:
-        records = {0: tried}
-    measured = {*range(spacing, num_steps, spacing), num_steps} if evaluate is not None else set()
+        measurements = {0: tried}
+    stops_to_measure = {*range(spacing, num_steps, spacing), num_steps}
     failures = _Failures(num_steps)
     try:
         with listening(progress, "train", note) as told:
@@ -282,20 +282,20 @@ def train(
             for stop in _stops(num_steps, spacing, is_watched):
                 is_kept = True
                 if stop > done:
-                    carried = jax.block_until_ready(advance(carried, stop - done))
+                    carried = jax.block_until_ready(make_steps(carried, stop - done))
                     done = stop
                     if kept is not None:
                         with failures.of("the checkpoint", done):
-                            kept.keep(done, carried, records)
+                            kept.keep(done, carried, measurements)
                         is_kept = kept.made == done
                     if told is not None:
                         with failures.of("progress", done):
                             told(done / num_steps)
                 # After the run was kept: what has been seen of it is what goes on.
-                is_due = stop == done and stop in measured and stop not in records
+                is_due = stop == done and stop in stops_to_measure and stop not in measurements
                 if evaluate is not None and is_due and (is_kept or done == num_steps):
                     with failures.of("evaluate", done):
-                        records[stop] = _checked(evaluate(carried[0]), tried)
+                        measurements[stop] = _checked(evaluate(carried[0]), tried)
     except KeyboardInterrupt as reason:
         raise KeyboardInterrupt(_how_to_go_on(reason, kept, done, num_steps)) from None
     if kept is not None and kept.made < done:
@@ -304,7 +304,7 @@ def train(
             "because with SecretNoise() to call train again makes the steps after it a second "
             "time, with other noise, which this run's account does not cover"
         )
-    found = records.values()
+    found = measurements.values()
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found) if found else None
     model, state, dropped = carried
     _warn_of_dropped(dropped)
@@ -313,7 +313,7 @@ def train(
         made = concrete(state.num_released)
         # The cost is that of the steps which were made.
         statement = statement if made is None else optimiser.release(key=key, num_steps=int(made))
-    return Training(model, state, tuple(records), stacked, statement, dropped)
+    return Training(model, state, tuple(measurements), stacked, statement, dropped)
 
 
 class _Failures:
@@ -465,27 +465,28 @@ def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
     return sorted({*range(0, num_steps, spacing), *regular})
 
 
-def _advancing(optimiser, loss, rows, key, microbatch_size, mesh):
+def _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh):
     """A function of model, state and dropped records that makes a number of steps."""
     if are_on_host(rows):
         expected = "a PrivateOptimiser where records are read batch by batch"
         require_kind("optimiser", optimiser, PrivateOptimiser, expected)
         require_untraced("records that are read batch by batch", (optimiser, key))
         optimiser.require_rows(num_records(rows))
-    is_compiled, given = not (are_on_host(rows) or optimiser.steps_on_host), optimiser
+    is_compiled = not (are_on_host(rows) or optimiser.steps_on_host)
+    traced_optimiser = optimiser
     if not optimiser.steps_on_host:
         # The steps are counted here, on the host: runs of any length share one compilation.
-        given = jax.tree.map(_as_array, optimiser.with_traced_length())
-    advance = _advance if is_compiled else _advance_on_host
+        traced_optimiser = jax.tree.map(_as_array, optimiser.with_traced_length())
+    steps = _compiled_steps if is_compiled else _host_steps
 
-    def advanced(carried, count):
+    def make_steps(carried, count):
         count = jnp.asarray(count, jnp.int32)
-        return advance(given, loss, carried, rows, key, count, microbatch_size, mesh)
+        return steps(traced_optimiser, loss, carried, rows, key, count, microbatch_size, mesh)
 
-    return advanced
+    return make_steps
 
 
-def _advance_on_host(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
+def _host_steps(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
     """`count` steps that return to the host: for their noise, for the records of a batch or both.
 
     Batches of records in memory are drawn in the step.
@@ -499,8 +500,9 @@ def _advance_on_host(optimiser, loss, carried, rows, key, count, microbatch_size
         batches = batches_ahead(rows, draw, range(first, first + int(count)))
     for (inputs, targets), batch in batches:
         model, state, dropped = carried
-        given = inputs, targets, key, microbatch_size, mesh, batch
-        made = step(optimiser, loss, model, state, *given)
+        made = step(
+            optimiser, loss, model, state, inputs, targets, key, microbatch_size, mesh, batch
+        )
         carried = made.model, made.state, _added(dropped, made.num_dropped)
     return carried
 
@@ -510,7 +512,7 @@ _compiled_step = eqx.filter_jit(on_auto_axes(private_step))
 
 @eqx.filter_jit
 @on_auto_axes
-def _advance(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
+def _compiled_steps(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
     """`count` steps, a traced number of them."""
     arrays, static = eqx.partition(carried, eqx.is_array)
 

@@ -25,22 +25,6 @@ from jaxdp.clipping.ghost.program import Program, all_equations, trace
 _TRUSTED = ("jax", "jaxlib", "equinox", "lineax", "optimistix", "diffrax")
 
 
-def batch_size(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
-    """The length of the leading axis that every leaf shares; TypeError, ValueError without one."""
-    sizes = {}
-    for path, leaf in jax.tree_util.tree_flatten_with_path((inputs, targets))[0]:
-        name = ("inputs", "targets")[path[0].idx] + jax.tree_util.keystr(path[1:])
-        if not eqx.is_array_like(leaf) or not hasattr(leaf, "shape"):
-            raise TypeError(f"expected {name} to be an array, got {type(leaf).__name__}")
-        if not leaf.shape:
-            raise ValueError(f"expected {name} to have a leading batch axis, got a scalar")
-        sizes[name] = leaf.shape[0]
-    if len(set(sizes.values())) != 1:
-        found = ", ".join(f"{name}: {size}" for name, size in sizes.items()) or "no arrays"
-        raise ValueError(f"expected one leading batch axis of inputs and targets, got {found}")
-    return next(iter(sizes.values()))
-
-
 def trace_loss(
     loss: Callable[[Any, Any, Any], Any],
     model: PyTree,

@@ -184,7 +184,6 @@ class AdamRisk(AbstractClosureRisk):
 
     def final(self, rate, clip_norm, draw, num_steps):
         found = adam_constants(Transformation(self.optimiser, rate, 1), 1)
-        assert not isinstance(found, str), found
         rates, noise = as_wide_float(found.learning_rate), draw.noise * clip_norm
         constants = found.b1, found.b2, found.eps
         updates = AdamUpdates(*constants, rates, noise, draw.own, draw.joint)

@@ -33,7 +33,7 @@ from jaxdp.privacy.arguments import warn_of_large_delta
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
-from jaxdp.theory import CoupledODE
+from jaxdp.theory import CoupledODE, predict
 
 # Schedules that can be written down by their fields.
 _WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)
@@ -286,7 +286,7 @@ def plan_one_pass(
     if not math.isfinite(found.risk):
         raise RuntimeError("expected a finite predicted risk of some schedule, found none")
     algorithm = found.algorithm(rho, count)
-    predicted = CoupledODE().predict(problem, algorithm, records=100)
+    predicted = predict(problem, algorithm, theory=CoupledODE(), records=100)
     floor = floor_of(setting)
     sensitivities = _sensitivities(problem, found, algorithm, float(predicted.final_risk))
     return OnePassPlan(
@@ -353,7 +353,7 @@ def _sensitivities(
 
     def rise(**factors):
         changed = found.algorithm(rho, count, **factors)
-        predicted = CoupledODE().predict(problem, changed, records=100)
+        predicted = predict(problem, changed, theory=CoupledODE(), records=100)
         return float(predicted.final_risk) / risk - 1
 
     rises = {

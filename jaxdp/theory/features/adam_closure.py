@@ -32,10 +32,10 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import AdamConstants
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import NotCoveredError
+from jaxdp.core.numerics.precision import product
 from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.closed_moments import Closure, Moments
-from jaxdp.theory.features.modes import product
 
 # Beyond so many features a step takes longer than .15 s on two cores.
 LARGEST = 500

@@ -9,12 +9,13 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import require_count
+from jaxdp.core.numerics.precision import product
 from jaxdp.core.trajectory import trajectory_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_dp_gd
 from jaxdp.theory.features.closed_moments import Closure
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK
-from jaxdp.theory.features.modes import kernel_modes, product, record_times
+from jaxdp.theory.features.modes import kernel_modes, record_times
 from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
 

@@ -41,9 +41,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.core.numerics.precision import product
 from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update
-from jaxdp.theory.features.modes import KernelModes, product, sum_over_rows
+from jaxdp.theory.features.modes import KernelModes, sum_over_rows
 from jaxdp.theory.solver import recorded
 
 
@@ -240,8 +241,6 @@ def closure_trajectory(
     std: Float[Array, " records"] | None = None,
 ) -> Trajectory:
     """A closure's prediction as a Trajectory, its time in the algorithm's own unit."""
-    if isinstance(algorithm, PrivateOptimiser):
-        algorithm.require_rows(modes.num_train)
     return trajectory_of(
         modes.is_valid & algorithm.is_valid,
         time=algorithm.time(jnp.asarray(at_record), modes.num_train),

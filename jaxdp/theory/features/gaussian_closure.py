@@ -18,7 +18,7 @@ from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import NotCoveredError, require_count
 from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.theory.base import AbstractTheory, require_rows
+from jaxdp.theory.base import AbstractTheory, require_fixed_rows
 from jaxdp.theory.features.adam_closure import (
     LARGEST,
     AdamUpdates,
@@ -132,14 +132,15 @@ class GaussianClosure(AbstractTheory):
             require_count("spread_rank", self.spread_rank, least=0)
 
     def read(self, problem, algorithm) -> ClosureReading:
-        require_rows(problem, algorithm)
+        require_fixed_rows(problem, algorithm)
         try:
             linear = linear_recursion(algorithm, problem.num_train)
         except NotCoveredError as error:
-            found = adam_constants(algorithm)
-            if isinstance(found, str):
-                raise NotCoveredError(f"{error}; nor is it Adam: {found}") from None
-            adam = adam_updates(problem, algorithm, found)
+            try:
+                constants = adam_constants(algorithm)
+            except NotCoveredError as other:
+                raise NotCoveredError(f"{error}; nor is it Adam: {other}") from None
+            adam = adam_updates(problem, algorithm, constants)
             return ClosureReading(problem, algorithm, linear=None, adam=adam)
         return ClosureReading(problem, algorithm, linear, adam=None)
 
@@ -166,17 +167,18 @@ class GaussianClosure(AbstractTheory):
     def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
         steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
         rank = min(self.rank, len(modes.eigenvalues))
-        with_spread = self._spread_rank(modes, recursion, steps, rank)
-        if with_spread is None:
+        spread_rank_used = self._spread_rank(modes, recursion, steps, rank)
+        if spread_rank_used is None:
             has_spread = self.spread_rank is not None and not (modes.is_square or modes.outputs)
             return _predict(modes, recursion, limits, at_record, longest, rank, has_spread)
-        found = _predict_with_spread(
-            modes, recursion, limits, at_record, spread_places(at_record), steps, with_spread
+        places = spread_places(at_record)
+        risk, observables, std = _predict_with_spread(
+            modes, recursion, limits, at_record, places, steps, spread_rank_used
         )
-        if with_spread == rank:
-            return found
-        risk, observables, _ = _predict(modes, recursion, limits, at_record, longest, rank, False)
-        return risk, observables, found[2]
+        if spread_rank_used != rank:
+            plain = _predict(modes, recursion, limits, at_record, longest, rank, has_spread=False)
+            risk, observables, _ = plain
+        return risk, observables, std
 
     def _spread_rank(self, modes: KernelModes, recursion, steps, rank: int) -> int | None:
         """The rank with which the spread is followed, or None where it is not."""

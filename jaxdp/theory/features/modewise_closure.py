@@ -49,9 +49,10 @@ from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import NotCoveredError, require_count
+from jaxdp.core.numerics.precision import product
 from jaxdp.losses.gaussian.softmax import CorrelatedSlope, floor_of, root_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.theory.base import AbstractTheory, require_rows
+from jaxdp.theory.base import AbstractTheory, require_fixed_rows
 from jaxdp.theory.features.closed_moments import (
     closure_trajectory,
     mean_clipped,
@@ -59,7 +60,7 @@ from jaxdp.theory.features.closed_moments import (
     recorded_closure,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, Update, linear_recursion
-from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product, sum_over_rows
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_over_rows
 from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
@@ -119,7 +120,7 @@ class ModewiseClosure(AbstractTheory):
     def read(
         self, problem, algorithm
     ) -> tuple[AbstractFeatureProblem, DPGD | PrivateOptimiser, LinearRecursion]:
-        require_rows(problem, algorithm)
+        require_fixed_rows(problem, algorithm)
         if problem.loss.num_outputs is None:
             came = type(problem.loss).__name__
             raise NotCoveredError(f"it describes the softmax loss, got {came}")

@@ -36,10 +36,10 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.numerics.batching import cholesky
-from jaxdp.core.numerics.precision import safe_sqrt
+from jaxdp.core.numerics.precision import product, safe_sqrt
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
-from jaxdp.theory.features.modes import product, sum_over_rows
+from jaxdp.theory.features.modes import sum_over_rows
 
 # Shares of the steps at which the spread is found.
 _PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)

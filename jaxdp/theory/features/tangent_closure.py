@@ -149,7 +149,7 @@ class TangentClosure(AbstractTheory):
             )
         require_host("problem and algorithm", (problem, algorithm))
         algorithm.require_rows(problem.num_train)
-        # A sampler whose batches are not known well enough raises.
+        # Asked for its error alone: that of a sampler whose batches are not known well enough.
         _ = algorithm.sampler.inclusion_moments
         return problem, algorithm, linear_recursion(algorithm, problem.num_train)
 

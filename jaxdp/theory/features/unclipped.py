@@ -41,13 +41,13 @@ from jaxtyping import Array, Float
 
 from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.core.arrays import float_dtype
+from jaxdp.core.numerics.precision import product
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_dp_gd
 from jaxdp.theory.features.modes import (
     KernelModes,
     kernel_modes,
-    product,
     record_times,
 )
 

@@ -21,11 +21,12 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype, in_types_of
 from jaxdp.core.checks import NotCoveredError
-from jaxdp.theory.base import require_rows
+from jaxdp.core.numerics.precision import product
+from jaxdp.theory.base import require_fixed_rows
 from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.gaussian_closure import DEFAULT_RANK, GaussianClosure
 from jaxdp.theory.features.linear_recursion import LinearRecursion
-from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, product
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows
 from jaxdp.theory.features.modewise_closure import (
     ModeMoments,
     ModewiseClosure,
@@ -87,7 +88,7 @@ class WeightReading(eqx.Module):
 
 def read_weights(problem: Any, algorithm: Any) -> WeightReading:
     """What the law of the weights needs of a pair."""
-    require_rows(problem, algorithm)
+    require_fixed_rows(problem, algorithm)
     if problem.loss.num_outputs is None:
         updates = GaussianClosure().read(problem, algorithm).linear
     else:

@@ -173,6 +173,7 @@ def _solve(modes, algorithm, time, is_valid, adjoint) -> Trajectory:
         # AC Proposition 5: the noise of the last step, which comes after time 1.
         final_risk=risk[-1] + strength * learning_rate.last_square,
         observables=shares | modes.observed(modal),
+        # `integrate` gives it one: a label in here would be compiled with.
         label="",
         stopped=stopped,
     )

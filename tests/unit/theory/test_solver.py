@@ -110,13 +110,13 @@ def test_a_root_at_the_end_takes_few_steps_of_the_clock_that_slows_down():
 @pytest.mark.parametrize("clock", [EVEN, SLOW_AT_THE_END])
 def test_a_clock_is_read_as_it_is_set(clock):
     with jax.enable_x64():
-        reading = jnp.asarray([0, 1e-9, 0.3, 1.0])
-        np.testing.assert_allclose(clock.reading(clock.time(reading)), reading, rtol=1e-12)
-        speed = jnp.ones(4) if clock.speed is None else clock.speed(reading)
-        slope = jax.vmap(jax.grad(clock.time))(reading)
+        position = jnp.asarray([0, 1e-9, 0.3, 1.0])
+        np.testing.assert_allclose(clock.position(clock.time(position)), position, rtol=1e-12)
+        speed = jnp.ones(4) if clock.speed is None else clock.speed(position)
+        slope = jax.vmap(jax.grad(clock.time))(position)
         np.testing.assert_allclose(speed, slope, rtol=1e-12)
         # What lies beyond the end stays there.
-        assert clock.reading(jnp.asarray(2.0)) > 1
+        assert clock.position(jnp.asarray(2.0)) > 1
 
 
 def _told(values, **options):

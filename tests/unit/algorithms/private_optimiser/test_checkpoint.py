@@ -91,7 +91,7 @@ def test_a_run_that_was_stopped_ends_bit_by_bit_like_one_that_was_not(kind, tmp_
 
 def test_a_run_that_has_ended_is_returned_without_a_step(tmp_path, monkeypatch):
     whole = trained(tmp_path)
-    monkeypatch.setattr(training, "_advance", None)
+    monkeypatch.setattr(training, "_compiled_steps", None)
     _assert_same(trained(tmp_path), whole)
 
 
@@ -242,7 +242,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(noise, tmp_p
 
 def test_a_folder_that_cannot_be_written_to_is_told_before_the_first_step(tmp_path, monkeypatch):
     _on_disk_with_room_for(0, monkeypatch)
-    monkeypatch.setattr(training, "_advance", None)
+    monkeypatch.setattr(training, "_compiled_steps", None)
     with pytest.raises(
         OSError, match=r"could not write a checkpoint to .* No space left on device"
     ):

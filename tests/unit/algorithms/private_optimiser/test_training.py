@@ -215,7 +215,7 @@ def test_runs_over_keys_and_noise_are_made_together():
 
 @pytest.mark.parametrize("every", [None, 1])
 def test_evaluate_is_tried_before_the_first_step(every, monkeypatch):
-    monkeypatch.setattr(training, "_advance", None)
+    monkeypatch.setattr(training, "_compiled_steps", None)
     for said in ("good", 0.5, None, {1: 0.5}):
         with pytest.raises(TypeError, match="expected evaluate to return a dict of names"):
             _train(_private(), evaluate=lambda _, said=said: said, every=every)
