@@ -97,4 +97,4 @@ def simulate(
                     progress=told,
                 )
         reasons.append(f"{name}: {reason}")
-    raise NotCoveredError("; ".join(reasons))
+    raise NotCoveredError(" | ".join(reasons))

@@ -217,9 +217,8 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
     )
     sampler, next_norm = optimiser.sampler, None
     if optimiser.clip.is_adaptive:
-        if count is None:
-            raise ValueError("expected count_within where the clip norm adapts, got None")
         std, bound = optimiser.clip.count_noise, sampler.capacity / 2
+        count = _bounded_count(count, bound)
         count = optimiser.noise_strategy.noisy_count(count, std, bound, start.step, key=key)
         next_norm = optimiser.clip.next_norm(start.clip_norm, count, sampler.expected_batch_size)
     mean = jax.tree.map(lambda leaf: leaf / sampler.expected_batch_size, noisy)
@@ -228,12 +227,24 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
     return _NoisyMean(nan_unless(start.is_valid, mean), buffers, next_norm)
 
 
+def _bounded_count(count, bound: float) -> Float[Array, ""]:
+    """A count of which one number is charged; one that no batch has becomes one that a batch has."""
+    if count is None:
+        raise ValueError("expected count_within where the clip norm adapts, got None")
+    if np.shape(count) != () or jnp.iscomplexobj(count):
+        came = f"shape {np.shape(count)} of {jnp.result_type(count)}"
+        raise TypeError(f"expected count_within to be one real number, got {came}")
+    count = jnp.asarray(count, jnp.float32)
+    return jnp.clip(jnp.where(jnp.isnan(count), 0.0, count), -bound, bound)
+
+
 def add_noise(
     optimiser, total, step, buffers, clip_norm, *, key, microbatch_size, num_devices
 ) -> tuple[PyTree, PyTree | None]:
     """A sum at this clip norm with the noise of a step, and the buffers after it."""
     require_key(key)
     weights_of(total, "gradient_sum")
+    optimiser.noise_strategy.require_arrays((total, step, clip_norm, key))
     require_step(step)
     is_rounded = not isinstance(total, TwoPartSum)
     if is_rounded:

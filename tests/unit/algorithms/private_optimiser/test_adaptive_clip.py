@@ -149,6 +149,22 @@ def test_the_split_of_the_noise_is_paid_for_in_exact_arithmetic():
     assert np.mean(plain) > 0.2
 
 
+@pytest.mark.parametrize("noise", [None, SecretNoise()])
+def test_a_count_that_no_batch_has_moves_the_clip_norm_no_further_than_one_that_it_has(noise):
+    optimiser = _optimiser(CLIP, noise=noise)
+    model, state = GIVEN[0], optimiser.init(GIVEN[0])
+    half = optimiser.sampler.capacity / 2
+    norms = [
+        optimiser.clip_norm_at(
+            optimiser.update(model, model, state, key=jr.key(0), count_within=count)[1]
+        )
+        for count in (np.inf, half, np.nan)
+    ]
+    assert np.isfinite(norms).all()
+    if noise is None:
+        assert norms[0] == norms[1]
+
+
 def test_what_has_no_proof_or_no_room_is_refused():
     with pytest.raises(ValueError, match=r"count_noise > noise_multiplier/2 = 2\.5, got 2\.0"):
         _optimiser(CLIP, noise_multiplier=5.0)
@@ -160,6 +176,10 @@ def test_what_has_no_proof_or_no_room_is_refused():
             made.step(loss, GIVEN[0], other.init(GIVEN[0]), *GIVEN[1:], key=jr.key(0))
     with pytest.raises(ValueError, match="expected count_within where the clip norm adapts"):
         optimiser.update(GIVEN[0], GIVEN[0], optimiser.init(GIVEN[0]), key=jr.key(0))
+    with pytest.raises(TypeError, match=r"count_within to be one real number, got shape \(3,\)"):
+        optimiser.update(
+            GIVEN[0], GIVEN[0], optimiser.init(GIVEN[0]), key=jr.key(0), count_within=jnp.ones(3)
+        )
     with pytest.raises(ValueError, match="a fixed clip norm, got one that adapts: use update"):
         optimiser.noisy_sum(GIVEN[0], 0, key=jr.key(0))
     for changes in ({"initial": 0.0}, {"count_noise": 0.0}, {"quantile": 1.5}):
