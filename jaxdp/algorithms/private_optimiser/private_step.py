@@ -228,7 +228,7 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
 
 
 def _bounded_count(count, bound: float) -> Float[Array, ""]:
-    """A count of which one number is charged; one that no batch has becomes one that a batch has."""
+    """The count as one number that a batch can have, of which the account charges one."""
     if count is None:
         raise ValueError("expected count_within where the clip norm adapts, got None")
     if np.shape(count) != () or jnp.iscomplexobj(count):
