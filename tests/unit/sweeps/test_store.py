@@ -57,13 +57,13 @@ def _shards(store):
 @pytest.fixture
 def traces(monkeypatch):
     """The combinations that are traced."""
-    found, init = [], program.Program.__init__
+    found, init = [], program.CellProgram.__init__
 
     def counted(self, function, axes, combination, key):
         found.append(combination)
         init(self, function, axes, combination, key)
 
-    monkeypatch.setattr(program.Program, "__init__", counted)
+    monkeypatch.setattr(program.CellProgram, "__init__", counted)
     return found
 
 
@@ -145,9 +145,7 @@ def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
     }
 
 
-@pytest.mark.parametrize(
-    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 5, "identity": {}}', "[" * 9999]
-)
+@pytest.mark.parametrize("content", ["", "[1, 2]", '{"format": 5, "identity": {}}', "[" * 9999])
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
     with _refused(store, r"sweep\.json to describe a sweep"):
@@ -172,16 +170,11 @@ GIVEN = {**{"axes": AXES, "key": KEY, "version": "tests", "function": _untraceab
 # What the error says, and how the call differs from the one that made the store.
 REFUSED = {
     "its axis gain is ": {"axes": AXES | {"gain": AXES["gain"] + 1e-8}},
-    "its axis gain is {": {"axes": AXES | {"gain": np.linspace(0.5, 2.0, 11)}},
     "its axis shift is .*array.*, not .*tuple": {"axes": AXES | {"shift": (0, 1, 2, 3)}},
     'its axes is ."gain", "power", "shift"., not ."power", "gain", "shift".': {
         "axes": {name: AXES[name] for name in ("power", "gain", "shift")}
     },
-    'its axes is ."gain", "power", "shift"., not ."gain", "power".': {
-        "axes": {name: AXES[name] for name in ("gain", "power")}
-    },
     "its key is .*, not ": {"key": jr.key(4)},
-    'its version is "tests", not "other"': {"version": "other"},
     'its version is "tests", not null.* made by .*noisy, and this is .*_by_gain': {
         "version": None,
         "function": _by_gain,
@@ -202,17 +195,15 @@ def test_a_function_that_has_changed_is_refused(tmp_path):
 
     axes = {"gain": np.arange(3.0)}
     jaxdp.sweep(scaled_by(2.0), axes, key=KEY, store=tmp_path, quiet=True)
+    # Nor is a damaged file renamed, which may be another sweep's concern.
+    _shards(tmp_path)[0].write_bytes(b"")
     with _refused(tmp_path, r"its function computes something else .*scaled_by"):
         jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
 
 
-@pytest.mark.parametrize("name", ["jaxdp", "jaxlib"])
-def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch, name):
-    version_of = digests.version_of
-    monkeypatch.setattr(
-        digests, "version_of", lambda each: "0.0" if name in each else version_of(each)
-    )
-    with _refused(store, rf"its {name} is .*, not .0\.0"):
+def test_the_store_of_another_library_is_refused(store, monkeypatch):
+    monkeypatch.setattr(digests, "version_of", lambda name: "0.0")
+    with _refused(store, r"its jaxlib is .*, not .0\.0"):
         workload.run(_untraceable, store)
 
 
@@ -282,11 +273,26 @@ def test_an_edit_anywhere_is_seen_before_a_finished_sweep_is_read(tmp_path, monk
     for change in ({"rate": 2.5}, {"factor": "3.5"}, {"RATE": 2.5}):
         with _refused(tmp_path / "store", "its function computes something else"):
             swept(**change)
-    # An edit that changes nothing that is computed makes no other sweep.
-    assert swept(factor="1.5 * 2").identical(first)
-    assert traces == [0]
+    # An edit that changes nothing that is computed makes no other sweep, and costs one trace.
+    for traced in ([0], []):
+        assert swept(factor="1.5 * 2").identical(first)
+        assert traces == traced
     sys.modules.pop("scaling")
     sys.modules.pop("helper")
+
+
+def test_what_killed_processes_left_is_removed_when_it_is_old(finished, store):
+    shard = _shards(store)[0]
+    shard.unlink()
+    old, new, other = (
+        store / name for name in (f".{shard.name}.a.partial", ".sweep.json.b.partial", ".c.partial")
+    )
+    for path in (old, new, other):
+        path.write_text("begun")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    assert workload.run(workload.noisy, store).identical(finished[1])
+    assert [path.exists() for path in (old, new, other)] == [False, True, True]
 
 
 def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
@@ -311,19 +317,18 @@ def test_a_finished_store_may_be_read_only(finished, monkeypatch):
     assert workload.run(_untraceable, finished[0]).equals(finished[1])
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_failed_write_is_an_error_and_finished_shards_are_kept(finished, tmp_path, number):
+def test_a_failed_write_is_an_error_and_finished_shards_are_kept(finished, tmp_path):
     folder, fsync, left = tmp_path / "store", os.fsync, [8]
 
     def failing(handle):
         left[0] -= 1
         if left[0] < 0:
-            raise OSError(number, os.strerror(number))
+            raise OSError(errno.ENOSPC, "No space left")
         fsync(handle)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", failing)
-        with pytest.raises(OSError, match=os.strerror(number)):
+        with pytest.raises(OSError, match="No space left"):
             workload.run(workload.noisy, folder)
     names = {path.name for path in folder.iterdir()}
     assert 2 <= len(names) < 16
@@ -379,11 +384,6 @@ def test_what_is_damaged_or_missing_is_nan_and_stays_as_it_is(swept):
     assert int(known.sum()) == 3
     np.testing.assert_array_equal(found.value.data[known], dataset.value.data[known])
     assert damaged.exists()
-
-
-def test_what_is_no_store_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="folder of a sweep"):
-        read_store(tmp_path)
 
 
 @pytest.mark.parametrize("kind", sorted(fuzzing.NODES.keys() - {"a loop"}))
