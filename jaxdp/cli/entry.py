@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from jaxdp.cli.options import add_commands
 from jaxdp.cli.programs import keep_programs
 from jaxdp.cli.streams import Stream, standard_streams
-from jaxdp.core.display import printable
 from jaxdp.core.packages import installed_version
+from jaxdp.core.terminals import printable
 
 _NO_CACHE = "--no-cache"
 

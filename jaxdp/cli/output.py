@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from jaxdp.core.display import on_a_line
 from jaxdp.core.files import write_whole
 from jaxdp.core.packages import require_extra
+from jaxdp.core.terminals import on_a_line
 
 _MOST_NAMED = 12
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxdp.core.display import is_terminal, printable
+from jaxdp.core.terminals import is_terminal, printable
 
 
 class Stream(io.TextIOBase):

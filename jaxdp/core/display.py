@@ -14,7 +14,6 @@ import functools
 import html
 import inspect
 import itertools
-import re
 import textwrap
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -25,30 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-# Control characters but line breaks and tabs, those that turn the direction of writing round, and
-# those without a width that no language needs within a word.
-_OBEYED = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
-)
-
-
-def printable(text: str) -> str:
-    r"""A text in which what a terminal would obey is written as an escape, such as \x1b."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def on_a_line(text: str) -> str:
-    """A printable text with blanks for its line breaks, so that it cannot pass for another line."""
-    return printable(text.translate({ord(space): " " for space in "\n\t\r"}))
-
-
-def is_terminal(stream: Any) -> bool:
-    """Whether a stream is a terminal; not if it is None, closed, or cannot tell."""
-    try:
-        return stream.isatty()
-    except (AttributeError, ValueError, OSError):
-        return False
-
+from jaxdp.core.terminals import on_a_line
+from jaxdp.core.terminals import printable as printable
 
 # The longest array whose numbers are listed; longer ones are told by their range.
 _MOST_LISTED = 6

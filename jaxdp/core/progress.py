@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxdp.core.checks import require_callable
-from jaxdp.core.display import is_terminal
+from jaxdp.core.terminals import is_terminal
 
 _OF_SHARES = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 

@@ -12,7 +12,7 @@ import pytest
 
 from jaxdp import cli, kernels
 from jaxdp.cli.streams import Stream, standard_streams
-from jaxdp.core.display import is_terminal, printable
+from jaxdp.core.terminals import is_terminal, printable
 
 ACCOUNT = ["account", "one-pass", "--rho", "1"]
 # A title, a screen that is cleared, a C1 sequence, and letters that run backwards.

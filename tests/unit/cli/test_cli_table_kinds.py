@@ -35,13 +35,9 @@ def _blanks(names, *columns):
 
 # What the columns are called, and how the file is written.
 FILES = {
-    "words": (["a", "b", "y"], _text),
     "years": (["2019", "2020", "2021"], _text),
-    "dates": (["2020-01", "2020-02", "y"], _text),
-    "marks of missing cells": (["-", "NA", "none"], _text),
     "quotes and line breaks": (['say "a"', "b\nc", 'y\n"'], _text),
     "a byte order mark": (["a", "b", "y"], lambda *args: _text(*args, mark=";", first="\ufeff")),
-    "blanks": (["a", "b", "y"], _blanks),
     "NumPy's comment": (["a", "b", "y"], lambda *args: b"# " + _blanks(*args)),
 }
 
@@ -78,8 +74,8 @@ def test_fit_predict_and_compare_read_the_same_columns(run, tmp_path, kind):
     assert np.ptp(by_place) > 0.1
 
 
-@pytest.mark.parametrize("name", ["a, b", 'say "a"', "two\nlines"])
-def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path, name):
+def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path):
+    name = 'say "a",\nb'
     (tmp_path / "table.csv").write_bytes(_text([name, "c", "y"], *INPUTS.T, LABELS))
     fit = ["fit", tmp_path / "table.csv", *BUDGET, *SMALL, "--label-bound", "1", "--json"]
     quoted = '"' + name.replace('"', '""') + '"'
@@ -107,12 +103,8 @@ def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     [
         ("+", "-", "+,-"),
         ("nan", "null", "nan,null"),
-        ("True", "False", "true,false"),
-        ("True", "False", "1,0"),
         ("1.0", "0.0", "1,0"),
-        (" yes", "no ", "yes,no"),
         ("a, b", 'c "d"', '"a, b","c ""d"""'),
-        ("1_0", "10", "1_0,10"),
     ],
 )
 def test_labels_come_as_they_are_written(run, tmp_path, high, low, classes):
@@ -150,7 +142,7 @@ def test_a_record_of_a_class_alone_is_not_taken_for_names(run, tmp_path):
     assert (status, err) == (0, "")
 
 
-@pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "1,0", "\u0661"])
+@pytest.mark.parametrize("cell", ["1_0", "1,0"])
 def test_digits_with_marks_in_them_are_text_for_all_commands(run, tmp_path, cell):
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"
     fit = ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", "--out", model]
