@@ -49,7 +49,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike, work: Work, version: str | None):
         self.folder = pathlib.Path(folder)
         self._found = _description(self.folder)
-        self._damaged: dict[pathlib.Path, DamagedError] = {}
+        self._damaged: dict[pathlib.Path, str] = {}
         self._name = name_of(work.function)
         self._sources = sources_of(work.function, work.axes.looped) if version is None else None
         self._identity = _identity(work.axes, work.key, version)
@@ -119,14 +119,14 @@ class Store:
 
     def _put_aside(self) -> None:
         """Rename the damaged files, and name them in a warning."""
-        for path, error in self._damaged.items():
+        for path, reason in self._damaged.items():
             aside = path.with_suffix(".damaged")
             # Another process may have done so, and may even have written the shard again: to put
             # a whole one aside costs only the time to compute it once more.
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path, aside)
             warnings.warn(
-                f"the shard {path} is damaged ({error}); it is kept as {aside.name} and "
+                f"the shard {path} is damaged ({reason}); it is kept as {aside.name} and "
                 "computed again",
                 stacklevel=4,
             )
@@ -248,14 +248,15 @@ def _mark(identity: Mapping[str, Any]) -> str:
 
 def _read_all(
     folder: pathlib.Path, identity: Mapping[str, Any]
-) -> tuple[list[Shard], dict[pathlib.Path, DamagedError]]:
-    """The whole shards in a folder, and its damaged files with what is wrong with them."""
+) -> tuple[list[Shard], dict[pathlib.Path, str]]:
+    """The whole shards in a folder, and why each of its other files is damaged."""
     shards, damaged = [], {}
     for path in sorted(folder.glob("shard-*.npz")):
         try:
             shards.append(_read(path, identity))
         except DamagedError as error:
-            damaged[path] = error
+            # An error that is kept would keep its file open.
+            damaged[path] = str(error)
         except FileNotFoundError:
             pass  # another process has just put it aside
     return shards, damaged

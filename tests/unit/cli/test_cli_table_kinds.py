@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jaxdp.cli.commands.compare import scaled_table
 from jaxdp.cli.entry import make_parser
+from jaxdp.kernels import load
 
 SMALL = ["--num-projections", "20", "--num-features", "32"]
 BUDGET = ["--epsilon", "50", "--delta", "1e-5", "--input-range=0:10"]
@@ -91,6 +92,8 @@ def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     (tmp_path / "ranges.csv").write_bytes(_text(None, *rows, mark=";", first="\ufeffsep=;\r\n"))
     status, _, err = run(*fit)
     assert (status, err) == (0, "")
+    scaling = load(tmp_path / "model.npz").features.base
+    np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 0], [11, 20]])
     (tmp_path / "model.npz").unlink()
     for low, message in (("1_0", "low < high of column '2019', got nan"), (30, "got 30 and 20")):
         (tmp_path / "ranges.csv").write_bytes(_text(None, rows[0], [low, 1, 2], rows[2]))

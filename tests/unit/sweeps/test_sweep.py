@@ -45,17 +45,6 @@ def test_a_sweep_is_a_loop_whatever_its_shards(looped, shard_size):
     np.testing.assert_allclose(dataset["powers"], looped[1], rtol=2e-6)
 
 
-def test_the_order_of_the_axes_is_that_of_the_result(looped):
-    axes = {name: AXES[name] for name in ("power", "seed", "c")}
-
-    def without_noise(key, power, seed, c):
-        return {"value": 10 * c + power + 100 * seed}
-
-    value = jaxdp.sweep(without_noise, axes, key=KEY)["value"]
-    assert value.dims == ("power", "seed", "c")
-    assert float(value.sel(power=2, seed=3, c=0.5)) == 307
-
-
 def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
     calls = []
 
