@@ -163,8 +163,6 @@ def _require_arguments(function, key, store, executor, shard_size, version) -> N
     for name, value, kind in (("store", store, (str, os.PathLike)), ("version", version, str)):
         if value is not None:
             require_kind(name, value, kind, "a text, or None")
-            if not os.fspath(value):
-                raise ValueError(f"expected {name} not to be empty")
     if shard_size is not None:
         require_count("shard_size", shard_size)
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):

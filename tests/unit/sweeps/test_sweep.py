@@ -147,7 +147,6 @@ REFUSED = [
     ({"key": jr.PRNGKey(0)}, TypeError, "a key of the old kind"),
     ({"shard_size": 0}, ValueError, "shard_size >= 1"),
     ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
-    ({"version": ""}, ValueError, "version not to be empty"),
     ({"store": 3}, TypeError, "store to be a text, or None, got int: 3"),
 ]
 
