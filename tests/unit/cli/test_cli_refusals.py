@@ -67,11 +67,11 @@ fit nowhere.csv REGRESSION | nowhere.csv: no such file
 fit kinds.csv REGRESSION --target kind | the target 'kind' holds text
 fit holes.csv REGRESSION | missing or infinite values (1 in the first, from data row 5)
 fit twice.csv REGRESSION | twice.csv: expected names of columns that differ, got 'a' twice
-fit single.csv REGRESSION | single.csv: expected at least 2 rows, got 1
+fit single.csv REGRESSION | with 1 sample(s) (shape=(1, 1)) while a minimum of 2 is required
 predict none.npz table.csv | none.npz: no such file
 predict text.npz table.csv | text.npz: 
 sweep --clip-scale 0,1 | clip_scale > 0, got 0.0
-reconstruct --num-features 10 | expected --num-features above --num-samples, got 10 and 10
+reconstruct --num-features 10 | expected more features than samples, got p = 10 and n = 10
 reconstruct --num-features MANY | fewer than 2^31 numbers in the weights
 reconstruct model.npz | expected --num-samples
 reconstruct model.npz --num-samples 3 --dim 8 | --dim does not go with a model
