@@ -57,9 +57,6 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
     if missing:
         raise ValueError(f"{wanted}, got none of the name {missing[0]}")
     arrays = [found[name] for name in NAMES]
-    for name, array in zip(NAMES, arrays, strict=True):
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"{wanted}, all of numbers, got {array.dtype} in {name}")
     try:
         return jaxdp.FixedFeatures.from_arrays(*arrays, loss=_loss_of(arrays[1]))
     except (TypeError, ValueError) as error:

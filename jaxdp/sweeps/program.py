@@ -1,11 +1,15 @@
-"""The programs of a sweep: the function traced once for each combination, vmapped over cells."""
+"""The programs of a sweep, and the dataset of what they compute.
+
+A program is the function traced once for a combination of looped values, and vmapped over cells.
+"""
 
 import dataclasses
 import functools
+import math
 import platform
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +25,9 @@ from jaxdp.core.numerics.precision import x64
 from jaxdp.core.packages import version_of
 from jaxdp.core.trajectory import Trajectory, Variable, variables_of_trajectory
 from jaxdp.sweeps.axes import Axes, cell_key
+
+if TYPE_CHECKING:
+    import xarray
 
 # A shard is a share of the cells, so that a stop loses little; the fewest cells of each device
 # keep it busy, and the most keep within its memory what usual cells need.
@@ -81,13 +88,13 @@ class Work:
 
 
 @functools.lru_cache(maxsize=64)
-def program_of(work: Work, combination: int) -> "Program":
+def program_of(work: Work, combination: int) -> "CellProgram":
     """A combination's program, traced once in each process.
 
     ValueError if it is not the one that a store is for, as in a process with other sources.
     """
     key = jr.wrap_key_data(jnp.asarray(work.key_data), impl=work.key_kind)
-    program = Program(work.function, work.axes, combination, key)
+    program = CellProgram(work.function, work.axes, combination, key)
     if work.digests is not None and program.digest() != work.digests[combination]:
         raise ValueError(
             "expected the function to be the same program wherever it is traced, but combination "
@@ -125,7 +132,7 @@ def default_size(axes: Axes) -> int:
     return min(max(share, len(devices) * _FEWEST[kind]), len(devices) * _MOST[kind])
 
 
-class Program:
+class CellProgram:
     """The function at one combination of the looped values, for any number of cells."""
 
     variables: tuple[Variable, ...]  # what the function returns
@@ -199,6 +206,56 @@ class Program:
         # Adaptive solvers do not pass the check.
         specs = {"in_specs": (PartitionSpec(), along, along), "out_specs": along}
         return jax.shard_map(function, mesh=mesh, check_vma=False, **specs)
+
+
+def as_dataset(
+    coordinates: Mapping[str, np.ndarray],
+    looped: Collection[str],
+    shards: Sequence[Shard],
+    attrs: Mapping[str, str],
+) -> "xarray.Dataset":
+    """The result of a sweep, from shards that are alike; of several with a cell the last counts.
+
+    `coordinates` has the values of each axis, and `looped` the names of those that were looped. If
+    cells are missing, numbers become floats, and the missing ones are NaN.
+    """
+    import xarray
+
+    # Combinations come first in a shard's numbering, then cells.
+    ordered = sorted(coordinates, key=lambda name: name not in looped)
+    lengths = {name: len(coordinates[name]) for name in ordered}
+    combinations = math.prod(lengths[name] for name in looped)
+    cells = math.prod(lengths.values()) // combinations
+    done = np.zeros((combinations, cells), bool)
+    for shard in shards:
+        done[shard.combination, shard.start : shard.stop] = True
+    variables = {}
+    for variable in shards[0].variables:
+        first = shards[0].arrays[variable.name]
+        flat = np.zeros((combinations, cells, *first.shape[1:]), first.dtype)
+        for shard in shards:
+            flat[shard.combination, shard.start : shard.stop] = shard.arrays[variable.name]
+        if not done.all():
+            flat = flat.astype(float)
+            flat[~done] = np.nan
+        whole = flat.reshape(*lengths.values(), *first.shape[1:])
+        made = xarray.Variable((*lengths, *variable.dims), whole, dict(variable.attrs))
+        variables[variable.name] = made.transpose(*coordinates, *variable.dims)
+    labelled = {
+        name: xarray.Variable((name,), values, {"units": "1"} if values.dtype.kind in "iuf" else {})
+        for name, values in coordinates.items()
+    }
+    # A Trajectory's clock is a coordinate of its records if all cells share it.
+    if any(v.name == "time" and v.dims == ("record",) for v in shards[0].variables):
+        first = variables["time"].isel(dict.fromkeys(coordinates, 0))
+        if (variables["time"] == first).all():
+            labelled["time"] = first
+            del variables["time"]
+    facts = {"units": "dimensionless unless a variable says otherwise", **attrs}
+    # Machines may differ in these: each fact's values, with semicolons between.
+    for fact in shards[0].provenance:
+        facts[fact] = "; ".join(sorted({str(shard.provenance.get(fact)) for shard in shards}))
+    return xarray.Dataset(variables, labelled, facts)
 
 
 def variables_of(

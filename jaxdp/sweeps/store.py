@@ -1,4 +1,4 @@
-"""A folder that keeps what is finished of a sweep, and the dataset that its shards make.
+"""A folder that keeps what is finished of a sweep.
 
 `sweep.json` says which sweep the folder belongs to; each shard is a file, which says which sweep
 and which cells it belongs to. Files are written whole or not at all, and damage shows.
@@ -7,11 +7,11 @@ and which cells it belongs to. Files are written whole or not at all, and damage
 import contextlib
 import hashlib
 import json
-import math
 import os
 import pathlib
+import time
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,24 +30,26 @@ from jaxdp.core.files import (
 from jaxdp.core.packages import require_extra
 from jaxdp.core.trajectory import Variable
 from jaxdp.sweeps.axes import Axes
-from jaxdp.sweeps.program import Shard, Work
+from jaxdp.sweeps.program import Shard, Work, as_dataset
 
 if TYPE_CHECKING:
     import xarray
 
 DESCRIPTION = "sweep.json"
 _FORMAT = 5
+_SECONDS_OF_A_DAY = 86400
 
 
 class Store:
-    """The folder of one sweep, new or begun before; nothing is written before `begin`.
+    """The folder of one sweep, new or begun before; nothing in it is changed before `begin`.
 
     ValueError if it belongs to another sweep, or has other things in it.
     """
 
     def __init__(self, folder: str | os.PathLike, work: Work, version: str | None):
         self.folder = pathlib.Path(folder)
-        self._kept = _description(self.folder)
+        self._found = _description(self.folder)
+        self._damaged: dict[pathlib.Path, str] = {}
         self._name = name_of(work.function)
         self._sources = sources_of(work.function, work.axes.looped) if version is None else None
         self._identity = _identity(work.axes, work.key, version)
@@ -55,52 +57,43 @@ class Store:
 
     def is_known(self) -> bool:
         """Whether the folder's function is this one, by its version or by its sources."""
-        if self._kept is None:
+        if self._found is None:
             return False
-        is_same = self._sources is not None and self._sources == self._kept["sources"]
+        is_same = self._sources is not None and self._sources == self._found["sources"]
         return is_same or self._identity["version"] is not None
+
+    def shards(self) -> list[Shard]:
+        """All whole shards; `begin` puts aside the files that are damaged."""
+        if self._found is None:
+            return []
+        shards, self._damaged = _read_all(self.folder, self._found["identity"])
+        return shards
 
     def begin(self, work: Work) -> Work:
         """Make the folder this sweep's; ValueError if it is that of other programs.
 
-        Without a version all programs are traced; what is returned computes only these.
+        Without a version all programs are traced; what is returned computes only these. Damaged
+        files are named in a warning and put aside.
         """
         if self._identity["version"] is None:
             work = work.with_digests()
             # They tell nothing if the trace has changed them, by a late import perhaps.
             if self._sources != sources_of(work.function, work.axes.looped):
                 self._sources = None
+        # The rest of the identity was compared before, since only this part costs a trace.
         self._identity["programs"] = None if work.digests is None else digest(work.digests)
         self._require_same()
-        if self._kept is None:
-            self._kept = {
-                "format": _FORMAT,
-                "function": self._name,
-                "identity": self._identity,
-                "sources": self._sources,
-            }
+        if self._found is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            content = json.dumps(self._kept, indent=2) + "\n"
-            write_whole(self.folder / DESCRIPTION, content.encode())
+            self._describe()
+        elif self._sources not in (None, self._found["sources"]):
+            # Other sources of equal programs: known by them, the next call need not trace. A folder
+            # that cannot be written may still hold a finished sweep.
+            with contextlib.suppress(OSError):
+                self._describe()
+        self._put_aside()
+        self._remove_unfinished()
         return work
-
-    def shards(self) -> list[Shard]:
-        """All whole shards; damaged files are named in a warning and put aside."""
-        found: list[Shard] = []
-        if self._kept is None:
-            return found
-        for path in _files(self.folder):
-            try:
-                found.append(_read(path, self._kept["identity"]))
-            except DamagedError as error:
-                aside = path.with_suffix(".damaged")
-                os.replace(path, aside)
-                warnings.warn(
-                    f"the shard {path} is damaged ({error}); it is kept as {aside.name} and "
-                    "computed again",
-                    stacklevel=3,
-                )
-        return found
 
     def write(self, shard: Shard) -> None:
         """Keep a shard; OSError if it cannot be written, as on a full disk."""
@@ -114,21 +107,56 @@ class Store:
         arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
         write_whole(self.folder / name, archived({HEADER: as_header(about), **arrays}))
 
+    def _describe(self) -> None:
+        self._found = {
+            "format": _FORMAT,
+            "function": self._name,
+            "identity": self._identity,
+            "sources": self._sources,
+        }
+        content = json.dumps(self._found, indent=2) + "\n"
+        write_whole(self.folder / DESCRIPTION, content.encode())
+
+    def _put_aside(self) -> None:
+        """Rename the damaged files, and name them in a warning."""
+        for path, reason in self._damaged.items():
+            aside = path.with_suffix(".damaged")
+            # Another process may have done so, and may even have written the shard again: to put
+            # a whole one aside costs only the time to compute it once more.
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path, aside)
+            warnings.warn(
+                f"the shard {path} is damaged ({reason}); it is kept as {aside.name} and "
+                "computed again",
+                stacklevel=4,
+            )
+
+    def _remove_unfinished(self) -> None:
+        """Remove the temporary files that killed processes have left."""
+        # Another process may be writing a file at this moment, but for no day, and the clocks of
+        # machines that share a folder differ by less.
+        oldest = time.time() - _SECONDS_OF_A_DAY
+        for pattern in (f".{DESCRIPTION}.*.partial", ".shard-*.npz.*.partial"):
+            for path in self.folder.glob(pattern):
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime < oldest:
+                        path.unlink()
+
     def _require_same(self) -> None:
         """Raise ValueError unless the folder's sweep is this one, as far as it is known yet."""
-        if self._kept is None:
+        if self._found is None:
             return
-        kept = self._kept["identity"]
+        there = self._found["identity"]
         for part, wanted in self._identity.items():
             # As text: to Python 1, 1.0 and True are equal, and so are dicts in another order.
-            there, here = json.dumps(kept.get(part)), json.dumps(wanted)
-            if there != here:
-                words = f"its {part} is {label(there)}, not {label(here)}"
+            old, new = json.dumps(there.get(part)), json.dumps(wanted)
+            if old != new:
+                words = f"its {part} is {label(old)}, not {label(new)}"
                 if part == "programs":
                     words = "its function computes something else (version= decides that, if given)"
                 raise ValueError(
                     f"{self.folder} keeps another sweep: {words}; it was made by "
-                    f"{self._kept['function']}, and this is {self._name}; use another folder"
+                    f"{self._found['function']}, and this is {self._name}; use another folder"
                 )
 
 
@@ -161,70 +189,18 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     with require_extra("xarray", "sweeps", "jaxdp.sweeps.read_store"):
         import xarray  # noqa: F401
     folder = pathlib.Path(folder)
-    kept = _description(folder) if (folder / DESCRIPTION).is_file() else None
-    if kept is None:
+    found = _description(folder) if (folder / DESCRIPTION).is_file() else None
+    if found is None:
         raise ValueError(f"expected the folder of a sweep, with {DESCRIPTION} in it, got {folder}")
-    identity, shards = kept["identity"], []
-    for path in _files(folder):
-        # The sweep itself says so of a damaged one and computes it again, as it goes on.
-        with contextlib.suppress(DamagedError, FileNotFoundError):
-            shards.append(_read(path, identity))
+    identity = found["identity"]
+    # The sweep itself names damaged files, and computes their cells again, as it goes on.
+    shards, _ = _read_all(folder, identity)
     if not shards:
         raise ValueError(f"expected a sweep with finished cells in {folder}, got none yet")
     axes = {name: identity[f"axis {name}"] for name in identity["axes"]}
     coordinates = {name: np.asarray(axis["values"], axis["dtype"]) for name, axis in axes.items()}
     looped = {name for name, axis in axes.items() if axis["kind"] == "tuple"}
-    return as_dataset(coordinates, looped, shards, {"function": kept["function"]})
-
-
-def as_dataset(
-    coordinates: Mapping[str, np.ndarray],
-    looped: Collection[str],
-    shards: Sequence[Shard],
-    attrs: Mapping[str, str],
-) -> "xarray.Dataset":
-    """The result of a sweep, from shards that are alike; of several with a cell the last counts.
-
-    `coordinates` has the values of each axis, and `looped` the names of those that were looped. If
-    cells are missing, numbers become floats, and the missing ones are NaN.
-    """
-    import xarray
-
-    # Combinations come first in a shard's numbering, then cells.
-    ordered = sorted(coordinates, key=lambda name: name not in looped)
-    lengths = {name: len(coordinates[name]) for name in ordered}
-    combinations = math.prod(lengths[name] for name in looped)
-    cells = math.prod(lengths.values()) // combinations
-    done = np.zeros((combinations, cells), bool)
-    for shard in shards:
-        done[shard.combination, shard.start : shard.stop] = True
-    variables = {}
-    for variable in shards[0].variables:
-        first = shards[0].arrays[variable.name]
-        flat = np.zeros((combinations, cells, *first.shape[1:]), first.dtype)
-        for shard in shards:
-            flat[shard.combination, shard.start : shard.stop] = shard.arrays[variable.name]
-        if not done.all():
-            flat = flat.astype(float)
-            flat[~done] = np.nan
-        whole = flat.reshape(*lengths.values(), *first.shape[1:])
-        made = xarray.Variable((*lengths, *variable.dims), whole, dict(variable.attrs))
-        variables[variable.name] = made.transpose(*coordinates, *variable.dims)
-    labelled = {
-        name: xarray.Variable((name,), values, {"units": "1"} if values.dtype.kind in "iuf" else {})
-        for name, values in coordinates.items()
-    }
-    # A Trajectory's clock is a coordinate of its records if all cells share it.
-    if any(v.name == "time" and v.dims == ("record",) for v in shards[0].variables):
-        first = variables["time"].isel(dict.fromkeys(coordinates, 0))
-        if (variables["time"] == first).all():
-            labelled["time"] = first
-            del variables["time"]
-    facts = {"units": "dimensionless unless a variable says otherwise", **attrs}
-    # Machines may differ in these: each fact's values, with semicolons between.
-    for fact in shards[0].provenance:
-        facts[fact] = "; ".join(sorted({str(shard.provenance.get(fact)) for shard in shards}))
-    return xarray.Dataset(variables, labelled, facts)
+    return as_dataset(coordinates, looped, shards, {"function": found["function"]})
 
 
 def _description(folder: pathlib.Path) -> dict[str, Any] | None:
@@ -270,8 +246,20 @@ def _mark(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def _files(folder: pathlib.Path) -> list[pathlib.Path]:
-    return sorted(folder.glob("shard-*.npz"))
+def _read_all(
+    folder: pathlib.Path, identity: Mapping[str, Any]
+) -> tuple[list[Shard], dict[pathlib.Path, str]]:
+    """The whole shards in a folder, and why each of its other files is damaged."""
+    shards, damaged = [], {}
+    for path in sorted(folder.glob("shard-*.npz")):
+        try:
+            shards.append(_read(path, identity))
+        except DamagedError as error:
+            # An error that is kept would keep its file open.
+            damaged[path] = str(error)
+        except FileNotFoundError:
+            pass  # another process has just put it aside
+    return shards, damaged
 
 
 def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:

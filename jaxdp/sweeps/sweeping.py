@@ -18,8 +18,8 @@ from jaxdp.core.digests import name_of
 from jaxdp.core.packages import require_extra
 from jaxdp.core.progress import listening_where_seen
 from jaxdp.sweeps.axes import as_axes
-from jaxdp.sweeps.program import Shard, Work, compute, default_size, program_of
-from jaxdp.sweeps.store import Store, as_dataset
+from jaxdp.sweeps.program import Shard, Work, as_dataset, compute, default_size, program_of
+from jaxdp.sweeps.store import Store
 
 if TYPE_CHECKING:
     import xarray
@@ -86,15 +86,16 @@ def sweep(
     _require_arguments(function, key, store, executor, shard_size, version)
     grid = as_axes(axes)
     work = Work.of(function, grid, key)
-    kept = None if store is None else Store(store, work, version)
-    shards = [] if kept is None else kept.shards()
+    folder = None if store is None else Store(store, work, version)
+    shards = [] if folder is None else folder.shards()
     done = np.zeros((grid.num_combinations, grid.num_cells), bool)
     for shard in shards:
         done[shard.combination, shard.start : shard.stop] = True
     name = name_of(function)
+    # None is a bar if a person would see it; False is none, also for what the function calls.
     with listening_where_seen(False if quiet else None, name.rpartition(".")[2]) as told:
-        if kept is not None and not (done.all() and kept.is_known()):
-            work = kept.begin(work)
+        if folder is not None and not (done.all() and folder.is_known()):
+            work = folder.begin(work)
         size = min(shard_size or default_size(grid), grid.num_cells)
         for shard in _computed(work, _missing(done, size), size, executor):
             if shards and shards[0].forms() != shard.forms():
@@ -103,8 +104,8 @@ def sweep(
                     f"{shards[0].forms()} first, but {shard.forms()} at "
                     f"{grid.looped_values(shard.combination)}"
                 )
-            if kept is not None:
-                kept.write(shard)
+            if folder is not None:
+                folder.write(shard)
             shards.append(shard)
             done[shard.combination, shard.start : shard.stop] = True
             told(float(done.mean()))
@@ -123,16 +124,16 @@ def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
 
 
 def _computed(
-    work: Work, places: list[tuple[int, int, int]], size: int, executor: Any
+    work: Work, bounds: list[tuple[int, int, int]], size: int, executor: Any
 ) -> Iterator[Shard]:
-    """The shards of these places, in order; an executor's error is raised after all others."""
+    """The shards between these bounds, in order; an executor's error is raised after all others."""
     futures, failed = [], None
     try:
-        for place in places:
+        for each in bounds:
             if executor is None:
-                yield compute(work, *place, size)
+                yield compute(work, *each, size)
             else:
-                futures.append(executor.submit(compute, work, *place, size))
+                futures.append(executor.submit(compute, work, *each, size))
         for future in futures:
             try:
                 shard = future.result()
@@ -162,8 +163,6 @@ def _require_arguments(function, key, store, executor, shard_size, version) -> N
     for name, value, kind in (("store", store, (str, os.PathLike)), ("version", version, str)):
         if value is not None:
             require_kind(name, value, kind, "a text, or None")
-            if not os.fspath(value):
-                raise ValueError(f"expected {name} not to be empty")
     if shard_size is not None:
         require_count("shard_size", shard_size)
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):

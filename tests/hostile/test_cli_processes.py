@@ -161,11 +161,9 @@ def test_a_folder_that_others_can_write_to_keeps_nothing(tmp_path):
     ("arguments", "is_read"),
     [
         ("fit t.csv --target y", True),
-        ("predict m.npz t.csv", True),
         ("compare --data t.csv", True),
         ("compare --data=t.csv", True),
         ("compare --dim 5", False),
-        ("", False),
     ],
 )
 def test_programs_of_a_users_rows_are_not_kept(arguments, is_read):

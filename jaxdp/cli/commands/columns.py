@@ -144,8 +144,6 @@ def _fitted(
     kinds = kinds_of(inputs)
     kinds["texts"] += [options.target] * (not own.is_number[0])
     rows = read_inputs(options.data, list(known), header=options.header, **kinds)
-    if len(rows) < 2:
-        raise ValueError(f"{options.data}: expected at least 2 rows, got {len(rows)}")
     target, place = options.target, list(known).index(options.target)
     table, labels = np.delete(rows, place, axis=1), rows[:, place]
     check_cells(options.data, inputs, table)

@@ -83,10 +83,6 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
     table = scaled_table(options)
     problem = jaxdp.TabularRegression(table.inputs, table.labels)
     output.settle(options, {"num_steps": problem.num_steps})
-    if options.num_steps > problem.num_steps:
-        raise ValueError(
-            f"expected --num-steps <= {problem.num_steps}, half the rows, got {options.num_steps}"
-        )
     numbers = {
         "problem": repr(problem),
         "target": table.label_name,

@@ -125,8 +125,6 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
         is_text_label=options.classify,
     )
     check_names(options.data, [*table.input_names, table.label_name])
-    if len(table.labels) < 2:
-        raise ValueError(f"{options.data}: expected at least 2 rows, got {len(table.labels)}")
     settings = {name: getattr(options, name) for name in _KEYWORDS if name in options}
     if "public_seed" in options:
         settings["random_state"] = options.public_seed

@@ -77,11 +77,6 @@ def _settle(options: argparse.Namespace) -> None:
     output.settle(options, {"num_features": 10 * dim * count})
     width = options.num_features
     output.check_sizes(the_weights=(width, dim), the_features=(width, count))
-    if width <= count:
-        raise ValueError(
-            f"expected --num-features above --num-samples, got {width} and {count}: the features "
-            "of any n rows span everything then"
-        )
 
 
 def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:

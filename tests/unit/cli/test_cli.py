@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 
@@ -100,26 +99,6 @@ def test_a_table_is_compared_with_its_surrogate(run, tmp_path):
     assert "target: price; inputs: a, b, c" in out
     # The columns' units do not matter: the surrogate explains most of the label.
     assert found["predicted"]["risk"][0] > 0.4
-
-
-def test_a_port_that_is_taken_is_named(run):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        status, _, err = run("explore", "--no-browser", "--port", port)
-    assert status == 2
-    assert f"expected a free port at 127.0.0.1, got {port}" in err
-
-
-def test_without_panel_one_line_names_the_extra(run, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("jaxdp.explorer.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "panel", None)
-    status, out, err = run("explore", "--no-browser")
-    assert (status, out) == (2, "")
-    assert "the extra 'explore'" in err
-    assert err.count("\n") == 1
-    with pytest.raises(ModuleNotFoundError, match=r"jaxdp\.explorer needs panel"):
-        jaxdp.explorer.page()
 
 
 def test_only_the_widgets_need_panel():

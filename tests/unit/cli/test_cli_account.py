@@ -60,15 +60,6 @@ def test_poisson_batches_cost_what_the_library_says(run):
     assert found["cost"]["adjacency"] == "zero-out-one"
 
 
-def test_an_everyday_budget_of_many_records_is_answered(run):
-    pytest.importorskip("dp_accounting")
-    options = ["--num-steps", "300", "--num-records", "50000", "--sampling-rate", ".02"]
-    found = _cost(run, "dp-sgd", "--epsilon", "8", "--delta", "1e-6", *options)
-    assert 7.99 < found["cost"]["epsilon"] <= 8
-    assert not found["cost"]["is_certified"]
-    assert "simulated noise" in " ".join(found["cost"]["assumptions"])
-
-
 def test_the_text_begins_with_the_noise_rounded_toward_privacy(run):
     status, out, err = run("account", "one-pass", "--epsilon", "2")
     assert (status, err) == (0, "")
@@ -80,7 +71,7 @@ def test_no_privacy_is_said_in_valid_json(run):
     assert found["cost"]["epsilon"] == "inf"
 
 
-ASKED = [round(0.1 * 1.17**power, 6) for power in range(8)]
+ASKED = [round(0.1 * 1.17**power, 6) for power in (0, 3, 7)]
 
 
 def _printed(run, *arguments):

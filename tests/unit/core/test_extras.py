@@ -15,12 +15,13 @@ ROOT = pathlib.Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Module and package, where the names differ.
 PACKAGES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
-OPTIONAL = {"xarray", "h5py", "h5netcdf", "matplotlib", "pandas", *PACKAGES}
+OPTIONAL = {"xarray", "h5py", "h5netcdf", "matplotlib", "pandas", "panel", *PACKAGES}
 
 # Each call's missing package and extra; in one process, since importing jaxdp takes seconds.
 CALLS = {
     "jaxdp.sweep(print, {}, key=jax.random.key(0))": ("xarray", "sweeps"),
     "jaxdp.estimators": ("sklearn", "data"),
+    "jaxdp.explorer.page()": ("panel", "explore"),
     "from jaxdp.estimators import DPKernelRidge": ("sklearn", "data"),
     "jaxdp.plots.plot_images(np.zeros((1, 2, 2)))": ("matplotlib", "plots"),
     "jaxdp.plots.plot_comparison(runs, run)": ("matplotlib", "plots"),
@@ -34,6 +35,7 @@ CALLS = {
 _COMMANDS = {
     "compare --out o": ("matplotlib", "plots"),
     "sweep --out o": ("h5netcdf", "sweeps"),
+    "explore --no-browser": ("panel", "explore"),
     "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-range 0:1 --out m.npz": (
         "sklearn",
         "data",

@@ -61,10 +61,8 @@ def test_the_copied_python_makes_the_same_curve_and_cost(tmp_path, monkeypatch, 
     ("study", "changes", "num_runs"),
     [
         (STREAM, FEW | {"clip_scale": 0.7}, 10),
-        (STREAM, FEW | {"condition_number": 5.0}, 0),
         (STREAM, FEW | {"schedule": "planned"}, 0),
         (ROWS, SMALL, 5),
-        (ROWS, SMALL | {"sampling_rate": 1.0, "power": 0.5}, 5),
         (ROWS, SMALL | {"optimiser": "adam"}, 5),
     ],
 )

@@ -52,27 +52,18 @@ def test_looped_values_are_labelled_by_themselves_or_by_name(values, labels):
     ("axes", "kind", "message"),
     [
         ({"c": [1.0, 2.0]}, TypeError, "array .vmapped. or a tuple .looped"),
-        ({1: np.ones(2)}, TypeError, "each name in axes to be a string, got int: 1"),
-        ([("c", np.ones(2))], TypeError, "expected axes to be a dict of names to values, got list"),
-        ({"c": np.array(["x"])}, TypeError, "real numbers"),
-        ({"c": np.ones(2, complex)}, TypeError, "real numbers"),
         ({"c": jr.split(jr.key(0))}, TypeError, "real numbers, got .* of key<"),
         ({"c": np.ma.array([1.0, 2.0], mask=[True, False])}, TypeError, "got MaskedArray"),
         ({}, ValueError, "at least one axis"),
         ({"c": ()}, ValueError, "axis c to have values"),
-        ({"c": np.ones(0)}, ValueError, "axis c to have values"),
         ({"c": np.ones((2, 2))}, ValueError, "got .2, 2."),
         ({"c": np.array([1.0, np.nan])}, ValueError, "without NaN, got 1"),
         ({"key": np.ones(2)}, ValueError, 'none called "key"'),
         ({"n": np.array([2**40])}, ValueError, "int32 can hold, got 1099511627776"),
         ({"c": np.array([1e300])}, ValueError, "float32 can hold"),
-        ({"c": np.array([1.0, 3.0, 1.0])}, ValueError, "axis c that differ in float32"),
         ({"c": np.array([1.0, 2.0, 1.0 + 1e-9])}, ValueError, "axis c that differ in float32"),
         ({"c": np.array([0.0, -0.0])}, ValueError, "axis c that differ"),
-        ({"n": np.array([3, 4, 3])}, ValueError, "axis n that differ"),
-        ({"b": np.array([True, True])}, ValueError, "axis b that differ"),
         ({"c": (1, 2, 1.0)}, ValueError, "axis c that differ"),
-        ({"s": ("a", "b", "b")}, ValueError, "axis s that differ"),
     ],
 )
 def test_wrong_axes_are_refused(axes, kind, message):
@@ -84,17 +75,15 @@ def test_values_that_differ_in_kind_or_in_what_they_hold_are_two():
     for values in ((True, 1), ("1", 1), (None, 0), (jnp.tanh, np.tanh), (1.0, 1.0 + 1e-15)):
         assert as_axes({"c": values}).num_combinations == 2
     with jax.enable_x64(True):
-        assert as_axes({"c": np.array([1.0, 1.0 + 1e-9])}).num_cells == 2
+        axes = as_axes({"n": np.array([2**40]), "c": np.array([1.0, 1.0 + 1e-9])})
+        assert (axes.num_cells, axes.mapped_values(np.array([0]))["n"][0]) == (2, 2**40)
 
 
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ((0, 1), TypeError, "jax.random.key"),
         ((jr.PRNGKey(0), 1), TypeError, "of the old kind"),
         ((jr.key(0), 1, 1.0), TypeError, "index 1 to be a Python int, got float: 1.0"),
-        ((jr.key(0), True), TypeError, "index 0 to be a Python int"),
-        ((jr.key(0), np.arange(2)), TypeError, "index 0 to be a Python int"),
         ((jr.key(0), -1), ValueError, "index 0 >= 0, got -1"),
     ],
 )
@@ -105,9 +94,3 @@ def test_wrong_indices_of_a_cell_are_refused(arguments, kind, message):
 
 def test_infinite_values_are_values():
     assert np.isinf(as_axes({"c": np.array([1.0, np.inf])}).mapped_values(np.array([1]))["c"])
-
-
-def test_wide_values_are_kept_where_jax_keeps_them():
-    with jax.enable_x64(True):
-        axes = as_axes({"n": np.array([2**40]), "c": np.array([1e300])})
-        assert axes.mapped_values(np.array([0]))["n"] == 2**40

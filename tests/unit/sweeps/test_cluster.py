@@ -1,12 +1,10 @@
 """One sweep by several threads, processes and machines: the same result, though workers die."""
 
 import concurrent.futures
-import multiprocessing
 import os
 import signal
 import threading
 import time
-from concurrent.futures.process import BrokenProcessPool
 
 import jax
 import numpy as np
@@ -35,20 +33,6 @@ def _assert_same(dataset, whole):
         np.testing.assert_array_equal(dataset[name], expected)
 
 
-class Job:
-    """What submitit gives: no future of Python's, but a job that can be asked."""
-
-    def __init__(self, call):
-        self._call, self._asked = call, 0
-
-    def done(self):
-        self._asked += 1
-        return self._asked > 2
-
-    def result(self):
-        return self._call()
-
-
 class Promise:
     """The least that an executor may give."""
 
@@ -59,8 +43,8 @@ class Promise:
 class Executor:
     """Computes a task when its result is asked for; some tasks fail."""
 
-    def __init__(self, kind, failing=()):
-        self.kind, self.failing, self.submitted = kind, failing, 0
+    def __init__(self, failing=()):
+        self.failing, self.submitted = failing, 0
 
     def submit(self, function, *arguments):
         number = self.submitted
@@ -71,12 +55,11 @@ class Executor:
                 raise ArithmeticError("this task fails")
             return function(*arguments)
 
-        return self.kind(call)
+        return Promise(call)
 
 
-@pytest.mark.parametrize("kind", [Job, Promise])
-def test_anything_with_submit_and_result_is_an_executor(half, kind):
-    assert workload.run(workload.noisy, **ONE, executor=Executor(kind)).identical(half)
+def test_anything_with_submit_and_result_is_an_executor(half):
+    assert workload.run(workload.noisy, **ONE, executor=Executor()).identical(half)
 
 
 def test_threads_that_began_without_x64_compute_in_it():
@@ -91,10 +74,10 @@ def test_threads_that_began_without_x64_compute_in_it():
 
 def test_a_task_that_fails_costs_its_own_shard_alone(tmp_path, half):
     with pytest.raises(ArithmeticError, match="this task fails"):
-        workload.run(workload.noisy, tmp_path, **ONE, executor=Executor(Job, failing={3}))
+        workload.run(workload.noisy, tmp_path, **ONE, executor=Executor({3}))
     kept = workload.files(tmp_path)
     assert len(kept) == 7
-    executor = Executor(Job)
+    executor = Executor()
     assert workload.run(workload.noisy, tmp_path, **ONE, executor=executor).identical(half)
     assert executor.submitted == 1
     assert workload.files(tmp_path).items() >= kept.items()
@@ -148,25 +131,6 @@ def _kill_a_worker(record, shards):
     pid = int(record.read_text().splitlines()[-1])
     assert pid != os.getpid()
     os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_a_broken_pool_keeps_what_was_finished(tmp_path, whole, monkeypatch):
-    record, store = _pause_long(monkeypatch, tmp_path), tmp_path / "store"
-    killer = threading.Thread(target=_kill_a_worker, args=(record, 6))
-    killer.start()
-    context = multiprocessing.get_context("spawn")
-    with (
-        concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor,
-        pytest.raises(BrokenProcessPool),
-    ):
-        workload.run(workload.slow, store, executor=executor)
-    killer.join()
-    kept = workload.files(store)
-    assert 2 <= len(kept) < 16
-    monkeypatch.setenv(workload.PAUSE, "0")
-    _assert_same(workload.run(workload.slow, store), whole)
-    assert workload.files(store).items() >= kept.items()
 
 
 @pytest.mark.slow

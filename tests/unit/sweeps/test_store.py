@@ -23,7 +23,6 @@ from jaxdp.core import digests
 from jaxdp.core.files import archived, as_header, header_of, read_arrays
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import program, read_store
-from jaxdp.sweeps.store import Store
 
 AXES, KEY = workload.AXES, jr.key(workload.SEED)
 
@@ -57,24 +56,20 @@ def _shards(store):
 @pytest.fixture
 def traces(monkeypatch):
     """The combinations that are traced."""
-    found, init = [], program.Program.__init__
+    found, init = [], program.CellProgram.__init__
 
     def counted(self, function, axes, combination, key):
         found.append(combination)
         init(self, function, axes, combination, key)
 
-    monkeypatch.setattr(program.Program, "__init__", counted)
+    monkeypatch.setattr(program.CellProgram, "__init__", counted)
     return found
 
 
 def _is_damaged(path, content):
     """Whether a store takes a file of this content for a damaged shard."""
     path.write_bytes(content)
-    other = path.with_suffix(".damaged")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = read_store(path.parent)["number"]
-    other.unlink(missing_ok=True)
+    found = read_store(path.parent)["number"]
     return not bool(np.isfinite(found[:2]).any())
 
 
@@ -100,7 +95,7 @@ def test_every_cut_and_every_flipped_byte_of_numbers_is_detected(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        *({"name": "shard-000000-000000000-000000009.npz"}, {"provenance": 3}, {"name": 3}),
+        *({"name": "shard-000000-000000000-000000009.npz"}, {"provenance": 3}, {"sweep": "0"}),
         *({"variables": wrong} for wrong in (3, [3], [[]], [["a", 1, []]], [["b", ["d"], []]])),
     ],
 )
@@ -145,9 +140,7 @@ def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
     }
 
 
-@pytest.mark.parametrize(
-    "content", ["", "3", "[1, 2]", '"format"', "{}", '{"format": 5, "identity": {}}', "[" * 9999]
-)
+@pytest.mark.parametrize("content", ["", "[1, 2]", '{"format": 5, "identity": {}}', "[" * 9999])
 def test_a_description_that_is_something_else_is_refused(store, content):
     (store / "sweep.json").write_text(content)
     with _refused(store, r"sweep\.json to describe a sweep"):
@@ -158,12 +151,6 @@ def _untraceable(key, **values):
     raise AssertionError("a finished sweep was traced")
 
 
-def test_shards_without_a_description_are_refused(store):
-    (store / "sweep.json").unlink()
-    with _refused(store, r"got .* without sweep\.json"):
-        workload.run(_untraceable, store)
-
-
 def _by_gain(key, gain, power, shift):
     return {"vector": gain}
 
@@ -172,16 +159,11 @@ GIVEN = {**{"axes": AXES, "key": KEY, "version": "tests", "function": _untraceab
 # What the error says, and how the call differs from the one that made the store.
 REFUSED = {
     "its axis gain is ": {"axes": AXES | {"gain": AXES["gain"] + 1e-8}},
-    "its axis gain is {": {"axes": AXES | {"gain": np.linspace(0.5, 2.0, 11)}},
     "its axis shift is .*array.*, not .*tuple": {"axes": AXES | {"shift": (0, 1, 2, 3)}},
     'its axes is ."gain", "power", "shift"., not ."power", "gain", "shift".': {
         "axes": {name: AXES[name] for name in ("power", "gain", "shift")}
     },
-    'its axes is ."gain", "power", "shift"., not ."gain", "power".': {
-        "axes": {name: AXES[name] for name in ("gain", "power")}
-    },
     "its key is .*, not ": {"key": jr.key(4)},
-    'its version is "tests", not "other"': {"version": "other"},
     'its version is "tests", not null.* made by .*noisy, and this is .*_by_gain': {
         "version": None,
         "function": _by_gain,
@@ -202,17 +184,15 @@ def test_a_function_that_has_changed_is_refused(tmp_path):
 
     axes = {"gain": np.arange(3.0)}
     jaxdp.sweep(scaled_by(2.0), axes, key=KEY, store=tmp_path, quiet=True)
+    # Nor is a damaged file renamed by a call that is not for this folder.
+    _shards(tmp_path)[0].write_bytes(b"")
     with _refused(tmp_path, r"its function computes something else .*scaled_by"):
         jaxdp.sweep(scaled_by(3.0), axes, key=KEY, store=tmp_path, quiet=True)
 
 
-@pytest.mark.parametrize("name", ["jaxdp", "jaxlib"])
-def test_the_store_of_another_jaxdp_or_library_is_refused(store, monkeypatch, name):
-    version_of = digests.version_of
-    monkeypatch.setattr(
-        digests, "version_of", lambda each: "0.0" if name in each else version_of(each)
-    )
-    with _refused(store, rf"its {name} is .*, not .0\.0"):
+def test_the_store_of_another_library_is_refused(store, monkeypatch):
+    monkeypatch.setattr(digests, "version_of", lambda name: "0.0")
+    with _refused(store, r"its jaxlib is .*, not .0\.0"):
         workload.run(_untraceable, store)
 
 
@@ -221,19 +201,6 @@ def test_a_store_of_an_older_format_is_refused_and_left_as_it_is(store):
     path.write_text('{"format": 2, "function": {"version": "tests"}, "digest": "0"}')
     with _refused(store, r"another version of jaxdp made that sweep.*left as it is"):
         workload.run(_untraceable, store)
-
-
-def test_another_sweeps_shard_is_put_aside_and_computed_again(finished, store, tmp_path):
-    path = _shards(store)[3]
-    jaxdp.sweep(
-        **(GIVEN | {"function": workload.noisy, "key": jr.key(4)}),
-        store=tmp_path / "other",
-        shard_size=workload.SHARD_SIZE,
-    )
-    shutil.copy(tmp_path / "other" / path.name, path)
-    with pytest.warns(UserWarning, match=f"{path.name} is damaged .* of another sweep"):
-        again = workload.run(workload.noisy, store)
-    assert again.identical(finished[1])
 
 
 def test_a_finished_sweep_is_read_without_tracing(tmp_path, traces):
@@ -282,11 +249,26 @@ def test_an_edit_anywhere_is_seen_before_a_finished_sweep_is_read(tmp_path, monk
     for change in ({"rate": 2.5}, {"factor": "3.5"}, {"RATE": 2.5}):
         with _refused(tmp_path / "store", "its function computes something else"):
             swept(**change)
-    # An edit that changes nothing that is computed makes no other sweep.
-    assert swept(factor="1.5 * 2").identical(first)
-    assert traces == [0]
+    # An edit that changes nothing that is computed makes no other sweep, and costs one trace.
+    for traced in ([0], []):
+        assert swept(factor="1.5 * 2").identical(first)
+        assert traces == traced
     sys.modules.pop("scaling")
     sys.modules.pop("helper")
+
+
+def test_what_killed_processes_left_is_removed_when_it_is_old(finished, store):
+    shard = _shards(store)[0]
+    shard.unlink()
+    old, new, other = (
+        store / name for name in (f".{shard.name}.a.partial", ".sweep.json.b.partial", ".c.partial")
+    )
+    for path in (old, new, other):
+        path.write_text("begun")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    assert workload.run(workload.noisy, store).identical(finished[1])
+    assert [path.exists() for path in (old, new, other)] == [False, True, True]
 
 
 def test_a_file_and_a_folder_of_other_things_are_refused(tmp_path):
@@ -311,19 +293,18 @@ def test_a_finished_store_may_be_read_only(finished, monkeypatch):
     assert workload.run(_untraceable, finished[0]).equals(finished[1])
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_failed_write_is_an_error_and_finished_shards_are_kept(finished, tmp_path, number):
+def test_a_failed_write_is_an_error_and_finished_shards_are_kept(finished, tmp_path):
     folder, fsync, left = tmp_path / "store", os.fsync, [8]
 
     def failing(handle):
         left[0] -= 1
         if left[0] < 0:
-            raise OSError(number, os.strerror(number))
+            raise OSError(errno.ENOSPC, "No space left")
         fsync(handle)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", failing)
-        with pytest.raises(OSError, match=os.strerror(number)):
+        with pytest.raises(OSError, match="No space left"):
             workload.run(workload.noisy, folder)
     names = {path.name for path in folder.iterdir()}
     assert 2 <= len(names) < 16
@@ -331,23 +312,6 @@ def test_a_failed_write_is_an_error_and_finished_shards_are_kept(finished, tmp_p
     kept = workload.files(folder)
     assert workload.run(workload.noisy, folder).identical(finished[1])
     assert workload.files(folder).items() >= kept.items()
-
-
-def test_ctrl_c_keeps_what_was_finished(finished, tmp_path, monkeypatch):
-    write, left = Store.write, [3]
-
-    def interrupted(self, shard):
-        write(self, shard)
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "write", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            workload.run(workload.noisy, tmp_path)
-    assert len(workload.files(tmp_path)) == 3
-    assert workload.run(workload.noisy, tmp_path).identical(finished[1])
 
 
 def _cells(x, kind, key):
@@ -379,11 +343,6 @@ def test_what_is_damaged_or_missing_is_nan_and_stays_as_it_is(swept):
     assert int(known.sum()) == 3
     np.testing.assert_array_equal(found.value.data[known], dataset.value.data[known])
     assert damaged.exists()
-
-
-def test_what_is_no_store_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="folder of a sweep"):
-        read_store(tmp_path)
 
 
 @pytest.mark.parametrize("kind", sorted(fuzzing.NODES.keys() - {"a loop"}))

@@ -36,24 +36,13 @@ def looped():
     return value, powers
 
 
-@pytest.mark.parametrize("shard_size", [None, 1, 5, 12, 1000])
+@pytest.mark.parametrize("shard_size", [None, 5, 1000])
 def test_a_sweep_is_a_loop_whatever_its_shards(looped, shard_size):
     dataset = jaxdp.sweep(noisy, AXES, key=KEY, shard_size=shard_size)
     assert dataset["value"].dims == ("c", "power", "seed")
     assert dataset["powers"].dims == ("c", "power", "seed", "powers_dim_0")
     np.testing.assert_allclose(dataset["value"], looped[0], rtol=2e-6)
     np.testing.assert_allclose(dataset["powers"], looped[1], rtol=2e-6)
-
-
-def test_the_order_of_the_axes_is_that_of_the_result(looped):
-    axes = {name: AXES[name] for name in ("power", "seed", "c")}
-
-    def without_noise(key, power, seed, c):
-        return {"value": 10 * c + power + 100 * seed}
-
-    value = jaxdp.sweep(without_noise, axes, key=KEY)["value"]
-    assert value.dims == ("power", "seed", "c")
-    assert float(value.sel(power=2, seed=3, c=0.5)) == 307
 
 
 def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
@@ -133,22 +122,15 @@ def _failing(key, c):
 C = {"c": np.arange(2.0)}
 REFUSED = [
     ({"function": lambda key, c: c}, TypeError, "dict of arrays, such as .* Trajectory, got Dyn"),
-    ({"function": lambda key, c: None}, TypeError, "or a Trajectory, got NoneType"),
     ({"function": lambda key, c: {"x": {"y": c}}}, TypeError, "expected x to be an array"),
     ({"function": lambda key, c: {"x": key}}, TypeError, "expected x to be an array"),
-    ({"function": lambda key, c: {"x": "a"}}, TypeError, "x to be an array of numbers, got str"),
     ({"function": lambda key, c: {1: c}}, TypeError, "each name that the function .*, got int: 1"),
-    ({"function": None}, TypeError, "expected a function of key and the axes, got None"),
-    ({"function": lambda c: {"x": c}}, TypeError, "unexpected keyword argument 'key'"),
-    ({"function": lambda key, c, d: {"x": c}}, TypeError, "missing 1 required .* 'd'"),
-    ({"function": lambda key, c: {"x": jnp.ones(int(c))}}, TypeError, r"arrays \(c\) .*as a tuple"),
     (
         {"function": lambda key, c: {"x": jnp.ones(c)}},
         TypeError,
         r"arrays \(c\) .*Give .* as a tuple",
     ),
     ({"function": lambda key, c: {"x": np.sqrt(c)}}, TypeError, "if, range.. and NumPy take none"),
-    ({"function": lambda key, c: {"x": c if c > 0 else -c}}, TypeError, "Give an axis as a tuple"),
     ({"function": lambda key, c: {}}, ValueError, "at least one array"),
     ({"function": lambda key, c: {"c": c}}, ValueError, "axes and of dimensions, got c, c"),
     (
@@ -162,17 +144,10 @@ REFUSED = [
         r"'x': 'float32\(2,\)'} first.*at {'size': 3}",
     ),
     ({"function": _failing}, ArithmeticError, "the function's own"),
-    ({"key": 0}, TypeError, "jax.random.key"),
     ({"key": jr.PRNGKey(0)}, TypeError, "a key of the old kind"),
     ({"shard_size": 0}, ValueError, "shard_size >= 1"),
-    ({"shard_size": 2.0}, TypeError, "shard_size to be a Python int"),
-    ({"executor": 3}, TypeError, "executor to have submit"),
     ({"executor": ThreadPoolExecutor}, TypeError, "to have submit.*ThreadPoolExecutor"),
-    ({"version": 3}, TypeError, "version to be a text, or None, got int"),
-    ({"version": ""}, ValueError, "version not to be empty"),
     ({"store": 3}, TypeError, "store to be a text, or None, got int: 3"),
-    ({"store": ""}, ValueError, "store not to be empty"),
-    ({"axes": [1.0]}, TypeError, "axes to be a dict of names to values, got list"),
 ]
 
 
