@@ -129,10 +129,10 @@ def header_of(arrays: dict[str, np.ndarray]) -> Any:
     return plain_json(arrays.pop(HEADER).tobytes())
 
 
-def plain_json(text: str | bytes) -> Any:
-    """The value of a JSON text; DamagedError if it is no JSON, or an object has a name twice."""
-    if len(text) > _MOST_DESCRIBED:
-        raise DamagedError(f"its description is longer than {_MOST_DESCRIBED} bytes")
+def plain_json(text: str | bytes, most: int = _MOST_DESCRIBED) -> Any:
+    """The value of a JSON text; DamagedError if it is none, too long, or has a name twice."""
+    if len(text) > most:
+        raise DamagedError(f"its description is longer than {most} bytes")
     try:
         return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:

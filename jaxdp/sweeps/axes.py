@@ -185,5 +185,9 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
             f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
         )
     if len({*held.tolist()}) < len(held):
-        raise ValueError(f"expected values of axis {name} that differ in {held.dtype}, got {held}")
+        sorted_values = np.sort(held)
+        twice = sorted_values[1:][sorted_values[1:] == sorted_values[:-1]][0]
+        raise ValueError(
+            f"expected values of axis {name} that differ in {held.dtype}, got {twice} twice"
+        )
     return array

@@ -7,6 +7,7 @@ and which cells it belongs to. Files are written whole or not at all, and damage
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import time
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.digests import digest, label, name_of, sources_of, versions_of_results
+from jaxdp.core.digests import (
+    UnreadableError,
+    digest,
+    label,
+    name_of,
+    sources_of,
+    versions_of_results,
+)
 from jaxdp.core.files import (
     HEADER,
     DamagedError,
@@ -29,7 +37,7 @@ from jaxdp.core.files import (
 )
 from jaxdp.core.packages import require_extra
 from jaxdp.core.trajectory import Variable
-from jaxdp.sweeps.axes import Axes
+from jaxdp.sweeps.axes import Axes, is_plain
 from jaxdp.sweeps.program import Shard, Work, as_dataset
 
 if TYPE_CHECKING:
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 DESCRIPTION = "sweep.json"
 _FORMAT = 5
 _SECONDS_OF_A_DAY = 86400
+# The most bytes of a description, which lists an axis's values, and numbers of a dataset.
+_MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
 
 class Store:
@@ -85,7 +95,12 @@ class Store:
         self._require_same()
         if self._found is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._describe()
+            try:
+                self._describe(replace=False)
+            except FileExistsError:
+                # Another process has begun in this folder since.
+                self._found = _description(self.folder)
+                self._require_same()
         elif self._sources not in (None, self._found["sources"]):
             # Other sources of equal programs: known by them, the next call need not trace. A folder
             # that cannot be written may still hold a finished sweep.
@@ -107,15 +122,16 @@ class Store:
         arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
         write_whole(self.folder / name, archived({HEADER: as_header(about), **arrays}))
 
-    def _describe(self) -> None:
-        self._found = {
+    def _describe(self, *, replace: bool = True) -> None:
+        found = {
             "format": _FORMAT,
             "function": self._name,
             "identity": self._identity,
             "sources": self._sources,
         }
-        content = json.dumps(self._found, indent=2) + "\n"
-        write_whole(self.folder / DESCRIPTION, content.encode())
+        content = json.dumps(found, indent=2) + "\n"
+        write_whole(self.folder / DESCRIPTION, content.encode(), replace=replace)
+        self._found = found
 
     def _put_aside(self) -> None:
         """Rename the damaged files, and name them in a warning."""
@@ -195,10 +211,15 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     identity = found["identity"]
     # The sweep itself names damaged files, and computes their cells again, as it goes on.
     shards, _ = _read_all(folder, identity)
+    shards = [shard for shard in shards if shard.forms() == shards[0].forms()]
     if not shards:
         raise ValueError(f"expected a sweep with finished cells in {folder}, got none yet")
     axes = {name: identity[f"axis {name}"] for name in identity["axes"]}
     coordinates = {name: np.asarray(axis["values"], axis["dtype"]) for name, axis in axes.items()}
+    total = math.prod(map(len, coordinates.values()))
+    total *= sum(math.prod(values.shape[1:]) for values in shards[0].arrays.values())
+    if total > _MOST_NUMBERS:
+        raise ValueError(f"expected a sweep of at most {_MOST_NUMBERS} numbers, got {total}")
     looped = {name for name, axis in axes.items() if axis["kind"] == "tuple"}
     return as_dataset(coordinates, looped, shards, {"function": found["function"]})
 
@@ -214,7 +235,9 @@ def _description(folder: pathlib.Path) -> dict[str, Any] | None:
             )
         return None
     try:
-        found = plain_json(path.read_bytes())
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+        found = plain_json(path.read_bytes(), _MOST_BYTES)
         made_with = found["format"]
         if made_with == _FORMAT:
             return {name: found[name] for name in ("function", "identity", "sources")}
@@ -233,11 +256,18 @@ def _identity(axes: Axes, key: str, version: str | None) -> dict[str, Any]:
     found = {**versions_of_results(), "key": key, "version": version, "axes": [*axes.names]}
     for name, values in axes.coordinates().items():
         kind = "tuple" if name in axes.looped else "array"
-        found[f"axis {name}"] = {
-            "kind": kind,
-            "dtype": str(values.dtype),
-            "values": values.tolist(),
-        }
+        axis = {"kind": kind, "dtype": str(values.dtype), "values": values.tolist()}
+        # Without a version the programs tell objects of one label apart.
+        if kind == "tuple" and not is_plain(axes.looped[name]) and version is not None:
+            try:
+                axis["digest"] = digest(axes.looped[name])
+            except UnreadableError as error:
+                raise ValueError(
+                    f"expected values of axis {name} that a store can tell from others, but it "
+                    f"cannot read {error}; loop over names, and let the function look the objects "
+                    "up, or leave version= out"
+                ) from error
+        found[f"axis {name}"] = axis
     return found
 
 
@@ -263,12 +293,13 @@ def _read_all(
 
 
 def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:
-    """The shard in a file; DamagedError if it is none, or another sweep's."""
+    """The shard in a file; DamagedError if it is none, ValueError if it is another sweep's."""
     arrays = read_arrays(path)
     about = header_of(arrays)
     try:
-        if about["name"] != path.name or about["sweep"] != _mark(identity):
-            raise DamagedError("it is that of other cells, or of another sweep")
+        mark = about["sweep"]
+        if about["name"] != path.name:
+            raise DamagedError("it is that of other cells")
         combination, start, stop = map(int, path.stem.split("-")[1:])
         variables = tuple(
             Variable(name, tuple(dims), tuple((part, words) for part, words in attrs))
@@ -277,6 +308,17 @@ def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:
         held = {v.name: arrays.pop(f"value_{i}") for i, v in enumerate(variables)}
         if arrays:
             raise DamagedError("it holds more than it describes")
-        return Shard(combination, start, stop, held, variables, dict(about["provenance"]))
+        for v in variables:
+            if held[v.name].shape[:1] != (stop - start,) or held[v.name].ndim != 1 + len(v.dims):
+                raise DamagedError("its arrays are not those of its cells")
+        shard = Shard(combination, start, stop, held, variables, dict(about["provenance"]))
+    except DamagedError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"it does not describe a shard ({error})") from error
+    if mark != _mark(identity):
+        raise ValueError(
+            f"expected shards of one sweep in {path.parent}, got {path.name} of another; use an "
+            "empty folder"
+        )
+    return shard

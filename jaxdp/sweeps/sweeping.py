@@ -17,7 +17,7 @@ from jaxdp.core.checks import require_count, require_key, require_kind
 from jaxdp.core.digests import name_of
 from jaxdp.core.packages import require_extra
 from jaxdp.core.progress import listening_where_seen
-from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.axes import Axes, as_axes
 from jaxdp.sweeps.program import Shard, Work, as_dataset, compute, default_size, program_of
 from jaxdp.sweeps.store import Store
 
@@ -84,12 +84,14 @@ def sweep(
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):
         importlib.import_module("xarray")
     _require_arguments(function, key, store, executor, shard_size, version)
+    require_kind("quiet", quiet, (bool, np.bool_), "True or False")
     grid = as_axes(axes)
     work = Work.of(function, grid, key)
     folder = None if store is None else Store(store, work, version)
     shards = [] if folder is None else folder.shards()
     done = np.zeros((grid.num_combinations, grid.num_cells), bool)
     for shard in shards:
+        _require_alike(shards[0], shard, grid)
         done[shard.combination, shard.start : shard.stop] = True
     name = name_of(function)
     # None is a bar if a person would see it; False is none, also for what the function calls.
@@ -98,18 +100,22 @@ def sweep(
             work = folder.begin(work)
         size = min(shard_size or default_size(grid), grid.num_cells)
         for shard in _computed(work, _missing(done, size), size, executor):
-            if shards and shards[0].forms() != shard.forms():
-                raise ValueError(
-                    "expected the same variables at every value of the looped axes, got "
-                    f"{shards[0].forms()} first, but {shard.forms()} at "
-                    f"{grid.looped_values(shard.combination)}"
-                )
+            _require_alike((shards or [shard])[0], shard, grid)
             if folder is not None:
                 folder.write(shard)
             shards.append(shard)
             done[shard.combination, shard.start : shard.stop] = True
             told(float(done.mean()))
     return as_dataset(grid.coordinates(), grid.looped, shards, {"function": name, "key": work.key})
+
+
+def _require_alike(first: Shard, shard: Shard, grid: Axes) -> None:
+    if first.forms() != shard.forms():
+        raise ValueError(
+            "expected the same variables at every value of the looped axes, got "
+            f"{first.forms()} first, but {shard.forms()} at "
+            f"{grid.looped_values(shard.combination)}"
+        )
 
 
 def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
@@ -153,7 +159,7 @@ def _computed(
 
 def _require_arguments(function, key, store, executor, shard_size, version) -> None:
     if not callable(function):
-        raise TypeError(f"expected a function of key and the axes, got {function!r}")
+        raise TypeError(f"expected a function of key and the axes, got {type(function).__name__}")
     require_key(key)
     if isinstance(key, Tracer):
         raise TypeError(
@@ -166,4 +172,5 @@ def _require_arguments(function, key, store, executor, shard_size, version) -> N
     if shard_size is not None:
         require_count("shard_size", shard_size)
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):
-        raise TypeError(f"expected executor to have submit(function, *arguments), got {executor}")
+        came = executor.__name__ if isinstance(executor, type) else type(executor).__name__
+        raise TypeError(f"expected executor to have submit(function, *arguments), got {came}")

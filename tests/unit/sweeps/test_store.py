@@ -23,6 +23,9 @@ from jaxdp.core import digests
 from jaxdp.core.files import archived, as_header, header_of, read_arrays
 from jaxdp.core.numerics.precision import x64
 from jaxdp.sweeps import program, read_store
+from jaxdp.sweeps.axes import as_axes
+from jaxdp.sweeps.program import Work
+from jaxdp.sweeps.store import Store
 
 AXES, KEY = workload.AXES, jr.key(workload.SEED)
 
@@ -95,7 +98,7 @@ def test_every_cut_and_every_flipped_byte_of_numbers_is_detected(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        *({"name": "shard-000000-000000000-000000009.npz"}, {"provenance": 3}, {"sweep": "0"}),
+        *({"name": "shard-000000-000000000-000000009.npz"}, {"provenance": 3}),
         *({"variables": wrong} for wrong in (3, [3], [[]], [["a", 1, []]], [["b", ["d"], []]])),
     ],
 )
@@ -106,6 +109,52 @@ def test_a_shard_that_is_described_as_something_else_is_damaged(tmp_path, change
     about = header_of(arrays)
     assert not _is_damaged(path, archived(arrays | {"header": as_header(about)}))
     assert _is_damaged(path, archived(arrays | {"header": as_header(about | change)}))
+
+
+def test_a_shard_of_one_row_for_all_its_cells_is_damaged(tmp_path):
+    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
+    path = _shards(tmp_path)[0]
+    arrays = read_arrays(path)
+    assert len(arrays["value_0"]) > 1
+    assert _is_damaged(path, archived(arrays | {"value_0": arrays["value_0"][:1]}))
+
+
+def test_a_shard_of_another_sweep_is_refused_and_stays(tmp_path):
+    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
+    path = _shards(tmp_path)[0]
+    arrays = read_arrays(path)
+    about = header_of(arrays)
+    path.write_bytes(archived(arrays | {"header": as_header(about | {"sweep": "0"})}))
+    for read in (
+        read_store,
+        lambda folder: workload.run(workload.noisy, folder, axes=workload.SMALL),
+    ):
+        with pytest.raises(ValueError, match="expected shards of one sweep"):
+            read(tmp_path)
+    assert path.exists()
+
+
+def test_of_two_sweeps_that_begin_in_one_folder_the_later_is_refused(tmp_path):
+    work = [
+        Work.of(function, as_axes(workload.SMALL), jr.key(0))
+        for function in (workload.noisy, lambda key, **cell: {"number": jnp.ones(())})
+    ]
+    first, second = (Store(tmp_path, one, None) for one in work)
+    first.begin(work[0])
+    with pytest.raises(ValueError, match="keeps another sweep"):
+        second.begin(work[1])
+
+
+def test_with_a_version_objects_of_one_label_are_told_apart(tmp_path):
+    problems = [jaxdp.LinearRegression.isotropic(10, label_noise=noise) for noise in (0.1, 0.9)]
+    given = {"key": jr.key(0), "version": "1", "store": tmp_path, "quiet": True}
+
+    def noise(key, problem):
+        return {"noise": problem.label_noise}
+
+    jaxdp.sweep(noise, {"problem": (problems[0],)}, **given)
+    with pytest.raises(ValueError, match="keeps another sweep: its axis problem"):
+        jaxdp.sweep(noise, {"problem": (problems[1],)}, **given)
 
 
 def test_damaged_shards_are_named_put_aside_and_computed_again(finished, store):
