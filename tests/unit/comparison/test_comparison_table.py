@@ -10,7 +10,7 @@ import pytest
 
 import jaxdp
 from jaxdp.comparison.coinciding import coincidences, coinciding, distinct
-from jaxdp.comparison.table import WIDTH, Column, as_html, as_text
+from jaxdp.comparison.table import WIDTH
 
 TIME = np.array([0.0, 0.5, 1.0], np.float32)
 
@@ -67,15 +67,6 @@ def test_a_prediction_that_differs_or_predicts_a_spread_is_shown():
     assert distinct([ODE, released]) == [ODE, released]
 
 
-def test_heads_are_broken_only_where_the_table_is_too_wide():
-    first = Column("time", ["0.0"])
-    assert as_text(first, [[Column("two words", ["1"])]])[0] == "time  two words"
-    wide = [[Column(f"two words{k}", ["1.0"])] for k in range(9)]
-    lines = as_text(first, wide)
-    assert lines[0].split() == ["two"] * 9
-    assert lines[1].split()[0] == "time"
-
-
 def test_a_notebook_shows_the_table_and_the_picture():
     risky = _trajectory([1.0, 0.5, 0.3], "<script>")
     shown = jaxdp.compare(RUNS, ODE, risky)._repr_html_()
@@ -91,10 +82,6 @@ def test_without_matplotlib_a_notebook_shows_the_table_and_what_is_missing(monke
     shown = jaxdp.compare(RUNS, ODE)._repr_html_()
     assert "<table>" in shown
     assert "matplotlib (the extra &#x27;plots&#x27;)" in shown
-
-
-def test_markup_in_cells_is_text():
-    assert as_html(Column("<b>", ["<i>"]), []).count("&lt;") == 2
 
 
 def test_the_picture_has_one_curve_for_coinciding_predictions_and_styles_that_differ():
@@ -116,12 +103,6 @@ def test_the_picture_has_one_curve_for_coinciding_predictions_and_styles_that_di
 
 def _dashes(line):
     return str(line._unscaled_dash_pattern)
-
-
-def test_a_console_shows_the_table():
-    comparison = jaxdp.compare(RUNS, ODE)
-    assert repr(comparison) == str(comparison)
-    assert np.shares_memory(comparison.simulated.risk, RUNS.risk)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-9])

@@ -92,17 +92,6 @@ def test_a_small_logistic_loss_keeps_its_digits():
         np.testing.assert_allclose(slope[0], -np.exp(-25.0) - np.exp(-20.0), rtol=1e-6)
 
 
-def test_two_classes_are_the_logistic_loss_of_their_difference():
-    loss, two = losses.Logistic(), losses.Softmax(2)
-    logits = jnp.asarray(np.random.default_rng(0).standard_normal((50, 2)) * 4)
-    labels = jnp.asarray(np.random.default_rng(1).integers(0, 2, 50))
-    difference, signs = logits[:, 1] - logits[:, 0], 2.0 * labels - 1
-    np.testing.assert_allclose(two.value(logits, labels), loss.value(difference, signs), rtol=1e-5)
-    np.testing.assert_allclose(
-        two.slope(logits, labels)[:, 1], loss.slope(difference, signs), rtol=1e-5
-    )
-
-
 def test_softmax_is_the_cross_entropy_for_any_leading_shape_and_kind_of_label():
     logits = np.random.default_rng(2).standard_normal((4, 5, 3))
     labels = np.random.default_rng(3).integers(0, 3, (4, 5))

@@ -25,6 +25,7 @@ def _predict(*pair, records=100):
     return jaxdp.predict(*pair, theory=THEORY, records=records).check()
 
 
+@pytest.mark.slow
 def test_the_mean_at_ten_dimensions():
     pair = _pair()
     runs = jaxdp.simulate(*pair, key=jr.key(0), num_runs=20_000)
@@ -57,7 +58,6 @@ def test_known_values():
 @pytest.mark.parametrize(
     "setting",
     [
-        {},
         {"power": 0.0},
         {"peak": 11.64, "clip_scale": 0.2065},
         {"dim": 30},

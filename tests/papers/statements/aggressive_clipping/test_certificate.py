@@ -146,7 +146,6 @@ def test_the_fall_is_bounded_by_no_more_than_the_tolerance():
     ("gamma", "rho", "noise", "start", "ratio"),
     [
         (0.1, 1.0, 0.3, 0.5, 1e4),
-        (0.5, 30.0, 0.3, 0.5, 1e3),
         (0.01, 100.0, 0.01, 1e-3, 1e6),
         (3.0, 100.0, 0.3, 0.5, 1e5),
     ],
@@ -210,16 +209,11 @@ def test_no_spectrum_is_below_the_bound_of_its_largest_eigenvalue():
     ("changed", "message"),
     [
         ({"gamma": 0.0}, "gamma"),
-        ({"label_noise": 0.0}, "label_noise"),
-        ({"initial_risk": -1.0}, "initial_risk"),
         ({"rho": 0.0}, "expected rho > 0, got 0.0"),
-        ({"rho": float("nan")}, "expected rho > 0"),
         ({"rho": 1e-200}, "whose noise float64 can hold"),
-        ({"clip_scale": 0.0}, "clip_scale"),
         ({"gamma": 1e-300}, "of which float64 holds"),
         ({"gamma": [0.1, 0.2]}, "gamma to be one number, got shape"),
         ({"largest": 0.5}, "expected finite largest >= 1, got 0.5"),
-        ({"largest": float("inf")}, "expected finite largest >= 1, got inf"),
         ({"tolerance": 1.0}, "expected 1e-6 <= tolerance < 1, got 1.0"),
     ],
 )
