@@ -99,16 +99,6 @@ def test_starts_side_by_side_end_as_they_do_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_known", [2, 3])
-def test_known_inputs_stay_and_the_others_are_found(num_known):
-    known = VICTIM.inputs[:num_known]
-    informed = reconstruct(_target(), COUNT, key=KEY, known_inputs=known)
-    assert informed.converged
-    np.testing.assert_allclose(informed.inputs[:num_known], known, rtol=1e-6)
-    assert reconstruction_error(VICTIM.inputs, informed.inputs) <= 0.01
-
-
-@pytest.mark.slow
 def test_float64_targets_are_solved_in_float64():
     with jax.enable_x64(True):
         target = RandomFeaturesTarget(VICTIM.weights, jax.nn.relu, VICTIM.parameters)

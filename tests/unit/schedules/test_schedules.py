@@ -41,7 +41,7 @@ def test_values(schedule, function):
 
 
 @pytest.mark.parametrize(("schedule", "function"), SCHEDULES)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(step=st.integers(0, 99_999))
 @example(step=99_998)
 @example(step=99_999)

@@ -71,7 +71,7 @@ each_case = pytest.mark.parametrize("name", CASES)
 
 
 @pytest.mark.parametrize(
-    "name", quick_and_slow(CASES, *CASES.keys() - {"HomogenizedSDE of labels"})
+    "name", quick_and_slow(CASES, *(name for name in CASES if "SDE" not in name))
 )
 def test_new_numbers_compile_nothing(name):
     _run(name)

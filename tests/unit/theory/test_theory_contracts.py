@@ -64,7 +64,14 @@ def test_a_theory_of_one_pass_has_its_clock_start_and_observables(theory):
     assert theory.why_not(STREAM, PASS) is None
 
 
-@pytest.mark.parametrize("theory", ON_ROWS, ids=name_of)
+@pytest.mark.parametrize(
+    "theory",
+    [
+        pytest.param(theory, marks=SLOW) if isinstance(theory, jaxdp.ClippedDiffusion) else theory
+        for theory in ON_ROWS
+    ],
+    ids=name_of,
+)
 def test_theories_on_rows_share_one_clock_and_start(theory):
     _, problem = _rows()
     predicted = jaxdp.predict(problem, DESCENT, theory=theory, records=3).check()
@@ -351,7 +358,7 @@ TOGETHER = {
 }
 
 
-@pytest.mark.parametrize("name", quick_and_slow(TOGETHER, "everyday"))
+@pytest.mark.parametrize("name", quick_and_slow(TOGETHER, "recursion"))
 def test_a_batch_of_numbers_and_lengths_gives_what_each_gives(name):
     make, tolerance = TOGETHER[name]
     final, columns = make()

@@ -20,7 +20,6 @@ def test_the_samples_that_are_required_are_enough_and_one_less_is_not():
     assert count == 1068
     risks = best_risks(PROBLEM, num_samples=[count - 1, count], rho=1.0)
     assert risks[1] <= 0.05 < risks[0]
-    assert jaxdp.required_samples(PROBLEM, 0.25, rho=3.0) == 156
 
 
 def test_the_epsilon_that_is_required_gives_the_risk_back():

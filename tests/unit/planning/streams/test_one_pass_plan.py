@@ -93,32 +93,13 @@ def test_too_slow_is_catastrophic_and_too_fast_costs_a_factor_of_two():
     assert max(_plan().sensitivities["exchange"]) < 0.1
 
 
-def _assert_simulated(problem, plan, num_runs, *, bias, factor):
-    """Runs reach what is planned, and not what is predicted with `factor` times the noise."""
-    how = {"key": jr.key(0), "simulator": jaxdp.Reduced(), "records": 1}
-    runs = jaxdp.simulate(problem, plan.algorithm, num_runs=num_runs, **how)
-    noisier = plan.algorithm.replace(rho=plan.algorithm.rho / factor)
-    wrong, planned = jaxdp.predict(problem, noisier).final_risk, float(plan.predicted.final_risk)
-    helpers.assert_mean_close(runs.final_risk, planned, bias=bias * planned, rejects=[wrong])
-
-
 def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
-    _assert_simulated(PROBLEM, _plan(), 1000, bias=0.02, factor=1.1)
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("dim", "gamma", "rho", "label_noise", "initial_risk"),
-    [(300, 0.03, 1.0, 1.0, 0.5), (300, 0.1, 3.0, 0.3, 5.0), (1000, 0.03, 3.0, 0.3, 0.05)],
-)
-def test_simulated_runs_reach_what_is_planned(dim, gamma, rho, label_noise, initial_risk):
-    problem = jaxdp.LinearRegression.isotropic(
-        dim, label_noise=label_noise, initial_risk=initial_risk
-    )
-    plan = _plan(problem, num_samples=round(dim / gamma), rho=rho)
-    # The mean over runs differs by O(1/d).
-    _assert_simulated(problem, plan, 500, bias=5 / dim, factor=4 / 3)
+    plan = _plan()
+    how = {"key": jr.key(0), "simulator": jaxdp.Reduced(), "records": 1}
+    runs = jaxdp.simulate(PROBLEM, plan.algorithm, num_runs=1000, **how)
+    noisier = plan.algorithm.replace(rho=plan.algorithm.rho / 1.1)
+    wrong, planned = jaxdp.predict(PROBLEM, noisier).final_risk, float(plan.predicted.final_risk)
+    helpers.assert_mean_close(runs.final_risk, planned, bias=0.02 * planned, rejects=[wrong])
 
 
 def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
