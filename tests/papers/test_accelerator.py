@@ -90,7 +90,7 @@ def test_a_part_leaves_its_numbers_its_picture_and_the_page(tmp_path):
     assert page.count("Not run yet.") == len(accelerator.PARTS) - 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_parts_leave_theirs(tmp_path):
     ran = _run("", "--smoke", "--seconds", "3000", "--out", tmp_path, seconds=1500)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -64,14 +64,6 @@ def test_an_empty_dataset_is_nan_and_is_filled_in_place():
     assert dataset.least.shape == (2,)
 
 
-def test_numbers_are_put_into_sentences():
-    values = np.array([0.125, 2.0])
-    assert harness.span(values) == "0.12 to 2.00"
-    assert harness.span(xarray.DataArray(values), ".1e") == "1.2e-01 to 2.0e+00"
-    assert harness.listed(values, "{:g} times") == "0.125 times, 2 times"
-    assert harness.listed([(1, 2), (3, 4)], "{:g} ± {:g}") == "1 ± 2, 3 ± 4"
-
-
 def test_a_table_has_a_line_for_each_row_and_refuses_a_row_of_another_length():
     lines = harness.table(["n", "risk"], [[1, "0.5"], (2, "0.25")]).split("\n")
     assert lines == ["| n | risk |", "|---|---|", "| 1 | 0.5 |", "| 2 | 0.25 |"]
@@ -84,9 +76,7 @@ def test_standard_errors_are_those_of_means():
     values = xarray.DataArray(runs, dims=("set", "run"))
     # Of a mean of 25 standard normals; its square is unbiased.
     squares = (harness.standard_error(values, "run") ** 2).values
-    assert_mean_close(squares, 1 / 25)
-    with pytest.raises(AssertionError):
-        assert_mean_close(squares, 1 / 24)
+    assert_mean_close(squares, 1 / 25, rejects=[1 / 24])
     np.testing.assert_allclose(harness.over_runs(runs.T)["standard_error"] ** 2, squares)
     # What was not run adds nothing, and is not counted.
     longer = values.pad(run=(0, 5), constant_values=np.nan)

@@ -20,7 +20,6 @@ from experiments.private_kernel_learning.ridge_grid import (
 from experiments.private_kernel_learning.ridge_methods import (
     CLIPPED_PATHS,
     COSINES,
-    EXACT_PATHS,
     METHODS,
     PAIRS,
     Bounds,
@@ -173,22 +172,6 @@ def test_the_first_columns_are_a_draw_of_that_many():
 
 
 @pytest.mark.slow
-def test_features_are_the_kernels_and_only_the_certified_ones_are_bounded():
-    inputs, kernel = np.random.default_rng(6).random((20, 2)), Gaussian(1.0)
-    for draw in (EXACT_PATHS, COSINES, PAIRS):
-        rows = draw.leading(draw.draw(kernel, inputs, 4000, key=jr.key(1)), 2000)
-        np.testing.assert_allclose(rows @ rows.T, kernel(inputs, inputs), atol=0.15)
-    norms = {
-        draw: np.linalg.norm(draw.leading(draw.draw(kernel, inputs, 20, key=jr.key(2)), 10), axis=1)
-        for draw in (EXACT_PATHS, CLIPPED_PATHS, COSINES, PAIRS)
-    }
-    assert norms[EXACT_PATHS].max() > 1.05
-    assert norms[COSINES].max() > 1.05
-    assert norms[CLIPPED_PATHS].max() <= 1 + 1e-12
-    np.testing.assert_allclose(norms[PAIRS], 1, rtol=1e-6)
-
-
-@pytest.mark.slow
 def test_synthetic_labels_are_the_target_and_truncated_noise():
     split = synthetic.draw(4000, 10, 4, key=jr.key(3))
     again = synthetic.draw(4000, 10, 4, key=jr.key(3))
@@ -204,9 +187,7 @@ def test_synthetic_labels_are_the_target_and_truncated_noise():
     residuals = split.train_labels - basis @ fitted
     assert abs(residuals).max() < 1.2 * synthetic.NOISE_BOUND
     squares = residuals**2 * len(basis) / (len(basis) - len(powers))
-    assert_mean_close(squares, synthetic.NOISE_VARIANCE, sigmas=5)
-    with pytest.raises(AssertionError):
-        assert_mean_close(squares, synthetic.NOISE_STD**2, sigmas=5)
+    assert_mean_close(squares, synthetic.NOISE_VARIANCE, sigmas=5, rejects=[synthetic.NOISE_STD**2])
 
 
 @pytest.mark.slow
@@ -223,9 +204,7 @@ def test_public_bounds_are_quantiles_of_the_model(dim):
     ):
         shares = np.mean(np.abs(values) > bound, axis=1)
         # Two digits of a bound leave the share open by a quarter.
-        assert_mean_close(shares, 0.01, sigmas=4, bias=0.0025)
-        with pytest.raises(AssertionError):
-            assert_mean_close(shares, 0.02, sigmas=4, bias=0.0025)
+        assert_mean_close(shares, 0.01, sigmas=4, bias=0.0025, rejects=[0.02])
 
 
 @pytest.fixture(scope="module")

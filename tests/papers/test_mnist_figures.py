@@ -1,7 +1,6 @@
 """The figures on MNIST: calibrations, neighbours, the paper's size, runs that are stopped."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -68,12 +67,6 @@ def test_the_papers_size_is_offered_and_is_the_papers(capsys):
         config = figure.Config.paper()
         assert np.max(config.num_train) == 50_000
         assert config.learning_rate == 0.1
-
-
-def test_to_fetch_the_digits_needs_scikit_learn(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match="needs scikit-learn"):
-        harness.command(fig01_mnist_width, ["--smoke", "--out", str(tmp_path)])
 
 
 def _numbering(first=1, last=None):

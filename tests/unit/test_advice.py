@@ -5,7 +5,6 @@ import itertools
 import re
 
 import canonical
-import jax.random as jr
 import numpy as np
 import optax
 import pytest
@@ -67,15 +66,3 @@ def test_advice_can_be_followed(reader):
             assert other.why_not(problem, algorithm) is None, reason
         if ".surrogate" in reason:
             assert reader.why_not(problem.surrogate, algorithm) is None, reason
-
-
-def test_a_table_under_full_batch_descent_is_told_one_thing():
-    table, descent = _problems()[3], _algorithms()[3]
-    with pytest.raises(jaxdp.NotCoveredError) as caught:
-        jaxdp.simulate(table, descent, key=jr.key(0))
-    assert "use Iterates()" not in str(caught.value)
-    assert "OnePassDPSGD, got DPGD" in str(caught.value)
-    with pytest.raises(jaxdp.NotCoveredError) as caught:
-        jaxdp.predict(table, descent)
-    assert "surrogate" not in str(caught.value)
-    assert "CoupledODE()" not in str(caught.value)

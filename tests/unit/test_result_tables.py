@@ -1,11 +1,8 @@
 """Results show their numbers in notebooks, as tables without markup of their own or secrets."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import jaxdp
@@ -16,14 +13,8 @@ from jaxdp.core.display import WIDTH
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
 from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.kernels.release.tables import Columns
-from jaxdp.planning.features.training_plan import Cell, TrainingPlan
-from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
-from jaxdp.privacy import PoissonSampler
 
 DESCENT = jaxdp.DPGD(0.02, 1.0, 50, 2.0)
-PREDICTED = jaxdp.Trajectory(
-    jnp.asarray([0.0, 1.0]), jnp.asarray([1.0, 0.25]), jnp.asarray(0.25), jnp.asarray(0), {}
-)
 
 
 def _shown(result):
@@ -44,47 +35,6 @@ def test_a_cost_shows_its_numbers_and_assumptions():
 
 def _cost(epsilon):
     return jaxdp.Cost(epsilon, 1e-5, None, None, None, "replace-one", False, ())
-
-
-def _release(noise):
-    return jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, noise, 10)
-
-
-def test_a_cost_of_a_batch_shows_the_range():
-    costs = jax.vmap(_cost)(jnp.arange(1.0, 4.0))
-    assert "1, 2, 3" in _shown(costs)
-
-
-def test_a_plan_of_one_pass_shows_what_to_run():
-    plan = OnePassPlan(
-        algorithm=_release(0.5),
-        predicted=PREDICTED,
-        floor=0.125,
-        sensitivities={"clip_scale": Sensitivity(1.0, 2.0)},
-        assumptions=("rows are <Gaussian>",),
-        status=jaxdp.Status.OK,
-        regret=1.5,
-    )
-    html = _shown(plan)
-    assert "clip norm over sqrt(dim)" in str(plan)
-    for text in ("2 and 3", "0.125", "rows are &lt;Gaussian&gt;", "1.5", plan.line):
-        assert text in html
-
-
-def test_a_plan_of_training_shows_every_cell():
-    cells = tuple(Cell(10 * k, 0.1, 0.5, 1.0, 2.0, 0.1 * k, "zero-out-one", k == 1) for k in (1, 2))
-    algorithm = jaxdp.PrivateOptimiser(
-        functools.partial(optax.sgd, momentum=0.9),
-        learning_rate=0.5,
-        clip_norm=1.0,
-        noise_multiplier=2.0,
-        num_steps=10,
-        sampler=PoissonSampler(100, 0.1),
-    )
-    html = _shown(TrainingPlan(algorithm, PREDICTED, cells, 1.0, 1e-5))
-    assert html.count("<tr>") == 2
-    assert html.count("(chosen)") == 1
-    assert "functools.partial(optax.sgd, momentum=0.9)" in html
 
 
 def test_what_an_attack_found_is_counted_and_not_shown():

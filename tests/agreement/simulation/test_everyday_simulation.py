@@ -2,7 +2,6 @@
 
 import functools
 
-import equinox as eqx
 import everyday_numpy
 import jax.numpy as jnp
 import jax.random as jr
@@ -13,15 +12,11 @@ from helpers import FALSE_ALARM
 from scipy.stats import ks_2samp
 
 import jaxdp
-from jaxdp.algorithms import train
-from jaxdp.clipping import sensitivity_excess
-from jaxdp.core.keys import run_keys
 from jaxdp.core.trajectory import variables_of_trajectory
 from jaxdp.losses import Huber, Logistic, Softmax, Squared
-from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems import ReducedFeatures
 from jaxdp.simulation.rows import fixed_rows
-from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 
 NUM_TRAIN, NUM_TEST, WIDTH, NUM_STEPS, NUM_CLASSES = 40, 25, 60, 15, 3
 RATE, CLIP, NOISE, SAMPLING_RATE = 0.05, 1.0, 2.0, 0.3
@@ -190,68 +185,6 @@ def test_records_of_function_space_move_together_as_those_of_the_iterates():
         _assert_same_law(*(np.asarray(growth[name]) for growth in growths))
 
 
-def _trained(problem, optimiser, num_runs):
-    """Weights of `jaxdp.train` on a linear model with a softmax, (runs, outputs, features)."""
-    model = eqx.nn.Linear(WIDTH, NUM_CLASSES, use_bias=False, key=jr.key(0))
-    model = eqx.tree_at(lambda tree: tree.weight, model, 0 * model.weight)
-    loss = problem.loss
-
-    @eqx.filter_vmap
-    def weights(key):
-        rows = problem.train_features(), problem.train_labels
-        trained = train(
-            optimiser, lambda model, x, y: loss.value(model(x), y), model, *rows, key=key
-        )
-        return trained.model.weight
-
-    return weights(run_keys(jr.key(4), num_runs))
-
-
-def _as_training_draws(key, step, count, dtype):
-    """The noise that `train` adds to its only leaf in this step, which it numbers from 0."""
-    leaf = jr.normal(jr.split(jr.fold_in(key, step - 1), 1)[0], (NUM_CLASSES, WIDTH), dtype)
-    return leaf.T.reshape(-1)
-
-
-@pytest.mark.slow
-def test_function_space_has_the_law_of_training_and_iterates_its_paths():
-    problem = _problem("softmax")
-    algorithm = _optimiser(rate=0.3, average=jaxdp.PolyakAverage())
-    # Training adds a little more noise, for the rounding of its sums.
-    widening = 1 + sensitivity_excess(SAMPLER.capacity, WIDTH * NUM_CLASSES)
-    trained = algorithm.replace(noise_multiplier=NOISE / widening)
-    weights = _trained(problem, trained, 400)
-    predictions = jnp.einsum("rkf,nf->rnk", weights, problem.test_features())
-    losses = problem.loss.value(predictions, problem.test_labels[None]).mean(axis=1)
-
-    explicit = ReducedFeatures(
-        problem.train_features(),
-        problem.test_features(),
-        jnp.zeros((NUM_TEST, 0)),
-        problem.train_labels,
-        problem.test_labels,
-        problem.loss,
-    )
-    path = simulate_on_rows(
-        explicit,
-        algorithm,
-        key=jr.key(4),
-        num_runs=400,
-        records=2,
-        keep_parameters=True,
-        progress=None,
-        draw=_as_training_draws,
-    )
-    assert path.parameters.shape == (400, WIDTH, NUM_CLASSES)
-    np.testing.assert_allclose(path.parameters, jnp.swapaxes(weights, 1, 2), atol=1e-4)
-    np.testing.assert_allclose(path.final_risk, losses, rtol=1e-4)
-
-    _assert_same_law(losses, _final(problem, algorithm, jaxdp.FunctionSpace()))
-    wrong = algorithm.replace(noise_multiplier=NOISE * 4 / 3)
-    with pytest.raises(AssertionError):
-        _assert_same_law(losses, _final(problem, wrong, jaxdp.FunctionSpace()))
-
-
 @pytest.mark.parametrize("name", [pytest.param("logistic", marks=SLOW), "softmax"])
 def test_one_step_is_that_of_the_book_with_gradients_clipped_as_a_whole(name):
     problem, rate = _problem(name), 0.7
@@ -361,12 +294,3 @@ def test_infinite_width_is_covered_where_the_optimiser_is_linear():
     assert "FunctionSpace()" not in jaxdp.Iterates().why_not(_infinite(), other)
     with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
         jaxdp.simulate(_infinite(), other, key=jr.key(0))
-
-
-def test_what_function_space_does_not_cover_is_named():
-    problem, simulator = _problem(), jaxdp.FunctionSpace()
-    reason = simulator.why_not(problem, _optimiser(optax.adam))
-    assert "not linear" in reason
-    assert reason.endswith("; use Iterates()")
-    assert "noise=None" in simulator.why_not(problem, _optimiser(noise=SecretNoise()))
-    assert simulator.why_not(problem, _optimiser()) is None

@@ -12,7 +12,6 @@ from scipy import stats
 
 import jaxdp
 from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.simulation import driver
 from jaxdp.simulation.streams import radial_chain
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)
@@ -43,18 +42,9 @@ def _run(problem, algorithm, key=0, *, num_runs=3, records=6, **more):
 # spectrum, label noise, algorithm, shares of samples clipped and capped at least
 LAWS = {
     "three dimensions": (np.ones(3), 0.3, _algorithm(), 0.1, 0.0),
-    "two blocks": (TWO_BLOCKS, 0.3, _algorithm(HYPERBOLIC, 0.2), 0.5, 0.0),
     "without noise": (TWO_BLOCKS, 0.3, _algorithm(HYPERBOLIC, rho=jnp.inf), 0.2, 0.0),
-    "one block": (np.ones(10), 0.3, _algorithm(clip_scale=0.45), 0.5, 0.0),
     "capped": (np.ones(10), 0.3, _algorithm(jaxdp.Constant(20.0), 0.3, 2.0), 0.5, 0.5),
     "some capped": (TWO_BLOCKS, 0.3, _algorithm(jaxdp.Hyperbolic(20.0, 0.3)), 0.2, 0.1),
-    "one large eigenvalue": (
-        np.array([5.0] + [15 / 19] * 19),
-        0.3,
-        _algorithm(jaxdp.Hyperbolic(8.0, 0.3), 1.0),
-        0.4,
-        0.01,
-    ),
     "one dimension": (np.ones(1), 0.3, _algorithm(rho=5.0), 0.05, 0.0),
     "two dimensions": (np.ones(2), 0.3, _algorithm(rho=3.0), 0.05, 0.0),
     "no label noise": (TWO_BLOCKS, 0.0, _algorithm(HYPERBOLIC), 0.05, 0.0),
@@ -77,7 +67,7 @@ def _law_gaps(first, second):
 
 def _marks(name):
     """What shares its compiled functions runs longer than it compiles."""
-    is_shared = name in (*QUICK, "two blocks", "without noise")
+    is_shared = name in (*QUICK, "without noise")
     return [pytest.mark.long_runs] * is_shared + [pytest.mark.slow] * (name not in QUICK)
 
 
@@ -94,7 +84,7 @@ def test_has_the_law_of_the_iterates(name, monkeypatch):
         assert values.mean() >= least
         spread = np.sqrt(values.var() / len(values) + others.var() / len(others))
         assert abs(values.mean() - others.mean()) <= 5 * spread + 1e-6
-    if name in (*QUICK, "one block"):
+    if name in QUICK:
         # The same test sees noise off by a third.
         quieter = eqx.tree_at(lambda tree: tree.rho, algorithm, 4 / 3 * algorithm.rho)
         wrong = _run(problem, quieter, 2 * number, num_runs=20_000)
@@ -150,43 +140,6 @@ def test_agrees_with_algorithm_1_as_printed(name):
 
 
 @pytest.mark.slow
-def test_values_do_not_depend_on_the_chunk(monkeypatch):
-    expected = _run(_problem(), _algorithm()).risk
-    monkeypatch.setattr(driver, "_CHUNK_STEPS", 3)
-    # A key of its own among the compiled functions.
-    found = jax.jit(lambda: _run(_problem(), _algorithm()).risk)()
-    np.testing.assert_allclose(found, expected, rtol=2e-5)
-
-
-@pytest.mark.slow
-def test_a_batch_of_scales_and_widths_gives_what_each_gives():
-    def final(values, width):
-        laws = {"input_scales": jaxdp.InputScales(values, WEIGHTS)}
-        problem = _problem(**laws, loss=jaxdp.losses.Huber(width))
-        return _run(problem, STEEP).final_risk
-
-    values, widths = jnp.asarray(np.stack([VALUES, np.ones(3)])), jnp.asarray([0.4, 0.8])
-    together = jax.jit(jax.vmap(final))(values, widths)
-    for cell in range(2):
-        np.testing.assert_allclose(together[cell], final(values[cell], widths[cell]), rtol=2e-5)
-
-
-@pytest.mark.slow
-def test_the_mean_risk_has_the_derivative_of_its_differences():
-    def mean(clip_scale):
-        return _run(_problem(), _algorithm(clip_scale=clip_scale), num_runs=300).final_risk.mean()
-
-    def forwards(clip_scale):
-        return jax.jvp(mean, (clip_scale,), (jnp.ones_like(clip_scale),))
-
-    # Forwards a derivative comes with its value: one program has both.
-    means, slopes = jax.jit(jax.vmap(forwards))(jnp.asarray([0.497, 0.5, 0.503]))
-    difference = (means[2] - means[0]) / 0.006
-    np.testing.assert_allclose(slopes[1], difference, rtol=2e-2)
-    np.testing.assert_allclose(jax.jit(jax.grad(mean))(0.5), difference, rtol=2e-2)
-
-
-@pytest.mark.slow
 def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
     # A step of 5e-8 changes no float32 of size 1.
     problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
@@ -194,9 +147,9 @@ def test_steps_far_below_the_rounding_of_a_radius_are_not_lost():
     runs = _run(problem, algorithm, num_runs=40, records=1)
     predicted = jaxdp.predict(problem, algorithm, records=1)
     # The bias is of order 1/d of the change, which is .004.
-    assert_mean_close(runs.final_risk, predicted.final_risk, bias=5e-6)
-    with pytest.raises(AssertionError):
-        assert_mean_close(runs.final_risk, predicted.final_risk + 3e-5, bias=5e-6)
+    assert_mean_close(
+        runs.final_risk, predicted.final_risk, bias=5e-06, rejects=[predicted.final_risk + 3e-5]
+    )
 
 
 @pytest.mark.slow
@@ -211,17 +164,6 @@ def test_derivatives_are_finite_with_eigenvalues_of_zero(derivative, null_target
 
     difference = (mean(0.503) - mean(0.497)) / 0.006
     np.testing.assert_allclose(derivative(mean)(0.5), difference, rtol=5e-2)
-
-
-@pytest.mark.slow
-def test_a_run_does_not_depend_on_its_batch_whatever_the_generator():
-    keys = jr.split(jr.key(0, impl="rbg"), 3)
-
-    def risk(key):
-        options = dict(num_runs=2, records=2, simulator=jaxdp.Reduced())
-        return jaxdp.simulate(_problem(), _algorithm(), key=key, **options).final_risk
-
-    np.testing.assert_allclose(jax.vmap(risk)(keys)[2], risk(keys[2]), rtol=2e-5)
 
 
 def test_it_is_the_default_where_it_saves_and_knows_no_parameters():

@@ -20,17 +20,6 @@ def test_rows_lie_on_the_sphere_and_make_the_images_again():
     assert rows.mean == pytest.approx(IMAGES.mean())
 
 
-def test_a_negated_row_is_the_image_mirrored_at_the_mean():
-    rows = on_sphere(IMAGES)
-    negative = rows.images_of(-rows.inputs)
-    np.testing.assert_allclose(negative + IMAGES, 2 * IMAGES.mean(), rtol=1e-12)
-
-
-def test_rows_do_not_depend_on_the_unit_of_the_pixels():
-    moved = on_sphere(3 + IMAGES / 255)
-    np.testing.assert_allclose(moved.inputs, on_sphere(IMAGES).inputs, atol=1e-11)
-
-
 def test_a_picture_of_a_row_borrows_the_contrast_of_its_image_and_nothing_else():
     rows = on_sphere(IMAGES)
     others = on_sphere(RANDOM.normal(size=IMAGES.shape)).inputs

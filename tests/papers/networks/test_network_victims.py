@@ -44,18 +44,6 @@ def test_both_targets_of_a_two_layer_network_are_the_same(victim):
         np.testing.assert_allclose(target.features(rows), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_both_targets_have_the_same_loss_and_gradient(victim):
-    start, trained, _ = victim
-    guess = jnp.asarray(_sphere(3, 6, seed=4), jnp.float32)
-    first, second = (
-        loss_and_gradient(make(trained, start.last), guess)
-        for make in (two_layer_target, network_target)
-    )
-    assert first.loss == pytest.approx(float(second.loss), rel=1e-4)
-    np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-3, atol=1e-5)
-
-
 def test_the_last_layers_change_lies_in_the_span_of_the_true_features(victim):
     start, trained, inputs = victim
     target = two_layer_target(trained, start.last)

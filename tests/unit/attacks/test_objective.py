@@ -81,13 +81,6 @@ def test_the_reference_case(block_size):
     np.testing.assert_allclose(checked_loss(target, case["found"]), case["loss"], rtol=1e-9)
 
 
-def test_the_gradient_of_relu_is_tangent_to_the_sphere():
-    victim = random_victim(0, DIM, COUNT, FEATURES)
-    target = RandomFeaturesTarget(victim.weights, jax.nn.relu, victim.parameters)
-    gradient = evaluate(target, GUESS).gradient
-    np.testing.assert_allclose(np.sum(gradient * GUESS, axis=1), 0, atol=1e-12)
-
-
 def test_the_sum_of_squares_is_right_in_float32_where_the_difference_stops_falsely():
     victim = random_victim(0, DIM, COUNT, 400)
     # A true loss of about 1e-6.

@@ -114,20 +114,6 @@ def test_float64_arithmetic_sees_the_same_numbers(whole):
         np.testing.assert_allclose(block, whole[:300], rtol=1e-6)
 
 
-def test_loss_and_gradient_are_those_of_the_dense_matrix():
-    # Not zero at zero: rows that only fill up the last block would show.
-    activation, evaluate = jax.nn.sigmoid, eqx.filter_jit(loss_and_gradient)
-    weights = RegeneratedWeights(KEY, 100, 6, block_size=30)
-    parameters = jr.normal(jr.key(1), (100, 2))
-    inputs = jr.normal(jr.key(2), (4, 6))
-    dense = RandomFeaturesTarget(weights.materialise(), activation, parameters)
-    expected = evaluate(dense, inputs)
-    found = evaluate(RandomFeaturesTarget(weights, activation, parameters), inputs)
-    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5)
-    scale = float(jnp.abs(expected.gradient).max())
-    np.testing.assert_allclose(found.gradient, expected.gradient, atol=2e-5 * scale)
-
-
 def test_a_pass_holds_two_hundredths_of_the_matrix_at_most():
     features, dim, rows = 40960, 256, 16
     weights = RegeneratedWeights(KEY, features, dim)

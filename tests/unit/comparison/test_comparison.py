@@ -131,15 +131,6 @@ def test_an_unclipped_theory_that_clipping_is_likely_to_spoil_is_warned_of():
     assert "clipped" not in str(jaxdp.compare(RUNS, PREDICTION, _unclipped(0.009)))
 
 
-def test_times_are_shown_on_their_own_scale():
-    def shorter(trajectory):
-        return dataclasses.replace(trajectory, time=trajectory.time * 1e-3)
-
-    table = str(jaxdp.compare(shorter(RUNS), shorter(PREDICTION)))
-    times = [line.split()[0] for line in table.splitlines()[2:5]]
-    assert times == ["0.00000", "0.00050", "0.00100"]
-
-
 def test_the_spread_stands_beside_the_predicted_one():
     predicted = dataclasses.replace(
         PREDICTION, std=jnp.asarray([0.0, 0.1, 0.2]), final_std=jnp.asarray(0.05)

@@ -162,9 +162,7 @@ def test_ten_classes_are_those_of_many_draws():
             # By Stein's identity: of the draws too.
             steps = np.sum(slopes * normals, axis=1) / (10 * np.sqrt(variance))
             assert_mean_close(steps, found.derivative[0], bias=2e-3)
-        assert_mean_close(squares, total, bias=bias * limit)
-        with pytest.raises(AssertionError):
-            assert_mean_close(squares, np.sum(found.mean[0] ** 2), bias=bias * limit)
+        assert_mean_close(squares, total, bias=bias * limit, rejects=[np.sum(found.mean[0] ** 2)])
 
 
 @pytest.mark.slow
@@ -229,18 +227,6 @@ def test_a_shift_of_all_logits_changes_nothing_and_slopes_sum_to_zero():
     np.testing.assert_allclose(found.mean.sum(axis=1), 0, atol=1e-6)
     np.testing.assert_allclose(found.derivative.sum(axis=2), 0, atol=1e-6)
     np.testing.assert_allclose(found.derivative.sum(axis=1), 0, atol=1e-6)
-
-
-def test_classes_may_be_renamed():
-    mean, covariance, label, limit = _problem(3, 20, 1)
-    order = np.asarray([2, 0, 1])
-    renamed = np.argsort(order)[label]
-    found = _found(mean, covariance, label, limit)
-    other = _found(mean[:, order], covariance[:, order][:, :, order], renamed, limit)
-    np.testing.assert_allclose(other.mean, found.mean[:, order], atol=3e-3)
-    np.testing.assert_allclose(
-        other.derivative, found.derivative[:, order][:, :, order], atol=0.015
-    )
 
 
 def test_single_precision_is_double_precision_to_rounding():

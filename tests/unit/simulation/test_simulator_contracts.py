@@ -68,14 +68,10 @@ def _assert_same(ours, theirs, **tolerance):
 
 
 each_case = pytest.mark.parametrize("name", CASES)
-# What the loop that all share does is looked at once for each simulator.
-each_simulator = pytest.mark.parametrize(
-    "name", ["Reduced", "Iterates", "HomogenizedSDE", "FunctionSpace"]
-)
 
 
 @pytest.mark.parametrize(
-    "name", quick_and_slow(CASES, *CASES.keys() - {"HomogenizedSDE of labels"})
+    "name", quick_and_slow(CASES, *(name for name in CASES if "SDE" not in name))
 )
 def test_new_numbers_compile_nothing(name):
     _run(name)
@@ -91,16 +87,6 @@ def test_a_run_is_the_same_alone_as_in_a_batch_and_another_is_another(name):
         alone.final_risk[0], many.final_risk[0], rtol=1e-4 if "SDE" in name else 2e-5
     )
     assert not np.allclose(many.risk[0, 1:], many.risk[1, 1:], rtol=1e-3)
-
-
-@SLOW
-@each_simulator
-def test_progress_reports_and_changes_nothing(name):
-    shares = []
-    loud = _run(name, records=50, progress=shares.append)
-    _assert_same(loud, _run(name, records=50), rtol=2e-5)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
 
 
 # Ranges of 10 steps against ranges of 5, of 1 or 2, and of 1 or none.
@@ -223,9 +209,7 @@ def test_the_last_noise_comes_after_the_last_record(simulator, rounding):
     np.testing.assert_allclose(silent.final_risk, silent.risk[:, -1], rtol=rounding)
     # With gamma = 20/230 the jump's mean is 2 (c eta gamma / rho)^2.
     jump = noisy.final_risk - noisy.risk[:, -1]
-    assert_mean_close(jump, 2 * (3 * 20 / 230) ** 2)
-    with pytest.raises(AssertionError):
-        assert_mean_close(jump, 2 * (3 * 20 / 230) ** 2 * 1.1)
+    assert_mean_close(jump, 2 * (3 * 20 / 230) ** 2, rejects=[2 * (3 * 20 / 230) ** 2 * 1.1])
 
 
 @SLOW
@@ -255,25 +239,10 @@ def test_kept_parameters_have_the_final_risk(name):
     assert _run(name).parameters is None
 
 
-@SLOW
-@each_simulator
-def test_every_record_has_its_time(name):
-    make, _ = CASES[name]
-    runs = _run(name, records=100).check()
-    at_record = np.arange(101) * 60 // 100
-    unit = float(make()[1].learning_rate) if make is _rows else 1 / 60
-    np.testing.assert_allclose(runs.time, at_record * unit, rtol=1e-6)
-    # Nothing changes between two records of one step, and all does between others, but for the
-    # last, whose rate may be zero.
-    changes = np.any(np.diff(np.asarray(runs.risk), axis=1) != 0, axis=0)
-    np.testing.assert_array_equal(changes[:-1], np.diff(at_record)[:-1] > 0)
-
-
 FEATURES, DESCENT = _rows()
 STREAM, PASS = _stream()
 TABLE = canonical.table()
 UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
-NO_ROWS = jaxdp.LinearRegression.isotropic(4, label_noise=0.1)
 
 
 @pytest.mark.parametrize(
@@ -299,28 +268,9 @@ def test_what_is_not_covered_is_said_before_any_work(simulator, problem, algorit
         jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=simulator)
 
 
-def test_features_of_infinite_width_have_no_iterates():
-    with pytest.raises(jaxdp.NotCoveredError, match=r"use FunctionSpace\(\)"):
-        jaxdp.simulate(canonical.features(None), DESCENT, key=jr.key(0), simulator=jaxdp.Iterates())
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"num_runs": 0}, ValueError, "num_runs >= 1, got 0"),
-        ({"records": 0}, ValueError, "records >= 1, got 0"),
-        ({"key": jr.split(jr.key(0))}, ValueError, "expected one key"),
-        (
-            {"algorithm": PASS.replace(num_steps=jnp.asarray(60))},
-            TypeError,
-            "a Python int, because",
-        ),
-    ],
-)
-def test_wrong_calls_are_refused(change, error, message):
-    given = {"problem": STREAM, "algorithm": PASS, "key": jr.key(0)}
-    with pytest.raises(error, match=message):
-        jaxdp.simulate(**given | change)
+def test_a_length_that_is_no_python_int_is_refused():
+    with pytest.raises(TypeError, match="a Python int, because"):
+        jaxdp.simulate(STREAM, PASS.replace(num_steps=jnp.asarray(60)), key=jr.key(0))
 
 
 @pytest.mark.parametrize(

@@ -106,17 +106,6 @@ def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
 
 
 @pytest.mark.slow
-def test_without_clipping_both_diffusions_are_one():
-    algorithm = jaxdp.DPGD(0.015, 1e4, 10, 1e-4)
-    first, second = (
-        jaxdp.simulate(_problem(), algorithm, key=jr.key(0), num_runs=3, simulator=simulator)
-        for simulator in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE())
-    )
-    np.testing.assert_allclose(first.risk, second.risk, rtol=1e-5)
-    assert np.all(first.observables["clipped_fraction"] == 0)
-
-
-@pytest.mark.slow
 def test_a_traced_rate_needs_a_number_of_steps():
     def run(rate, simulator):
         algorithm = jaxdp.DPGD(rate, 2.0, 5, 0.5)

@@ -111,13 +111,3 @@ def test_clipped_fraction_is_the_predicted_one():
     for wrong in (_algorithm(rho=0.75), _algorithm(peak=4.0)):
         with pytest.raises(AssertionError):
             assert_agrees(wrong)
-
-
-@pytest.mark.slow
-def test_without_noise_or_gradient_noise_the_path_is_the_equation():
-    # One label noise of 0, gamma tiny: the diffusion is almost deterministic.
-    problem = jaxdp.LinearRegression.isotropic(10, label_noise=0.0)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(2.0), 1.0, jnp.inf, 10**7)
-    path = jaxdp.simulate(problem, algorithm, key=jr.key(0), simulator=SDE)
-    predicted = jaxdp.predict(problem, algorithm)
-    np.testing.assert_allclose(path.risk[0], predicted.risk, rtol=0.02, atol=1e-4)

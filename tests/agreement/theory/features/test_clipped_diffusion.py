@@ -57,23 +57,3 @@ def test_without_clipping_it_is_ou():
         assert ou.observables["variance"][-1] > 0.05
         predicted = _limit(problem, settings)
     np.testing.assert_allclose(predicted.risk, ou.risk, rtol=1e-7)
-
-
-@pytest.mark.slow
-def test_cost_does_not_see_the_number_of_steps():
-    problem, settings = _small()
-    few = _limit(problem, settings)
-    settings["learning_rate"] *= 12 / 10**7
-    settings["num_steps"] = 10**7
-    many = _limit(problem, settings)
-    np.testing.assert_allclose(many.final_risk, few.final_risk, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_a_solver_that_gives_up_says_so():
-    problem, settings = _small()
-    settings["learning_rate"] = 1e5
-    predicted = _limit(problem, settings)
-    with pytest.raises(RuntimeError, match="solver stopped"):
-        predicted.check()
-    assert np.isnan(predicted.final_risk)

@@ -1,10 +1,8 @@
 """What the closure makes of correlated noise, beside runs with dense matrices."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from privacy.test_correlated_noise import (
     STEPS,
     correlated,
@@ -40,20 +38,3 @@ def test_traced_decays_beyond_one_predict_nothing():
 
     assert jnp.isfinite(risk(jnp.asarray(0.8)))
     assert jnp.isnan(risk(jnp.asarray(1.5)))
-
-
-@pytest.mark.slow
-def test_new_numbers_are_data_and_can_be_differentiated():
-    problem = cosine_rows()
-    theory = jaxdp.GaussianClosure(0, spread_rank=None)
-
-    @eqx.filter_jit
-    def risk(scale):
-        noise = BufferedToeplitzNoise(jnp.stack([scale]), jnp.array([0.8]))
-        return jaxdp.predict(problem, correlated(noise=noise), theory=theory, records=1).final_risk
-
-    with jax.enable_x64():
-        low, middle, high = (float(risk(jnp.asarray(-0.1 + shift))) for shift in (-1e-4, 0, 1e-4))
-        slope = float(jax.grad(risk)(jnp.asarray(-0.1)))
-    assert low != middle
-    np.testing.assert_allclose(slope, (high - low) / 2e-4, rtol=1e-5)

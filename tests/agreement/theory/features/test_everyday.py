@@ -15,7 +15,6 @@ import jaxdp
 from jaxdp import losses
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.problems.rows.features import ReducedFeatures
-from jaxdp.theory import UnclippedRecursion
 from jaxdp.theory.features import modes as mode_basis
 from jaxdp.theory.features.linear_recursion import linear_recursion
 from jaxdp.theory.features.modes import kernel_modes
@@ -173,7 +172,7 @@ def _algorithm(config, num_train):
 
 
 # Each of the others compiles a program of its own, for ten seconds.
-QUICK = {"sgd_clipped_sampled", "fixed_size_batches", "logistic_clipped", "adam"}
+QUICK = {"sgd_clipped_sampled", "fixed_size_batches", "softmax_modes", "adam"}
 
 
 @pytest.mark.parametrize("name", quick_and_slow(REFERENCE, *QUICK))
@@ -213,7 +212,8 @@ def test_agrees_with_the_stored_numbers(name):
 def test_the_outputs_of_a_softmax_are_correlated_by_default_whatever_the_algorithm():
     problem = _cosine_grid({"problem": {"args": [40, 20, 12]}, "loss": "softmax", "classes": 3})
     descent = jaxdp.DPGD(0.1, clip_norm=0.5, num_steps=5, noise_scale=0.1)
-    found = jaxdp.predict(problem, descent, records=1)
+    # What is traced is not compiled, and has its label.
+    found = jax.eval_shape(lambda: jaxdp.predict(problem, descent, records=1))
     assert found.label == "modewise closure"
 
 
@@ -264,25 +264,6 @@ def test_beyond_the_limits_of_stability_it_warns_and_says_so():
     with pytest.warns(UserWarning, match="learning_rate"):
         found = jaxdp.predict(problem, descent, theory=theory, records=1)
     assert found.status == jaxdp.Status.UNSTABLE
-
-
-@pytest.mark.usefixtures("callers_line")
-def test_a_warning_of_stability_names_the_line_that_asked():
-    problem = _cosine_grid({"problem": {"args": [40, 20, 12]}})
-    rate = 1.3 * problem.reduced().stability_limit()
-    descent = jaxdp.DPGD(rate, clip_norm=0.05, num_steps=30, noise_scale=1e-6)
-    run = {"key": jax.random.key(0), "num_runs": 1, "records": 1}
-    asked = [
-        lambda: jaxdp.predict(problem, _sgd(problem, rate, 0.05), records=1),
-        lambda: jaxdp.predict(problem, descent, theory=jaxdp.GaussianClosure(), records=1),
-        lambda: jaxdp.predict(problem, descent, theory=UnclippedRecursion(), records=1),
-        lambda: jaxdp.simulate(problem, descent, simulator=jaxdp.Iterates(), **run),
-        lambda: jaxdp.simulate(problem, descent, simulator=jaxdp.FunctionSpace(), **run),
-    ]
-    for ask in asked:
-        with pytest.warns(UserWarning, match="learning.rate") as told:
-            ask()
-        assert [one.filename for one in told] == [__file__]
 
 
 def test_momentum_lowers_the_limit_of_the_second_moment():

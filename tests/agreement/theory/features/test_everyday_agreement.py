@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 from every_loss import ShiftedSquare
-from helpers import assert_mean_close, quick_and_slow
+from helpers import assert_mean_close
 from scipy.stats import kurtosis
 
 import jaxdp
@@ -109,12 +109,8 @@ def _assert_predicted(problem, algorithm, runs, *, bias, shares, sigmas):
     return found
 
 
-@pytest.mark.parametrize(
-    "case",
-    quick_and_slow(
-        ["heavy ball", "sgd", "Nesterov, most clipped", "heavy ball, Polyak"], "heavy ball"
-    ),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["heavy ball", "Nesterov, most clipped", "heavy ball, Polyak"])
 def test_several_outputs_are_predicted_with_momentum_too(case):
     factory, _, average, clip_norm, noise = CASES[case]
     problem = _problem(Softmax(CLASSES))

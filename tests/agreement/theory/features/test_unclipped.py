@@ -19,22 +19,6 @@ CASES = {
     "narrow": dict(num_features=12, activation="tanh"),
     "a spike": dict(num_features=40, activation="relu"),
 }
-# privacy-for-free.json: seed, sizes, learning rate, steps, clip norm, noise scale, and from an
-# independent study the OU process's risk and bias, and the recursion's.
-REFERENCE = [
-    (
-        (101, 60, 12, 200, "tanh", 0.0075, 40, 707.1067811865476, 1.3),
-        (5350.967896374543, 0.5010471512447541, 5493.838565897679, 0.4997686573019496),
-    ),
-    (
-        (102, 60, 12, 30, "tanh", 0.02666666666666667, 25, 273.8612787525831, 0.8),
-        (159.89336580392637, 0.5540681197939558, 164.22043051090913, 0.5545855451927819),
-    ),
-    (
-        (103, 50, 15, 120, "relu", 0.0020833333333333333, 30, 547.7225575051662, 1.0),
-        (987.2962352451681, 0.7893323333163405, 996.4442722320049, 0.7886754804027971),
-    ),
-]
 
 
 def _case(name, *, dtype=np.float64):
@@ -118,61 +102,6 @@ def test_recursion_is_the_recursion(name, largest_loss):
             expected = sum(_risk(data, *_finite_steps(data, rate, noise_std, num_steps)))
             np.testing.assert_allclose(predicted.final_risk, expected, rtol=1e-9)
     assert predicted.label == "unclipped recursion"
-
-
-@pytest.mark.slow
-def test_a_diverged_recursion_says_so():
-    _, problem = _case("wide", dtype=np.float32)
-    algorithm, theory = DPGD(10.0, 40.0, 500, 0.7), jaxdp.UnclippedRecursion()
-    with pytest.warns(UserWarning, match="stability limit of gradient descent, got 10"):
-        predicted = jaxdp.predict(problem, algorithm, theory=theory)
-    with pytest.raises(RuntimeError, match="diverged"):
-        predicted.check()
-
-
-@pytest.mark.parametrize(
-    ("described", "expected"),
-    [
-        pytest.param(*case, marks=[] if place == 1 else [pytest.mark.slow])
-        for place, case in enumerate(REFERENCE)
-    ],
-)
-def test_reference_values(described, expected):
-    seed, num_train, dim, width, name, rate, num_steps, clip, sigma = described
-    host, traced = ACTIVATIONS[name]
-    with jax.enable_x64():
-        data = rows(
-            seed, num_train=num_train, num_test=40, dim=dim, num_features=width, activation=host
-        )
-        problem = RandomFeatures.from_arrays(*data[:5], activation=traced)
-        algorithm = DPGD(rate, clip, num_steps, sigma)
-        theories = OrnsteinUhlenbeck(), jaxdp.UnclippedRecursion(), GradientFlow()
-        ou, recursion, flow = (
-            jaxdp.predict(problem, algorithm, theory=theory, records=1) for theory in theories
-        )
-    found = [
-        value
-        for predicted in (ou, recursion)
-        for value in (predicted.final_risk, predicted.observables["bias"][-1])
-    ]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
-    np.testing.assert_allclose(flow.final_risk, expected[1], rtol=1e-10)
-
-
-def test_euler_maruyama_converges_to_ou_at_order_one():
-    data, _ = _case("wide")
-    with jax.enable_x64():
-        _, problem = _case("wide")
-        algorithm = DPGD(0.01, 40.0, 30, 0.7)
-        ou = jaxdp.predict(problem, algorithm, theory=OrnsteinUhlenbeck(), records=1).final_risk
-    diffusion = 2 * 40.0 * 0.7 / 30
-    errors = []
-    for num_steps in (50, 100, 200, 400):
-        rate = 0.3 / num_steps
-        moments = _finite_steps(data, rate, np.sqrt(rate) * diffusion, num_steps)
-        errors.append(abs(sum(_risk(data, *moments)) - float(ou)))
-    ratios = np.asarray(errors[:-1]) / errors[1:]
-    np.testing.assert_allclose(ratios, 2, atol=0.1)
 
 
 def test_recursion_is_what_unclipped_dp_gd_does():

@@ -83,19 +83,6 @@ def test_predicted_risk_is_the_simulated_one(case):
     assert_mean_close(risks, predicted, bias=0.02 * predicted, rejects=[wrong.total])
 
 
-@pytest.mark.slow
-def test_the_bound_by_norms_is_not_the_privacy_term():
-    """Noise on u alone: s^2 tr C (C + lambda)^-2, the same at 8 times the features."""
-    common = {"source": 0.7, "ridge": 0.02, "num_samples": 30000, "matrix": 0.0, "vector": 2e-3}
-    means = [
-        _simulated(features=features, runs=40, seed=5, **common).mean() for features in (40, 320)
-    ]
-    assert means[1] < 1.15 * means[0]
-    given = {"ridge": 0.02, "noise": ReleaseNoise(vector=2e-3)}
-    parts = [_predicted(0.7, num_projections=count, **given).privacy for count in (40, 320)]
-    assert parts[1] == pytest.approx(parts[0], rel=0.2)
-
-
 def test_without_noise_samples_or_projection_only_the_bias_is_left():
     spectrum = KernelSpectrum.power_law(0.5, 0.7)
     risk = predicted_excess_risk(spectrum, ridge=1e-3)

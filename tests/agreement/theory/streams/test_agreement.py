@@ -2,7 +2,6 @@
 
 import itertools
 
-import chex
 import equinox as eqx
 import jax.random as jr
 import numpy as np
@@ -103,30 +102,3 @@ def test_gap_of_the_mean_falls_with_the_dimension():
         assert comparison.max_gap < 0.15 / dim + 5 * comparison.standard_error.max()
     assert gaps[1] < gaps[0] / 2
     assert gaps[2] < gaps[1] / 2
-
-
-@pytest.mark.slow
-def test_batches_small_against_the_dimension_change_nothing():
-    dim, batch_size = 100, 5
-    problem = _problem(dim, 1)
-    algorithm = jaxdp.OnePassDPSGD(
-        jaxdp.Polynomial(3.0, 0.5), 1.0, 1.0, 10 * dim // batch_size, batch_size=batch_size
-    )
-    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=300)
-    predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE())
-    # A step of size 1/K is seen by the clock: half a step times the steepest descent.
-    clock = 0.5 * 3.0 * batch_size / (10 * dim)
-    assert_mean_close(runs.risk, predicted.risk, bias=0.15 / dim + clock)
-    assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.15 / dim)
-
-
-@pytest.mark.slow
-def test_runs_and_predictions_do_not_depend_on_jit():
-    problem, algorithm = _problem(20, 1), _algorithm("square root", 20)
-
-    def both(problem, algorithm):
-        runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=2)
-        return runs.final_risk, jaxdp.predict(problem, algorithm).final_risk
-
-    eager, compiled = both(problem, algorithm), eqx.filter_jit(both)(problem, algorithm)
-    chex.assert_trees_all_close(eager, compiled, rtol=1e-4)

@@ -119,24 +119,6 @@ def test_a_start_that_the_noise_to_come_hides_is_followed():
     np.testing.assert_allclose(predicted.risk, _reference(case, predicted.time), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", quick_and_slow(CASES, "a steep drop between knots"))
-def test_float32_keeps_four_digits(name):
-    case = CASES[name]
-    predicted = jaxdp.predict(*_described(case)).check()
-    assert predicted.risk.dtype == jnp.float32
-    np.testing.assert_allclose(predicted.risk, _reference(case, predicted.time), rtol=1e-4)
-
-
-def test_values_of_an_independent_study():
-    # From a study apart from this code.
-    problem = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3)
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, 10_000)
-    predicted = jaxdp.predict(problem, algorithm)
-    quarters = predicted.risk[jnp.asarray([25, 50, 75, 100])]
-    np.testing.assert_allclose(quarters, [0.187815, 0.062364, 0.023335, 0.012240], rtol=1e-4)
-    np.testing.assert_allclose(predicted.final_risk, 0.192240, rtol=1e-4)
-
-
 # Source: AC (62).
 @pytest.mark.slow
 def test_the_printed_initial_values_are_refuted_by_simulation():

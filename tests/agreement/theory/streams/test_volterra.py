@@ -143,22 +143,6 @@ def test_the_shared_gradients_square_does_not_improve_the_recursion():
         assert gap < 0.02 * without + 5 * error
 
 
-def test_independent_noise_is_the_recursion_of_independent_steps():
-    # Rates and noise in NumPy, one number a mode: no matrix.
-    setting = SETTING | {"strategy": np.eye(COUNT)}
-    own = DIM * TARGET**2 / 2
-    unit = 2 * CLIP**2 * DIM**2 / (BATCH * RHO) ** 2
-    weights = VALUES * SIZES / DIM
-    for rate in RATES:
-        power = 2 * weights @ own + 0.09
-        mu, nu = reference_moments(CLIP / np.sqrt(power))
-        own = (1 - rate * mu * VALUES) ** 2 * own
-        own = own + VALUES * rate**2 * (DIM / BATCH) * nu * power / 2 + unit * rate**2
-    assert weights @ own == pytest.approx(_double_sum(**setting)[-1], rel=1e-12)
-    predicted = jaxdp.predict(_problem(), _algorithm(strategy=np.eye(COUNT)), records=COUNT)
-    np.testing.assert_allclose(predicted.final_risk, weights @ own, rtol=2e-6)
-
-
 def test_budgets_rates_and_strategies_are_batched_with_vmap(predicted):
     def final(rho, rates, strategy):
         algorithm = _algorithm(rho=rho, rates=rates, strategy=strategy)

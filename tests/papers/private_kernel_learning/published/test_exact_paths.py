@@ -1,6 +1,5 @@
 """Sample paths at given points: their law, and how they go on."""
 
-import jax
 import jax.random as jr
 import numpy as np
 import pytest
@@ -101,14 +100,3 @@ def test_what_has_no_paths_is_refused(given, message):
     arguments = {"kernel": GAUSSIAN, "points": POINTS, "num_paths": 3} | given
     with pytest.raises(ValueError, match=message):
         ExactPaths.sample(**arguments, key=KEY)
-
-
-def test_further_points_and_keys_are_checked():
-    with pytest.raises(ValueError, match="points of 3 numbers"):
-        ExactPaths.sample(GAUSSIAN, POINTS, 3, key=KEY).continued(POINTS[:, :2], key=KEY)
-    with pytest.raises(TypeError, match="key"):
-        exact_sample_paths(GAUSSIAN, POINTS, 3, key=1)
-    with pytest.raises(TypeError, match="expected kernel"):
-        exact_sample_paths("rbf", POINTS, 3, key=KEY)
-    with pytest.raises(TypeError, match="expected concrete points, got a traced"):
-        jax.jit(lambda rows: ExactPaths.sample(GAUSSIAN, rows, 3, key=KEY).values)(POINTS)

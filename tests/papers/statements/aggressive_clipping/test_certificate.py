@@ -91,28 +91,18 @@ def test_no_schedule_and_no_clip_of_a_fine_grid_is_below_the_bound(gamma, rho, n
 
 
 # Source: AC Theorem 6/20.
-@pytest.mark.parametrize(("gamma", "rho", "noise", "start", "clip", "optimum"), OPTIMA[:2])
+@pytest.mark.parametrize(
+    ("gamma", "rho", "noise", "start", "clip", "optimum"),
+    [OPTIMA[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in OPTIMA[1:])],
+)
 def test_the_bound_of_a_clip_is_close_below_the_best_schedule(
     gamma, rho, noise, start, clip, optimum
 ):
-    _check_optimum(gamma, rho, noise, start, clip, optimum, 0.02)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("gamma", "rho", "noise", "start", "clip", "optimum"), OPTIMA)
-def test_the_bound_is_within_a_twentieth_of_the_best_schedule(
-    gamma, rho, noise, start, clip, optimum
-):
-    _check_optimum(gamma, rho, noise, start, clip, optimum, 0.01)
-    every = certified_risk(gamma, label_noise=noise, initial_risk=start, rho=rho)
-    # A clip that may change gains a tenth at most.
-    assert 0.85 * optimum < every < optimum
-
-
-def _check_optimum(gamma, rho, noise, start, clip, optimum, tolerance):
     setting = {"label_noise": noise, "initial_risk": start, "rho": rho}
-    bound = certified_risk(gamma, **setting, clip_scale=clip, tolerance=tolerance)
-    assert (1 - 5 * tolerance) * optimum < bound < optimum
+    bound = certified_risk(gamma, **setting, clip_scale=clip, tolerance=0.01)
+    assert 0.95 * optimum < bound < optimum
+    # A clip that may change gains a tenth at most.
+    assert 0.85 * optimum < certified_risk(gamma, **setting) < optimum
 
 
 def test_the_fall_is_bounded_by_no_more_than_the_tolerance():
@@ -146,7 +136,6 @@ def test_the_fall_is_bounded_by_no_more_than_the_tolerance():
     ("gamma", "rho", "noise", "start", "ratio"),
     [
         (0.1, 1.0, 0.3, 0.5, 1e4),
-        (0.5, 30.0, 0.3, 0.5, 1e3),
         (0.01, 100.0, 0.01, 1e-3, 1e6),
         (3.0, 100.0, 0.3, 0.5, 1e5),
     ],
@@ -210,16 +199,11 @@ def test_no_spectrum_is_below_the_bound_of_its_largest_eigenvalue():
     ("changed", "message"),
     [
         ({"gamma": 0.0}, "gamma"),
-        ({"label_noise": 0.0}, "label_noise"),
-        ({"initial_risk": -1.0}, "initial_risk"),
         ({"rho": 0.0}, "expected rho > 0, got 0.0"),
-        ({"rho": float("nan")}, "expected rho > 0"),
         ({"rho": 1e-200}, "whose noise float64 can hold"),
-        ({"clip_scale": 0.0}, "clip_scale"),
         ({"gamma": 1e-300}, "of which float64 holds"),
         ({"gamma": [0.1, 0.2]}, "gamma to be one number, got shape"),
         ({"largest": 0.5}, "expected finite largest >= 1, got 0.5"),
-        ({"largest": float("inf")}, "expected finite largest >= 1, got inf"),
         ({"tolerance": 1.0}, "expected 1e-6 <= tolerance < 1, got 1.0"),
     ],
 )

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from helpers import assert_mean_close
-from scipy.stats import nct
 
 from experiments.statements.data_reconstruction.released_direction import released_direction_error
 
@@ -20,9 +19,9 @@ def _distances(rng, mu, dim, count=100_000):
 @pytest.mark.parametrize(("mu", "dim"), [(1.0, 2), (5.0, 3), (40.7, 20), (300.0, 1000)])
 def test_error_of_a_released_direction_is_that_of_the_observed_one(mu, dim):
     found = _distances(np.random.default_rng(0), mu, dim)
-    assert_mean_close(found, released_direction_error(mu, dim))
-    with pytest.raises(AssertionError):
-        assert_mean_close(found, released_direction_error(1.05 * mu, dim))
+    assert_mean_close(
+        found, released_direction_error(mu, dim), rejects=[released_direction_error(1.05 * mu, dim)]
+    )
 
 
 def test_large_mu_is_the_length_across_over_half_of_it():
@@ -40,17 +39,6 @@ def test_many_dimensions_are_seen_by_the_quadrature(mu):
     cosine = mu / 2 / math.hypot(mu / 2, 1e4)
     found = released_direction_error(mu, 10**8)
     assert found == pytest.approx(math.sqrt(2 - 2 * cosine), rel=1e-7)
-
-
-@pytest.mark.parametrize(("mu", "dim"), [(0.7, 2), (3.0, 5), (60.0, 40)])
-def test_error_of_a_released_direction_is_an_integral_of_a_noncentral_t(mu, dim):
-    # P(angle > w) = P(T < sqrt(d - 1) cot w), and E 2 sin(w/2) integrates it against cos(w/2).
-    nodes, weights = np.polynomial.legendre.leggauss(150)
-    farthest = math.pi if mu < 30 else 1.2
-    angles = farthest * (1 + nodes) / 2
-    beyond = nct.cdf(math.sqrt(dim - 1) / np.tan(angles), dim - 1, mu / 2)
-    expected = np.sum(weights * farthest / 2 * np.cos(angles / 2) * beyond)
-    assert released_direction_error(mu, dim) == pytest.approx(expected, rel=1e-6)
 
 
 def test_no_other_guess_on_the_circle_is_better_than_the_observed_direction():

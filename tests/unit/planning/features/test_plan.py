@@ -14,7 +14,7 @@ from helpers import assert_mean_close
 import jaxdp
 from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
-from jaxdp.planning.features import drafts, private_training, search
+from jaxdp.planning.features import drafts, search
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
 from jaxdp.planning.features.training_plan import LOOKED_AT, Cell, best_cell
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
@@ -46,15 +46,20 @@ PROBLEM = _problem()
 AT_ZERO = float(np.mean(np.asarray(PROBLEM.test_labels) ** 2))
 
 
+# Shares of the work that were told, by the names of what was changed.
+TOLD = {}
+
+
 @functools.cache
 def _plan(**changes):
     arguments = {"num_steps": (20, 10), "sampling_rate": (0.2, 1.0), **BUDGET, **changes}
-    return jaxdp.plan(PROBLEM, **arguments)
+    shares = TOLD[tuple(changes)] = []
+    return jaxdp.plan(PROBLEM, **arguments, progress=shares.append)
 
 
 def test_shares_of_the_work_are_told_and_end_at_one():
-    shares = []
-    _plan.__wrapped__(progress=shares.append)
+    _plan()
+    shares = TOLD[()]
     assert shares == sorted(shares)
     # Four cells, and the end.
     assert (len(shares), shares[-1]) == (5, 1.0)
@@ -81,17 +86,6 @@ def test_every_cell_keeps_the_budget_and_spends_it():
     _assert_within_budget(plan)
     cost = jaxdp.account(plan.algorithm, delta=plan.delta)
     assert cost.epsilon <= plan.epsilon
-
-
-def test_noise_for_a_larger_budget_is_noticed(monkeypatch):
-    exact = private_training.multiplier_for
-
-    def too_little(*args):
-        return 0.97 * exact(*args)
-
-    monkeypatch.setattr(private_training, "multiplier_for", too_little)
-    with pytest.raises(AssertionError):
-        _assert_within_budget(_plan(epsilon=8.01))
 
 
 def test_the_table_has_every_cell_once_and_the_best_is_chosen():
@@ -231,17 +225,6 @@ def test_no_cell_is_beyond_the_limits_of_stability():
         _assert_stable(_plan())
 
 
-def test_a_search_that_knows_no_limit_is_noticed(monkeypatch):
-    # What is clipped hard enough has no limit of its own, and is driven beyond the closure's.
-    monkeypatch.setattr(
-        private_training, "stable_rates", lambda *given: private_training.StableRates(1e3, 1e3)
-    )
-    with pytest.warns(UserWarning, match="expected a smaller learning rate"):
-        plan = jaxdp.plan(PROBLEM, **BUDGET, num_steps=20, sampling_rate=1.0)
-    with pytest.raises(AssertionError):
-        _assert_stable(plan)
-
-
 def test_the_limits_of_full_batches_are_those_of_descent_and_heavy_ball():
     modes, draw = kernel_modes(PROBLEM), Draw.of(_algorithm(0.1, 1.0, PoissonSampler(NUM, 1.0)))
     limit = modes.stability_limit()
@@ -291,7 +274,6 @@ def test_full_batches_of_replace_one_have_twice_the_noise_and_say_so():
 def test_what_is_printed_says_what_a_plan_is_not_and_can_be_pasted():
     plan = _plan()
     text = str(plan)
-    assert text == repr(plan)
     for first in (text, as_text(plan._explanation())):
         assert first.splitlines()[0] == LOOKED_AT
     assert "rows; if private, no cost covers it" in LOOKED_AT
@@ -303,7 +285,6 @@ def test_what_is_printed_says_what_a_plan_is_not_and_can_be_pasted():
     ):
         assert words in text
     assert text.count("zero-out-one") == 1
-    assert sum(line.endswith("<") for line in text.splitlines()) == 1
     (line,) = (line for line in text.splitlines() if line.startswith("jaxdp."))
     pasted = eval(line, {"functools": functools, "jaxdp": jaxdp, "optax": optax})
     assert repr(pasted) == repr(plan.algorithm)
@@ -327,15 +308,6 @@ def test_other_optimisers_averages_and_batches_are_planned(options):
     pasted = eval(plan.line, {"functools": functools, "jaxdp": jaxdp, "optax": optax})
     assert repr(pasted) == repr(plan.algorithm)
     _assert_simulated(plan)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", [jaxdp.losses.Logistic(), jaxdp.losses.Softmax(3)])
-def test_classification_is_planned(loss):
-    problem = _problem(loss)
-    plan = jaxdp.plan(problem, epsilon=30.0, delta=1e-3, num_steps=20, sampling_rate=1.0)
-    start = float(plan.predicted.risk[0])
-    assert float(plan.predicted.final_risk) < start
 
 
 def test_a_curved_valley_is_searched_to_its_floor_and_bounds_are_kept():
@@ -402,6 +374,7 @@ def _assert_best_of_predictions(plan, algorithm):
     assert float(loss) < 1.005 * float(losses.min())
 
 
+@pytest.mark.slow
 def test_a_softmax_plan_is_as_good_as_the_best_of_a_grid_of_full_predictions():
     plan = _softmax_plan("loss")
     _assert_best_of_predictions(plan, plan.algorithm)

@@ -112,22 +112,6 @@ def test_a_plan_is_predicted_and_no_small_change_of_it_is_better(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLANNED)
-def test_the_best_constant_rate_is_the_best_of_a_grid(name):
-    plan = _plan(name, jaxdp.Constant)
-    assert plan.status == jaxdp.Status.OK
-    assert plan.final_risk >= _plan(name).final_risk * (1 - 1e-4)
-    best_clip, best_rate = float(plan.algorithm.clip_scale), float(plan.algorithm.learning_rate(0))
-    factors = np.geomspace(1 / 4, 4, 9)
-    risks = []
-    for clip, rate in itertools.product(factors, repeat=2):
-        schedule = jaxdp.Constant(best_rate * rate)
-        algorithm = jaxdp.OnePassDPSGD(schedule, best_clip * clip, 1.0, COUNT)
-        risks.append(float(jaxdp.predict(PROBLEMS[name], algorithm, records=1).final_risk))
-    assert np.nanmin(risks) > plan.final_risk * (1 - 1e-4)
-
-
-@pytest.mark.slow
 def test_simulated_logistic_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
     problem, plan = PROBLEMS["logistic"], _plan("logistic")
     runs = jaxdp.simulate(

@@ -20,20 +20,10 @@ def test_the_samples_that_are_required_are_enough_and_one_less_is_not():
     assert count == 1068
     risks = best_risks(PROBLEM, num_samples=[count - 1, count], rho=1.0)
     assert risks[1] <= 0.05 < risks[0]
-    assert jaxdp.required_samples(PROBLEM, 0.25, rho=3.0) == 156
 
 
-@pytest.mark.slow
-def test_of_many_samples_as_many_are_required_as_the_risk_asks_for():
-    # One more does little.
-    large = jaxdp.LinearRegression.isotropic(10_000, label_noise=0.3)
-    count = jaxdp.required_samples(large, 0.05, rho=1.0)
-    assert 106_700 < count <= 106_800
-    np.testing.assert_allclose(best_risks(large, num_samples=count, rho=1.0), 0.05, rtol=1e-4)
-
-
-@pytest.mark.parametrize("target", [pytest.param(0.3, marks=pytest.mark.slow), 0.03])
-def test_the_epsilon_that_is_required_gives_the_risk_back(target):
+def test_the_epsilon_that_is_required_gives_the_risk_back():
+    target = 0.03
     epsilon = jaxdp.required_epsilon(PROBLEM, target, num_samples=1000, delta=DELTA)
     rho = jaxdp.privacy.gaussian_mu(epsilon, DELTA)
     np.testing.assert_allclose(best_risks(PROBLEM, num_samples=1000, rho=rho), target, rtol=1e-5)

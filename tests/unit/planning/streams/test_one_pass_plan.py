@@ -11,9 +11,8 @@ from plan_cells import CELLS, plan_once
 
 import jaxdp
 from jaxdp.core.display import as_text
-from jaxdp.core.numerics.precision import on_host
 from jaxdp.planning.streams import one_pass_plan
-from jaxdp.planning.streams.best_schedule import floor_of, solve
+from jaxdp.planning.streams.best_schedule import solve
 from jaxdp.planning.streams.setting import setting_of
 
 PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
@@ -71,12 +70,6 @@ def test_a_plan_says_first_that_it_does_not_pay_for_what_was_estimated():
     assert words in " ".join(as_text(plan._explanation()).splitlines()[:2])
 
 
-def test_a_large_delta_is_warned_of_once_and_where_the_plan_is_made():
-    with pytest.warns(UserWarning, match=r"delta = 0.001 is at least 1/n = 0.001") as told:
-        jaxdp.plan(PROBLEM, num_samples=1000, epsilon=2.0, delta=1e-3)
-    assert [one.filename for one in told] == [__file__]
-
-
 def test_a_larger_budget_and_more_samples_are_better():
     risks = [_plan(rho=rho).final_risk for rho in (0.3, 1.0, 3.0, math.inf)]
     assert risks == sorted(risks, reverse=True)
@@ -100,52 +93,23 @@ def test_too_slow_is_catastrophic_and_too_fast_costs_a_factor_of_two():
     assert max(_plan().sensitivities["exchange"]) < 0.1
 
 
-def _assert_simulated(problem, plan, num_runs, *, bias, factor):
-    """Runs reach what is planned, and not what is predicted with `factor` times the noise."""
-    how = {"key": jr.key(0), "simulator": jaxdp.Reduced(), "records": 1}
-    runs = jaxdp.simulate(problem, plan.algorithm, num_runs=num_runs, **how)
-    noisier = plan.algorithm.replace(rho=plan.algorithm.rho / factor)
-    wrong, planned = jaxdp.predict(problem, noisier).final_risk, float(plan.predicted.final_risk)
-    helpers.assert_mean_close(runs.final_risk, planned, bias=bias * planned, rejects=[wrong])
-
-
 def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
-    _assert_simulated(PROBLEM, _plan(), 1000, bias=0.02, factor=1.1)
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-@pytest.mark.parametrize("dim", [300, 1000])
-@pytest.mark.parametrize(
-    ("gamma", "rho", "label_noise", "initial_risk"),
-    [(0.1, 1.0, 0.3, 0.5), (0.03, 1.0, 1.0, 0.5), (0.1, 3.0, 0.3, 5.0), (0.03, 3.0, 0.3, 0.05)],
-)
-def test_simulated_runs_reach_what_is_planned(dim, gamma, rho, label_noise, initial_risk):
-    problem = jaxdp.LinearRegression.isotropic(
-        dim, label_noise=label_noise, initial_risk=initial_risk
-    )
-    plan = _plan(problem, num_samples=round(dim / gamma), rho=rho)
-    # The mean over runs differs by O(1/d).
-    _assert_simulated(problem, plan, 500, bias=5 / dim, factor=4 / 3)
+    plan = _plan()
+    how = {"key": jr.key(0), "simulator": jaxdp.Reduced(), "records": 1}
+    runs = jaxdp.simulate(PROBLEM, plan.algorithm, num_runs=1000, **how)
+    noisier = plan.algorithm.replace(rho=plan.algorithm.rho / 1.1)
+    wrong, planned = jaxdp.predict(PROBLEM, noisier).final_risk, float(plan.predicted.final_risk)
+    helpers.assert_mean_close(runs.final_risk, planned, bias=0.02 * planned, rejects=[wrong])
 
 
 def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     plan = _plan()
     text = str(plan)
-    assert text == repr(plan)
-    for words in ("taken as known", "not covered by rho", "when halved", "without privacy"):
+    for words in ("taken as known", "not covered by rho"):
         assert words in text
-    first, second, third, *_ = text.splitlines()
-    assert third == "neighbours differ in one record that is replaced (replace-one)"
     assert plan.adjacency == jaxdp.account(plan.algorithm, delta=DELTA).adjacency == "replace-one"
-    assert "replace-one" in plan._repr_html_()
-    assert first.startswith("Plan for 1,000 samples at rho = 1 in Gaussian DP; if the problem was ")
-    scale = float(plan.algorithm.clip_scale)
-    assert second.startswith(
-        f"clip norm {10 * scale:.4g} (clip scale {scale:.4g} times sqrt(100)); "
-    )
-    assert second.endswith("in units of 1/number of steps")
-    assert all(f" {name}=" in plan.line for name in ("clip_scale", "rho", "num_steps"))
+    for shown in (text, plan._repr_html_()):
+        assert "replace-one" in shown
     pasted = eval(plan.line, {"jaxdp": jaxdp})
     assert pasted.num_steps == 1000
     assert pasted.rho == plan.algorithm.rho
@@ -203,40 +167,6 @@ def test_one_eigenvalue_beside_zeros_is_not_taken_for_one():
     assert plan.status == jaxdp.Status.OK
     # With twice the eigenvalue half as many directions are learnt twice as fast.
     assert 0.0029 < plan.floor < plan.final_risk < 0.0145
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-@pytest.mark.usefixtures("without_floor")
-def test_a_large_eigenvalue_is_stepped_finely_enough():
-    problem = jaxdp.LinearRegression.power_law(60, condition_number=100, label_noise=0.3)
-    plan = jaxdp.plan(problem, num_samples=6000, rho=1.0)
-    # The best of 12 knots is .0021963.
-    assert 0.00218 < plan.final_risk < 0.0021963
-    assert plan.status == jaxdp.Status.OK
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-@pytest.mark.usefixtures("without_floor")
-def test_many_eigenvalues_are_joined_for_the_search_alone():
-    setting = setting_of(STEEP, 2000, 1.0)
-    grouped = setting.grouped()
-    assert len(setting.modes.descent) == 200
-    assert 20 < len(grouped.modes.descent) <= 32
-    np.testing.assert_allclose(grouped.initial_risk, setting.initial_risk)
-    np.testing.assert_allclose(grouped.modes.weights.sum(), 1)
-    plan = jaxdp.plan(STEEP, num_samples=2000, rho=1.0, schedule=jaxdp.Hyperbolic)
-    assert plan.status == jaxdp.Status.OK
-
-
-@pytest.mark.slow
-def test_a_plan_keeps_its_digits_in_float64():
-    with on_host():
-        plan = jaxdp.plan(PROBLEM, num_samples=1000, rho=1.0)
-        assert plan.algorithm.clip_scale.dtype == np.float64
-    np.testing.assert_allclose(plan.final_risk, CELLS[1].optimal, rtol=1e-6)
-    np.testing.assert_allclose(plan.floor, floor_of(setting_of(PROBLEM, 1000, 2.0)))
 
 
 @pytest.mark.long_runs

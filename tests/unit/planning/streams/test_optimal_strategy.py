@@ -83,7 +83,7 @@ def test_the_least_trace_satisfies_its_conditions():
     assert (np.diag(multipliers) > 0).all()
 
 
-@pytest.mark.parametrize(("count", "rank"), [(3, 1), (6, 2), (6, 3), (12, 1)])
+@pytest.mark.parametrize(("count", "rank"), [(3, 1), (6, 3)])
 def test_weights_of_low_rank_have_a_strategy_and_a_lower_trace(count, rank):
     root = np.random.default_rng(count).normal(size=(count, rank))
     weights = root @ root.T

@@ -39,18 +39,6 @@ def test_factors_give_the_kernel_of_all_rows(num_features):
         assert reduced.reduced() is reduced
 
 
-def test_the_gram_route_agrees_with_the_factorisation(monkeypatch):
-    with jax.enable_x64():
-        problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, 300))
-        by_gram = problem.reduced()
-        monkeypatch.setattr("jaxdp.problems.rows.features._GRAM_RATIO", 1000)
-        by_qr = problem.reduced()
-    # Both are triangular with unknown signs.
-    for name in ("train_factor", "unseen_factor"):
-        first, second = getattr(by_gram, name), getattr(by_qr, name)
-        np.testing.assert_allclose(np.abs(first), np.abs(second), atol=1e-10)
-
-
 def test_kernels_of_two_sets_of_weights_add_up(monkeypatch):
     monkeypatch.setattr("jaxdp.problems.rows.random_features._BLOCK_FEATURES", 64)
     *rows, weights = _arrays(6, 3, 150)
@@ -80,23 +68,6 @@ def test_interpolation_is_the_minimum_norm_solution(num_features):
     solution = np.linalg.pinv(features) @ np.asarray(problem.train_labels, float)
     expected = np.mean((on_test @ solution - labels) ** 2)
     assert problem.interpolator_risk() == pytest.approx(expected, rel=1e-8)
-
-
-@pytest.mark.slow
-def test_interpolation_has_a_peak_and_ridge_regression_has_none():
-    # Means over data sets: the risk at p = n is heavy-tailed.
-    def risks(num_features, ridge):
-        problems = [
-            jaxdp.RandomFeatures.sample(40, 60, 8, num_features, key=jr.key(seed))
-            for seed in range(5)
-        ]
-        return np.median([problem.ridge_risk(ridge * num_features) for problem in problems])
-
-    widths = (10, 40, 400)
-    interpolated = [risks(width, 0.0) for width in widths]
-    assert interpolated[1] > 5 * max(interpolated[0], interpolated[2])
-    damped = [risks(width, 1.0) for width in widths]
-    assert damped[0] > damped[1] > damped[2]
 
 
 # Source: PF (6.116).

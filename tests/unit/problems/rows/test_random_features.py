@@ -80,16 +80,6 @@ def test_infinitely_many_features_cannot_be_written_down():
         jax.jit(lambda problem: problem.reduced())(problem)
 
 
-@pytest.mark.slow
-def test_a_batch_of_problems_is_made_and_reduced_with_vmap():
-    def factor(key):
-        return jaxdp.RandomFeatures.sample(8, 3, 2, 12, key=key).reduced().train_factor
-
-    batch = jax.vmap(factor)(jr.split(jr.key(0), 3))
-    alone = factor(jr.split(jr.key(0), 3)[1])
-    np.testing.assert_allclose(np.abs(batch[1]), np.abs(alone), atol=1e-5)
-
-
 def test_the_activation_keeps_the_type_of_the_inputs():
     rows = np.ones((4, 3)), np.ones(4), np.ones((2, 3)), np.ones(2)
     problem = jaxdp.RandomFeatures.from_arrays(*rows, np.ones((5, 3)), lambda x: x > 0)

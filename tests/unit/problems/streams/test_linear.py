@@ -12,7 +12,6 @@ import pytest
 from helpers import assert_mean_close
 
 import jaxdp
-from jaxdp.problems import Samples
 
 
 def test_isotropic_has_the_asked_risk_and_one_block():
@@ -127,21 +126,6 @@ def test_samples_have_the_described_law():
     assert_mean_close(noise[:, None] * inputs, [0, 0])
     with pytest.raises(AssertionError):
         assert_mean_close(noise**2, 0.25 * 1.1)
-
-
-def test_gradients_are_those_of_the_squared_loss_and_smoothness_bounds_them():
-    problem = jaxdp.LinearRegression.isotropic(3, label_noise=0.1)
-    samples = Samples(jnp.asarray([[1.0, 2.0, 3.0]]), jnp.asarray([0.5]))
-
-    def loss(theta):
-        return (samples.inputs[0] @ theta - samples.labels[0]) ** 2 / 2
-
-    theta = jnp.asarray([0.1, -0.2, 0.3])
-    np.testing.assert_allclose(
-        problem.gradient(theta, samples)[0], jax.grad(loss)(theta), rtol=1e-5
-    )
-    largest = np.linalg.eigvalsh(jax.hessian(loss)(theta)).max()
-    np.testing.assert_allclose(problem.smoothness(samples)[0], largest, rtol=1e-5)
 
 
 def test_surrogate_of_a_table_finds_its_law():

@@ -43,22 +43,11 @@ def test_the_risk_is_the_mean_loss_less_that_of_the_target():
         return PROBLEM.loss.value(samples.inputs @ parameters, samples.labels)
 
     risk = PROBLEM.risk(None, theta)
-    assert_mean_close(losses(theta) - losses(target), risk)
-    with pytest.raises(AssertionError):
-        assert_mean_close(losses(theta) - losses(target), 1.2 * risk)
+    assert_mean_close(losses(theta) - losses(target), risk, rejects=[1.2 * risk])
     assert PROBLEM.risk(None, target) == 0
     # Turning what is orthogonal to the target changes nothing.
     turned = jnp.asarray([0.4, 0.3, 0.7])
     np.testing.assert_allclose(PROBLEM.risk(None, turned), risk, rtol=1e-6)
-
-
-def test_gradients_are_those_of_the_loss_and_smoothness_bounds_their_slope():
-    x, theta = np.asarray([1.0, 2.0, 3.0]), np.asarray([0.1, -0.2, 0.3])
-    samples = Samples(jnp.asarray(x[None], jnp.float32), -jnp.ones(1))
-    gradient = PROBLEM.gradient(jnp.asarray(theta, jnp.float32), samples)[0]
-    np.testing.assert_allclose(gradient, expit(x @ theta) * x, rtol=1e-5)
-    # The largest second derivative of the loss in its prediction is 1/4, at 0.
-    np.testing.assert_allclose(PROBLEM.smoothness(samples)[0], x @ x / 4, rtol=1e-6)
 
 
 def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
@@ -95,8 +84,8 @@ def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
 
 
 def test_constructor_works_under_vmap_and_replace_checks_again():
-    risks = jax.vmap(lambda s: jaxdp.LogisticRegression(3, signal=s).risk(None, jnp.zeros(3)))
-    assert np.all(np.diff(risks(jnp.asarray([0.5, 1.0, 2.0]))) > 0)
+    made = jax.vmap(lambda signal: jaxdp.LogisticRegression(3, signal=signal))(jnp.ones(2))
+    assert made.signal.shape == (2,)
     changed = PROBLEM.replace(dim=5, signal=2.0)
     assert (changed.dim, float(changed.signal)) == (5, 2.0)
     with pytest.raises(ValueError, match="signal > 0"):
