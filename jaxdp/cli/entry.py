@@ -113,7 +113,8 @@ def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
     except Exception as error:
         if not is_answer(error):
             raise
-        return 2, str(error) or type(error).__name__
+        # An error of memory has no text.
+        return 2, str(error) or f"{type(error).__name__}: the machine's memory does not hold this"
     output.flush()
     failure, out = output.failure, getattr(options, "out", None)
     if failure is None or status != 0:

@@ -67,7 +67,7 @@ def numbers(text: str) -> list[float]:
     return [float(part) for part in text.split(",")]
 
 
-def _seed(text: str) -> int:
+def seed(text: str) -> int:
     """A seed that JAX takes."""
     if not 0 <= int(text) < 2**63:
         raise argparse.ArgumentTypeError(f"expected 0 <= seed < 2^63, got {text}")
@@ -96,7 +96,7 @@ def _compare(commands) -> None:
     add("--num-steps", int, "updates [10 * dim; half the rows of a table]")
     add("--delta", float, "delta of the budget", 1e-5)
     add("--num-runs", int, "independent runs", 10)
-    add("--seed", _seed, "of the simulation", 0)
+    add("--seed", seed, "of the simulation", 0)
     _add_results(add)
     add = _adder(compare.add_argument_group("synthetic data"))
     add("--dim", int, "number of inputs d [1000]")
@@ -248,7 +248,7 @@ def _fit(commands) -> None:
     add("--num-features", int, "features that they are made of [2048]")
     add("--ridge", float, "lambda [as large as the noise needs]")
     add("--intercept-share", float, "of the budget, for the mean of the target [0]")
-    add("--public-seed", _seed, "of the features, published with them")
+    add("--public-seed", seed, "of the features, published with them")
     add("--classes", str, "the two values of the target, with --classify", metavar="A,B")
 
 
@@ -284,7 +284,7 @@ def _reconstruct(commands) -> None:
     add("--activation", ("relu", "tanh"), "phi", "relu")
     add("--dim", int, "number of inputs d of synthetic rows [30]")
     add("--num-features", int, "width p of their model [10 d n]")
-    add("--seed", _seed, "of all random numbers", 0)
+    add("--seed", seed, "of all random numbers", 0)
     _add_results(add)
 
 

@@ -78,11 +78,6 @@ def read(fields: Iterable[Field], given: Values) -> dict[str, Any]:
     return values
 
 
-def start_of(fields: Iterable[Field]) -> dict[str, Any]:
-    """The settings to begin with."""
-    return {field.name: field.start for field in fields}
-
-
 def _in_short(value: Any) -> str:
     text = " ".join(str(value).split()) or "nothing"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
