@@ -5,7 +5,7 @@ Aggressive Clipping".
 """
 
 from jaxdp.schedules.base import AbstractSchedule
-from jaxdp.schedules.callables import FromSteps, Plain
+from jaxdp.schedules.callables import FromSteps, Plain, as_schedule
 from jaxdp.schedules.closed_forms import Constant, Hyperbolic, PiecewiseLinear, Polynomial
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "PiecewiseLinear",
     "Plain",
     "Polynomial",
+    "as_schedule",
 ]

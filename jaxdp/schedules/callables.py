@@ -149,7 +149,7 @@ def as_schedule(learning_rate: Any) -> AbstractSchedule:
         UserWarning: a callable hardly falls on [0, 1], or only rises.
 
     Example:
-        >>> from jaxdp.schedules.callables import as_schedule
+        >>> from jaxdp.schedules import as_schedule
         >>> type(as_schedule(3.0)).__name__, float(as_schedule(3.0)(0.5))
         ('Constant', 3.0)
     """

@@ -248,7 +248,8 @@ EXCEPTIONS = {
     "attacks.PredictedMembership attacks.Reconstruction attacks.Verdict planning.Forecast "
     "planning.OnePassPlan planning.TrainingPlan theory.ExcessRisk",
     "with tests of their own": "attacks.predicted_membership.record sweep sweeps.cell_key",
-    "a pair of numbers or a rule": "estimators.DPLinearRegression.label_range",
+    "a pair of numbers or a rule": "estimators.DPLinearRegression.label_range "
+    "schedules.as_schedule.learning_rate",
     "checked by who calls them": "algorithms.adam_constants.num_steps kernels.row_blocks "
     "privacy.PoissonSampler.of_share "
     "problems.sphere_inputs.count "
