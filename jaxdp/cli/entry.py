@@ -113,8 +113,9 @@ def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
     except Exception as error:
         if not is_answer(error):
             raise
-        # An error of memory has no text.
-        return 2, str(error) or f"{type(error).__name__}: the machine's memory does not hold this"
+        is_memory = isinstance(error, MemoryError)
+        name = "the machine's memory does not hold this" if is_memory else type(error).__name__
+        return 2, str(error) or name
     output.flush()
     failure, out = output.failure, getattr(options, "out", None)
     if failure is None or status != 0:

@@ -1,7 +1,8 @@
 """Files that are written whole or not at all, and arrays in them that are read without pickles.
 
 A file is written under a temporary name, flushed to the disk and renamed, so that a full disk, an
-error or a kill leaves the old file, or none. A kill can leave a file `.*.partial` beside it.
+error or a kill leaves the old file, or none. A kill can leave a file `.*.partial` beside it and,
+in a file system without hard links, an empty file in place of one that was not to be replaced.
 
 Arrays stand in NumPy's .npz, and what describes them in an entry of JSON. What is read may be
 forged: nothing is unpickled, no more than a limited size is unpacked, and no array is made of more
@@ -24,8 +25,9 @@ import numpy as np
 HEADER = "header"
 # Number of bytes that a compressed file may unpack to, unless it is longer itself.
 MOST_UNPACKED = 2**30
-# Number of bytes of a description: what JSON makes of a text takes up to 30 times its length.
-_MOST_DESCRIBED = 2**22
+# Numbers of bytes of a JSON text: what is made of one takes up to 30 times its length. A header may
+# hold a user's text, each letter of which can take six bytes.
+_MOST_TEXT, _MOST_HEADER = 2**22, 2**25
 # How long an axis of an array without numbers may be: to walk along it takes time all the same.
 _MOST_EMPTY = 2**20
 _NO_ARCHIVE = "damaged, or no archive of NumPy"
@@ -118,18 +120,21 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
 
 
 def as_header(value: Any) -> np.ndarray:
-    """A value of JSON as the array that stands in a file under `HEADER`."""
-    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+    """A value of JSON as the array that stands in a file under `HEADER`; ValueError if too long."""
+    text = json.dumps(value).encode()
+    if len(text) > _MOST_HEADER:
+        raise ValueError(f"expected a description of at most {_MOST_HEADER} bytes, got {len(text)}")
+    return np.frombuffer(text, np.uint8)
 
 
 def header_of(arrays: dict[str, np.ndarray]) -> Any:
     """The value of a file's header, which is taken out of its arrays; DamagedError if none is."""
     if HEADER not in arrays:
         raise DamagedError("it has no header: not written by this version of jaxdp")
-    return plain_json(arrays.pop(HEADER).tobytes())
+    return plain_json(arrays.pop(HEADER).tobytes(), _MOST_HEADER)
 
 
-def plain_json(text: str | bytes, most: int = _MOST_DESCRIBED) -> Any:
+def plain_json(text: str | bytes, most: int = _MOST_TEXT) -> Any:
     """The value of a JSON text; DamagedError if it is none, too long, or has a name twice."""
     if len(text) > most:
         raise DamagedError(f"its description is longer than {most} bytes")
@@ -184,7 +189,7 @@ def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
         os.close(os.open(os.fspath(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
             os.replace(source, target)
-        except OSError:
+        except BaseException:
             os.unlink(target)
             raise
 

@@ -63,7 +63,7 @@ def read_table(
         constant = [name for name, does in zip(names, varies, strict=True) if not does]
         raise ValueError(
             f"{path}: {_listed('column', constant)} never {'vary' if constant[1:] else 'varies'}; "
-            "leave out columns with drop_constant=True (--drop-constant in a command)"
+            "leave out columns with drop_constant=True"
         )
     if not varies.any():
         raise ValueError(f"{path}: no input column that varies besides {table.label_name!r}")
@@ -71,7 +71,7 @@ def read_table(
     if rows < needed:
         raise ValueError(
             f"{path}: too few rows: {rows} for {varies.sum()} columns, at least {needed} needed; "
-            "add rows, or leave out columns with drop=[...] (--drop in a command)"
+            "add rows, or leave out columns with drop=[...]"
         )
     missing = np.flatnonzero(table.labels == "")
     if missing.size:
@@ -132,9 +132,7 @@ def _read(
         if not places:
             raise ValueError(f"{path}: {reason}; {remedy}")
         drop = ", ".join(f'"{place}"' for place in places)
-        raise ValueError(
-            f"{path}: {reason}; {remedy}, or leave out columns with drop=[{drop}] (--drop)"
-        )
+        raise ValueError(f"{path}: {reason}; {remedy}, or leave out columns with drop=[{drop}]")
     return NumericTable(
         inputs=np.stack([columns[i] for i in kept], axis=1),
         labels=np.array([each.strip() for each in labels], object) if is_text else labels,

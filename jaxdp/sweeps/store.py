@@ -129,7 +129,11 @@ class Store:
             "identity": self._identity,
             "sources": self._sources,
         }
-        content = json.dumps(found, indent=2) + "\n"
+        content = json.dumps(found) + "\n"
+        if len(content) > _MOST_BYTES:
+            raise ValueError(
+                f"expected axes that {_MOST_BYTES} bytes list, got {len(content)}: use fewer values"
+            )
         write_whole(self.folder / DESCRIPTION, content.encode(), replace=replace)
         self._found = found
 
@@ -168,6 +172,8 @@ class Store:
             old, new = json.dumps(there.get(part)), json.dumps(wanted)
             if old != new:
                 words = f"its {part} is {label(old)}, not {label(new)}"
+                if part.startswith("axis ") and label(old) == label(new):
+                    words = f"the values of {part} are others, of the same names"
                 if part == "programs":
                     words = "its function computes something else (version= decides that, if given)"
                 raise ValueError(
@@ -179,7 +185,8 @@ class Store:
 def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     """The sweep that a folder keeps, as far as it is finished; nothing is computed or changed.
 
-    Cells that are not finished, or damaged, are NaN (numbers become floats for that).
+    Cells that are not finished, or damaged, are NaN (numbers become floats for that). A sweep of
+    more than 2^28 numbers is not read.
 
     Args:
         folder: that was given to `jaxdp.sweep` as `store`.
@@ -318,7 +325,7 @@ def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:
         raise DamagedError(f"it does not describe a shard ({error})") from error
     if mark != _mark(identity):
         raise ValueError(
-            f"expected shards of one sweep in {path.parent}, got {path.name} of another; use an "
-            "empty folder"
+            f"expected shards of one sweep in {path.parent}, got {path.name} of another; remove "
+            "it, or use another folder"
         )
     return shard

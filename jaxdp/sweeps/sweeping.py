@@ -58,7 +58,8 @@ def sweep(
         shard_size: cells of a shard; if None, a sixteenth of the cells of one program, within
             limits for the devices.
         version: a name that you change whenever the function does, or anything that it reaches:
-            in the store it stands for the programs. Required if a program calls the host.
+            in the store it stands for the programs. Required if a program calls the host. Objects
+            on a looped axis then have to be descriptions, arrays or names: no functions.
         quiet: whether the progress bar is left out.
 
     Returns:
@@ -169,6 +170,8 @@ def _require_arguments(function, key, store, executor, shard_size, version) -> N
     for name, value, kind in (("store", store, (str, os.PathLike)), ("version", version, str)):
         if value is not None:
             require_kind(name, value, kind, "a text, or None")
+            if not os.fspath(value):
+                raise ValueError(f"expected {name} not to be empty")
     if shard_size is not None:
         require_count("shard_size", shard_size)
     if executor is not None and (isinstance(executor, type) or not hasattr(executor, "submit")):

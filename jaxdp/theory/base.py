@@ -45,7 +45,7 @@ class AbstractTheory(AbstractDescription):
         require_pair(problem, algorithm)
         try:
             self.read(problem, algorithm)
-        except NotCoveredError as error:
+        except (NotCoveredError, ValueError) as error:
             return str(error)
         return None
 

@@ -466,6 +466,7 @@ class PrivateOptimiser(AbstractTrainable):
                 longer than `clip_norm_at(state)`, minus half of those with longer ones.
 
         Raises:
+            TypeError: `count_within` is not one real number.
             ValueError: all steps that are accounted for have been made, the key is another than
                 before where one is needed, or secret noise is asked for under `jit` or where sums
                 are not proved (XLA's fast math, a TPU).

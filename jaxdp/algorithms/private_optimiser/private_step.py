@@ -228,14 +228,18 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
 
 
 def _bounded_count(count, bound: float) -> Float[Array, ""]:
-    """The count as one number that a batch can have, of which the account charges one."""
+    """A user's count as one half-integer within half a batch, which one record moves by at most 1.
+
+    Secret noise is a whole multiple of a unit that divides 1/2: a half-integer is not rounded.
+    """
     if count is None:
         raise ValueError("expected count_within where the clip norm adapts, got None")
     if np.shape(count) != () or jnp.iscomplexobj(count):
         came = f"shape {np.shape(count)} of {jnp.result_type(count)}"
         raise TypeError(f"expected count_within to be one real number, got {came}")
     count = jnp.asarray(count, jnp.float32)
-    return jnp.clip(jnp.where(jnp.isnan(count), 0.0, count), -bound, bound)
+    count = jnp.round(2 * jnp.where(jnp.isnan(count), 0.0, count)) / 2
+    return jnp.clip(count, -bound, bound)
 
 
 def add_noise(

@@ -14,6 +14,7 @@ import pathlib
 import sys
 import tempfile
 import uuid
+import warnings
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,15 @@ def _saved(release: ReleasedFunction, out: pathlib.Path) -> pathlib.Path:
     try:
         release.save(out)
     except FileExistsError:
-        # Another fit has written it since. What a budget was spent on is not lost.
-        out = out.with_name(f"{out.stem}-{uuid.uuid4().hex[:8]}{out.suffix}")
-        release.save(out)
+        # What a budget was spent on is not lost.
+        beside = out.with_name(f"{out.stem}-{uuid.uuid4().hex[:8]}{out.suffix}")
+        release.save(beside)
+        warnings.warn(
+            f"{out} was written by another fit meanwhile; this release is in {beside}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return beside
     return out
 
 
