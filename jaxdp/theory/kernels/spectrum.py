@@ -145,7 +145,8 @@ def effective_dimension(
     Source: PK Assumption 3.
 
     For $\mu_l = l^{-1/\gamma}$ it is $\lambda^{-\gamma}\pi\gamma/\sin(\pi\gamma) - 1/2$ as lambda
-    tends to 0. Derived: Euler and Maclaurin's first two terms; test_kernel_risk.py.
+    tends to 0. Derived: Euler and Maclaurin's first two terms;
+    tests/agreement/theory/kernels/test_kernel_risk.py.
 
     Args:
         eigenvalues: >= 0.
