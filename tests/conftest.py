@@ -50,9 +50,9 @@ import jax.monitoring
 from entropy import KnownEntropy, name_in_file, shift_seeds
 from jaxtyping import install_import_hook
 
-# Each compiled program keeps about six memory maps, and Linux ends a process that wants more than
-# 65,530.
-_MOST_PROGRAMS = 6_000
+# Compiled programs, with the text from which they were made, take a megabyte each. Each also keeps
+# about six memory maps, and Linux ends a process that wants more than 65,530.
+_MOST_PROGRAMS = 2_000
 _compiled: list[str] = []
 
 
