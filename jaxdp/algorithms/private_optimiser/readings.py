@@ -149,6 +149,9 @@ def adam_constants(
             factory is looked at with another; all other numbers have to be concrete.
         num_steps: T; that of a private optimiser need not be given.
 
+    Returns:
+        The rates of all steps and the other constants.
+
     Raises:
         NotCoveredError: the optimiser is not Adam; says what differs.
         TypeError: it is no optimiser, or num_steps is missing.

@@ -33,6 +33,15 @@ def _cells(a, b, c, key):
     return {"risk": 1 + (a - 1) ** 2 + (jnp.log(b)) ** 2 + c}
 
 
+# Ctrl-C is heard also if the tests run in a shell's background, where it is ignored.
+_MAIN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from jaxdp.cli import main
+sys.exit(main())
+"""
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("store")
@@ -45,7 +54,7 @@ def address(tmp_path_factory):
     features |= {"test_features": rows[60:], "test_labels": labels[60:]}
     np.savez(folder.parent / "features.npz", **features)
     given = ["--store", str(folder), "--features", str(folder.parent / "features.npz")]
-    command = [sys.executable, "-m", "jaxdp", "explore", "--port", "0", "--no-browser"]
+    command = [sys.executable, "-c", _MAIN, "explore", "--port", "0", "--no-browser"]
     root = str(pathlib.Path(jaxdp.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
     server = subprocess.Popen(
