@@ -1,6 +1,6 @@
-"""Texts of files and tables on a terminal, and streams that may be none; without JAX.
+"""Text that is safe to print on a terminal, and whether a stream is one.
 
-The command line says its help before JAX is imported.
+Nothing here imports JAX, because the command line prints its help before JAX is imported.
 """
 
 import re
