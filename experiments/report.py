@@ -1,6 +1,7 @@
-"""`python -m experiments.report`: the experiments' README, from their saved results alone.
+"""`python -m experiments.report` writes the pages of the experiments from their saved results alone.
 
-With `--check` nothing is written: it says which results are not of today's code.
+Each paper's folder gets a README.md, and `experiments/README.md` lists them. With `--check` nothing
+is written: the command says which results are not of today's code.
 """
 
 import argparse
@@ -15,43 +16,55 @@ from experiments.harness import RESULTS, Check, read, table
 from experiments.papers import PAPERS, Paper, PaperFigure
 from experiments.staleness import problems, why_stale
 
-_PAGE = """\
+_INDEX = """\
 # Experiments
 
-Written by `python -m experiments.report` from the files in `results/`, where every number in the
-tables below comes from. A figure's command saves its data, reads them back, draws them, judges its
-claims, and ends with status 1 when one is false. `--smoke` runs a version of seconds, `--paper` the
-paper's own size where there is one, `--redraw` draws what is saved, `--out` says where to write.
-DATA is a folder with `uci/` (white-space tables, target last, and `adult.csv`), `mnist/` (IDX
-files, plain or gzip), `yearmsd/` (the year-prediction set, or its first rows) and `cifar10/`
-(binary batches, parts of them, or an .npz); where `--data` is optional, scikit-learn fetches what
-is missing.
-
-A figure's module holds its `Config`, `run`, `checks`, `summary` and `plot`; the command, files,
-claims, tables and bands are those of `harness/`. `registry.py` lists all figures, `papers.py` the
-papers'.
-
-A result belongs to the code that made it. A run refuses a modified tree, except with `--smoke`; its
-result names the commit, and holds the fingerprint of its smoke version: what that gave there.
-`python -m experiments.report --check` says which results are of another configuration than today's,
-and with `--fingerprints`, as the slow tests do, of which the smoke version gives other numbers.
-
-Where a time names no device, it is of two processor cores. A result of a GPU or a TPU is saved by
-the same command, at the usual size or, with `--paper` and `--out`, at the paper's; its time names
-the device. `--code` names the commit of a tree that was copied without its repository.
-
-`python -m experiments.accelerator` checks numbers and measures engines, clipping, sweeps and
-attacks on one GPU or TPU in minutes, from a source tree, whatever optional packages are missing:
-[what came back](results/accelerator/accelerator.md).
-
-{machines}
+The figures of the papers and of what goes beyond them, with claims that are judged by saved data.
+`python -m experiments.report` writes this page, and one page for each paper, from the files in
+`results/`.
 
 {papers}
+
+## Run one
+
+The command of a figure saves its data, reads them back, draws them and judges its claims. It ends
+with status 1 if a claim is false.
+
+| option | what it does |
+|---|---|
+| `--smoke` | runs a version that takes seconds |
+| `--paper` | runs the paper's own size, where the paper has one |
+| `--redraw` | draws what is saved |
+| `--out` | names the folder to write to |
+| `--data` | names the folder of the data, which has to exist |
+| `--code` | names the commit of a tree that was copied without its repository |
+
+The folder of the data has `uci/` (white-space tables, target last, and `adult.csv`), `mnist/` (IDX
+files, plain or gzip), `yearmsd/` (the year-prediction set, or its first rows) and `cifar10/`
+(binary batches, parts of them, or an .npz). If `--data` is optional, scikit-learn fetches what is
+missing.
+
+The module of a figure holds its `Config`, `run`, `checks`, `summary` and `plot`. `harness/` has the
+command, files, claims, tables and bands. `registry.py` lists all figures, `papers.py` those of the
+papers.
+
+## Which code a result belongs to
+
+A run refuses a modified tree, except with `--smoke`. Its result names the commit, and holds the
+fingerprint of its smoke version: the numbers that this version gave. `python -m experiments.report
+--check` names the results of another configuration than today's. With `--fingerprints` it also
+names those whose smoke version gives other numbers now.
+
+A time without a device was measured on two processor cores. A result of a GPU or a TPU names the
+device. `python -m experiments.accelerator` checks numbers and measures engines, clipping, sweeps
+and attacks on one GPU or TPU in minutes: [its results](results/accelerator/accelerator.md).
+
+{machines}
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write README.md beside the results' folder; the exit status is 1 if a claim is false.
+    """Write the pages beside the results' folder; the exit status is 1 if a claim is false.
 
     With `--check` it is 1 if a result is missing or not of today's code.
     """
@@ -74,46 +87,55 @@ def main(arguments: list[str] | None = None) -> int:
         compared = "compared" if options.fingerprints else "left to --fingerprints"
         print("\n".join([*lines, f"{len(saved)} results; numbers of smoke versions {compared}"]))
         return 1 if lines else 0
-    text, holds = page(saved, folder.name)
-    (folder.parent / "README.md").write_text(text)
+    texts, holds = pages(saved)
+    for name, text in texts.items():
+        (folder.parent / name).write_text(text)
     return 0 if holds else 1
 
 
-def page(saved: dict[str, xarray.Dataset], folder: str) -> tuple[str, bool]:
-    """The page, and whether every claim on it holds.
+def pages(saved: dict[str, xarray.Dataset]) -> tuple[dict[str, str], bool]:
+    """Each page by its path below `experiments`, and whether every claim on them holds.
 
     Args:
-        saved: the dataset of each figure by its name in the registry.
-        folder: where the results lie, relative to the page.
+        saved: the dataset of each figure, by the figure's name in the registry.
     """
     checks = {name: registry.entry(name).load().checks(saved[name]) for name in saved}
-    parts = [_paper(paper, saved, checks, folder) for paper in PAPERS]
+    held = {name: sum(bool(check.holds) for check in found) for name, found in checks.items()}
+    texts, rows = {}, []
+    for folder, paper in PAPERS.items():
+        names = [entry.name for entry in registry.ENTRIES if entry.paper == folder]
+        names = [name for name in names if name in saved]
+        if names:
+            page = f"{folder}/README.md"
+            texts[page] = _paper(folder, saved, checks)
+            claims = sum(len(checks[name]) for name in names)
+            holding = f"{sum(held[name] for name in names)} of {claims}"
+            rows.append([f"[{paper.title}]({page})", len(names), holding])
     # A line for each machine and set of versions, with the figures that ran there.
-    names: dict[str, list[str]] = {}
+    ran: dict[str, list[str]] = {}
     for name, dataset in saved.items():
         line = "{platform}; {device}; jax {jax}".format_map(dataset.attrs)
-        names.setdefault(line, []).append(name)
-    machines = "\n".join(f"Run on {line}: {', '.join(which)}." for line, which in names.items())
-    text = _PAGE.format(machines=machines, papers="\n\n".join(parts))
-    return text, all(check.holds for found in checks.values() for check in found)
+        ran.setdefault(line, []).append(name)
+    most = max(ran, key=lambda line: len(ran[line]))
+    machines = [f"The results are of {most}."]
+    machines += [f"Of {line}: {', '.join(which)}." for line, which in ran.items() if line != most]
+    index = table(["page", "figures", "claims that hold"], rows)
+    texts["README.md"] = _INDEX.format(machines="\n".join(machines), papers=index)
+    return texts, all(held[name] == len(found) for name, found in checks.items())
 
 
-def _paper(
-    paper: str, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]], folder: str
-) -> str:
-    """The section of a paper: its figures, ours, their claims, and each with its picture."""
+def _paper(paper: str, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]]) -> str:
+    """The page of a paper: its figures, ours, their claims, and each with its picture."""
     entries = [entry for entry in registry.ENTRIES if entry.paper == paper]
     shown = [entry for entry in entries if entry.name in saved]
-    parts = [f"## {PAPERS[paper].title}", _figures(PAPERS[paper], saved, checks)]
+    parts = [f"# {PAPERS[paper].title}", _figures(PAPERS[paper], saved, checks)]
     rows = [[entry.name, entry.shows, entry.paper_size or ""] for entry in entries]
     parts.append(table(["module", "what it shows", "`--paper`"], rows))
-    if shown:
-        parts.append(_claims(shown, saved, checks))
+    parts.append(_claims(shown, saved, checks))
     for entry in shown:
-        dataset, name = saved[entry.name], entry.name
-        picture = f"![{name}]({folder}/{entry.paper}/{name}.png)"
-        parts += [f"### {name}", picture, entry.load().summary(dataset)]
-    return "\n\n".join(part for part in parts if part)
+        picture = f"![{entry.name}](../results/{entry.paper}/{entry.name}.png)"
+        parts += [f"## {entry.name}", picture, entry.load().summary(saved[entry.name])]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _figures(paper: Paper, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]]) -> str:

@@ -161,17 +161,20 @@ def test_the_report_has_a_row_for_every_claim_and_names_a_device_that_is_no_proc
     device = "1 x NVIDIA H100 80GB HBM3 (gpu)"
     saved = {name: _saved(name) for name in chosen}
     saved["known_rows"] = saved["known_rows"].assign_attrs(device=device)
-    text, holds = report.page(saved, "results")
+    pages, holds = report.pages(saved)
     assert holds
     for name in chosen:
-        assert f"![{name}](results/{registry.entry(name).paper}/{name}.png)" in text
+        paper = registry.entry(name).paper
+        text = pages[f"{paper}/README.md"]
+        assert f"]({paper}/README.md)" in pages["README.md"]
+        assert f"![{name}](../results/{paper}/{name}.png)" in text
         (row,) = (line for line in text.splitlines() if line.startswith(f"| [{name}](#{name}) |"))
         assert (f" on {device} |" in row) == (name == "known_rows")
         for check in _checks(name):
             assert check.claim.replace("|", "\\|") in text
-    text, holds = report.page({"ode_grid": _saved("ode_grid")}, "results")
+    pages, holds = report.pages({"ode_grid": _saved("ode_grid")})
     assert not holds
-    assert "**false**" in text
+    assert "**false**" in pages["benchmarks/README.md"]
 
 
 @pytest.mark.slow
@@ -181,8 +184,8 @@ def test_the_report_is_the_one_that_the_saved_results_give():
         entry.file for entry in registry.ENTRIES
     }
     saved = {path.stem: _saved(path.stem) for path in paths}
-    text, _ = report.page(saved, "results")
-    assert text == (_FOLDER / "README.md").read_text()
+    pages, _ = report.pages(saved)
+    assert pages == {name: (_FOLDER / name).read_text() for name in pages}
 
 
 @pytest.mark.slow
@@ -285,7 +288,8 @@ def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
     assert attrs["seconds"] > 0
     assert {"jaxdp", "jax", "device", "platform"} <= set(attrs)
     assert str(folder.parent) not in str(attrs)
-    text, holds = report.page({entry.name: dataset}, "results")
+    pages, holds = report.pages({entry.name: dataset})
+    text = pages[f"{entry.paper}/README.md"]
     assert holds
     for check in figure.checks(dataset):
         assert check.claim.replace("|", "\\|") in text
