@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: coverage demo docs lowest notebooks results test test-users test-seeds test-shapes rest nightly sample format lint types check clean
+.PHONY: demo docs lowest notebooks results test test-users test-seeds test-shapes rest nightly sample format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -94,9 +94,6 @@ docs: $(DOCS)            ## the documentation, in site/
 
 results: $(STAMP)        ## is every saved result of today's configuration?
 	$(BIN)/python -m experiments.report --check
-
-coverage: $(STAMP)       ## docs/coverage.md: every statement of the papers, and where it is computed
-	$(BIN)/python docs/hooks/coverage_page.py
 
 format: $(STAMP)         ## is everything formatted?
 	$(BIN)/ruff format --check .

@@ -9,6 +9,7 @@ import pathlib
 import re
 
 import code_names
+import coverage_page
 import formulas
 import links
 import reference
@@ -70,6 +71,8 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """Links into the tree become links of the site; what the search is to weigh is said."""
     source = page.file.src_uri
+    if source == "papers/coverage.md":
+        markdown += f"\n\n{coverage_page.current()}"
     boosts = [boost for start, boost in BOOSTS.items() if source.startswith(start)]
     page.meta.setdefault("search", {}).setdefault("boost", (*boosts, 1.0)[0])
     is_made = source.startswith("reference/")

@@ -1,27 +1,21 @@
-"""The page of statements, `docs/coverage.md`, from the lists and the lines `Source:` of the tree.
+"""The tables of `docs/papers/coverage.md`: each statement of the papers, and its code and tests.
 
-The statements of the four papers are listed in `docs/coverage/<key>.toml`, in the order of the
-paper. Of a statement's state there stands only why nothing computes it, or what its tests leave
-out; the rest is read from where the tree names it. The page's opening is kept as it is.
-
-python docs/hooks/coverage_page.py            writes the page
-python docs/hooks/coverage_page.py --check    fails where the page is old or a statement is missing
+The statements of the four papers are listed in `docs/papers/statements/<key>.toml`, in the order of
+the paper. A list says why nothing computes a statement, or which part its tests leave out. The rest
+is read from the lines `Source:` of the tree when the site is built.
 """
 
-import argparse
 import dataclasses
-import sys
 import tomllib
 from collections import Counter
 
 import citations
 
-PAGE = citations.ROOT / "docs" / "coverage.md"
+LISTS = citations.ROOT / "docs" / "papers" / "statements"
 KEYS = ("AC", "PF", "PK", "DR")
 STATES = ("held", "partly", "experiment", "function", "reason", "missing")
 # What is said of an equation that the list does not have, but some line names.
 _PROOF = "a step of a proof or of a derivation"
-_TABLE = "| paper | statements | "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,10 +116,10 @@ def _is_tested(places: list[citations.Place]) -> bool:
 
 
 def page(cited: dict[tuple[str, str], list[citations.Place]], listed: dict[str, dict]) -> str:
-    """Markdown of the page, below what somebody has written at its top."""
+    """The tables in Markdown."""
     found = papers(cited, listed)
     lines = [
-        f"{_TABLE}{' | '.join(STATES)} | equations | without a row |",
+        f"| paper | statements | {' | '.join(STATES)} | equations | without a row |",
         f"|---|---|{'---|' * len(STATES)}---|---|",
     ]
     for key, (rows, steps) in found.items():
@@ -148,38 +142,16 @@ def _row(row: Statement) -> str:
         place.name if place.path.startswith("tests/") else f"`{place.name}`" for place in row.places
     ]
     links = zip(names, row.places, strict=True)
-    where = ", ".join(f"[{name}](../{place.path})" for name, place in links)
+    where = ", ".join(f"[{name}](../../{place.path})" for name, place in links)
     state = f"partly: {row.part}" if row.state == "partly" else row.state
     return f"| {row.name} | {row.says} | {where or row.reason} | {state} |"
 
 
 def current() -> str:
-    """The page as the tree is now; ValueError if a statement is missing or misnamed."""
-    folder = PAGE.with_name("coverage")
-    listed = {key: tomllib.loads((folder / f"{key}.toml").read_text("utf-8")) for key in KEYS}
+    """The tables as the tree is now; ValueError if a statement is missing or misnamed."""
+    listed = {key: tomllib.loads((LISTS / f"{key}.toml").read_text("utf-8")) for key in KEYS}
     cited = citations.everywhere()
     for key, (rows, _) in papers(cited, listed).items():
         if missing := [row.name for row in rows if row.state == "missing"]:
             raise ValueError(f"nothing computes {key} {', '.join(missing)}, for no reason")
-    return PAGE.read_text("utf-8").partition(_TABLE)[0] + page(cited, listed)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description="The page of statements.")
-    parser.add_argument("--check", action="store_true", help="fail where the page is old")
-    try:
-        text = current()
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not parser.parse_args(arguments).check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != text:
-        print("docs/coverage.md is old: `make coverage` writes it anew", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return page(cited, listed)

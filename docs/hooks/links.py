@@ -15,7 +15,11 @@ PAGES = {
     "SECURITY.md": "concepts/security.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
-    "experiments/README.md": "gallery/claims.md",
+    "experiments/README.md": "gallery/experiments.md",
+}
+PAGES |= {
+    path.relative_to(ROOT).as_posix(): f"gallery/{path.parent.name}/index.md"
+    for path in sorted((ROOT / "experiments").glob("*/README.md"))
 }
 # Folders that the site has elsewhere: pictures, and notebooks' executed copies.
 FOLDERS = {"experiments/results/": "gallery/", "notebooks/": "tutorials/", "docs/": ""}

@@ -20,7 +20,7 @@ _OPENING = """\
 # Reference
 
 Every public name, from its docstring, with a link to its source. Keys such as AC in a line
-"Source:" are explained in [Notation](../NOTATION.md). `import jaxdp` brings the names that begin
+"Source:" are explained in [Notation](../papers/NOTATION.md). `import jaxdp` brings the names that begin
 with `jaxdp.` alone, and the packages below.
 """
 _WORDS = re.compile(r"[A-Z][a-z]+|[A-Z]+(?![a-z])")

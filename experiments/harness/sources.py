@@ -6,7 +6,7 @@ import subprocess
 from typing import NamedTuple
 
 # What runs and reports write: of many figures that are run in a row each changes them.
-_WRITTEN = ("experiments/results", "experiments/README.md")
+_WRITTEN = ("experiments/results/**", "experiments/README.md", "experiments/*/README.md")
 
 
 class Sources(NamedTuple):
@@ -34,7 +34,7 @@ def sources(folder: pathlib.Path = pathlib.Path(__file__).parent) -> Sources:
     commit = _git(folder, "rev-parse", "--short=12", "HEAD")
     if not top or not commit:
         return Sources(None, ())
-    others = [f":(top,exclude){path}" for path in _WRITTEN]
+    others = [f":(top,glob,exclude){path}" for path in _WRITTEN]
     words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ":/"]
     found = _git(folder, *words, *others) or ""
     # Two letters and a space come before each name.

@@ -15,7 +15,7 @@ import jaxdp
 from jaxdp.algorithms.transformations.linear_state import linear_state
 from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference_cases"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "papers" / "reference_cases"
 CASES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 RUNNER = module_of(FOLDER / "check.py")
 

@@ -15,7 +15,10 @@ from pages import PAGES, ROOT, blocks, text_of
 from jaxdp.cli.entry import make_parser
 
 # A history may tell of what is gone.
-DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", "experiments/README.md"})
+EXPERIMENTS = {
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "experiments").rglob("README.md")
+}
+DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", *EXPERIMENTS})
 # Of Python and of other projects, and names that a reader is to make up.
 FOREIGN = {"Abstract", "MyTheory", "cluster", "distributed", "error_if", "exercise", "plt"}
 FOREIGN |= {"randbits", "secrets", "venv", "zsh"}
@@ -37,7 +40,7 @@ def _known() -> frozenset[str]:
                 for node in ast.walk(ast.parse(path.read_text())):
                     names |= _names_in(node)
     # Cases that other implementations are checked with, and what tests share.
-    for path in (ROOT / "docs" / "reference_cases").glob("*.json"):
+    for path in (ROOT / "docs" / "papers" / "reference_cases").glob("*.json"):
         names |= set(json.loads(path.read_text()))
     return frozenset(names | {"helpers", *vars(helpers)})
 

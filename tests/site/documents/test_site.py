@@ -160,9 +160,9 @@ def test_code_names_are_links_to_what_explains_them(page, there):
     ("page", "written", "there"),
     [
         ("how_to/audit.md", "../../SECURITY.md#a", "../concepts/security.md#a"),
-        ("concepts/security.md", "docs/ERRATA.md", "../ERRATA.md"),
-        ("gallery/claims.md", "results/benchmarks/planning.png", "benchmarks/planning.png"),
-        ("ERRATA.md", "../jaxdp/theory", f"{ADDRESS}/tree/main/jaxdp/theory"),
+        ("concepts/security.md", "docs/papers/ERRATA.md", "../papers/ERRATA.md"),
+        ("gallery/benchmarks/index.md", "../results/benchmarks/planning.png", "planning.png"),
+        ("papers/ERRATA.md", "../../jaxdp/theory", f"{ADDRESS}/tree/main/jaxdp/theory"),
         ("index.md", "no_such_page.md", "no_such_page.md"),
         ("concepts/security.md", "../../security/advisories", f"{ADDRESS}/security/advisories"),
     ],

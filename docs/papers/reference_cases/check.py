@@ -1,6 +1,6 @@
 """Runs every script of this folder on the inputs of its case and compares with the answers.
 
-    python docs/reference_cases/check.py
+    python docs/papers/reference_cases/check.py
 
 Exit status 1 where an answer is further off than a relative 1e-10.
 """
