@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 # pytest's rewriting of the tests anew: six seconds of processor time at every start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs lowest notebooks results test test-users test-seeds test-shapes rest nightly sample format lint types check clean
+.PHONY: demo docs pages lowest notebooks results test test-users test-seeds test-shapes rest nightly sample format lint types check clean
 
 $(STAMP): pyproject.toml
 	@echo "installing jaxdp, every extra and the tools of its tests into $(VENV) (JAX, matplotlib,"
@@ -30,7 +30,7 @@ $(DOCS): $(STAMP)
 demo: $(STAMP)           ## predict, simulate and compare the front page's problem, and draw it
 	$(BIN)/jaxdp compare --out results/demo
 
-notebooks: $(STAMP)      ## execute the notebooks into docs/tutorials, pictures included
+notebooks: $(STAMP)      ## execute the notebooks into results/notebooks, pictures included
 	$(BIN)/python notebooks/executed.py
 
 # Programs are compiled sooner, without most of XLA's optimisations and by its older generator
@@ -89,7 +89,11 @@ lowest:                  ## the same on the lowest versions of every package tha
 
 # Its own folder's pages, those that are made from docstrings and results, their links and formulas:
 # what is wrong in any is an error.
-docs: $(DOCS)            ## the documentation, in site/
+docs: $(DOCS)            ## the documentation with executed tutorials, in site/
+	$(BIN)/python notebooks/executed.py --changed
+	$(MAKE) pages
+
+pages: $(DOCS)           ## the same, without executing a notebook
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 results: $(STAMP)        ## is every saved result of today's configuration?
@@ -107,7 +111,7 @@ types: $(DOCS)
 
 # What is found in seconds comes before what takes minutes. None of the first needs two processors.
 check: $(DOCS)           ## what a change has to pass
-	$(MAKE) --jobs 2 format lint types results docs
+	$(MAKE) --jobs 2 format lint types results pages
 	$(MAKE) test
 	$(MAKE) lowest
 	$(MAKE) rest

@@ -1,4 +1,4 @@
-"""`python -m experiments.report` writes the pages of the experiments from their saved results alone.
+"""`python -m experiments.report` writes the pages of the experiments from saved results alone.
 
 Each paper's folder gets a README.md, and `experiments/README.md` lists them. With `--check` nothing
 is written: the command says which results are not of today's code.

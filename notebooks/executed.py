@@ -1,11 +1,11 @@
-"""Executed copies of the notebooks, with their pictures, for the documentation.
+"""Executes the notebooks, for the tutorials of the documentation.
 
-    python notebooks/executed.py                execute every notebook into docs/tutorials
+    python notebooks/executed.py                execute every notebook into results/notebooks
     python notebooks/executed.py 01 05          those whose names begin so
-    python notebooks/executed.py --check        exit 1, naming the copies whose cells are old
+    python notebooks/executed.py --changed      those without an executed copy of the same cells
 
-The notebooks themselves are kept without outputs. A copy leaves out what would differ from one run
-to the next without saying anything: times of execution, the state of widgets, progress bars.
+The notebooks themselves are kept without outputs. A copy leaves out times of execution, the state
+of widgets and progress bars.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import time
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIES = ROOT / "docs" / "tutorials"
+COPIES = ROOT / "results" / "notebooks"
 # Dots per inch of the pictures, of which 100 are shown on an inch.
 DPI = 130
 
@@ -175,31 +175,26 @@ def sources(notebook: dict) -> list[tuple[str, str, str]]:
     return [(cell["cell_type"], cell["id"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 
-def out_of_step(notebooks: pathlib.Path, copies: pathlib.Path) -> list[str]:
-    """Names of the notebooks whose copy is missing or has other cells, and of stray copies."""
-    names = {path.name for folder in (notebooks, copies) for path in folder.glob("*.ipynb")}
-    return [name for name in sorted(names) if _cells(notebooks / name) != _cells(copies / name)]
-
-
-def _cells(path: pathlib.Path) -> list[tuple[str, str, str]] | None:
-    return sources(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+def is_current(notebook: pathlib.Path, copies: pathlib.Path = COPIES) -> bool:
+    """True if the folder of copies has one with the cells of the notebook."""
+    copy = copies / notebook.name
+    if not copy.exists():
+        return False
+    one, other = (sources(json.loads(path.read_text("utf-8"))) for path in (notebook, copy))
+    return one == other
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Execute, or check; the exit status."""
-    parser = argparse.ArgumentParser(description="Execute the notebooks into docs/tutorials.")
+    """Execute; the exit status."""
+    parser = argparse.ArgumentParser(description="Execute the notebooks into results/notebooks.")
     parser.add_argument("names", nargs="*", help="beginnings of the notebooks' names (default all)")
-    parser.add_argument("--check", action="store_true", help="execute nothing, only look")
+    parser.add_argument("--changed", action="store_true", help="skip those with a current copy")
     parser.add_argument("--out", type=pathlib.Path, default=COPIES, help="folder of the copies")
     given = parser.parse_args(arguments)
-    if given.check:
-        stale = out_of_step(ROOT / "notebooks", given.out)
-        for name in stale:
-            print(f"{name}: the copy has other cells; make notebooks", file=sys.stderr)
-        return 1 if stale else 0
     given.out.mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        if not given.names or path.name.startswith(tuple(given.names)):
+        is_done = given.changed and is_current(path, given.out)
+        if not is_done and path.name.startswith(tuple(given.names or [""])):
             begun = time.perf_counter()
             source = json.loads(path.read_text(encoding="utf-8"))
             copy = stored(tidied(executed(path), source))

@@ -13,8 +13,10 @@ import coverage_page
 import formulas
 import links
 import reference
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 
+from notebooks import executed
 from notebooks.address import repository_address
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -50,8 +52,12 @@ def _made() -> dict[str, str]:
     return reference.made()
 
 
+@event_priority(100)  # before mkdocs-jupyter, which converts the notebooks
 def on_files(files, config):
-    """Add what is made, what lies elsewhere in the tree, and the font of formulas."""
+    """Add what is made, what lies elsewhere in the tree, and the font of formulas.
+
+    A notebook that was not executed (`make notebooks`) is shown without its outputs.
+    """
     for there, text in _made().items():
         files.append(File.generated(config, there, content=text))
     font = formulas.font()
@@ -61,9 +67,13 @@ def on_files(files, config):
     added |= {there: ROOT / here for here, there in links.PAGES.items()}
     for there, path in added.items():
         files.append(File.generated(config, there, abs_src_path=str(path)))
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        folder = executed.COPIES.parent if executed.is_current(path) else ROOT
+        there = f"notebooks/{path.name}"
+        files.append(File(there, str(folder), config.site_dir, config.use_directory_urls))
     for file in files:
         # Whoever wants a page changed has to change it there.
-        if file.src_uri in added or file.src_uri.startswith("tutorials/"):
+        if file.src_uri in added or file.src_uri.startswith("notebooks/"):
             file.edit_uri = f"../{links.tree_path(file.src_uri)}"
     return files
 

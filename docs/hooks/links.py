@@ -21,8 +21,8 @@ PAGES |= {
     path.relative_to(ROOT).as_posix(): f"gallery/{path.parent.name}/index.md"
     for path in sorted((ROOT / "experiments").glob("*/README.md"))
 }
-# Folders that the site has elsewhere: pictures, and notebooks' executed copies.
-FOLDERS = {"experiments/results/": "gallery/", "notebooks/": "tutorials/", "docs/": ""}
+# Folders of which the site has files, and where: pictures, notebooks, pages.
+FOLDERS = {"experiments/results/": "gallery/", "notebooks/": "notebooks/", "docs/": ""}
 _ON_SITE = (".md", ".png", ".ipynb", ".json")
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)\s]*\))")
 _FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
@@ -39,7 +39,7 @@ def moved(path: str) -> str:
 def tree_path(page: str) -> str:
     """The file of the tree that somebody changes to change a page of the site."""
     elsewhere = {there: here for here, there in PAGES.items()}
-    return elsewhere.get(page) or f"docs/{page}".replace("docs/tutorials/", "notebooks/")
+    return elsewhere.get(page) or (page if page.startswith("notebooks/") else f"docs/{page}")
 
 
 def rewritten(text: str, page: str, repository: str) -> str:

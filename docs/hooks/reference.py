@@ -20,8 +20,8 @@ _OPENING = """\
 # Reference
 
 Every public name, from its docstring, with a link to its source. Keys such as AC in a line
-"Source:" are explained in [Notation](../papers/NOTATION.md). `import jaxdp` brings the names that begin
-with `jaxdp.` alone, and the packages below.
+"Source:" are explained in [Notation](../papers/NOTATION.md). `import jaxdp` brings the names that
+begin with `jaxdp.` alone, and the packages below.
 """
 _WORDS = re.compile(r"[A-Z][a-z]+|[A-Z]+(?![a-z])")
 

@@ -90,7 +90,7 @@ def test_no_page_asks_another_server_and_on_a_narrow_screen_tables_scroll(browse
     browser.fetched_elsewhere()
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    for page in ("", "how_to/", "reference/jaxdp/", "gallery/", "tutorials/08_private_tables/"):
+    for page in ("", "how_to/", "reference/jaxdp/", "gallery/", "notebooks/08_private_tables/"):
         browser.driver.get(browser.url + page)
         assert browser.errors() == []
         assert browser.fetched_elsewhere() == []

@@ -16,10 +16,12 @@ import zipfile
 
 import numpy as np
 import pytest
+from helpers import module_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
+executed = module_of(ROOT / "notebooks" / "executed.py")
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -300,6 +302,11 @@ def test_notebook_and_its_answer_run_from_top_to_bottom(path, tmp_path):
     assert ran.returncode == 0, ran.stderr
     *cells, answer = _cells(tmp_path / path.name)
     _assert_shows_its_pictures(cells, path.name)
+    # A copy is small, and holds nothing that changes from run to run.
+    text = (tmp_path / path.name).read_text(encoding="utf-8")
+    assert len(text) < 600_000
+    assert "widget-view" not in text
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-", text)
     said = "".join("".join(each["text"]) for each in answer["outputs"])
     *said, last = said.splitlines(keepends=True)
     _assert_same_text("".join(said), printed)
@@ -308,3 +315,39 @@ def test_notebook_and_its_answer_run_from_top_to_bottom(path, tmp_path):
     assert seconds < 2 * 120
     assert programs
     assert faults == []
+
+
+def test_sliders_leave_their_picture_and_progress_bars_leave_nothing():
+    picture = {"output_type": "display_data", "metadata": {}, "data": {"text/plain": ["figure"]}}
+    state = {
+        "sliders": {"model_name": "VBoxModel", "state": {"children": ["IPY_MODEL_shown"]}},
+        "shown": {"model_name": "OutputModel", "state": {"outputs": [picture]}},
+        "bar": {"model_name": "HBoxModel", "state": {"children": ["IPY_MODEL_text"]}},
+        "text": {"model_name": "HTMLModel", "state": {}},
+    }
+    views = [
+        {
+            "output_type": "display_data",
+            "metadata": {},
+            "data": {executed._WIDGET: {"model_id": name}},
+        }
+        for name in ("sliders", "bar", "taken back")
+    ]
+    lines = [
+        {"output_type": "stream", "name": "stderr", "text": text}
+        for text in ("train: 50%|##5  | 00:01<00:01", "predict: running, 00:03", "a warning")
+    ]
+    cell = {"cell_type": "code", "metadata": {}, "outputs": views + lines}
+    notebook = {"cells": [cell], "metadata": {"widgets": {executed._STATE: {"state": state}}}}
+    note, *others = executed.tidied(notebook, {"metadata": {}})["cells"][0]["outputs"]
+    assert note["data"]["text/plain"] == [executed._NOTE]
+    assert others == [picture, lines[-1]]
+
+
+def test_a_changed_and_a_missing_copy_are_noticed(tmp_path):
+    first, second, third = NOTEBOOKS[:3]
+    for path in (first, second):
+        shutil.copy(path, tmp_path)
+    copy = tmp_path / second.name
+    copy.write_text(copy.read_text(encoding="utf-8").replace("import jaxdp", "import jaxdp "))
+    assert [executed.is_current(path, tmp_path) for path in (first, second, third)] == [1, 0, 0]
