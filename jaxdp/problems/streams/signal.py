@@ -6,7 +6,7 @@ these two, which simulators and theories read.
 
 **Logistic regression**, labels drawn from the model itself, is beyond AC, whose theory is that of
 linear regression. What is known of private logistic regression in the proportional regime is mostly
-about other algorithms (Dwork, Tankala and Zhang 2024, arXiv 2411.13682; docs/RELATED.md). Here
+about other algorithms (Dwork, Tankala and Zhang 2024, arXiv 2411.13682; docs/compared.md). Here
 gradients are clipped, at a scale c that may be as small as one likes, each row is used once, and
 the prediction is the whole path of the last iterate.
 """

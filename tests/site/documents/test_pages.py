@@ -41,10 +41,10 @@ assert abs(clipped - 4 / 5) < 0.05, "when four of five gradients are clipped"
     "docs/concepts/everyday_dp_sgd.md": Said(
         # Standard errors of the mean of fifty runs.
         {
-            "a test loss of # and an accuracy of": 0,
-            "an accuracy of # at $\\varepsilon = 1$": 0,
-            "where the runs have # and": 0.0009,
-            "where the runs have .488 and #.": 0.0015,
+            "| predicted | # |": 0,
+            "| predicted | 0.488 | # |": 0,
+            "| mean of 50 runs | # |": 0.0009,
+            "| mean of 50 runs | 0.488 | # |": 0.0015,
             "Its best cell has a predicted loss of #,": 0.0002,
         },
         {
@@ -66,7 +66,7 @@ assert abs(clipped - 4 / 5) < 0.05, "when four of five gradients are clipped"
             "single runs differ by #; without": 0,
             "without privacy it would be #. For": 0,
             # Where risks are equal to four digits, counts are.
-            "For a risk of .001 it takes # rows": 1,
+            "For a risk of 0.001 it takes # rows": 1,
         },
         {
             0: """rates = plan.algorithm.learning_rate.values
@@ -126,8 +126,8 @@ tell(100 * losses.mean() / labels.var())
             # Over twelve fits the error's deviation was .056, of twenty runs .008 of the variance.
             "the error is about #, of which 10 is noise": 0.06,
             "without the inputs it would be #.": 0,
-            "Here its error is about #, at a variance of .50": 0.004,
-            "error is about .04, at a variance of # and": 0,
+            "Here its error is about #, at a variance of 0.50": 0.004,
+            "error is about 0.04, at a variance of # and": 0,
         },
         {
             2: "tell(error, table['price'].std())",
@@ -143,7 +143,7 @@ assert abs(release.cost.epsilon - 1) < 1e-6
         {
             "$10^{-5}$, where 0 is a copy and # a guess": 0,
             "the second line shows it: #, predicted": 0,
-            "the second line shows it: .24, predicted #, at an": 0,
+            "the second line shows it: 0.24, predicted #, at an": 0,
         },
         {
             0: """others = jaxdp.problems.sphere_inputs(num_samples, dim, key=jax.random.key(9))
@@ -239,7 +239,7 @@ def test_the_start_page_tells_what_a_smaller_rho_costs(printed):
     (ode,) = (float(row[3]) for row in _rows(out) if row[0] == "final")
     first = re.findall(r"privacy: \((\S+),", out)
     assert_as_claimed(START, "the same schedule rises from # to", ode)
-    assert_as_claimed(START, "rises from .097 to #, and epsilon", risk)
+    assert_as_claimed(START, "rises from 0.097 to #, and epsilon", risk)
     assert_as_claimed(START, "epsilon falls from # to", float(first[0]))
     assert_as_claimed(START, "epsilon falls from 4.38 to #.", epsilon)
 
