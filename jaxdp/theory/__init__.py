@@ -1,9 +1,9 @@
-"""What is predicted: theories, and the verb that asks them.
+"""Theories, which predict the risk without sampling, and `predict`, which chooses among them.
 
-In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
-Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; PK is "Optimal
-differentially private kernel learning with random projection"; DR is "A Law of Data Reconstruction
-for Random Features (and Beyond)".
+Papers in the docstrings: AC is "Better Rates for Private Linear Regression in the Proportional
+Regime via Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; PK is
+"Optimal differentially private kernel learning with random projection"; DR is "A Law of Data
+Reconstruction for Random Features (and Beyond)".
 """
 
 from jaxdp.theory.dispatch import predict
