@@ -1,21 +1,9 @@
-r"""The least-squares attack on given rows, linearised: what noise in the parameters does to it.
+r"""Errors of the least-squares attack on given rows, linearised in the noise of the parameters.
 
-The released parameters are $\theta = \sum_i \alpha_i\varphi_i + s\,\xi$ with standard normal
-$\xi$. Around the true rows the fit moves by
-
-$$ \sum_i \varphi_i\,\delta_i + \alpha_i\,\phi'(V x_i) \odot V u_i, \qquad u_i \perp x_i, $$
-
-so that the attack's covariance is $s^2 (J^\top J)^{-1}$ in $(\delta, u)$. Exact for small noise,
-whatever the width, the correlations of the rows and their coefficients. `reconstruction_error` has
-its limit for wide features and nearly orthogonal rows. Derived:
-test_local_reconstruction.py compares with the attack itself.
-
-Trained by `DPGD` for T steps, the noise of the last iterate is $\sqrt T$ times that of a step
-outside the span of the features, where nothing shrinks it. Calibrated to one $\mu$, a step's noise
-grows as $\sqrt T$ as well, so s grows as T; the $\alpha_i$ do so only while row i is clipped and
-then settle at the interpolating ones. The last iterate therefore leaks less the longer training
-goes on, which $\mu$, a guarantee for all iterates together, does not promise: whoever sees them all
-stops where the signal does.
+With released parameters $\theta = \sum_i \alpha_i\varphi_i + s\,\xi$, $\xi$ standard normal, the
+fit around the true rows moves by $\sum_i \varphi_i\,\delta_i + \alpha_i\,\phi'(V x_i) \odot V u_i$,
+$u_i \perp x_i$, so the attack's covariance is $s^2 (J^\top J)^{-1}$ in $(\delta, u)$. Exact for
+small noise, at any width. Derived: test_local_reconstruction.py compares with the attack itself.
 """
 
 from collections.abc import Callable
@@ -44,7 +32,7 @@ from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.problems.rows.random_features import RandomFeatures
 from jaxdp.theory.reconstruction.saturation import slope_of
 
-# Features at a time: a block of the Jacobian is this many rows of as many numbers as unknowns.
+# Features per block of the Jacobian, each a row of as many numbers as unknowns.
 _BLOCK = 1024
 
 
@@ -60,18 +48,20 @@ def local_reconstruction_errors(
     r"""Root mean square of $|\hat x_i - x_i|/\sqrt d$ for every unknown row, to first order.
 
     Args:
-        inputs: x, on the sphere of radius $\sqrt d$ (each is moved across its own direction).
-        weights: V.
+        inputs: x, shape (rows, d), on the sphere of radius $\sqrt d$ (a row moves orthogonally to
+            itself).
+        weights: V, shape (features, d).
         activation: phi, elementwise.
-        coefficients: $\alpha_i$, of the features of row i in the parameters; not 0.
-        noise_std: s, per parameter.
-        num_known: how many first rows the attacker knows; their coefficients are unknown.
+        coefficients: $\alpha_i$, coefficient of row i's features in the parameters; not 0.
+        noise_std: s, standard deviation per parameter.
+        num_known: number of first rows that the attacker knows, default 0; their coefficients are
+            unknown.
 
     Returns:
-        Infinite where there are no more features than unknowns.
+        One error per unknown row; infinite unless there are more features than unknowns.
 
     Raises:
-        ValueError: shapes do not match, or something is out of range.
+        ValueError: shapes do not match, or an argument is out of range.
 
     Example:
         >>> import jax, numpy as np
@@ -134,20 +124,20 @@ def _tangent_basis(row):
 def last_iterate_reconstruction_errors(
     problem: RandomFeatures, algorithm: DPGD, *, num_known: int = 0
 ) -> Float[np.ndarray, " unknown"]:
-    r"""Errors of the attack on the last iterate, to first order.
+    r"""Errors of the attack on the last iterate, to first order, with the signal of noiseless
+    training.
 
-    The signal is that of noiseless training.
-
-    Noise in the span of the features, which moves the residuals and with them the coefficients,
-    is left out.
+    Noise in the span of the features, which moves the coefficients, is left out. The last iterate
+    leaks less the longer training goes on at one $\mu$: its noise grows with the number of steps,
+    its coefficients settle. $\mu$ covers all iterates, and does not promise that.
 
     Args:
-        problem: whose rows are on the sphere of radius $\sqrt d$, and whose width is finite.
-        algorithm: as it is run; its noise is what blurs the rows.
-        num_known: how many first rows the attacker knows.
+        problem: features of finite width, with rows on the sphere of radius $\sqrt d$.
+        algorithm: the algorithm with its noise.
+        num_known: number of first rows that the attacker knows, default 0.
 
     Returns:
-        As `local_reconstruction_errors`.
+        One error per unknown row, as from `local_reconstruction_errors`.
 
     Raises:
         NotCoveredError: the features are of infinite width.
@@ -176,8 +166,7 @@ def last_iterate_reconstruction_errors(
 def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
     """The features' weights; raises unless full-batch descent on explicit ones, all concrete."""
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
-    expected = "a DPGD"
-    require_kind("algorithm", algorithm, DPGD, expected)
+    require_kind("algorithm", algorithm, DPGD, "a DPGD")
     require_host("arguments", (problem, algorithm, others))
     if problem.weights is None:
         raise NotCoveredError("an attack on rows reads explicit features, got infinite width")

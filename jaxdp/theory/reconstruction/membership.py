@@ -1,22 +1,16 @@
-r"""Power of the best test of whether a record was trained on, when all others are known.
+r"""Power of the best test of whether a record was trained on, if all others are known.
 
-One step of `DPGD` is Gaussian, and two records move its mean apart by $\frac\eta n|\bar g - \bar
-g'|$, $\bar g$ the clipped gradients; in units of the noise $2C\eta/(n\mu)$ that is
+One step of `DPGD` is Gaussian with noise $2C\eta/(n\mu)$, and exchanging two records moves its mean
+by $\frac\eta n|\bar g - \bar g'|$, with clipped gradients $\bar g$. The best test's errors
+therefore lie on the trade-off curve of $\mu_{x,x'}$-GDP,
+$\mu_{x, x'} = \mu\,|\bar g - \bar g'|/2C \le \mu$. The squares of several steps, all seen, add:
+exactly if every step clips both records, otherwise to first order in the noise, along the noiseless
+path.
 
-$$ \mu_{x, x'} = \mu\,\frac{|\bar g - \bar g'|}{2C} \le \mu, $$
-
-and the errors of the best test lie on the trade-off curve of $\mu_{x,x'}$-GDP, exactly. Several
-steps, seen one by one, add their squares, each at the iterate before it: exactly where every step
-clips both records, and to first order in the noise otherwise, along the path without it.
-
-For wide features two rows that are uniform on the sphere of a high dimension have normalised
-features of cosine $k(0) = (E\phi)^2/E\phi^2$, so that one step that clips both has
-$\mu_{x,x'} = \mu\sqrt{(1 \mp k(0))/2}$, minus where the gradients have one sign: $.58\,\mu$ and
-$.81\,\mu$ for ReLU. The worst case $\mu$ takes opposite gradients, and no second record at all
-(gradient zero) is half of it.
-
-Derived: test_membership_theory.py; test_membership.py
-attains it.
+For wide features and two rows that are uniform on the sphere of a high dimension, one step that
+clips both has $\mu_{x,x'} = \mu\sqrt{(1 \mp k(0))/2}$ with $k(0) = (E\phi)^2/E\phi^2$, minus if the
+gradients have one sign: $0.58\,\mu$ and $0.81\,\mu$ for ReLU. Derived: test_membership_theory.py;
+test_membership.py attains it.
 """
 
 import math
@@ -45,17 +39,17 @@ def membership_mu(
 ) -> float:
     r"""The $\mu$ of the best test for one training record against another one in its place.
 
-    Exact for one step, and wherever all steps clip both records; else to first order in the noise.
+    Exact for one step, and if all steps clip both records; otherwise to first order in the noise.
 
     Args:
-        problem: with the record among its training rows; of finite width.
-        algorithm: as it is run, all iterates seen.
-        other_input, other_label: the record that may have been in its place.
-        index: of the record among the training rows.
+        problem: features of finite width, with the record among the training rows.
+        algorithm: the algorithm, with all iterates seen.
+        other_input, other_label: the alternative record, shapes (d,) and ().
+        index: position of the record among the training rows, default the last.
 
     Returns:
-        $\mu_{x,x'}$: the test's errors lie on `privacy.gaussian_tradeoff` of it. Infinite without
-        noise, unless the two records have one gradient.
+        $\mu_{x,x'}$: the test's errors lie on its `privacy.gaussian_tradeoff`. Without noise
+        infinite, or 0 if the two records have one gradient.
 
     Raises:
         NotCoveredError: the problem is infinitely wide.
@@ -76,10 +70,8 @@ def membership_mu(
     require_count("index", index, least=-count)
     if index >= count:
         raise ValueError(f"expected index < {count}, got {index}")
-    row, label = (
-        as_wide_float(other_input, "other_input"),
-        as_wide_float(other_label, "other_label"),
-    )
+    row = as_wide_float(other_input, "other_input")
+    label = as_wide_float(other_label, "other_label")
     require_shape("other_input", row, (problem.dim,))
     require_shape("other_label", label, ())
     require_finite("other_input", row)
@@ -92,7 +84,7 @@ def membership_mu(
     slopes = _slopes_on_the_path(gram, labels, problem.loss, algorithm)
     mine, others = (np.asarray(slopes, np.float64)[:, i] for i in (index % count, count))
     kernel = np.asarray(gram, np.float64)[np.ix_([index % count, count], [index % count, count])]
-    # |a f - b g|^2, of which nothing but rounding is left where f = g and a = b.
+    # |a f - b g|^2, in a form that is 0 up to rounding if f = g and a = b.
     apart = np.asarray(features[index % count] - features[count], np.float64)
     sums = (mine - others) * (kernel[0, 0] + kernel[1, 1])
     sums += (mine + others) * (kernel[0, 0] - kernel[1, 1])
@@ -104,7 +96,7 @@ def membership_mu(
 
 @eqx.filter_jit
 def _slopes_on_the_path(gram, labels, loss, algorithm):
-    """Clipped slopes of all rows at every step, the last of which is not trained on."""
+    """Clipped slopes of all rows at every step; the last row is not trained on."""
     norms = jnp.sqrt(jnp.diag(gram))
     num_train = len(labels) - 1
     is_trained = jnp.arange(len(labels)) < num_train

@@ -1,18 +1,16 @@
-r"""Error of a reconstructed row as a function of the noise, from none to that of a guess.
+r"""Error of a reconstructed row as a function of the noise, up to the error of a guess.
 
-For one unknown row, least squares maximises $s\,\psi(x)\cdot\theta$ over the sphere, $\psi$ the
-normalised features: a signal $\tfrac\mu2 k(q)$ at the overlap $q = \cos\omega$ with the true row, k
-the normalised kernel of the features, plus a Gaussian field of covariance k. For large d the
-field's maximum at overlap q, over $\sqrt d$, is that of a spherical spin glass,
-$\sqrt{k'(1)}\sin\omega$ where the replica-symmetric form holds. With the ratio t of noise to signal
-in the plane that touches the sphere ($2\sqrt{\kappa(d-1)}/\mu$ after one private step, with
-$\kappa = 1/k'(1)$), signal and field together are largest where
+For one unknown row, least squares maximises $s\,\psi(x)\cdot\theta$ over the sphere: at overlap
+$q = \cos\omega$ with the true row a signal $\tfrac\mu2 k(q)$, k the normalised kernel of the
+features, plus a Gaussian field of covariance k. For large d the field's maximum at that overlap,
+over $\sqrt d$, is $\sqrt{k'(1)}\sin\omega$ where the replica-symmetric form of a spherical spin
+glass holds. Signal plus field is largest where
 
-$$ t = \frac{k'(\cos\omega)}{k'(1)}\tan\omega, \qquad \rho = 2\sin(\omega/2); $$
+$$ t = \frac{k'(\cos\omega)}{k'(1)}\tan\omega, \qquad \rho = 2\sin(\omega/2), $$
 
-$t = (1 - \omega/\pi)\tan\omega$ for ReLU. Exact for a linear activation, where the guess is the
-direction of a noisy vector. For ReLU, whose kink breaks replicas, the full solution is at most 1.2%
-smaller.
+with t the ratio of noise to signal in the tangent plane; $t = (1 - \omega/\pi)\tan\omega$ for ReLU.
+Exact for a linear activation. For ReLU, whose kink breaks replica symmetry, the full solution is at
+most 1.2 % smaller.
 
 Source of the maximum: Crisanti and Sommers (1992), at zero temperature. Derived:
 test_reconstruction_error.py compares with the full solution and with the maximum itself.
@@ -35,7 +33,7 @@ Activation = Callable[[Array], Array]
 # The slope of the kernel is analytic in the angle, for kinks as well.
 _ANGLES = 24
 _TABLE, _LEAST_ANGLE = 4001, 1e-5
-# Of the kernel at orthogonal rows, where only the linear part of the activation has one.
+# Least slope of the kernel at orthogonal rows, where only the activation's linear part has one.
 _LEAST_SLOPE = 1e-6
 
 
@@ -56,8 +54,8 @@ def angles_at(
 ) -> Float[np.ndarray, "..."]:
     r"""The angles in $[0, \pi/2]$ at which a curve that starts as $t = \omega$ has given ratios t.
 
-    `flattest` is the limit of $t\,(\pi/2 - \omega)$ at the end. NotCoveredError where the curve
-    does not rise to infinity: the angle would jump.
+    `flattest` is the limit of $t\,(\pi/2 - \omega)$ at the end. Raises NotCoveredError unless the
+    curve rises to infinity: the angle would jump.
     """
     ratio = np.asarray(ratio, np.float64)
     near = np.geomspace(_LEAST_ANGLE, np.pi / 4, _TABLE)
@@ -65,8 +63,8 @@ def angles_at(
     ratios = ratio_at(angles)
     if not (flattest > _LEAST_SLOPE and np.all(np.diff(ratios) > 0)):
         raise NotCoveredError(
-            "the error after a private step is predicted for activations whose linear part carries "
-            "it; here it would jump"
+            "the error after a private step is predicted for activations with a sufficient linear "
+            "part; here it would jump"
         )
     # Beyond the table the first order is exact to rounding.
     small, large = np.minimum(ratio, ratios[0]), np.maximum(ratio, ratios[-1])
@@ -88,7 +86,7 @@ def kernel_slope(activation: Activation) -> np.polynomial.Chebyshev:
 
 
 def slope_of(activation: Activation) -> Activation:
-    """phi', elementwise."""
+    """The derivative phi', elementwise."""
 
     def slope(values):
         values = jnp.asarray(values)

@@ -1,13 +1,12 @@
 r"""The deterministic equivalent: coupled ordinary differential equations, one per eigenvalue.
 
 Source: AC (62), and Proposition 5 for the last step's noise. The $D_i(0)$ printed after (62) is
-wrong: it has a factor $\lambda_i$ too many. Used here is the right one (docs/ERRATA.md, E1).
+wrong: it has a factor $\lambda_i$ too many (docs/ERRATA.md, E1).
 
-No schedule is differentiated. The noise term is $-K\,d\tilde\eta^2/dt$ with
-$K = 2c^2\gamma^2/\rho^2$, so $U_i = D_i + K(\tilde\eta^2(t) - \tilde\eta^2(1))$ obeys the equation
-without it: U is the state as it would be if all the noise still to come came now. Any schedule
-works, also one whose derivative is singular; measured from t = 1, not from t = 0, the shift does
-not cancel against a small final risk.
+The schedule is not differentiated, so its derivative may be singular: with the noise term
+$-K\,d\tilde\eta^2/dt$, $K = 2c^2\gamma^2/\rho^2$,
+$U_i = D_i + K(\tilde\eta^2(t) - \tilde\eta^2(1))$ obeys the equation without that term. A shift
+measured from t = 0 would cancel against a small final risk.
 """
 
 import dataclasses
@@ -40,7 +39,7 @@ from jaxdp.theory.streams.signal import integrate_signal
 
 
 def _norm_of_the_modes(error):
-    """Root mean square; the clipped area goes along, its rounding must not set the step."""
+    """Root mean square of the modes alone: rounding of the clipped area must not set the step."""
     modal, _ = error
     return jnp.sqrt(jnp.mean(modal**2))
 
@@ -49,38 +48,34 @@ _TOLERANCES = energy_tolerances(_norm_of_the_modes)
 
 
 class CoupledODE(AbstractTheory):
-    r"""The deterministic equivalent of Algorithm 1: its risk as d and n grow together.
+    r"""Predict the risk of one-pass DP-SGD for large d and n, by differential equations.
 
-    The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d).
-    Beyond the cap, where AC Theorem 4 does not reach, the gradient's rate is
-    $\min(\tilde\eta, 2/(\gamma B))$ and the noise is not capped; simulation agrees.
-    For batches it is the limit of a batch small against d; `DiscreteRecursion` has the others.
+    The mean risk of simulated runs differs from it by O(1/d), a single path by O(1/sqrt d). Beyond
+    the cap, which AC Theorem 4 does not cover, the gradient's rate is
+    $\min(\tilde\eta, 2/(\gamma B))$ and the noise is not capped. Valid for batch sizes much smaller
+    than d; use `DiscreteRecursion` for others. For `LogisticRegression` it follows overlap and norm
+    (`jaxdp.theory.streams.signal`).
 
-    Keeps 1e-6 of max(1, R) in float64, a few times that at rates in the thousands, and 1e-4
-    relative in float32, there of risks above 1e-9. Where a rate beyond about 10^5 makes the
-    equations stiff, the solver may give up: `Status.SOLVER_STOPPED`, with NaN risks.
+    Accuracy of the solver: in float64 1e-6 of max(1, R), several times that at rates in the
+    thousands; in float32 1e-4 relative, for risks above 1e-9. At rates above about 10^5 it may give
+    up: `Status.SOLVER_STOPPED`, with NaN risks. Under `vmap` the slowest cell sets the pace:
+    batches of 100 similar cells (`jax.lax.map` with `batch_size`) take half the time of thousands
+    at once on a CPU. Memory per cell: 30 numbers per mode and 3 per record.
 
-    Under `vmap` all cells go at the pace of the slowest. On a CPU batches of 100 cells that are
-    alike, by `jax.lax.map` with a `batch_size`, take half the time of one `vmap` over thousands.
-    Memory of a cell: 30 numbers for each mode and 3 more for each record.
-
-    For `LogisticRegression` the theory follows overlap and norm (`jaxdp.theory.streams.signal`).
+    Observable "distance": $\|\theta - \theta^*\|^2$ at the records, before the last step's noise,
+    which adds $4c^2\gamma^2\tilde\eta^2(1)/\rho^2$.
 
     Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
     test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
 
-    The observable "distance" is $\|\theta - \theta^*\|^2$ at the records; the last step's noise
-    adds $4c^2\gamma^2\tilde\eta^2(1)/\rho^2$ to the released iterate's.
-
     Args:
-        adjoint: how diffrax differentiates the solution: the default is for `jax.grad`, and
-            `diffrax.ForwardMode()` for `jvp` and `jacfwd`; it compiles faster.
-        quadratics: further observables by name (AC Theorem 14): of weights m, shape (dim,), the
-            sum $\sum_j m_j(\theta_j - \theta^*_j)^2$ in the eigenbasis. They take one mode per
-            direction. A quadratic form with other entries than the diagonal adds
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jvp` and `jacfwd`, and compiles faster.
+        quadratics: further observables by name (AC Theorem 14), each the weights m, shape (dim,),
+            of $\sum_j m_j(\theta_j - \theta^*_j)^2$ in the eigenbasis; none by default. They take
+            one mode per direction. Off-diagonal entries M would add only
             $\sum_{i \ne j} M_{ij}u_iu_je^{-(\lambda_i + \lambda_j)\int g\mu}$ with
-            $u = \theta(0) - \theta^*$: neither noise correlates two directions, so that what they
-            have in common at the start decays, and nothing is added to it.
+            $u = \theta(0) - \theta^*$, since no noise correlates two directions.
 
     Example:
         >>> import jaxdp
@@ -99,7 +94,7 @@ class CoupledODE(AbstractTheory):
         require_adjoint(self.adjoint)
 
     def read(self, problem, algorithm) -> Callable[[int, diffrax.AbstractAdjoint], Trajectory]:
-        """The function that solves the pair's equations, for a number of records."""
+        """The function that solves the pair's equations, given records and an adjoint."""
         require_gaussian_pass(problem, algorithm)
         if not isinstance(problem, AbstractSignalProblem):
             return functools.partial(integrate, self._modes(problem), algorithm, label="ODE")

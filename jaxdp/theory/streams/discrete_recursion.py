@@ -1,14 +1,13 @@
 r"""The deterministic equivalent at a finite number of steps, for batches of any size.
 
-For one step of size eta on a batch of B, with g = min(eta, 2/d) the capped gradient rate and
-Gaussian inputs (`jaxdp.theory.streams.modes` has the moments of others),
+One step of size eta on a batch of B, with g = min(eta, 2/d) the capped gradient rate and Gaussian
+inputs (`jaxdp.theory.streams.modes` has the moments of others), is
 
 $$ D_i \leftarrow \bigl(1 - 2\lambda_i g\mu + (1 - 1/B)\lambda_i^2 g^2\mu^2\bigr) D_i
-   + \lambda_i g^2 (d/B)\,\nu P + 2c^2 d^2\sigma^2/B^2 : $$
+   + \lambda_i g^2 (d/B)\,\nu P + 2c^2 d^2\sigma^2/B^2. $$
 
-the squared mean gradient, which B samples share, is what the differential equation loses.
-
-Derived: AC Algorithm 1's one-step second moments with batches; test_discrete_recursion.
+The differential equation lacks the squared mean gradient. Derived: AC Algorithm 1's one-step second
+moments with batches; test_discrete_recursion.
 """
 
 import functools
@@ -29,11 +28,11 @@ from jaxdp.theory.streams.signal import recurse_signal
 
 
 class DiscreteRecursion(AbstractTheory):
-    """The coupled equations of one-pass DP-SGD in K finite steps.
+    """Predict the risk of one-pass DP-SGD in K finite steps, for batches of any size.
 
     Exact, as d grows, for batches proportional to d. Costs K steps, and memory of a thousand
-    numbers and 5 more for each mode and record. With a traced `num_steps` it can be differentiated
-    forward only. For `LogisticRegression` the theory follows overlap and norm
+    numbers and 5 more for each mode and record. With a traced `num_steps` only forward
+    differentiation works. For `LogisticRegression` it follows overlap and norm
     (`jaxdp.theory.streams.signal`).
 
     Example:
@@ -48,7 +47,7 @@ class DiscreteRecursion(AbstractTheory):
     """
 
     def read(self, problem, algorithm) -> Callable[[int], Trajectory]:
-        """The function that solves the pair's equations, for a number of records."""
+        """The function that solves the pair's equations, given a number of records."""
         require_gaussian_pass(problem, algorithm)
         if isinstance(problem, AbstractSignalProblem):
             return functools.partial(recurse_signal, problem, algorithm)

@@ -1,38 +1,30 @@
-r"""The linear modes of one-pass DP-SGD, which every theory of it integrates.
+r"""The linear modes of one-pass DP-SGD, which all its theories integrate.
 
 Each mode obeys, with $R = \sum_i w_i D_i$,
 
 $$ D_i' = -2 a_i\, A(R)\, D_i + b_i\,\gamma\, N(R) + 2c^2\gamma^2\tilde\sigma^2, $$
 
-and the theories differ in the modes (a, b, w) that they follow. For Gaussian inputs and least
-squares $A = g\,\mu_c(R)$ and $N = g^2\nu_c(R) P$, with $P = R + \zeta^2/2$ and $g =
-\min(\tilde\eta, 2/(\gamma B))$. The cap on the gradient's rate is what min(eta_k, 2/|x|^2) becomes;
-the noise is set by the schedule and is not capped.
+and the theories differ in their modes (a, b, w). For Gaussian inputs and least squares
+$A = g\,\mu_c(R)$ and $N = g^2\nu_c(R) P$, with $P = R + \zeta^2/2$ and
+$g = \min(\tilde\eta, 2/(\gamma B))$, the limit of min(eta_k, 2/|x|^2); the noise is not capped.
 
-**Inputs of random scale**, $x = \sqrt s\,\Sigma^{1/2} g$ with $E[s] = 1$. Given s and with $u =
-\theta - \theta^*$, the residual $x^\top u - z$ is $N(0, v_s)$ with $v_s = 2sR + \zeta^2$, and
-$\|x\|^2/d \to s$. The gradient is x times the residual, so that clipping its norm at $c\sqrt d$
-cuts the residual at $l_s = c/\sqrt s$: call it $\psi$. The step's cap 2/|x|^2 is 2/(s d), the rate
-$g_s = \min(\tilde\eta, 2/(\gamma B s))$. By Stein's identity
+**Inputs of random scale**, $x = \sqrt s\,\Sigma^{1/2} g$ with $E[s] = 1$. Given s and
+$u = \theta - \theta^*$, the residual $x^\top u - z$ is $N(0, v_s)$ with $v_s = 2sR + \zeta^2$, and
+$\|x\|^2/d \to s$. Clipping the gradient's norm at $c\sqrt d$ cuts the residual at
+$l_s = c/\sqrt s$, to $\psi$; the capped rate is $g_s = \min(\tilde\eta, 2/(\gamma B s))$. By
+Stein's identity, up to a matrix of rank one,
 
 $$ E[x\,\psi \mid s] = s\,\mu(l_s/\sqrt{v_s})\,\Sigma u, \qquad
-   E[x x^\top \psi^2 \mid s] \to s\,\nu(l_s/\sqrt{v_s})\, v_s\,\Sigma $$
-
-up to a matrix of rank one, which is lost among d directions. The samples of a step have scales of
-their own, so a step's moments are averages over s:
-
+   E[x x^\top \psi^2 \mid s] \to s\,\nu(l_s/\sqrt{v_s})\, v_s\,\Sigma, $$
 $$ A = E_s[s\, g_s\, \mu(l_s/\sqrt{v_s})], \qquad
    N = E_s[s\, g_s^2\, \nu(l_s/\sqrt{v_s})\, v_s/2]. $$
 
-**Another loss** of residuals has $\psi$ for its slope, cut at $c/\sqrt s$, where $s\,\mu$ becomes
-$s\,E[\psi'(r)]$ and $\nu v_s$ becomes $E[\psi(r)^2]$ with $r \sim N(0, v_s)$; the cap is that of
-its curvature: $2/(\gamma B s)$ over `curvature_bound`. Huber's, of width w, cuts the residual at
-$\min(w, c/\sqrt s)$. Losses change how the problem is learnt, not its risk.
+**Another loss** has $\psi$ for its slope, cut at $c/\sqrt s$: $s\,\mu$ becomes $s\,E[\psi'(r)]$ and
+$\nu v_s$ becomes $E[\psi(r)^2]$ with $r \sim N(0, v_s)$; the cap is $2/(\gamma B s)$ over
+`curvature_bound`. Huber's, of width w, cuts the residual at $\min(w, c/\sqrt s)$.
 
-A falls and N rises with R for each s, so that both averages do: all that is used of $\mu_c$ and
-$\nu_c$ in proofs of bounds.
-
-Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
+A falls and N rises with R, which is all that proofs of bounds use of $\mu_c$ and $\nu_c$. Source:
+AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
 """
 
 import dataclasses
@@ -58,10 +50,9 @@ _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
 
 
 class Modes(eqx.Module):
-    """The modes that a theory follows, and what else it reads from the problem.
+    """The modes that a theory follows, and the problem's other parameters.
 
-    What differs between problems is an array, so that those of one number of modes share a
-    compilation.
+    Differences between problems are in arrays: equal numbers of modes share a compilation.
     """
 
     descent: Float[Array, " modes"]  # a_i, how fast each mode decays
@@ -86,7 +77,7 @@ class Modes(eqx.Module):
         return 2 * risk + self.label_noise**2
 
     def levels(self, dtype) -> tuple[Any, Any]:
-        """Values and probabilities of the inputs' scale; the number 1 twice for s = 1."""
+        """Values and probabilities of the inputs' scale; (1, 1) if it is constant."""
         if self.scales is None:
             return 1.0, 1.0
         return self.scales.values.astype(dtype), self.scales.weights.astype(dtype)
@@ -96,7 +87,7 @@ class Modes(eqx.Module):
         return jnp.maximum(jnp.sum(self.weights * state), 0)
 
     def observed(self, states: Float[Array, "*records modes"]) -> dict[str, Any]:
-        """The quadratics of one state, or at each of many records."""
+        """The quadratics at one state or at many records."""
         return {
             name: jnp.sum(lax.broadcast_to_rank(weights, states.ndim) * states, axis=-1)
             for name, weights in self.quadratics.items()
@@ -106,11 +97,11 @@ class Modes(eqx.Module):
 def eigen_modes(problem: LinearRegression) -> Modes:
     r"""One mode per distinct eigenvalue: $D_i = d\,\langle\theta-\theta^*, \omega\rangle^2/2$.
 
-    This is a mean over the eigenvalue's block of d_i directions omega, w_i = lambda_i d_i/d, and
+    The mean is over the eigenvalue's block of d_i directions omega; w_i = lambda_i d_i/d, and
     $D_i(0) = d\,\|\theta^*_i\|^2/(2 d_i)$ with the target's part in the block.
 
-    Source: AC (62), where D_i(0) is printed with a further factor lambda_i; that contradicts
-    R = (1/d) sum lambda_i D_i and is wrong by hundreds of standard errors in simulation.
+    Source: AC (62), where D_i(0) is printed with a further factor lambda_i; that contradicts R =
+    (1/d) sum lambda_i D_i and is wrong by hundreds of standard errors in simulation.
     """
     blocks, dim = problem.blocks, problem.dim
     spectrum, eigenvalues, squared = in_numpy(
@@ -144,11 +135,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
 def direction_modes(
     problem: LinearRegression, quadratics: dict[str, Float[Array, " dim"]]
 ) -> Modes:
-    """One mode per direction of the eigenbasis, for weighted sums of (theta_j - theta*_j)^2.
-
-    Within the block of one eigenvalue directions with more of the target start higher; the blocks'
-    means, which set the risk, do not know which.
-    """
+    """One mode per direction of the eigenbasis, for weighted sums of (theta_j - theta*_j)^2."""
     dim = problem.dim
     share = problem.spectrum / dim
     two = 2 / jnp.full_like(problem.spectrum, dim)
@@ -164,7 +151,7 @@ def direction_modes(
 
 
 def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
-    """Weights by name as arrays; raises for names that other observables have."""
+    """Weights by name as arrays; raises for names of other observables."""
     require_kind("quadratics", quadratics, dict, "a dictionary from names to weights")
     for name in quadratics:
         require_kind("a name of quadratics", name, str, "a text")
@@ -174,7 +161,7 @@ def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
 
 
 class GradientMoments(NamedTuple):
-    """What one step's gradients do on average."""
+    """Means of a step's gradients."""
 
     descent: Float[Array, ""]  # A, of the capped rate times the scale times the descent factor
     diffusion: Float[Array, ""]  # N, times what the step shares of the noise
@@ -190,8 +177,8 @@ def gradient_moments(
 ) -> GradientMoments:
     """The two moments of a sample's clipped and capped gradient, averaged over the inputs' scale.
 
-    There is a capped rate for each scale. `share` is that of the gradient's noise in the step's,
-    gamma in continuous time.
+    `rates` has one capped rate per scale; `share` is d over the samples of a step or, in continuous
+    time, gamma.
     """
     values, weights = modes.levels(risk.dtype)
     second_moment = modes.second_moment(values * risk)
@@ -212,7 +199,7 @@ def gradient_moments(
 
 
 def are_valid(modes: Modes, algorithm: OnePassDPSGD) -> Bool[Array, ""]:
-    """Whether the parameters of both are in their ranges; known ones are looked at on the host."""
+    """Whether the parameters of both are in range; known ones are checked on the host."""
     return in_jax(in_numpy(modes.is_valid) & algorithm.is_valid)
 
 
@@ -222,7 +209,7 @@ def shares_so_far(
     time: Float[Array, " records"],
     clipped_area: Float[Array, " records"],
 ) -> dict[str, Float[Array, " records"]]:
-    """The shares of samples that were clipped and capped up to each time, as observables."""
+    """The fractions of samples that were clipped and capped up to each time, as observables."""
     return {
         "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
         "capped_fraction": _capped_fraction(modes, algorithm, time),
@@ -232,8 +219,8 @@ def shares_so_far(
 def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]):
     r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
 
-    Within about .002 when the effective dimension $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2)$ is
-    10 or more, .03 at 1. Derived: test_capped_fraction_matches_simulation.
+    The error is about 0.002 if $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2) \ge 10$, 0.03 if it is
+    1. Derived: test_capped_fraction_matches_simulation.
     """
 
     def threshold(nodes):

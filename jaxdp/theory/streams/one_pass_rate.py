@@ -1,10 +1,4 @@
-r"""The learning rate in the differential equations of one-pass DP-SGD, and what else they share.
-
-Time runs from 0 to 1 over the pass. A gradient's rate is $\min(\tilde\eta(t), \text{cap})$, which
-has a kink where a falling schedule comes below the cap: $2/(\ell\|x\|^2)$ for a sample x and a loss
-of curvature at most $\ell$. The private noise enters by how much $\tilde\eta^2$ has yet to fall, so
-that no schedule is differentiated.
-"""
+"""The learning rate in the differential equations of one-pass DP-SGD, over time from 0 to 1."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,16 +22,15 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def energy_tolerances(norm: Callable[[PyTree], Array]) -> Tolerances:
-    """Tolerances of equations for energies of modes, whose risks may be as small as 1e-9."""
+    """Tolerances for energies of modes, whose risks may be as small as 1e-9."""
     return Tolerances((1e-8, 1e-15), (1e-6, 1e-13), norm, MAX_STEPS)
 
 
 def recorded_pass(
     algorithm: OnePassDPSGD, records: int
 ) -> tuple[OnePassDPSGD, Float[Array, " records"]]:
-    """The algorithm with a traced length, and the times of the records.
-
-    With a traced length one compiled solver serves every number of steps.
+    """The algorithm with a traced length, so that all lengths share a compilation, and record
+    times.
     """
     traced, dtype = algorithm.with_traced_length(), jnp.result_type(float)
     steps = record_steps(algorithm.num_steps, records).astype(dtype)
@@ -46,7 +39,11 @@ def recorded_pass(
 
 
 class OnePassRate(NamedTuple):
-    """The learning rate of a pass, as it is capped and as it sets the noise."""
+    r"""The learning rate of a pass: capped, for gradients, and its squared drop, for the noise.
+
+    A gradient's rate is $\min(\tilde\eta(t), \text{cap})$, with the cap $2/(\ell\|x\|^2)$ for a
+    loss of curvature at most $\ell$; it has a kink where a falling schedule comes below the cap.
+    """
 
     schedule: AbstractSchedule  # $\tilde\eta$
     gamma: Float[Array, ""]  # d over the number of samples
@@ -86,10 +83,7 @@ class OnePassRate(NamedTuple):
 
 
 def leaves_cap(schedule: AbstractSchedule, cap: Float[Array, "*caps"]) -> Float[Array, "*caps"]:
-    """The times at which a falling learning rate meets each cap; beyond 1 where it never does.
-
-    The equations have kinks there, which the solver must not step across.
-    """
+    """The times at which a falling learning rate meets each cap, kinks of the equations; else 2."""
 
     def halve(_, ends):
         above, below = ends
@@ -113,11 +107,11 @@ def capped_share(
 ) -> Float[Array, " records"]:
     r"""Expected share of the samples up to each time whose step is capped; 0 at time 0.
 
-    The step of a sample is capped where $\|x\|^2/d$ exceeds a threshold that changes with time. The
-    cube root of that weighted chi-square of d degrees is taken as Gaussian (Satterthwaite, Wilson
-    and Hilferty): its variance is $2/(9d)$ for isotropic inputs, $2\,\mathrm{tr}(\Sigma^2)/(9d^2)$
-    for others of mean eigenvalue 1, and its mean is 1 less that variance. With isotropic inputs
-    the share is within .002 for d >= 10, within .01 for d = 2. Derived: test_signal_ode.
+    A sample's step is capped if $\|x\|^2/d$ exceeds a threshold that changes with time. The cube
+    root of that weighted chi-square of d degrees is taken as Gaussian (Satterthwaite, Wilson and
+    Hilferty): its variance is $2/(9d)$ for isotropic inputs, $2\,\mathrm{tr}(\Sigma^2)/(9d^2)$ for
+    others of mean eigenvalue 1, and its mean is 1 less that variance. The error for isotropic
+    inputs is 0.002 for d >= 10, 0.01 for d = 2. Derived: test_signal_ode.
     """
     width = jnp.diff(time)
     nodes = time[:-1, None] + width[:, None] * (_NODES + 1).astype(time.dtype)[None] / 2

@@ -1,25 +1,23 @@
-r"""Overlap and remainder: the deterministic equivalent where labels follow one direction.
+r"""Overlap and remainder: the deterministic equivalent if labels depend on one direction.
 
-Inputs are isotropic. Two numbers close the equations of one-pass DP-SGD: the overlap p with the
-target and the remainder w, the squared norm of what is orthogonal to it. With $g =
-\min(\tilde\eta, 2/(\ell\gamma B))$, the loss's curvature bound $\ell$ and the moments of the slope
-cut at c (`SignalSlope`: $a = E[\psi z]$, $D = E[\psi']$, $M = E[\psi^2]$),
+Inputs are isotropic. The state is the overlap p with the target and the remainder w, the squared
+norm of the part orthogonal to it. With $g = \min(\tilde\eta, 2/(\ell\gamma B))$, the loss's
+curvature bound $\ell$ and the moments of the slope cut at c (`SignalSlope`: $a = E[\psi z]$,
+$D = E[\psi']$, $M = E[\psi^2]$),
 
 $$ p' = -g\,a, \qquad w' = -2g D\,w + g^2\gamma M - 4\frac{c^2\gamma^2}{\rho^2}
    \frac{d\tilde\eta^2}{dt}, $$
 
-because $\|x\|^2/d \to 1$: a slope is clipped at c, the clipped gradient's part across the target
-is $D\,\theta_\perp$ by Stein's identity, and its squared norm is d times $\psi^2$. The private
-noise of a step has d coordinates of variance $4C^2\sigma_k^2/B^2$. As in
-`jaxdp.theory.streams.coupled_ode` no schedule is differentiated: the state is w with all the noise
-still to come. For the squared loss a = D (p - S), and the risk $((p - S)^2 + w)/2$ obeys AC (62).
+because $\|x\|^2/d \to 1$: a slope is clipped at c, the clipped gradient's part across the target is
+$D\,\theta_\perp$ by Stein's identity, and its squared norm is d times $\psi^2$. The private noise
+of a step has d coordinates of variance $4C^2\sigma_k^2/B^2$, and the state includes all the noise
+still to come, as in `jaxdp.theory.streams.coupled_ode`. For the squared loss a = D (p - S), and the
+risk $((p - S)^2 + w)/2$ obeys AC (62).
 
-One step of size eta on a batch of B, with $g = \min(\eta, 2/(\ell d))$, makes
+One step of size eta on a batch of B, with $g = \min(\eta, 2/(\ell d))$, is
 
 $$ p \leftarrow p - g\,a, \qquad w \leftarrow \bigl(1 - 2gD + (1 - 1/B)\,g^2D^2\bigr) w
-   + g^2 (d/B)\,M + 4c^2d^2\sigma^2/B^2 : $$
-
-the squared mean gradient, which B samples share, is what the differential equation loses.
+   + g^2 (d/B)\,M + 4c^2d^2\sigma^2/B^2. $$
 
 Derived: one step's change of p and w under Algorithm 1, with batches for the recursion, as d and n
 grow together for the equation; test_signal_ode, test_discrete_recursion.
@@ -41,7 +39,7 @@ from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_sh
 
 
 def _norm_of_the_state(error):
-    """Root mean square; the clipped area goes along, its rounding must not set the step."""
+    """Root mean square without the clipped area, whose rounding must not set the step."""
     overlap, remainder, _ = error
     return jnp.sqrt((overlap**2 + remainder**2) / 2)
 
@@ -55,7 +53,7 @@ def integrate_signal(
     records: int,
     adjoint: diffrax.AbstractAdjoint,
 ) -> Trajectory:
-    """The trajectory of the differential equation; observables "overlap" and "norm_squared" too."""
+    """The trajectory of the differential equation, also with "overlap" and "norm_squared"."""
     adjoint = adjoint_for(adjoint, problem, algorithm)
     return _solve(problem, *recorded_pass(algorithm, records), adjoint)
 
