@@ -1,27 +1,20 @@
 r"""The Gaussian closure of DP-Adam: momentum with a step size for each coordinate.
 
-Adam divides a mean of the gradients by the root of a mean of their squares. Over the many steps of
-that second mean its fluctuations average out, so that it is replaced by its expectation,
+The mean of squared gradients fluctuates little over many steps and is replaced by its expectation,
 
 $$ v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, E[\hat g_t^2], \qquad
    E[\hat g_{t,j}^2] = \bar g_j^2 + (BSB^\top + Q + \sigma_w^2 I)_{jj}, $$
 
-and a step is that of momentum with the preconditioner
+so that a step is momentum with the preconditioner
 
 $$ P_t = \frac{\eta_t}{1 - \beta_1^t}\,\frac{1 - w_t/4}{\sqrt{v_t/(1 - \beta_2^t)} + \epsilon},
    \qquad w_t = \frac{1 - \beta_2}{1 - \beta_2^t}. $$
 
-The factor is the first order of $E[\hat g_t/\sqrt{\hat v_t}]$ in the weights of the mean. A
-rotation of the coordinates changes what Adam does, so that they stay as they are and the closure
-keeps all covariances: O(p^3) a step for p features.
-
-That factor belongs to gradients whose noise is larger than their mean. Where a gradient is hardly
-random, in a full batch next to without noise, the factor is 1, and the first steps are predicted
-2 to 10 % too short.
-
-In 24 simulated cases the predicted mean was within 1.1 to 2.2 % of the simulated one, and the
-predicted standard deviation within 9.5 %.
-Derived: here; test_everyday (against stored numbers of the same closure in NumPy).
+The factor $1 - w_t/4$ is the first order of $E[\hat g_t/\sqrt{\hat v_t}]$ for gradients with more
+noise than mean; if they are hardly random (a full batch, almost no noise), the first steps are
+predicted 2 to 10 % too short. Adam depends on the coordinates, so the closure keeps all
+covariances: O(p^3) a step for p features. Derived: here; test_everyday (against stored numbers of
+the same closure in NumPy).
 """
 
 import equinox as eqx
@@ -42,7 +35,7 @@ LARGEST = 500
 
 
 class AdamUpdates(eqx.Module):
-    """Adam's numbers."""
+    """Adam's constants, and the noise of its gradients."""
 
     # b1, b2, eps: its constants.
     b1: float = eqx.field(static=True)
@@ -56,7 +49,7 @@ class AdamUpdates(eqx.Module):
 
 
 class AdamMoments(eqx.Module):
-    """Moments of weight and velocity of each coordinate, and the mean of squared gradients."""
+    """Moments of each coordinate's weight and velocity, and the mean of squared gradients."""
 
     moments: Moments
     square: Float[Array, " features"]
@@ -65,7 +58,7 @@ class AdamMoments(eqx.Module):
 def adam_updates(
     problem: AbstractFeatureProblem, algorithm: PrivateOptimiser, found: AdamConstants
 ) -> AdamUpdates:
-    """The numbers of a private optimiser that is Adam on features."""
+    """Adam's constants and noise; raises NotCoveredError if the closure does not cover them."""
     sampler, features, loss = algorithm.sampler, problem.num_features, problem.loss
     is_known = algorithm.noise is None or isinstance(algorithm.noise, SecretNoise)
     is_small = features is not None and features <= LARGEST

@@ -1,4 +1,4 @@
-"""The diffusion that DP-GD with clipping tends to for small steps, by the Gaussian closure."""
+"""The Gaussian closure of DP-GD with clipping in the limit of small steps."""
 
 import diffrax
 import equinox as eqx
@@ -20,7 +20,7 @@ from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
 
 class Flow(eqx.Module):
-    """Mean and covariance of the coordinates, and the clipped share summed over time."""
+    """Mean and covariance of the coordinates, and the clipped share integrated over time."""
 
     mean: Float[Array, " modes"]
     leading: Float[Array, "rank rank"]
@@ -29,7 +29,7 @@ class Flow(eqx.Module):
 
 
 def _largest_error(error: Flow):
-    """The largest entry, because a mean would hide the mean's errors behind many covariances."""
+    """The largest entry: a root mean square hides errors of the mean behind many covariances."""
     return jnp.max(
         jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(error) if part.size])
     )
@@ -39,14 +39,14 @@ _TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-8), _largest_error, max_steps=
 
 
 class ClippedDiffusion(AbstractTheory):
-    r"""Expected test error of the diffusion PF (3.5), clipping included: `GaussianClosure`'s limit.
+    r"""Predict the test error of DP-GD with clipping for many small steps, the diffusion PF (3.5).
 
-    Learning rate and steps enter through $\tau = \eta T$ and the noise only: the cost does not
-    grow with T, and `num_steps` may be traced in forward and reverse mode. Memory: 25 n^2 numbers,
-    and n^2 more for each record (rank^2 where that is less).
+    The limit of `GaussianClosure`. Learning rate and steps matter only through $\tau = \eta T$ and
+    the noise: the cost does not grow with T, and `num_steps` may be traced in forward and reverse
+    mode. Memory: 25 n^2 numbers, and min(n, rank)^2 more for each record.
 
     Args:
-        rank: how many leading modes keep their covariances in full, as for `GaussianClosure`.
+        rank: number of leading modes with full covariances, as for `GaussianClosure`.
         adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
             `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd`.
 
@@ -101,7 +101,6 @@ class ClippedDiffusion(AbstractTheory):
 
 @eqx.filter_jit
 def _solve(modes, limits, duration, diffusion, share, rank: int, adjoint):
-    """Bias, seen variance and clipped share at the records, and whether the solver gave up."""
     dtype = float_dtype(modes, limits, duration, diffusion)
     # Coordinates in which the largest eigenvalue is 1: predictions and moments are of order one.
     largest = modes.eigenvalues[0]

@@ -1,9 +1,4 @@
-"""DP-SGD with clipping, predicted before it is run: the theory that `predict` asks on features.
-
-The mean and the covariance of the weights are followed step by step as if they were normal
-(`closed_moments`, `adam_closure`), and the test error and its spread over runs are read off them
-(`readout`).
-"""
+"""The Gaussian closure of DP-SGD with clipping on features, and its spread over runs."""
 
 from typing import NamedTuple
 
@@ -56,7 +51,7 @@ _SPREAD_NUMBERS = 2**26
 
 
 class ClosureReading(NamedTuple):
-    """What the closure needs of a pair; one of `linear` and `adam` is None."""
+    """A pair with the updates of its optimiser; one of `linear` and `adam` is None."""
 
     problem: AbstractFeatureProblem
     algorithm: DPGD | PrivateOptimiser
@@ -65,54 +60,47 @@ class ClosureReading(NamedTuple):
 
 
 class GaussianClosure(AbstractTheory):
-    r"""Expected test loss of DP-SGD as it is run, for T finite steps, and its spread over runs.
+    """Predict the test loss of DP-SGD with clipping on fixed features, and its spread over runs.
 
-    Covered are `DPGD`, and `PrivateOptimiser` with Adam or an optimiser that is linear in gradient
-    and state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages),
-    a sampler that states its `inclusion_moments` (not Poisson batches that often overflow, nor
-    epochs of unequal batches) and any loss of `jaxdp.losses`, on features of fixed rows. The
-    optimiser's matrices are read off the optax transformation itself.
+    Covers `DPGD`, and `PrivateOptimiser` with Adam or an optimiser that is linear in gradient and
+    state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages; read
+    off the optax transformation), a sampler with `inclusion_moments` (not Poisson batches that
+    often overflow, nor epochs of unequal batches) and any loss of `jaxdp.losses`.
 
-    The closure treats weights and predictions as Gaussian. With squared loss, without clipping and
-    with batches that are drawn independently, mean and covariance are exact. Else the simulated
-    mean lay within 1 to 2 % of it, from no clipping to nearly everything clipped, on random
-    features with 10 and with 3 times as many rows as inputs, and on a table of cosines (60 cases of
-    600 runs). With Adam (24 cases of 200 runs, rates .02 and .1) it lay within 1 % at the end, but
-    while the loss falls the closure is too high by up to 3 % with logistic losses and up to 27 %
-    with squared ones. Where batches share out the rows of an epoch (`ShuffledEpochs`), the error
-    grows with the share of a row's residual that one step on this row removes: the loss's curvature
-    times the learning rate times the squared norm of the row's features, over the batch size. The
-    mean was at most .4 % off where that share is small, 1 to 3 % off at a third and 5 % at two
-    thirds (n = 200). Beyond the stability limits that a warning and the status name, the closure is
-    not to be trusted. The closure leaves out the noise that `SecretNoise` adds for the rounding of
-    sums, up to .8 %.
+    Weights and predictions are treated as Gaussian. This is exact for squared loss without clipping
+    and independent batches. Relative errors against simulations (n = 200 to 240; 60 cases of 600
+    runs for the mean, 2,000 to 3,000 runs a case for the standard deviation; Adam 24 cases of 200
+    runs):
 
-    `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
-    of clipping on it (`readout`), found at a sixteenth to all of the steps and in between by
-    interpolation. For squared losses `std` needs a known number of steps up to 2^14, else it is
-    None; of Adam and of other losses of one number it is without feedback, and with classes the
-    observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000
-    runs a case, whose own error is 1.5 %) that of squares lay within 3 % of the simulated one for
-    gradient descent, heavy ball, Nesterov's step and averages, from nothing to 80 % clipped, and
-    within 5 % for batches that share out an epoch. With the logistic loss (n = 240, 2,000 runs a
-    case) those of loss and accuracy lay within 5 % where rows were clipped, up to 14 % too high
-    where none was, and those of Adam 46 % too high in the first quarter and 4 % at the end.
+    | setting | expected test loss | standard deviation |
+    |---|---|---|
+    | linear optimiser | 1 to 2 % | 3 % (logistic loss: 5 %, unclipped 14 % too high) |
+    | `ShuffledEpochs`, s small, 1/3, 2/3 | 0.4 %, 1 to 3 %, 5 % | 5 % |
+    | Adam, at the end | 1 % | 4 % too high |
+    | Adam, early | 3 % (logistic), 27 % (squared) too high | 46 % too high |
 
-    Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and as much again three times
-    for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Memory is 15 n^2
-    numbers, and with the spread the moments of every step beside. Without the spread
-    `jax.grad` with respect to learning rate, clip norm or noise keeps records + T/records copies of
-    the moments, with it T and more; a traced `num_steps` of `DPGD` can be differentiated through
-    forward only.
+    Here s is curvature times learning rate times squared feature norm over batch size, the share of
+    a row's residual that one step on it removes. Beyond the stability limits, which give a warning
+    and a status, do not trust the prediction. It omits the noise that `SecretNoise` adds for
+    rounding, up to 0.8 %.
+
+    `std` is the standard deviation of the test loss over runs, found at six places from 1/16 to all
+    of the steps and interpolated. With squared losses it includes the feedback of clipping
+    (`readout`) and needs a known number of steps up to 2^14, otherwise it is None. With Adam and
+    other losses of one output it has no feedback; classes add the observable "accuracy_std".
+
+    Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and three times as much again
+    for the spread; `ClippedDiffusion` is cheaper for very many steps of DP-GD. Memory is 15 n^2
+    numbers, and for the spread the moments of every step. Without the spread, `jax.grad` in
+    learning rate, clip norm or noise keeps records + T/records copies of the moments, with it T and
+    more. A traced `num_steps` of `DPGD` allows forward differentiation only.
 
     Args:
-        rank: how many leading modes keep their covariances in full; the others keep variances. At
-            256 the expected test error differs by at most .1 % from the full closure in every
-            case tried (n up to 2000; tanh and ReLU; equal and unequal row norms), at 0 by .9 %.
-            A rank of min(n, p) or more is the full closure.
-        spread_rank: the same for the spread over runs, where there are more than 64 modes; there it
-            is at most `rank`. None leaves the spread out, which saves most of the time and memory
-            of a search or a gradient.
+        rank: number of leading modes with full covariances, default 256; the others keep variances.
+            At 256 the expected loss is within 0.1 % of the full closure, which min(n, p) gives (n
+            up to 2000; tanh and ReLU; equal and unequal row norms); at 0 within 0.9 %.
+        spread_rank: rank for the spread if there are more than 64 modes, at most `rank`, default
+            16. None omits the spread, and most of the time and memory of a search or a gradient.
 
     Example:
         >>> import jax, jaxdp
@@ -181,7 +169,7 @@ class GaussianClosure(AbstractTheory):
         return risk, observables, std
 
     def _spread_rank(self, modes: KernelModes, recursion, steps, rank: int) -> int | None:
-        """The rank with which the spread is followed, or None where it is not."""
+        """The rank for the spread's moments, or None if there is no spread."""
         is_short = isinstance(steps, int) and steps <= _SPREAD_STEPS
         if self.spread_rank is None or not (modes.is_square and is_short):
             return None
@@ -192,7 +180,6 @@ class GaussianClosure(AbstractTheory):
 
 @eqx.filter_jit
 def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread: bool):
-    """Risk, observables and, if it `has_spread`, the risk's standard deviation at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
 
@@ -207,7 +194,6 @@ def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread
 
 @eqx.filter_jit
 def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, longest):
-    """Adam's risk, observables and the risk's standard deviation at each record."""
     dtype = float_dtype(modes, updates, limits)
     closure = Closure(modes, limits.astype(dtype), LARGEST)
 
@@ -222,7 +208,7 @@ def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, l
 
 
 def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
-    """What is read off moments: risk, observables, and standard deviations if there is a spread."""
+    """A function of moments: risk, observables, and standard deviation if given a spread."""
 
     def read(moments: Moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
@@ -242,7 +228,6 @@ def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
 def _predict_with_spread(
     modes, recursion: LinearRecursion, limits, at_record, places, num_steps: int, rank: int
 ):
-    """Risk, observables and the standard deviation of the risk at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, recursion.output)

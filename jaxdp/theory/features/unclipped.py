@@ -1,35 +1,32 @@
 r"""DP-GD without clipping, solved: in continuous time, with finite steps, and without noise.
 
-In the kernel's eigenbasis every coordinate is its own process. With $\lambda_j$ the eigenvalues of
-K, $\tau = \eta k$ and $q_j = 1 - 2\eta\lambda_j/n$, mean and variance of coordinate j are
+With $\lambda_j$ the eigenvalues of K, $\tau = \eta k$ and $q_j = 1 - 2\eta\lambda_j/n$, coordinate
+j of the kernel's eigenbasis has mean and variance
 
 $$ \frac{(W^\top y)_j}{\lambda_j}(1 - e^{-2\lambda_j\tau/n}), \qquad
    \Sigma^2\,\frac{n}{4\lambda_j}(1 - e^{-4\lambda_j\tau/n}) $$
 
-for the Ornstein-Uhlenbeck process PF (6.1), and after k finite steps the same with
-$1 - q_j^k$ and $\eta(1 - q_j^{2k})/(1 - q_j^2)$. Expected test error is exact in both.
-Source: PF (6.4), (6.5), (6.88) and the variance of its process; Derived (finite steps):
-test_unclipped.
+in the Ornstein-Uhlenbeck process PF (6.1), and after k finite steps the same with $1 - q_j^k$ and
+$\eta(1 - q_j^{2k})/(1 - q_j^2)$. Source: PF (6.4), (6.5), (6.88) and the variance of its process;
+Derived (finite steps): test_unclipped.
 
-**Exits.** How likely the unclipped process leaves the no-clip set of PF (6.2), without sampling.
-
-Residual i is a Gaussian process of mean $m_i(t)$ and covariance
+**Exits** from the no-clip set of PF (6.2). Residual i is a Gaussian process of mean $m_i(t)$ and
+covariance
 
 $$ R_i(s, t) = \sum_j W_{ij}^2\,\frac{\Sigma_j^2}{2\kappa_j}
    \bigl(e^{-\kappa_j(t-s)} - e^{-\kappa_j(t+s)}\bigr), \qquad s \le t, $$
 
-and the set is left when one of them first reaches $\pm a_i$, $a_i = C/(2\|\varphi_i\|)$. The rate
-of that, side by side, is taken from the tangent approximation
+and a path leaves the set when one of them first reaches $\pm a_i$, $a_i = C/(2\|\varphi_i\|)$. The
+rate at one side is taken from the tangent approximation
 
 $$ p(t) = \Bigl(-h'(t) + h(t)\,\frac{\partial_s R(s, t)|_{s=t^-}}{R(t, t)}\Bigr)\,
    \frac{e^{-h^2/2R}}{\sqrt{2\pi R}}, \qquad h = a \mp m, $$
 
-exact for Brownian motion and a straight boundary and for exits that are rare. Exits of different
-samples are added and made a probability as if independent: 1 - exp(-sum), never below the largest
-probability that a sample is outside at one time.
-
-Source: Durbin (1985), equation (3), with Broadie, Glasserman and Kou (1997) for a process that is
-only seen at discrete times. Derived (the sum): test_exit_probability compares it with simulation.
+exact for Brownian motion and a straight boundary and for rare exits. The probability is 1 -
+exp(-sum) over the samples, as if they were independent, and at least the largest probability of one
+sample's being outside at one time. Source: Durbin (1985), equation (3), with Broadie, Glasserman
+and Kou (1997) for discrete times. Derived (the sum): test_exit_probability compares it with
+simulation.
 """
 
 import equinox as eqx
@@ -60,7 +57,7 @@ _NODES_PER_RECORD = 4
 
 
 class AbstractUnclipped(AbstractTheory):
-    """A theory of DP-GD on features that leaves its clipping out."""
+    """A theory of DP-GD on features without clipping."""
 
     def read(self, problem, algorithm) -> tuple[AbstractFeatureProblem, DPGD]:
         require_dp_gd(problem, algorithm)
@@ -68,18 +65,17 @@ class AbstractUnclipped(AbstractTheory):
 
 
 class OrnsteinUhlenbeck(AbstractUnclipped):
-    r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
+    r"""Predict the test error of DP-GD without clipping for small steps, the diffusion PF (6.1).
 
-    The process predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a
-    path leaves the no-clip set PF (6.2), as in (6.3). Where clipping is the rule, use
-    `GaussianClosure`.
+    In closed form, and valid if no sample is clipped: "exit_probability" is the probability that a
+    path leaves the no-clip set PF (6.2), as in (6.3). If clipping is common, use `GaussianClosure`.
 
-    The path is gradient flow and noise of mean zero (6.4). `variance` is what the noise adds to the
-    test error, (6.10); `interpolator_distance` is how far the flow still is from the interpolator,
-    the mean over test rows of $(\varphi(x)^\top(\hat\theta(t) - \theta^*))^2$ of (6.11). Their sum
-    is the mean of $R(x)^2$ in (6.118), which bounds the excess risk. The distance leaves out modes
-    whose eigenvalue rounding cannot tell from zero, n eps of the largest or less: on a kernel that
-    is so ill conditioned it needs float64. Memory: 10 n^2 + 300 n numbers.
+    The path is gradient flow plus noise of mean zero (6.4). `variance` is the noise's part of the
+    test error, (6.10); `interpolator_distance` is the flow's distance from the interpolator, the
+    mean over test rows of $(\varphi(x)^\top(\hat\theta(t) - \theta^*))^2$ of (6.11). Their sum is
+    the mean of $R(x)^2$ in (6.118), which bounds the excess risk. The distance leaves out modes
+    with eigenvalues of at most n eps of the largest: an ill-conditioned kernel needs float64.
+    Memory: 10 n^2 + 300 n numbers.
 
     Example:
         >>> import jax, jaxdp
@@ -98,10 +94,9 @@ class OrnsteinUhlenbeck(AbstractUnclipped):
 
 
 class GradientFlow(AbstractUnclipped):
-    """Test error of gradient flow: no noise, no clipping, small steps.
+    """Predict the test error of gradient flow: no noise, no clipping, small steps.
 
-    `exit_probability` is 1 from where the flow leaves the no-clip set PF (6.2), and 0 before.
-    Memory is that of `OrnsteinUhlenbeck`.
+    `exit_probability` is 0 until the flow leaves the no-clip set PF (6.2), then 1.
 
     Example:
         >>> import jax, jaxdp
@@ -120,10 +115,10 @@ class GradientFlow(AbstractUnclipped):
 
 
 class UnclippedRecursion(AbstractUnclipped):
-    """Expected test error of DP-GD without its clipping after each of its T steps, exactly.
+    """Predict the test error of DP-GD without clipping after each of its T steps, exactly.
 
-    `exit_probability` says how likely a path would have been clipped. Steps beyond the stability
-    limit diverge, as they should. Memory is that of `OrnsteinUhlenbeck`.
+    `exit_probability` is the probability that a path would have been clipped. Steps beyond the
+    stability limit diverge.
 
     Example:
         >>> import jax, jaxdp
@@ -187,7 +182,6 @@ def _diffusion(modes: KernelModes, limits, diffusion, time):
 
 @eqx.filter_jit
 def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
-    """Bias, variance, exit probability and distance to the interpolator at the records."""
     dtype = float_dtype(modes, limits, rate, noise_std)
     time, steps = time.astype(dtype), at_record.astype(dtype)[:, None]
     loss = modes.loss.curvature_bound * rate * modes.eigenvalues / modes.num_train  # 1 - q
@@ -212,10 +206,7 @@ def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
 
 
 def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, time):
-    """From each mode's gain, of mean = gain c pull / n, and variance to what is recorded.
-
-    c is the curvature, the same everywhere, of the squared loss.
-    """
+    """Bias, variance and exit probability; each mode's mean is gain curvature pull / n."""
     bias = modes.bias(modes.loss.curvature_bound * gain * modes.pull[None] / modes.num_train)
     seen = product(variance, jnp.mean(modes.test_factor**2, axis=0))
     exits = exit_probability(modes, process, limits.astype(time.dtype), time)
@@ -223,10 +214,9 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
 
 
 def _distance(modes: KernelModes, left):
-    """Mean square over the test rows of what the mean's predictions lack of the interpolator's.
+    """Mean squared distance of test predictions from the interpolator's.
 
-    `left` is the share of the way to the interpolator that each mode still has to go at each
-    record.
+    `left` is the fraction of the way that each mode still has to go at each record.
     """
     values = modes.eigenvalues
     least = values[0] * values.shape[0] * jnp.finfo(values.dtype).eps
@@ -236,12 +226,12 @@ def _distance(modes: KernelModes, left):
 
 
 def _log_size(loss):
-    """log|1 - loss|, right to rounding near 0 and near 2."""
+    """log|1 - loss|, accurate near 0 and near 2."""
     return jnp.log1p(jnp.where(loss < 1, -loss, loss - 2))
 
 
 def _geometric(loss, steps, is_odd):
-    """1 + q + ... + q^(steps - 1) for q = 1 - loss, near q = 1, below 0 and beyond -1 too."""
+    """1 + q + ... + q^(steps - 1) for q = 1 - loss, accurate near q = 1 and for negative q."""
     is_null = jnp.abs(loss) * jnp.maximum(steps, 1) < 1e-6
     log_size = _log_size(loss)
     # No steps give no sum, whatever the factor; 0 times an infinite logarithm would not.

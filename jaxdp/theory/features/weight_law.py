@@ -1,12 +1,9 @@
-r"""The law of the released weights, as the closures have it, with all training rows or without one.
+"""The closures' normal distribution of the released weights, with or without one training row.
 
-The closures (`closed_moments`, `modewise_closure`) follow a normal law of the
-weights and read errors off it; here that law itself is the result. To leave a row out its features
-are set to zero: its gradient is then zero, while batches are drawn and divided as before, as in the
-neighbouring data set of zero-out-one. The basis stays that of all rows, so that what the closures
-neglect in it is neglected on both sides and cancels in the difference of the means.
-
-Derived: here; test_predicted_membership.py compares with weights of simulated runs.
+A row is left out by setting its features to zero, as in the neighbouring data set of zero-out-one:
+batches are drawn and divided as before. The basis stays that of all rows, so that the closures'
+errors cancel in the difference of the means. Derived: here; test_predicted_membership.py compares
+with weights of simulated runs.
 """
 
 from typing import Any, NamedTuple
@@ -36,10 +33,10 @@ from jaxdp.theory.features.modewise_closure import (
 
 
 class WeightLaw(NamedTuple):
-    """A normal law of the weights in an eigenbasis, in blocks that are not correlated.
+    """A normal distribution of the weights in an eigenbasis, in uncorrelated blocks.
 
-    Blocks of one size are stacked. With one output the leading modes are a block and each other
-    mode is one; with k outputs the k weights of each mode are.
+    Blocks of one size are stacked. With one output the leading modes are one block and each other
+    mode is one; with k outputs the k weights of each mode are one.
     """
 
     means: tuple[Float[Any, "blocks size"], ...]  # a stack of means, (blocks, size), for each size
@@ -51,14 +48,14 @@ class WeightLaw(NamedTuple):
     responses: Float[Any, "train modes outputs"] | None
 
     def in_blocks(self, weights: Float[Any, "many modes outputs"]) -> list[np.ndarray]:
-        """Vectors of weights, cut as the blocks are: (many, blocks, size) for each size."""
+        """Vectors of weights, cut into the blocks: (many, blocks, size) for each size."""
         many, _, outputs = weights.shape
         ends = np.cumsum([mean.size // outputs for mean in self.means])[:-1]
         parts = zip(np.split(weights, ends, axis=1), self.means, strict=True)
         return [part.reshape(many, *mean.shape) for part, mean in parts]
 
     def lengths(self, weights: Float[Any, "many modes outputs"]) -> Float[np.ndarray, " many"]:
-        r"""$\sqrt{w^\top S^{-1}w}$ of vectors of weights: how many standard deviations long."""
+        r"""$\sqrt{w^\top S^{-1}w}$ of vectors of weights: their lengths in standard deviations."""
         squares = np.zeros(len(weights))
         for part, covariance in zip(self.in_blocks(weights), self.covariances, strict=True):
             whitening = np.linalg.inv(np.linalg.cholesky(covariance))
@@ -68,7 +65,7 @@ class WeightLaw(NamedTuple):
     def draw(
         self, count: int, outputs: int, generator: np.random.Generator
     ) -> Float[np.ndarray, "..."]:
-        """Weights drawn from the law, (count, modes, outputs)."""
+        """Samples of the weights, (count, modes, outputs)."""
         parts = []
         for mean, covariance in zip(self.means, self.covariances, strict=True):
             normals = generator.standard_normal((count, *mean.shape))
@@ -87,7 +84,7 @@ class WeightReading(eqx.Module):
 
 
 def read_weights(problem: Any, algorithm: Any) -> WeightReading:
-    """What the law of the weights needs of a pair."""
+    """The inputs of `weight_law`, from a problem and an algorithm."""
     require_fixed_rows(problem, algorithm)
     if problem.loss.num_outputs is None:
         updates = GaussianClosure().read(problem, algorithm).linear
@@ -106,10 +103,10 @@ def read_weights(problem: Any, algorithm: Any) -> WeightReading:
 def weight_law(
     reading: WeightReading, left_out: int = -1, *, with_responses: bool = False
 ) -> WeightLaw:
-    """The law of the released weights, without one training row or, at -1, with all of them.
+    """The distribution of the released weights, without the row `left_out`, or with all rows at -1.
 
-    Arrays are float64 on the host. The responses are followed beside the means, at the cost of
-    about another closure and (train, modes, outputs) numbers of memory.
+    Arrays are float64 on the host. Responses cost about another closure and (train, modes, outputs)
+    numbers of memory.
     """
     found = _weight_law(reading, jnp.asarray(left_out), with_responses)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
@@ -159,7 +156,7 @@ def _weight_law(reading: WeightReading, left_out, with_responses: bool):
 
 
 def _pushed(closure: Closure, moments: Moments, responses):
-    """Mean slopes of all rows, and what the mean gradient's derivative makes of the responses."""
+    """Mean slopes of all rows, and the mean gradient's derivative applied to the responses."""
     modes, rank = closure.modes, closure.rank
     mean, leading, others = moments.mean[0], moments.leading[0, 0], moments.others[0, 0]
     forces = closure.forces(mean, leading, others)
@@ -171,7 +168,7 @@ def _pushed(closure: Closure, moments: Moments, responses):
 
 
 def _pushed_by_mode(modes: KernelModes, limits, moments: ModeMoments, responses):
-    """`_pushed` of a loss of several outputs."""
+    """`_pushed` for a loss of several outputs."""
     mean, covariance = moments.mean[0], moments.covariance[0, 0]
     spread = of_rows(modes.factor, covariance)
     predictions = product(modes.factor, mean)
