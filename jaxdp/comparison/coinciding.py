@@ -1,8 +1,4 @@
-"""Predictions that coincide, of which a table and a picture show one and say so.
-
-The bounds of an isotropic problem are the deterministic equivalent itself: drawn one over the
-other, whichever comes last hides the rest.
-"""
+"""Predictions that coincide, such as the bounds of isotropic problems: only one is shown."""
 
 from collections.abc import Sequence
 
@@ -20,7 +16,7 @@ def distinct(predictions: Sequence[Trajectory]) -> list[Trajectory]:
 
 
 def coincidences(predictions: Sequence[Trajectory]) -> list[str]:
-    """A sentence for each shown prediction that others coincide with."""
+    """A sentence for each shown prediction with which others coincide."""
     return [
         f"{_listed(same)} agree{'s' * (len(same) == 1)} with {name_of(original)} to "
         f"{max(_distance(original, each) for each in same):.0e} of the risk: not shown"
@@ -29,7 +25,10 @@ def coincidences(predictions: Sequence[Trajectory]) -> list[str]:
 
 
 def coinciding(predictions: Sequence[Trajectory]) -> list[tuple[Trajectory, list[Trajectory]]]:
-    """Each prediction that others coincide with, and those."""
+    """Each prediction that is shown, with the later ones that coincide with it.
+
+    A prediction with a spread is always shown.
+    """
     found = [
         (predictions[place], [predictions[other] for other in others])
         for place, others in _originals(predictions).items()
@@ -51,7 +50,7 @@ def _originals(predictions: Sequence[Trajectory]) -> dict[int, list[int]]:
 
 
 def _distance(first: Trajectory, second: Trajectory) -> float:
-    """The largest relative difference of the risks, over all records and what is released."""
+    """The largest relative difference of the risks, over all records and the release."""
     one, other = (
         np.append(np.asarray(each.risk, np.float64), np.asarray(each.final_risk, np.float64))
         for each in (first, second)

@@ -1,4 +1,4 @@
-"""Simulated runs beside predictions, on one clock: checked, averaged and put into numbers."""
+"""The comparison of simulated runs with predictions, and the average of runs."""
 
 import dataclasses
 import warnings
@@ -17,27 +17,23 @@ _LARGEST_RATIO, _SIGMAS = 1.5, 5.0
 
 
 def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
-    """Put simulated runs beside predictions.
-
-    Where a prediction has a `std`, the table has the simulated standard deviation over runs beside
-    the predicted one.
+    """Compare simulated runs with predictions: means, gaps, standard errors and standard
+    deviations.
 
     Args:
         simulated: a trajectory with one axis of runs.
-        predictions: trajectories of single predictions; the first is the one gaps are taken of.
+        predictions: trajectories of single predictions; gaps refer to the first.
 
     Returns:
         Means, gaps and standard errors; `print` shows them as a table.
 
     Warns:
-        UserWarning: a prediction of the unclipped process, whose paths are clipped with a
-            probability above .01; or one that starts from another risk than the runs, by half
-            or more, as that of another problem does. Trajectories do not know their problem:
-            another one with the same risk at the start is not noticed.
+        UserWarning: a prediction without clipping, with a clipping probability above 0.01; or one
+            whose initial risk differs from the runs' by half or more, as for another problem.
 
     Raises:
-        ValueError: no prediction, unequal clocks, batches where single trajectories are meant, or
-            no run that ended well.
+        ValueError: no prediction, unequal times, batches in place of single trajectories, or no run
+            that ended well.
 
     Example:
         >>> import jax, jaxdp
@@ -116,22 +112,22 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
 
 
 def _are_apart(mean: float, error: float, start: float) -> bool:
-    """Whether two risks at the start are too far apart for one problem."""
+    """Whether two initial risks differ too much for one problem."""
     low, high = sorted((mean, start))
     return high - _SIGMAS * np.nan_to_num(error) > _LARGEST_RATIO * low
 
 
 def average(runs: Trajectory) -> Trajectory:
-    """The mean of the runs that ended well, as one trajectory beside predictions.
+    """The mean of the runs that ended well, as one trajectory.
 
     Args:
-        runs: with one axis of runs, as `jaxdp.simulate` returns them.
+        runs: a trajectory with one axis of runs, as from `jaxdp.simulate`.
 
     Returns:
-        A trajectory without that axis, under the same label.
+        A trajectory without that axis, with the same label.
 
     Raises:
-        ValueError: there is no axis of runs, or none of them ended well.
+        ValueError: there is no axis of runs, or no run ended well.
 
     Example:
         >>> import jaxdp, numpy as np
@@ -165,9 +161,8 @@ def average(runs: Trajectory) -> Trajectory:
 
 
 def _mean_and_error(runs):
-    """Mean and standard error over the leading axis; the error of a single run is NaN.
-
-    Runs that agree to rounding have no error: their spread is rounding, not sampling.
+    """Mean and standard error over the leading axis: NaN for one run, 0 for runs equal up to
+    rounding.
     """
     rounding = 4 * np.finfo(runs.dtype).eps
     runs = runs.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Pictures of simulated and predicted trajectories."""
+"""The picture of simulated and predicted trajectories."""
 
 import itertools
 import textwrap
@@ -51,28 +51,27 @@ def plot_comparison(
     risk_label: str = "excess risk $R$",
     ax: Any = None,
 ) -> "Figure | SubFigure":
-    """Simulated runs, predictions and the means of further runs on one axis.
+    """Plot simulated runs, predictions and the means of further runs over time.
 
-    Where a prediction has a `std`, dashed lines enclose the band that it predicts for one standard
-    deviation of single runs: the simulated runs' shaded band should fill it. Below, everything less
-    the first prediction, with bands of two standard errors of the mean. Predictions that agree with
-    an earlier one to a part in 10^4 are one curve, which the legend names after all of them.
+    A shaded band shows one standard deviation of single runs, and dashed lines the `std` of a
+    prediction. The lower panel shows differences from the first prediction, with bands of two
+    standard errors of the mean. Predictions that agree with an earlier one to 1e-4 share a curve
+    and its entry in the legend.
 
     Args:
         simulated: runs along the leading axis; drawn as mean and band of one standard deviation.
-        predictions: single trajectories; the first is drawn solid and above the others, which
-            have dashes and colours of their own.
+        predictions: single trajectories; the first is drawn solid, above the others.
         beside: further runs (paths of the SDE, runs on a surrogate), each drawn as its mean.
-        title: above the axis.
-        time_label, risk_label: of the axes.
-        ax: two of matplotlib's Axes to draw into, the upper one first; a new figure when None.
+        title: title of the upper panel, none by default.
+        time_label, risk_label: labels of the axes.
+        ax: two matplotlib Axes, the upper one first; a new figure by default.
 
     Returns:
         The figure, to save or to show.
 
     Raises:
-        ValueError: a prediction has several runs or other times than the simulation, simulated
-            runs are none or all ended badly, or `ax` is not two Axes.
+        ValueError: a prediction has several runs or other times than the simulation, there are no
+            simulated runs or all failed, or `ax` is not two Axes.
 
     Example:
         >>> import jaxdp, numpy as np
@@ -158,14 +157,14 @@ def _check(simulated: Any, predictions: Sequence[Any], beside: Any) -> None:
 
 
 def _has_jump(trajectory: Trajectory) -> bool:
-    """Whether what is released comes after the last record."""
+    """Whether the released risk differs from the last record's."""
     return not np.array_equal(
         np.asarray(trajectory.final_risk), np.asarray(trajectory.risk)[..., -1], equal_nan=True
     )
 
 
 class Spread(NamedTuple):
-    """Mean, deviation and standard error over the runs that ended well, of path and end."""
+    """Mean, standard deviation and standard error over the runs that ended well."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -186,7 +185,7 @@ def _draw_runs(
 ) -> None:
     """Mean (and band of one standard deviation); below, the mean's gap with two errors' band.
 
-    Runs with dashes stand beside the simulated ones, which are solid and have the band.
+    Further runs have dashes and no band.
     """
     band = dashes is None
     spread = spread_of(runs)
@@ -241,13 +240,13 @@ def _draw_prediction(
 
 
 def _named(predictions: Sequence[Trajectory]) -> str:
-    """One curve's entry in the legend, on short lines that break between the names."""
+    """A curve's entry in the legend, on short lines that break between the names."""
     names = (name_of(each).replace(" ", "\N{NO-BREAK SPACE}") for each in predictions)
     return textwrap.fill(" = ".join(names), _LEGEND_WIDTH)
 
 
 def _draw_band(axes: "Axes", prediction: Trajectory, ends, style: dict) -> None:
-    """The edges of the predicted band of one standard deviation, with one entry in the legend."""
+    """The edges of a predicted band of one standard deviation, with one entry in the legend."""
     risk, std = (np.asarray(each, np.float64) for each in (prediction.risk, prediction.std))
     for sign, label in ((1, f"{prediction.label or 'predicted'} ± standard deviation"), (-1, None)):
         axes.plot(prediction.time, risk + sign * std, label=label, **style)

@@ -1,4 +1,4 @@
-"""The answer of `compare`: numbers, and how they are shown."""
+"""The result of `compare`: numbers, with a table and a picture of them."""
 
 import base64
 import dataclasses
@@ -25,24 +25,26 @@ _LIKELY_EXIT = 0.01
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Comparison:
-    """The simulation's mean risk beside predictions, on one clock.
+    """The mean risk of simulated runs compared with predictions, at the same times.
 
-    Gaps are of the first prediction; a sigma is the simulation's standard error (ddof 1), and
-    records without one (the start, or a single run) do not count. What is printed leaves out
-    predictions that agree with an earlier one to a part in 10^4, and says so.
+    Gaps refer to the first prediction. A sigma is the simulation's standard error (ddof 1); records
+    without one (the start, or a single run) do not count. The table omits predictions that agree
+    with an earlier one to 1e-4, and names them.
 
     Attributes:
         simulated: the runs.
-        time: of each record.
-        mean, standard_error: of the simulated risk over the runs that ended well.
-        final_mean, final_standard_error: of the released iterate's risk.
-        std, final_std: standard deviations over those runs (ddof 1), which predictions with a
-            `std` predict; NaN of a single run.
+        time: time of each record.
+        mean, standard_error: mean of the risk over the runs that ended well, at each record, and
+            its standard error.
+        final_mean, final_standard_error: the same for the release.
+        std, final_std: standard deviations over those runs (ddof 1), which the `std` of a
+            prediction predicts; NaN for a single run.
         predictions: the predicted trajectories.
-        num_runs, num_failed: runs in all, and those left out because they did not end well.
+        num_runs, num_failed: number of all runs, and of those that did not end well and are left
+            out.
         max_gap: largest |mean - prediction| over the records.
-        max_sigmas: the same in standard errors; NaN when no record has one.
-        final_gap, final_sigmas: of the released iterate.
+        max_sigmas: largest gap in standard errors; NaN if no record has one.
+        final_gap, final_sigmas: the gap at the release, and in standard errors.
 
     Example:
         >>> import jaxdp, numpy as np
@@ -83,15 +85,15 @@ class Comparison:
         return f"<div>{as_html(*self._columns())}{sentences}{self._drawn()}</div>"
 
     def plot(self, *, title: str = "", ax: Any = None) -> "Figure | SubFigure":
-        """The picture of `jaxdp.plots.plot_comparison`.
+        """Draw the picture of `jaxdp.plots.plot_comparison`.
 
         Args:
-            title, ax: as there.
+            title, ax: see `jaxdp.plots.plot_comparison`.
         """
         return plot_comparison(self.simulated, *self.predictions, title=title, ax=ax)
 
     def _drawn(self) -> str:
-        """The picture as it stands in HTML; without matplotlib, how to get it."""
+        """The picture in HTML, or the advice to install matplotlib."""
         drawn = io.BytesIO()
         try:
             figure: Any = self.plot()
@@ -102,7 +104,7 @@ class Comparison:
         return f'<img alt="risk over time" src="data:image/png;base64,{picture}">'
 
     def _columns(self) -> tuple[Column, list[list[Column]]]:
-        """The column of times, and the others, those side by side that belong together."""
+        """The column of times, and groups of other columns that stay together."""
         ends = self.time[-1]
         shown = sorted({int(np.argmin(np.abs(self.time - time * ends))) for time in _SHOWN_TIMES})
         digits = max(3, 2 - int(np.floor(np.log10(ends)))) if ends > 0 else 3
@@ -137,7 +139,6 @@ class Comparison:
         return Column("time", times), groups
 
     def _sentences(self) -> list[str]:
-        """Sentences below the table."""
         lines = [
             f"{self.num_runs - self.num_failed} runs; largest gap {self.max_gap:.2e}"
             f"{_in_sigmas(self.max_sigmas)}, "
@@ -152,7 +153,7 @@ class Comparison:
         return lines + exit_lines(self.predictions)
 
     def _spread_line(self, prediction: Trajectory) -> str:
-        """How the simulated spread compares with a prediction's."""
+        """The ratio of the simulated spread to a prediction's, in words."""
         predicted = np.asarray(prediction.std, np.float64)
         # Where all runs agree, at the start, there is nothing to compare.
         known = (self.standard_error > 0) & (predicted > 0)
@@ -170,7 +171,7 @@ class Comparison:
 
 
 def exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
-    """A warning for each prediction of the unclipped process where clipping is likely."""
+    """A warning for each prediction that leaves out clipping although it is likely."""
     lines = []
     for prediction in predictions:
         exits = prediction.observables.get("exit_probability")
@@ -183,12 +184,12 @@ def exit_lines(predictions: tuple[Trajectory, ...]) -> list[str]:
 
 
 def _at(prediction: Trajectory, places: list[int]) -> list[float]:
-    """The risk at some records, and the released iterate's."""
+    """The risk at some records and at the release."""
     return [*np.asarray(prediction.risk, np.float64)[places], float(prediction.final_risk)]
 
 
 def _final_std(prediction: Trajectory) -> float:
-    """The standard deviation of the released risk; the last record's where nothing else is said."""
+    """The standard deviation of the released risk, by default that of the last record."""
     assert prediction.std is not None
     std, final_std = prediction.std, prediction.final_std
     return float(np.asarray(std)[-1] if final_std is None else final_std)

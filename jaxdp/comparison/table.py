@@ -1,4 +1,4 @@
-"""Columns of numbers, side by side where a terminal has room for them, else in blocks."""
+"""Tables of columns, in blocks if a terminal is too narrow."""
 
 import html
 import itertools
@@ -13,17 +13,17 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class Column(NamedTuple):
-    """One column: what stands above it, and its texts."""
+    """A column's heading and its cells."""
 
     head: str
     cells: list[str]
 
 
 def as_text(first: Column, groups: Sequence[Sequence[Column]]) -> list[str]:
-    """The table as lines of at most 80 characters; the first column begins every block.
+    """The table as lines of at most 80 characters.
 
-    Columns of a group stay side by side. Their heads are broken at spaces where the table would
-    else be too wide, and what has no room then goes to a block below.
+    A table that is too wide gets headings broken at spaces, and further blocks, each with the first
+    column. Columns of a group stay together.
     """
     columns = [first, *itertools.chain.from_iterable(groups)]
     if _width(columns, is_broken=False) <= WIDTH:
@@ -39,7 +39,7 @@ def as_text(first: Column, groups: Sequence[Sequence[Column]]) -> list[str]:
 
 
 def as_html(first: Column, groups: Sequence[Sequence[Column]]) -> str:
-    """The table for a notebook, which has room for all of it."""
+    """The table for a notebook."""
     columns = [first, *itertools.chain.from_iterable(groups)]
     heads = "".join(f"<th>{html.escape(column.head)}</th>" for column in columns)
     rows = (
@@ -57,7 +57,7 @@ def wrapped(sentence: str) -> list[str]:
 
 
 def unbroken(clause: str) -> str:
-    """A clause that `wrapped` leaves on one line."""
+    """A clause that `wrapped` keeps on one line."""
     return clause.replace(" ", _NO_BREAK)
 
 

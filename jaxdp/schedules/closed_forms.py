@@ -1,4 +1,4 @@
-r"""Schedules of a known formula, whose squared drops keep their digits over any number of steps."""
+"""Schedules in closed form, whose squared drops are accurate over any number of steps."""
 
 from typing import Any
 
@@ -200,7 +200,7 @@ class PiecewiseLinear(AbstractSchedule):
         return -jnp.diff(self.values) / jnp.diff(self.knots)
 
     def _pieces(self, rank: int) -> list[Float[Array, "*ones pieces"]]:
-        """When each piece begins and ends, seen from the end, and its slope; as the last axis."""
+        """Begin and end of each piece, measured from t = 1, and its slope, along the last axis."""
         pieces = 1 - self.knots[:-1], 1 - self.knots[1:], self._steepness
         return [lax.broadcast_to_rank(part, rank) for part in pieces]
 
