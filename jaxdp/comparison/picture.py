@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxdp.comparison.coinciding import coinciding, distinct, name_of
+from jaxdp.comparison.table import coinciding, name_of
 from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.pictures import BLACK, BLUE, ORANGE, VERMILLION, panels_in
@@ -95,9 +95,9 @@ def plot_comparison(
     for runs, (color, dashes) in zip(beside, itertools.cycle(_BESIDE), strict=False):
         _draw_runs(above, below, runs, reference, color, dashes)
     limits = below.get_ylim()
-    others = {id(original): same for original, same in coinciding(predictions)}
-    for prediction, style in zip(distinct(predictions), itertools.cycle(_STYLES), strict=False):
-        label = _named([prediction, *others.get(id(prediction), ())])
+    shown = coinciding(predictions)
+    for (prediction, same), style in zip(shown, itertools.cycle(_STYLES), strict=False):
+        label = _named([prediction, *same])
         _draw_prediction(above, below, prediction, reference, label, style)
     has_jump = any(map(_has_jump, everything))
     for axes in (above, below):

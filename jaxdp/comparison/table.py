@@ -1,4 +1,4 @@
-"""Tables of columns, in blocks if a terminal is too narrow."""
+"""Tables of columns, in blocks if a terminal is too narrow, and predictions that coincide."""
 
 import html
 import itertools
@@ -6,10 +6,15 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from jaxdp.core.display import WIDTH
+from jaxdp.core.trajectory import Trajectory
 
 _BETWEEN = "  "
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+# Relative difference below which predictions in float32 coincide.
+_SAME = 1e-4
 
 
 class Column(NamedTuple):
@@ -88,3 +93,48 @@ def _block(columns: list[Column], is_broken: bool) -> list[str]:
         _BETWEEN.join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def coinciding(predictions: Sequence[Trajectory]) -> list[tuple[Trajectory, list[Trajectory]]]:
+    """Each prediction to show, with later ones that coincide; one with a spread is always shown."""
+    found: list[tuple[Trajectory, list[Trajectory]]] = []
+    for each in predictions:
+        equal = (same for shown, same in found if _distance(shown, each) <= _SAME)
+        same = next(equal, None) if each.std is None else None
+        if same is None:
+            found.append((each, []))
+        else:
+            same.append(each)
+    return found
+
+
+def coincidences(predictions: Sequence[Trajectory]) -> list[str]:
+    """A sentence for each shown prediction with which others coincide."""
+    return [
+        f"{_listed(same)} agree{'s' * (len(same) == 1)} with {name_of(shown)} to "
+        f"{max(_distance(shown, each) for each in same):.0e} of the risk: not shown"
+        for shown, same in coinciding(predictions)
+        if same
+    ]
+
+
+def _distance(first: Trajectory, second: Trajectory) -> float:
+    """The largest relative difference of the risks, over all records and the release."""
+    one, other = (
+        np.append(np.asarray(each.risk, np.float64), np.asarray(each.final_risk, np.float64))
+        for each in (first, second)
+    )
+    if one.shape != other.shape or not (np.isfinite(one).all() and np.isfinite(other).all()):
+        return np.inf
+    scale = np.maximum(np.abs(one), np.abs(other))
+    return float((np.abs(one - other) / np.where(scale > 0, scale, 1)).max())
+
+
+def name_of(prediction: Trajectory) -> str:
+    """The name of a prediction in tables and legends."""
+    return prediction.label or "predicted"
+
+
+def _listed(predictions: Sequence[Trajectory]) -> str:
+    *first, last = (name_of(each) for each in predictions)
+    return f"{', '.join(first)} and {last}" if first else last
