@@ -329,9 +329,7 @@ def average(runs: Trajectory) -> Trajectory:
 
 
 def _mean_and_error(runs):
-    """Mean and standard error over the leading axis: NaN for one run, 0 for runs equal up to
-    rounding.
-    """
+    """Mean and standard error over the leading axis: NaN for one run, 0 for equal runs."""
     rounding = 4 * np.finfo(runs.dtype).eps
     runs = runs.astype(np.float64)
     mean = runs.mean(axis=0)

@@ -128,11 +128,7 @@ def _fault_among(
     *,
     of_steps: bool,
 ) -> tuple[str | None, tuple[float, str]]:
-    """The first non-finite, negative or rising rate in words, or None; and the lowest rate and its
-    place.
-
-    `before` has the lowest rate of earlier blocks and its place.
-    """
+    """The first non-finite, negative or rising rate in words, or None; and the lowest so far."""
     rates, (bound, where) = np.asarray(found, np.float64), before or (np.inf, "")
     is_wrong = ~np.isfinite(rates) | (rates < 0)
     if is_wrong.any():
@@ -166,10 +162,8 @@ def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
 def is_non_increasing(
     schedule: AbstractSchedule, num_steps: int | None = None
 ) -> Bool[Array, ""] | bool:
-    """Whether the rates are finite, >= 0 and nowhere above an earlier one; parameters may be
-    traced.
-
-    Traced parameters: on a grid of times. Concrete ones: as in `require_non_increasing`.
+    """Whether the rates are finite, >= 0 and never rise: at the points of `require_non_increasing`,
+    or on a grid of times for traced parameters.
     """
     fault, is_known = _looked_at(schedule, num_steps)
     if is_known:

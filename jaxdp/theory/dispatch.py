@@ -13,8 +13,7 @@ from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
-from jaxdp.theory.streams.coupled_ode import CoupledODE
-from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
+from jaxdp.theory.streams.coupled_ode import CoupledODE, DiscreteRecursion
 from jaxdp.theory.streams.volterra import DiscreteVolterra
 
 

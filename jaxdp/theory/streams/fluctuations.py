@@ -99,9 +99,7 @@ class Fluctuations(AbstractTheory):
 
 
 class _Flow(NamedTuple):
-    """The linearised coupled equations, for energies E (sums over a block), and a step's
-    covariance.
-    """
+    """The linearised coupled equations, for energies E summed over a block."""
 
     modes: Modes
     shares: Float[Array, " modes"]

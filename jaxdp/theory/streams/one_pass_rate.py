@@ -29,9 +29,7 @@ def energy_tolerances(norm: Callable[[PyTree], Array]) -> Tolerances:
 def recorded_pass(
     algorithm: OnePassDPSGD, records: int
 ) -> tuple[OnePassDPSGD, Float[Array, " records"]]:
-    """The algorithm with a traced length, so that all lengths share a compilation, and record
-    times.
-    """
+    """The algorithm with a traced length, for a shared compilation, and the record times."""
     traced, dtype = algorithm.with_traced_length(), jnp.result_type(float)
     steps = record_steps(algorithm.num_steps, records).astype(dtype)
     # Divided as XLA divides by a scalar, to the bit.
