@@ -42,11 +42,7 @@ from jaxdp.core.numerics.precision import product
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_dp_gd
-from jaxdp.theory.features.modes import (
-    KernelModes,
-    kernel_modes,
-    record_times,
-)
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, record_times
 
 # Of |q| in the interpolation between steps: a mode that one step puts out.
 _LEAST_FACTOR = 1e-3
