@@ -13,6 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.checks import require_kind
+from jaxdp.core.numerics.precision import compensated_add
+from jaxdp.core.trajectory import longest_stretch, record_steps
 
 
 class Instant(NamedTuple):
@@ -154,3 +156,27 @@ def recorded(
     found = read(start)
     _, rest = lax.scan(record, (start, found), (at_record[:-1], at_record[1:]))
     return jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), found, rest)
+
+
+def recorded_sums(
+    changes: Callable[[Any, Int[Array, ""]], Any],
+    start: PyTree[Array],
+    read: Callable[[Any], PyTree],
+    num_steps: int | Int[Array, ""],
+    records: int,
+) -> tuple[Int[Array, " records"], PyTree]:
+    """`recorded` for a state to which steps add `changes`, without loss by rounding."""
+
+    def step(state, index):
+        leaves, tree = jax.tree.flatten(state[0])
+        parts = leaves, jax.tree.leaves(state[1]), jax.tree.leaves(changes(state[0], index))
+        sums = [
+            compensated_add(total, error, part.astype(total.dtype))
+            for total, error, part in zip(*parts, strict=True)
+        ]
+        return tuple(tree.unflatten(each) for each in zip(*sums, strict=True))
+
+    at_record = jnp.asarray(record_steps(num_steps, records))
+    longest = longest_stretch(num_steps, records)
+    state = start, jax.tree.map(jnp.zeros_like, start)
+    return at_record, recorded(step, state, lambda state: read(state[0]), at_record, longest)

@@ -30,21 +30,19 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.closed_moments import Closure, Moments
 
-# Beyond so many features a step takes longer than .15 s on two cores.
+# With more features a step takes longer than 0.15 s on two cores.
 LARGEST = 500
 
 
 class AdamUpdates(eqx.Module):
     """Adam's constants, and the noise of its gradients."""
 
-    # b1, b2, eps: its constants.
     b1: float = eqx.field(static=True)
     b2: float = eqx.field(static=True)
     eps: float = eqx.field(static=True)
-    learning_rate: Float[Array, " steps"]  # of each step, or one for all
-    noise_std: Float[Array, ""]  # of the noise on the mean gradient, per coordinate
-    # own, joint: of the draw of a batch, as in `LinearRecursion`.
-    own: Float[Array, ""]
+    learning_rate: Float[Array, " steps"]  # one for each step, or one for all
+    noise_std: Float[Array, ""]  # noise on the mean gradient, per coordinate
+    own: Float[Array, ""]  # own, joint: draw of a batch, as in `LinearRecursion`
     joint: Float[Array, ""]
 
 
@@ -64,20 +62,14 @@ def adam_updates(
     is_small = features is not None and features <= LARGEST
     draw = sampler.inclusion_moments
     for holds, what in (
-        (is_known, "no correlated noise is covered; use Iterates()"),
-        (algorithm.average is None, "no average is covered; use Iterates()"),
-        (
-            loss.num_outputs is None,
-            f"no loss of several outputs is covered, got {type(loss).__name__}",
-        ),
-        (is_small, f"at most {LARGEST} features are covered, got {features}"),
-        (
-            draw.epoch_steps in (None, 1),
-            "no batches that share out an epoch are covered; use FixedSizeBatches",
-        ),
+        (is_known, "independent noise, got correlated noise; use Iterates()"),
+        (algorithm.average is None, "no average of iterates, got one; use Iterates()"),
+        (loss.num_outputs is None, f"losses of one output, got {type(loss).__name__}"),
+        (is_small, f"at most {LARGEST} features, got {features}"),
+        (draw.epoch_steps in (None, 1), "independent batches; use FixedSizeBatches"),
     ):
         if not holds:
-            raise NotCoveredError(f"of Adam {what}")
+            raise NotCoveredError(f"Adam is covered with {what}")
     numbers = found.learning_rate, algorithm.nominal_std_of_mean, draw.variance, draw.covariance
     return AdamUpdates(found.b1, found.b2, found.eps, *map(as_wide_float, numbers))
 
@@ -91,11 +83,7 @@ def adam_step(
 ) -> AdamMoments:
     """The moments after update number `index`, from 0."""
     moments, b1, b2 = state.moments, updates.b1, updates.b2
-    weights, between, velocities = (
-        moments.leading[0, 0],
-        moments.leading[0, 1],
-        moments.leading[1, 1],
-    )
+    (weights, between), velocities = moments.leading[0], moments.leading[1, 1]
     forces = closure.forces(moments.mean[0], weights, moments.others[0, 0])
     pull, derivative = forces.pull, forces.leading
     drawn = closure.drawn(forces, weights, moments.others[0, 0], updates.own, updates.joint)[0]
@@ -106,10 +94,10 @@ def adam_step(
     count = (index + 1).astype(pull.dtype)
     rates = updates.learning_rate
     rate = rates[jnp.minimum(index, len(rates) - 1)]
-    # What is left of b to the power t, without a cancellation.
+    # 1 - b^t without cancellation.
     first, second = (-jnp.expm1(count * jnp.log(jnp.asarray(b, pull.dtype))) for b in (b1, b2))
     step = rate / first * (1 - (1 - b2) / second / 4) / (jnp.sqrt(square / second) + updates.eps)
-    # The velocity is b1 m + (1 - b1) g, and the weight loses its multiple of each coordinate.
+    # The velocity is b1 m + (1 - b1) g, and the weight moves by -step times it.
     velocity = b1 * moments.mean[1] + (1 - b1) * pull
     crossed = product(derivative, between)
     velocities = (
@@ -117,7 +105,7 @@ def adam_step(
         + b1 * (1 - b1) * (crossed + crossed.T)
         + (1 - b1) ** 2 * (pushed + noise)
     )
-    # Of the weight before the step with the velocity after it.
+    # Covariance of the weight before the step with the velocity after it.
     between = b1 * between + (1 - b1) * moved.T
     weights = (
         weights

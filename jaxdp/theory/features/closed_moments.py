@@ -45,13 +45,11 @@ from jaxdp.theory.solver import recorded
 class Moments(eqx.Module):
     """Means and covariances of each coordinate's numbers, and the summed clipped share."""
 
-    # Of each number of each mode; of several outputs, with an axis for them.
-    mean: Float[Array, "size modes *outputs"]
+    mean: Float[Array, "size modes *outputs"]  # of each number of each mode
     leading: Float[Array, "size size rank rank"]  # covariances of the leading modes
-    others: Float[Array, "size size others"]  # covariances of the numbers of each other mode
-    # Covariances of the numbers of each coordinate that training never sees.
-    unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
+    others: Float[Array, "size size others"]  # covariances of each other mode's numbers
+    unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
+    clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
 
 
 class Forces(eqx.Module):
@@ -68,10 +66,9 @@ class Forces(eqx.Module):
 class Closure(eqx.Module):
     """A problem, its clipping limits and a rank, with the equations of its moments."""
 
-    modes: KernelModes  # the problem
+    modes: KernelModes
     limits: Float[Array, " train"]  # slopes at which samples are clipped
-    # Squared entries of the factor's columns beyond the leading ones.
-    squares: Float[Array, "train others"]
+    squares: Float[Array, "train others"]  # squares of the factor's columns of the other modes
 
     def __init__(self, modes: KernelModes, limits: Float[Array, " train"], rank: int):
         rank = min(rank, modes.eigenvalues.shape[0])
@@ -121,7 +118,7 @@ class Closure(eqx.Module):
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
             square=slopes.square,
-            # A fixed prediction bends nothing; rounding would.
+            # 0 for a fixed prediction, in spite of rounding.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
             clipped=jnp.mean(slopes.clipped),
         )
@@ -251,7 +248,7 @@ def _carried_over(update: Update, parts, derivative):
     """L S L', with the mean derivative B as an operation from the left on the modes' axes."""
     moved = jnp.tensordot(update.transition, parts, (1, 1), precision=Precision.HIGHEST)
     moved = jnp.tensordot(update.transition, moved, (1, 1), precision=Precision.HIGHEST)
-    # Of the weight with all numbers after the transition.
+    # Covariance of the weight with all numbers after the transition.
     with_weight = jnp.tensordot(update.transition, parts[0], 1, precision=Precision.HIGHEST)
     pushed = derivative(with_weight)
     crossed = jnp.tensordot(update.gradient, pushed, 0, precision=Precision.HIGHEST)

@@ -48,10 +48,9 @@ from jaxdp.theory.features.stability import growth, warn_beyond_stability
 from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
 DEFAULT_RANK = 256
-_LABEL = "Gaussian closure"
-# The spread over runs is followed with the whole rank up to so many modes, and up to so many steps.
+# The spread uses the whole rank up to this many modes; there is no spread beyond this many steps.
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
-# How many numbers of covariances may be kept; with more the rank is 0.
+# Largest number of stored covariances; with more the rank is 0.
 _SPREAD_NUMBERS = 2**26
 
 
@@ -60,8 +59,8 @@ class ClosureReading(NamedTuple):
 
     problem: AbstractFeatureProblem
     algorithm: DPGD | PrivateOptimiser
-    linear: LinearRecursion | None  # the updates of an optimiser that is linear
-    adam: AdamUpdates | None  # those of Adam
+    linear: LinearRecursion | None
+    adam: AdamUpdates | None
 
 
 class GaussianClosure(AbstractTheory):
@@ -138,40 +137,31 @@ class GaussianClosure(AbstractTheory):
         return ClosureReading(problem, algorithm, linear, adam=None)
 
     def solve(self, reading, records):
-        problem, algorithm = reading.problem, reading.algorithm
-        if reading.linear is not None:
-            modes = kernel_modes(problem)
-            at_record, longest = record_numbers(algorithm, records)
-            risk, observables, std = self._linear(
-                modes, reading.linear, algorithm, at_record, longest
-            )
-            grows, clipped = growth(modes, reading.linear), observables["clipped_fraction"][-1]
+        problem, algorithm, linear, adam = reading
+        modes = explicit_modes(problem) if linear is None else kernel_modes(problem)
+        at_record, longest = record_numbers(algorithm, records)
+        given = modes, adam if linear is None else linear, modes.slope_limits(algorithm), at_record
+        if linear is None:
+            (risk, observables, std), unstable = _predict_adam(*given, longest), False
+        else:
+            risk, observables, std = self._linear(*given, longest, algorithm.num_steps)
+            grows, clipped = growth(modes, linear), observables["clipped_fraction"][-1]
             warn_beyond_stability(modes, algorithm, grows, clipped)
             unstable = grows.is_unstable(clipped)
-            parts = modes, algorithm, at_record, risk, observables
-            return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std)
-        modes = explicit_modes(problem)
-        at_record, longest = record_numbers(algorithm, records)
-        limits = modes.slope_limits(algorithm)
-        risk, observables, std = _predict_adam(modes, reading.adam, limits, at_record, longest)
-        parts = modes, algorithm, at_record, risk, observables
-        return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
+        found = {"label": "Gaussian closure", "unstable": unstable, "std": std}
+        return closure_trajectory(modes, algorithm, at_record, risk, observables, **found)
 
-    def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
-        steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
+    def _linear(self, modes: KernelModes, recursion, limits, at_record, longest, steps):
         rank = min(self.rank, len(modes.eigenvalues))
-        spread_rank_used = self._spread_rank(modes, recursion, steps, rank)
-        if spread_rank_used is None:
+        spread_rank = self._spread_rank(modes, recursion, steps, rank)
+        given = modes, recursion, limits, at_record
+        if spread_rank is None:
             has_spread = self.spread_rank is not None and not (modes.is_square or modes.outputs)
-            return _predict(modes, recursion, limits, at_record, longest, rank, has_spread)
-        places = spread_places(at_record)
-        risk, observables, std = _predict_with_spread(
-            modes, recursion, limits, at_record, places, steps, spread_rank_used
-        )
-        if spread_rank_used != rank:
-            plain = _predict(modes, recursion, limits, at_record, longest, rank, has_spread=False)
-            risk, observables, _ = plain
-        return risk, observables, std
+            return _predict(*given, longest, rank, has_spread)
+        found = _predict_with_spread(*given, spread_places(at_record), steps, spread_rank)
+        if spread_rank == rank:
+            return found
+        return *_predict(*given, longest, rank, has_spread=False)[:2], found[2]
 
     def _spread_rank(self, modes: KernelModes, recursion, steps, rank: int) -> int | None:
         """The rank for the spread's moments, or None if there is no spread."""
@@ -306,7 +296,7 @@ class ClippedDiffusion(AbstractTheory):
         modes = kernel_modes(problem)
         at_record, time = record_times(algorithm, records)
         diffusion = algorithm.diffusion(modes.num_train)
-        # Nothing that is compiled sees the number of steps.
+        # The compiled program does not depend on the number of steps.
         bias, variance, clipped, stopped = _solve_diffusion(
             modes,
             modes.slope_limits(algorithm),
@@ -333,8 +323,7 @@ class ClippedDiffusion(AbstractTheory):
 def _solve_diffusion(modes, limits, duration, diffusion, share, rank: int, adjoint):
     dtype = float_dtype(modes, limits, duration, diffusion)
     # Coordinates in which the largest eigenvalue is 1: predictions and moments are of order one.
-    largest = modes.eigenvalues[0]
-    largest = jnp.where(largest > 0, largest, 1)
+    largest = jnp.where(modes.eigenvalues[0] > 0, modes.eigenvalues[0], 1)
     scaled = eqx.tree_at(
         lambda tree: (tree.factor, tree.test_factor),
         modes,
@@ -346,7 +335,7 @@ def _solve_diffusion(modes, limits, duration, diffusion, share, rank: int, adjoi
     def velocity(_, flow: Flow) -> Flow:
         found = _velocity(closure, flow, diffusion)
         scaled = jax.tree.map(lambda part: (rate * part).astype(dtype), found)
-        # The clipped share is summed over the share of the time.
+        # The clipped share is integrated over the fraction of the time.
         return eqx.tree_at(lambda tree: tree.clipped, scaled, found.clipped.astype(dtype))
 
     rank, count = closure.rank, modes.eigenvalues.shape[0]

@@ -30,11 +30,11 @@ from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 class Update(eqx.Module):
     """The coefficients F, g, h and b of one update."""
 
-    transition: Float[Array, "*steps size size"]
-    gradient: Float[Array, "*steps size"]
-    sampling: Float[Array, "*steps size"]
-    noise: Float[Array, "*steps size"]
-    share: Float[Array, "*steps"]
+    transition: Float[Array, "*steps size size"]  # F
+    gradient: Float[Array, "*steps size"]  # g
+    sampling: Float[Array, "*steps size"]  # h
+    noise: Float[Array, "*steps size"]  # b, times the standard deviation of the noise
+    share: Float[Array, "*steps"]  # fraction of an independent batch's covariance
 
 
 class LinearRecursion(eqx.Module):
@@ -46,10 +46,10 @@ class LinearRecursion(eqx.Module):
     $$ \frac{a}{n^2}\sum_i M_i \varphi_i\varphi_i^\top + c\,(\bar g\bar g^\top + BSB^\top). $$
     """
 
-    updates: Update  # of each step, or one for all of them
-    own: Float[Array, ""]  # a, from the variance of a row's being in a batch
-    joint: Float[Array, ""]  # c, from the covariance of two rows' being in one
-    output: int = eqx.field(static=True)  # which component is released
+    updates: Update  # one for each step, or one for all
+    own: Float[Array, ""]  # a, from the variance of a row's inclusion in a batch
+    joint: Float[Array, ""]  # c, from the covariance of two rows' inclusions
+    output: int = eqx.field(static=True)  # index of the released component
 
     @property
     def size(self) -> int:
@@ -82,13 +82,8 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
 def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRecursion:
     """Full-batch gradient descent with noise on the weights."""
     dtype = jnp.result_type(rate, noise_std)
-    updates = Update(
-        transition=jnp.ones((1, 1, 1), dtype),
-        gradient=-jnp.reshape(rate, (1, 1)).astype(dtype),
-        sampling=-jnp.reshape(rate, (1, 1)).astype(dtype),
-        noise=jnp.reshape(noise_std, (1, 1)).astype(dtype),
-        share=jnp.ones(1, dtype),
-    )
+    step, noise = (jnp.reshape(each, (1, 1)).astype(dtype) for each in (-rate, noise_std))
+    updates = Update(jnp.ones((1, 1, 1), dtype), step, step, noise, jnp.ones(1, dtype))
     nothing = jnp.zeros((), dtype)
     return LinearRecursion(updates, own=nothing, joint=nothing, output=0)
 
@@ -162,7 +157,7 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
 
     transition = jnp.zeros((num_steps, size + 1, size + 1), dtype)
     transition = transition.at[:, :size, :size].set(each(updates.transition))
-    # At the start of an epoch what the last one has left counts for nothing.
+    # The first step of an epoch forgets the sum of the last epoch.
     carries = (place > 0).astype(dtype)
     pulled = -each(updates.sampling) * (carries / left)[:, None]
     transition = transition.at[:, :size, size].set(pulled)

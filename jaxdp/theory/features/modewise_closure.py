@@ -57,9 +57,9 @@ from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_
 from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
-# How many numbers of moments may be kept for the spread, and of how many steps.
+# Largest number of stored moments for the spread, and of steps.
 _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
-# Of the expected loss, whose derivatives are then summed over the test rows.
+# Quadrature nodes of the expected loss, whose derivatives are summed over the test rows.
 _NUM_NODES = 54
 
 
@@ -121,7 +121,7 @@ class ModewiseClosure(AbstractTheory):
         limits = modes.slope_limits(algorithm)
         std = None
         if self._has_spread(modes, recursion, algorithm.num_steps):
-            # Each state is read once, however many records ask for it.
+            # States that several records share are read once.
             distinct, places = np.unique(at_record, return_inverse=True)
             assert self.spread_draws is not None
             draws, steps = fixed_draws(modes, self.spread_draws), algorithm.num_steps
@@ -147,12 +147,10 @@ class ModewiseClosure(AbstractTheory):
 class ModeMoments(eqx.Module):
     """Means and covariances of the numbers of each mode, for all outputs."""
 
-    mean: Float[Array, "size modes outputs"]  # of each number, mode and output
-    # Of two numbers' outputs, for each mode.
+    mean: Float[Array, "size modes outputs"]
     covariance: Float[Array, "size size modes outputs outputs"]
-    # Covariances of the numbers of an output of a coordinate that training never sees.
-    unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
+    unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
+    clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
 
 
 def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:
@@ -177,7 +175,7 @@ def _predict_with_spread(
 ):
     step, start, read = closure_of_outputs(modes, recursion, limits)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-    # Checkpointed: in reverse the moments of each step are kept, and not what it has computed.
+    # Checkpointed: reverse differentiation keeps only the moments of each step.
     states = all_states(jax.checkpoint(step), start, num_steps)
     risk, observables, _ = lax.map(jax.checkpoint(read), moments_at(states, at_record))
 
@@ -185,13 +183,13 @@ def _predict_with_spread(
         spread = of_rows(modes.factor, covariance)
         return _slopes(modes, limits.astype(mean.dtype), mean, spread)
 
-    # Constant to derivatives: nobody minimises it, and the backward pass would be kept.
+    # Without derivatives, for which the backward pass would have to be kept.
     parts = lax.stop_gradient((modes, recursion, limits, states))
     modes, recursion, limits, states = parts
     moments = states.mean, states.covariance, states.unseen
     draws = jnp.asarray(draws, states.mean.dtype)
     found = spread_over_runs(modes, recursion, slopes_of, *moments, places, draws)
-    # A sum of independent draws grows like the root of their number.
+    # Interpolated in the root of the number of steps, as a sum of independent draws grows.
     at_places = jnp.sqrt(jnp.pad(places, (1, 0)).astype(found.dtype))
     at_record_root = jnp.sqrt(at_record.astype(found.dtype))
     std, of_accuracy = (
@@ -205,7 +203,7 @@ def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
     """A step of the moments, the moments at the start, and the function that reads them."""
     dtype = float_dtype(modes, recursion, limits)
     outputs: int = modes.outputs[0]
-    # Measures are read seldom, and with all nodes: noise that is nearly all there is asks for them.
+    # Measures use all nodes, which dominating noise needs.
     loss: Any = dataclasses.replace(modes.loss, nodes_per_row=None)
     start = modewise_start(modes, recursion, dtype)
 
@@ -249,7 +247,7 @@ def modewise_step(
     drawn = of_rows(factor.T, (own - joint) * slopes.second_moment + bend) / count**2
     moved = product(product(derivative, covariance), jnp.swapaxes(derivative, 1, 2))
     drawn = drawn + joint * (pull[:, :, None] * pull[:, None] + moved)
-    # One matrix on all numbers and outputs of each mode.
+    # One matrix for all numbers and outputs of a mode.
     size, identity = recursion.size, jnp.eye(outputs, dtype=pull.dtype)
     transition = update.transition[:, :, None, None, None] * identity[None, None, None]
     transition = jnp.broadcast_to(transition, (size, size, len(pull), outputs, outputs))
@@ -319,7 +317,7 @@ def spread_over_runs(
         return _at_end(modes, *moments, unseen[place, output, output], draws)
 
     begun, rest = lax.map(begin, places)
-    # All places and measures side by side, so that one product per step carries them back.
+    # One product per step carries all places and measures back.
     begun = jnp.moveaxis(begun, 2, 0).reshape(len(modes.eigenvalues), rest.size, -1)
     starts = jnp.repeat(places, 2)[None, None, :, None]
     size = recursion.size
@@ -367,7 +365,7 @@ def _at_end(modes: KernelModes, mean, covariance, unseen, draws):
     def expected(centre):
         rows = centre, spread, labels
         values = loss.expected_value(*rows, num_nodes=_NUM_NODES)
-        # Its derivatives need all nodes: with 54 they are 20 to 30 % off.
+        # All nodes: with 54 the derivatives are 20 to 30 % off.
         shares = loss.correct_probability(*rows)
         return jnp.stack([jnp.mean(values), jnp.mean(shares)])
 

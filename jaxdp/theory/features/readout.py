@@ -35,15 +35,15 @@ from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import sum_over_rows
 
-# Shares of the steps at which the spread is found.
+# Fractions of the steps at which the spread is computed.
 _PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 
 
 class Readout(eqx.Module):
     """The released weights' errors, as functions of the moments."""
 
-    closure: Closure  # with the problem
-    output: int = eqx.field(static=True)  # which number of a coordinate is released
+    closure: Closure
+    output: int = eqx.field(static=True)  # index of the released number of a coordinate
 
     def test_predictions(self, moments: Moments):
         modes, rank = self.closure.modes, self.closure.rank
@@ -118,7 +118,7 @@ class SquaredForm(eqx.Module):
     test rows.
     """
 
-    readout: Readout  # of the same moments
+    readout: Readout
     form: Float[Array, "modes modes"]  # $M^\top M/m$
     crossed: Float[Array, "modes modes"]  # $M^\top NN^\top M/m^2$
     unseen: Float[Array, ""]  # $|NN^\top|^2/m^2$
@@ -152,7 +152,7 @@ class SquaredForm(eqx.Module):
         squares += 2 * unseen * jnp.sum(self.crossed[:rank, :rank] * leading)
         squares += 2 * unseen * product(jnp.diagonal(self.crossed)[rank:], others)
         squares += unseen**2 * self.unseen
-        # In units of (f - y)^2; half of a square has a quarter of its variance.
+        # So far in units of (f - y)^2.
         return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2
 
 
@@ -165,9 +165,8 @@ class DrawnSpread(eqx.Module):
     its variance has a relative error of $\sqrt{2/n}$.
     """
 
-    readout: Readout  # of the same moments
-    # Of standard normal weights, those that training never sees last.
-    draws: Float[Array, "draws coordinates"]
+    readout: Readout
+    draws: Float[Array, "draws coordinates"]  # standard normal; unseen coordinates are last
 
     def __init__(self, readout: Readout, num_draws: int = 128):
         modes = readout.closure.modes
@@ -180,7 +179,7 @@ class DrawnSpread(eqx.Module):
         modes, rank = self.readout.closure.modes, self.readout.closure.rank
         _, leading, others, unseen = self.readout.released(moments)
         centre, spread = self.readout.test_predictions(moments)
-        # Keeps derivatives finite where nothing has moved yet.
+        # Keeps derivatives finite at zero variance.
         floor = jnp.finfo(centre.dtype).eps ** 0.75
 
         def expected(centre):
@@ -210,7 +209,7 @@ class DrawnSpread(eqx.Module):
         """Drawn deviations of the weights from their mean, in seen and in unseen coordinates."""
         rank, width = len(leading), len(leading) + len(others)
         floor = jnp.finfo(leading.dtype).eps * (jnp.trace(leading) + 1e-30)
-        # LAPACK takes no matrix of no rows.
+        # LAPACK refuses empty matrices.
         root = cholesky(leading + floor * jnp.eye(rank, dtype=leading.dtype)) if rank else leading
         stds = jnp.sqrt(jnp.maximum(others, 0))
         parts = product(self.draws[:, :rank], root.T), self.draws[:, rank:width] * stds
@@ -336,7 +335,7 @@ def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Arra
     rank = noise.leading.shape[-1]
     size = noise.others.shape[0]
     mean = slope.mean.reshape(*slope.mean.shape[:2])
-    # Of the leading modes, all numbers of all of them as one vector.
+    # Leading modes: all their numbers as one vector.
     leading, added, others = (
         jnp.swapaxes(part, 1, 2).reshape(size * rank, size * rank)
         for part in (slope.leading, noise.leading, there.leading)
@@ -345,7 +344,7 @@ def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Arra
     linear = jnp.sum(first * product(added, first))
     turned = product(leading, added)
     squares = jnp.sum(turned * product(leading, 2 * others + added).T)
-    # Of the others, one small matrix a mode.
+    # Others: one small matrix a mode.
     first = mean[:, rank:]
     linear += jnp.einsum("aj,abj,bj->", first, noise.others, first, precision=Precision.HIGHEST)
     turned = _small(slope.others, noise.others)

@@ -28,9 +28,9 @@ from jaxdp.core.checks import concrete
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import KernelModes
 
-# Powers of matrices tell their largest eigenvalue to this.
+# Number of squarings of a matrix for its largest eigenvalue, and the error.
 _SQUARINGS, _ROUNDING = 12, 5e-3
-# Of the rows that are clipped over the run: with fewer, sampling noise may not be held back.
+# With a smaller clipped share of the rows, sampling noise may grow without a limit.
 _LITTLE_CLIPPED = 0.5
 
 
@@ -38,7 +38,7 @@ class Growth(eqx.Module):
     """The largest factor by which one step multiplies the top mode."""
 
     mean: Float[Array, ""]  # without noise
-    square: Float[Array, ""]  # the root of the second moment's, with the draw of batches
+    square: Float[Array, ""]  # root of the second moment's factor, with the draw of batches
 
     def is_unstable(self, clipped: Float[Array, ""]) -> Array:
         """Whether a limit is passed, given the clipped share of the rows."""
@@ -64,7 +64,7 @@ def warn_beyond_stability(
 ) -> None:
     """Warn if a limit is passed; for traced numbers only the status shows it."""
     if isinstance(algorithm, DPGD):
-        # The line that asks for the prediction, here and below.
+        # The level of the line that calls `predict`, here and below.
         warn_if_unstable(algorithm, modes.stability_limit, stacklevel=6)
         return
     mean, square, share = concrete(found.mean), concrete(found.square), concrete(clipped)

@@ -22,7 +22,7 @@ Derived: here; test_tangent_closure.py against linear and true networks.
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,13 +49,11 @@ from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 KERNELS = "mean", "start"
-# Up to which the mean kernel was within 6 % in the loss and .015 in the accuracy in the cells on
-# which they were found; others were up to 15 % off. Where the gap is next to nothing (a frozen
-# body, biases alone) it was, however far the weights had moved.
+# Limits of movement and kernel gap for the mean kernel; with the least gap any movement is valid.
 _MOVEMENT, _GAP, _NO_GAP = 0.8, 0.3, 0.025
-# Up to which mean movement the start's kernel was within 1.6 % and .0064.
+# Limit of mean movement for the start's kernel.
 _LAZY = 0.04
-# Of the largest eigenvalue: below it, eigenvectors of a kernel in float32 are rounding.
+# Below this share of the largest eigenvalue, eigenvectors of a float32 kernel are rounding.
 _LEAST = 1e-5
 
 
@@ -143,7 +141,7 @@ class TangentClosure(AbstractTheory):
             )
         require_host("problem and algorithm", (problem, algorithm))
         algorithm.require_rows(problem.num_train)
-        # Asked for its error alone: that of a sampler whose batches are not known well enough.
+        # Raises if the moments of the sampler's batches are not known.
         _ = algorithm.sampler.inclusion_moments
         return problem, algorithm, linear_recursion(algorithm, problem.num_train)
 
@@ -193,11 +191,10 @@ class TangentClosure(AbstractTheory):
 class _Closed(NamedTuple):
     """A closure's prediction with one kernel."""
 
-    modes: KernelModes  # of the kernel
-    # risk, observables: at each record, with how far the weights have moved.
+    modes: KernelModes  # modes of the kernel
     risk: Float[Array, " records"]
     observables: dict[str, Float[Array, " records"]]
-    coefficients: Float[Array, " train *outputs"]  # of the mean end, for `Linearised.moved`
+    coefficients: Float[Array, " train *outputs"]  # coefficients of the mean end
 
 
 class _Run:
@@ -219,15 +216,11 @@ class _Run:
             risk, observables, law = _of_one_output(*steps, theory.rank)
         mean_square, excess, unseen, end = law
         square = mean_square + excess + unseen * problem.num_weights
-        length = _length(problem.weights)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(problem.weights)))
         moved = {"movement": square, "mean_movement": mean_square}
         moved = {name: jnp.sqrt(each) / length for name, each in moved.items()}
         coefficients = jnp.asarray(found.basis @ np.asarray(end[-1], np.float64), end.dtype)
         return _Closed(modes, risk, observables | moved, coefficients)
-
-
-def _length(weights: Any) -> Float[Array, ""]:
-    return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(weights)))
 
 
 @eqx.filter_jit
@@ -282,8 +275,8 @@ def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
         )
     if gap > _GAP:
         return (
-            f"the kernel gap is {gap:.2g}, of at most {_GAP}: by that share the losses differ that "
-            "the kernels of the start and of the end of training give"
+            f"the kernel gap is {gap:.2g}, of at most {_GAP}: the relative gap of the losses "
+            "with the kernels of the start and of the end of training"
         )
     if movement > _MOVEMENT and gap > _NO_GAP:
         return (
@@ -296,9 +289,8 @@ def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
 class TangentModes(NamedTuple):
     """A linearised network in the leading modes of a kernel."""
 
-    modes: KernelModes  # what the closures read
-    # $Uw^{-1/2}$: coordinates c of the modes are the weights $w_0 + \sum_i (Uw^{-1/2}c)_i\nabla
-    # f(w_0, x_i)$.
+    modes: KernelModes
+    # $Uw^{-1/2}$: coordinates c are the weights $w_0 + \sum_i (Uw^{-1/2}c)_i\nabla f(w_0, x_i)$.
     basis: Float[np.ndarray, "train modes"]
 
 
@@ -312,8 +304,7 @@ def tangent_modes(
     leading = size - min(count, size), size - 1
     found = eigh(kernel.train.astype(np.float64), subset_by_index=leading)
     values, vectors = (part[..., ::-1] for part in found)
-    # Modes that are not above rounding are taken for part of the rest. They keep their places, so
-    # that kernels of one size share what is compiled.
+    # Modes below rounding belong to the rest; zeros in their places keep the compiled shapes.
     values = np.where(values > _LEAST * values[0], values, 0)
     roots = np.sqrt(values)
     basis = vectors / np.where(roots > 0, roots, np.inf)
@@ -335,8 +326,7 @@ def tangent_modes(
         unseen=jnp.asarray(test_rest.mean(), dtype),
         is_valid=problem.is_valid,
         loss=problem.loss,
-        # Norms alone are known of it, not how the rests of two rows correlate: means of losses need
-        # no more, the spread over runs would.
+        # Norms suffice for means of losses; a spread would need the correlation of rows.
         unseen_factor=jnp.asarray(np.sqrt(test_rest)[:, None], dtype),
         train_start=start[0],
         test_start=start[1],

@@ -29,6 +29,9 @@ and Kou (1997) for discrete times. Derived (the sum): test_exit_probability comp
 simulation.
 """
 
+import abc
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -39,14 +42,14 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.precision import product
-from jaxdp.core.trajectory import Trajectory, trajectory_of
+from jaxdp.core.trajectory import trajectory_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_dp_gd
 from jaxdp.theory.features.modes import KernelModes, kernel_modes, record_times
 
-# Of |q| in the interpolation between steps: a mode that one step puts out.
+# Least |q| in the interpolation between steps, for a mode that one step removes.
 _LEAST_FACTOR = 1e-3
-# -zeta(1/2)/sqrt(2 pi): a boundary watched at discrete times lies this many steps further out.
+# -zeta(1/2)/sqrt(2 pi): at discrete times a boundary acts as if this many steps further out.
 DISCRETE_SHIFT = 0.5826
 _MIN_NODES = 256
 _NODES_PER_RECORD = 4
@@ -55,9 +58,32 @@ _NODES_PER_RECORD = 4
 class AbstractUnclipped(AbstractTheory):
     """A theory of DP-GD on features without clipping."""
 
+    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
+
+    @abc.abstractmethod
+    def _recorded(self, modes: KernelModes, algorithm: DPGD, limits, at_record, time) -> tuple:
+        """Bias, variance, exit probability and distance to the interpolator at the records."""
+
     def read(self, problem, algorithm) -> tuple[AbstractFeatureProblem, DPGD]:
         require_dp_gd(problem, algorithm)
         return problem, algorithm
+
+    def solve(self, reading, records):
+        problem, algorithm = reading
+        modes = kernel_modes(problem)
+        at_record, time = record_times(algorithm, records)
+        limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
+        found = self._recorded(modes, algorithm, limits, at_record, time)
+        names = "bias", "variance", "exit_probability", "interpolator_distance"
+        risk = found[0] + found[1]
+        return trajectory_of(
+            modes.is_valid & algorithm.is_valid,
+            time=time,
+            risk=risk,
+            final_risk=risk[-1],
+            observables=dict(zip(names, found, strict=True)),
+            label=self.label,
+        )
 
 
 class OrnsteinUhlenbeck(AbstractUnclipped):
@@ -82,11 +108,10 @@ class OrnsteinUhlenbeck(AbstractUnclipped):
         ['bias', 'exit_probability', 'interpolator_distance', 'variance']
     """
 
-    def solve(self, reading, records):
-        problem, algorithm = reading
-        modes = kernel_modes(problem)
-        diffusion = algorithm.diffusion(modes.num_train)
-        return _in_continuous_time(modes, algorithm, diffusion, records, label="OU")
+    label: ClassVar[str] = "OU"
+
+    def _recorded(self, modes, algorithm, limits, at_record, time):
+        return _diffusion(modes, limits, algorithm.diffusion(modes.num_train), time)
 
 
 class GradientFlow(AbstractUnclipped):
@@ -103,11 +128,10 @@ class GradientFlow(AbstractUnclipped):
         ((3,), ['bias', 'exit_probability', 'interpolator_distance', 'variance'])
     """
 
-    def solve(self, reading, records):
-        problem, algorithm = reading
-        modes = kernel_modes(problem)
-        noiseless = jnp.zeros_like(algorithm.learning_rate)
-        return _in_continuous_time(modes, algorithm, noiseless, records, label="gradient flow")
+    label: ClassVar[str] = "gradient flow"
+
+    def _recorded(self, modes, algorithm, limits, at_record, time):
+        return _diffusion(modes, limits, jnp.zeros_like(algorithm.learning_rate), time)
 
 
 class UnclippedRecursion(AbstractUnclipped):
@@ -125,46 +149,17 @@ class UnclippedRecursion(AbstractUnclipped):
         'unclipped recursion'
     """
 
-    def solve(self, reading, records):
-        problem, algorithm = reading
-        modes = kernel_modes(problem)
-        warn_if_unstable(algorithm, modes.stability_limit)
-        at_record, time = record_times(algorithm, records)
-        noise_std = algorithm.noise_std(modes.num_train)
-        limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
-        rate = algorithm.learning_rate
-        recorded = _finite_steps(modes, limits, rate, noise_std, at_record, time)
-        return _as_prediction(modes, algorithm, time, recorded, label="unclipped recursion")
+    label: ClassVar[str] = "unclipped recursion"
 
-
-def _in_continuous_time(modes, algorithm, diffusion, records, *, label) -> Trajectory:
-    _, time = record_times(algorithm, records)
-    limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
-    recorded = _diffusion(modes, limits, diffusion, time)
-    return _as_prediction(modes, algorithm, time, recorded, label=label)
-
-
-def _as_prediction(modes, algorithm, time, recorded, *, label) -> Trajectory:
-    bias, variance, exits, distance = recorded
-    risk = bias + variance
-    return trajectory_of(
-        modes.is_valid & algorithm.is_valid,
-        time=time,
-        risk=risk,
-        final_risk=risk[-1],
-        observables={
-            "bias": bias,
-            "variance": variance,
-            "exit_probability": exits,
-            "interpolator_distance": distance,
-        },
-        label=label,
-    )
+    def _recorded(self, modes, algorithm, limits, at_record, time):
+        # The level of the line that calls `predict`.
+        warn_if_unstable(algorithm, modes.stability_limit, stacklevel=7)
+        rate, noise_std = algorithm.learning_rate, algorithm.noise_std(modes.num_train)
+        return _finite_steps(modes, limits, rate, noise_std, at_record, time)
 
 
 @eqx.filter_jit
 def _diffusion(modes: KernelModes, limits, diffusion, time):
-    """Bias, variance, exit probability and distance to the interpolator at the records."""
     dtype = float_dtype(modes, limits, diffusion, time)
     time = time.astype(dtype)
     rates = modes.loss.curvature_bound * modes.eigenvalues / modes.num_train
@@ -186,7 +181,7 @@ def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
     # 1 - q^2 = loss (2 - loss), and q^2 is never negative.
     square = loss * (2 - loss)
     variance = noise_std**2 * _geometric(square[None], steps, jnp.zeros((), bool))
-    # Between its values at whole steps each mode is taken as a continuous process.
+    # Between whole steps each mode is interpolated by a continuous process.
     factor = jnp.maximum(jnp.abs(1 - loss), _LEAST_FACTOR)
     log_factor = jnp.where(factor > _LEAST_FACTOR, _log_size(loss), jnp.log(_LEAST_FACTOR))
     is_null = loss < 1e-6
@@ -230,7 +225,7 @@ def _geometric(loss, steps, is_odd):
     """1 + q + ... + q^(steps - 1) for q = 1 - loss, accurate near q = 1 and for negative q."""
     is_null = jnp.abs(loss) * jnp.maximum(steps, 1) < 1e-6
     log_size = _log_size(loss)
-    # No steps give no sum, whatever the factor; 0 times an infinite logarithm would not.
+    # No steps give 0, also at q = 0, whose logarithm is infinite.
     power_less_one = jnp.expm1(jnp.where(steps > 0, steps * log_size, 0))
     is_flipped = is_odd & (loss > 1)
     complement = jnp.where(is_flipped, 2 + power_less_one, -power_less_one)
@@ -268,7 +263,7 @@ def exit_probability(
     per_record = max(_NODES_PER_RECORD, -(-_MIN_NODES // (time.shape[0] - 1)))
     nodes, weights = (part / 2 for part in np.polynomial.legendre.leggauss(per_record))
     squares = modes.factor**2
-    # Axes are (times, modes), and (times, train) of what is projected.
+    # Axes are (times, modes), and (times, train) after projection.
     rate, pull_factor, noise = (
         each[None] for each in (process.rate, process.pull_factor, process.noise)
     )
@@ -277,7 +272,7 @@ def exit_probability(
     def interval(carry, ends):
         total, outside = carry
         start, end = ends
-        # The end itself too, where being outside is looked at.
+        # The end is included: `outside` is evaluated there.
         at = start + (end - start) * jnp.append(jnp.asarray(nodes + 0.5, time.dtype), 1)
         decay = jnp.exp(-rate * at[:, None])
         gain = pull_factor * decay_area(rate, at[:, None])
@@ -307,7 +302,7 @@ def _crossing_rate(gap, slope, variance, mixing):
     gap = jnp.where(is_random, gap, 1)
     density = jnp.exp(-(gap**2) / (2 * safe)) / jnp.sqrt(2 * jnp.pi * safe)
     rate = jnp.maximum(slope + gap * mixing / safe, 0)
-    # A density that underflows wins over a rate that overflows.
+    # 0 if the density underflows, even if the rate overflows.
     return jnp.where(is_random & (density > 0), rate * density, 0)
 
 

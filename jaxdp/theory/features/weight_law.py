@@ -39,12 +39,10 @@ class WeightLaw(NamedTuple):
     mode is one; with k outputs the k weights of each mode are one.
     """
 
-    means: tuple[Float[Any, "blocks size"], ...]  # a stack of means, (blocks, size), for each size
-    # a stack of covariances, (blocks, size, size), for each size.
+    means: tuple[Float[Any, "blocks size"], ...]  # one stack of means per size
     covariances: tuple[Float[Any, "blocks size size"], ...]
     unseen: Float[Any, ""]  # variance of a coordinate that training never sees
-    # How far each training row moves the mean, to first order, (train, modes, outputs); None where
-    # it was not asked for.
+    # First-order displacement of the mean by each training row; None unless requested.
     responses: Float[Any, "train modes outputs"] | None
 
     def in_blocks(self, weights: Float[Any, "many modes outputs"]) -> list[np.ndarray]:
@@ -77,10 +75,10 @@ class WeightLaw(NamedTuple):
 class WeightReading(eqx.Module):
     """A problem and an algorithm as `weight_law` needs them."""
 
-    modes: KernelModes  # the problem in the eigenbasis of its kernel
-    updates: LinearRecursion  # the optimiser's numbers
+    modes: KernelModes
+    updates: LinearRecursion
     limits: Float[Array, " train"]  # slopes at which rows are clipped
-    num_steps: int = eqx.field(static=True)  # T
+    num_steps: int = eqx.field(static=True)
 
 
 def read_weights(problem: Any, algorithm: Any) -> WeightReading:
@@ -91,10 +89,10 @@ def read_weights(problem: Any, algorithm: Any) -> WeightReading:
     else:
         updates = ModewiseClosure().read(problem, algorithm)[2]
     if updates is None:
-        # In 4,000 runs its area was .76 where that of the closure's law was .69.
+        # In 4,000 runs the area under the curve was 0.76, and 0.69 by the closure.
         raise NotCoveredError(
             "the law of the weights is known for optimisers that are linear in the gradient, got "
-            "Adam, whose law of the weights the closure does not predict well enough"
+            "Adam, for which the closure is not accurate enough"
         )
     modes = kernel_modes(problem)
     return WeightReading(modes, updates, modes.slope_limits(algorithm), int(algorithm.num_steps))
@@ -174,8 +172,7 @@ def _pushed_by_mode(modes: KernelModes, limits, moments: ModeMoments, responses)
     predictions = product(modes.factor, mean)
     loss: Any = modes.loss
     slopes = loss.clipped_slope_correlated(predictions, spread, modes.train_labels, limits)
-    # The means are not taken to be uncorrelated: the whole derivative, its products in the order
-    # that takes the fewest operations.
+    # The whole derivative, with correlated means, multiplied in the cheapest order.
     factors = modes.factor, slopes.derivative, modes.factor, responses
     order: Any = {"optimize": "optimal", "precision": Precision.HIGHEST}
     pushed = jnp.einsum("aj,akl,am,iml->ijk", *factors, **order)

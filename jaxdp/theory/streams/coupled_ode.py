@@ -23,25 +23,16 @@ from collections.abc import Callable
 
 import diffrax
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import NotCoveredError
-from jaxdp.core.numerics.precision import compensated_add
-from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.base import AbstractTheory, require_gaussian_pass
-from jaxdp.theory.solver import (
-    SLOW_AT_THE_END,
-    Instant,
-    adjoint_for,
-    recorded,
-    require_adjoint,
-    solve,
-)
+from jaxdp.theory.solver import Instant, adjoint_for, recorded_sums, require_adjoint
 from jaxdp.theory.streams.modes import (
     Modes,
     are_valid,
@@ -165,15 +156,9 @@ def _solve(modes, algorithm, time, is_valid, adjoint) -> Trajectory:
         return drift + moments.diffusion * modes.diffusion, moments.clipped
 
     zero = jnp.zeros((), dtype)
-    (shifted, clipped_area), stopped = solve(
-        velocity,
-        (modes.initial.astype(dtype) + noise_to_come(zero), zero),
-        time,
-        tolerances=_TOLERANCES,
-        adjoint=adjoint,
-        clock=SLOW_AT_THE_END,
-        kinks=learning_rate.kinks,
-    )
+    start = modes.initial.astype(dtype) + noise_to_come(zero), zero
+    found, stopped = learning_rate.solve(velocity, start, time, _TOLERANCES, adjoint)
+    shifted, clipped_area = found
     modal = shifted - noise_to_come(time)[:, None]
     read = jnp.matmul(modal, modes.readout.astype(dtype), precision=Precision.HIGHEST)
     risk = jnp.maximum(read, 0)
@@ -185,7 +170,7 @@ def _solve(modes, algorithm, time, is_valid, adjoint) -> Trajectory:
         # AC Proposition 5: the noise of the last step, which comes after time 1.
         final_risk=risk[-1] + strength * learning_rate.last_square,
         observables=shares | modes.observed(modal),
-        # `integrate` gives it one: a label in here would be compiled with.
+        # Set by `integrate`: a label here would be part of the compiled program.
         label="",
         stopped=stopped,
     )
@@ -226,13 +211,11 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
     cap = 2 / (modes.curvature_bound * dim) / modes.levels(dtype)[0]
-    at_record = jnp.asarray(record_steps(count, records))
     # (d/2) (2 C sigma / B)^2 over the squared rate's drop.
     strength = 2 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
 
-    def step(state, index):
-        (modal, clipped), errors = state
-        step = index + 1
+    def changes(state, index):
+        modal, step = state[0], index + 1
         rates = jnp.minimum(algorithm.step_size(step), cap)
         risk = modes.risk(modal).astype(dtype)
         moments = gradient_moments(modes, algorithm.clip, risk, rates, dim / batch)
@@ -240,28 +223,21 @@ def _recurse(modes, algorithm, records: int) -> Trajectory:
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * modal
         change += modes.diffusion * moments.diffusion
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
-        (modal, modal_error) = compensated_add(modal, errors[0], change.astype(dtype))
-        (clipped, clipped_error) = compensated_add(
-            clipped, errors[1], (moments.clipped / count).astype(dtype)
-        )
-        return (modal, clipped), (modal_error, clipped_error)
+        return change, moments.clipped / count
 
     def read(state):
-        (modal, clipped), _ = state
+        modal, clipped = state
         return modes.risk(modal), modes.observed(modal), clipped
 
     start = (modes.initial.astype(dtype), jnp.zeros((), dtype))
-    # With what rounding has added to each.
-    state = start, jax.tree.map(jnp.zeros_like, start)
-    longest = longest_stretch(count, records)
-    risk, observed, clipped = recorded(step, state, read, at_record, longest)
-    last_noise = strength * algorithm.squared_rate_drop(jnp.asarray(count))
+    at_record, found = recorded_sums(changes, start, read, count, records)
+    risk, observed, clipped = found
     time = (at_record / jnp.asarray(count, float)).astype(dtype)
     return trajectory_of(
         modes.is_valid & algorithm.is_valid,
         time=time,
         risk=risk,
-        final_risk=risk[-1] + last_noise,
+        final_risk=risk[-1] + strength * algorithm.squared_rate_drop(jnp.asarray(count)),
         observables=shares_so_far(modes, algorithm, time, clipped) | observed,
         label="recursion",
     )

@@ -26,13 +26,13 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
 from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.clipped_gaussian import clipped_powers
-from jaxdp.core.numerics.precision import compensated_add, safe_sqrt
-from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
+from jaxdp.core.numerics.precision import safe_sqrt
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.base import AbstractTheory, require_plain_pass
-from jaxdp.theory.solver import recorded
+from jaxdp.theory.solver import recorded_sums
 
-# Nodes of R, of |g| (the integrands are even in g) and of q.
+# Numbers of nodes for R, |g| (the integrands are even in g) and q.
 _RISK_NODES, _ALONG_NODES, _ACROSS_NODES = 5, 12, 12
 
 
@@ -64,7 +64,7 @@ class FiniteDimension(AbstractTheory):
     """
 
     def read(self, problem, algorithm) -> tuple[LinearRegression, OnePassDPSGD, Bool[Array, ""]]:
-        # The surrogate of a table, which `require_plain_pass` would advise, is not isotropic.
+        # `require_plain_pass` would advise the surrogate of a table, which is not isotropic.
         if not isinstance(problem, LinearRegression):
             raise NotCoveredError(
                 "it needs isotropic Gaussian inputs (LinearRegression.isotropic), got "
@@ -103,29 +103,18 @@ class _Moments(NamedTuple):
 def _recurse(problem, algorithm, is_valid, records: int) -> Trajectory:
     dtype, dim = float_dtype(problem, algorithm), problem.dim
     count = algorithm.num_steps
-    at_record = jnp.asarray(record_steps(count, records))
     inputs = _input_nodes(dim, dtype)
 
-    def step(carried, index):
-        state, errors = carried
+    def changes(state, index):
         step = index + 1
         change = _gradient_step(problem, algorithm, inputs, state, algorithm.step_size(step))
         square = jnp.where(step < count, algorithm.noise_std(step, dim) ** 2, 0)
-        change = _plus_noise(change, square, state.mean, dim)
-        sums = [
-            compensated_add(total, error, part.astype(dtype))
-            for total, error, part in zip(state, errors, change, strict=True)
-        ]
-        return tuple(_Moments(*parts) for parts in zip(*sums, strict=True))
+        return _plus_noise(change, square, state.mean, dim)
 
     zero = jnp.zeros((), dtype)
-    start = _Moments(
-        (problem.risk(None, jnp.zeros_like(problem.target))).astype(dtype), *[zero] * 3
-    )
-    # With what rounding has added to each.
-    carried = start, jax.tree.map(jnp.zeros_like, start)
-    longest = longest_stretch(count, records)
-    path = recorded(step, carried, lambda carried: carried[0], at_record, longest)
+    risk = problem.risk(None, jnp.zeros_like(problem.target)).astype(dtype)
+    start = _Moments(risk, zero, zero, zero)
+    at_record, path = recorded_sums(changes, start, lambda state: state, count, records)
     last = jax.tree.map(lambda values: values[-1], path)
     square = algorithm.noise_std(jnp.asarray(count), dim).astype(dtype) ** 2
     jump = _plus_noise(_Moments(*[zero] * 4), square, last.mean, dim)
@@ -172,9 +161,9 @@ def _gradient_step(problem, algorithm, inputs, state: _Moments, step_size) -> _M
     second = pull**2 * two - pull * push * three + push**2 * four / 4
     means = jnp.sum(first * weights, axis=1)
     mean = jnp.sum(means * risk_weights)
-    # Var(R + change) - Var(R), where the change's variance given R is part of E[change^2].
+    # Var(R + change) - Var(R); E[change^2] includes the change's variance given R.
     variance = jnp.sum((2 * deviations * means + jnp.sum(second * weights, axis=1)) * risk_weights)
-    # The share of chi-square norms above 2 / (curvature times step_size), of which it takes halves.
+    # Half of 2 / (curvature times step_size), above which a chi-square norm is capped.
     threshold = 1 / (curvature * jnp.maximum(step_size, jnp.finfo(means.dtype).tiny))
     return _Moments(
         mean=mean,

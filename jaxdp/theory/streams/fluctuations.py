@@ -41,7 +41,7 @@ from jaxdp.core.arrays import float_dtype, in_jax
 from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.theory.base import AbstractTheory, require_plain_pass
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, adjoint_for, require_adjoint, solve
+from jaxdp.theory.solver import Instant, adjoint_for, require_adjoint
 from jaxdp.theory.streams.modes import Modes, are_valid, eigen_modes, shares_so_far
 from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 
@@ -162,7 +162,7 @@ def _solve(modes, shares, algorithm, time, is_valid, adjoint) -> Trajectory:
     )
     gamma = learning_rate.gamma
     flow = _Flow(modes, shares, algorithm, gamma)
-    # What the noise adds to the energies, k, and to their variances, a E, per drop of rate^2.
+    # The noise's additions to the energies, k, and to their variances, a E, per drop of rate^2.
     added = 2 * (algorithm.noise_ratio * gamma) ** 2 * shares
     variance_added = 8 * algorithm.noise_ratio**2 * gamma
 
@@ -192,22 +192,15 @@ def _solve(modes, shares, algorithm, time, is_valid, adjoint) -> Trajectory:
     zero = jnp.zeros((), dtype)
     left = learning_rate.square_to_come(zero)
     start = (modes.initial * shares).astype(dtype) + added * left
-    (shifted, clipped_area, variance), stopped = solve(
-        velocity,
-        (start, zero, jnp.diag(shift_of_variances(start, left))),
-        time,
-        tolerances=_TOLERANCES,
-        adjoint=adjoint,
-        clock=SLOW_AT_THE_END,
-        kinks=learning_rate.kinks,
-        read=read,
-    )
+    state = start, zero, jnp.diag(shift_of_variances(start, left))
+    found, stopped = learning_rate.solve(velocity, state, time, _TOLERANCES, adjoint, read)
+    shifted, clipped_area, variance = found
     left = learning_rate.square_to_come(time)[:, None]
     squares = modes.descent**2
     variance -= jnp.sum(squares * shift_of_variances(shifted, left), axis=1)
     energies = shifted - added * left
     risk = jnp.maximum(jnp.sum(modes.descent * energies, axis=1), 0)
-    # The noise of the last step, which comes after time 1: tau^2 = jump / n per coordinate.
+    # The noise of the last step comes after time 1: tau^2 = jump / n per coordinate.
     jump = variance_added * learning_rate.last_square / 2
     final_variance = jnp.maximum(variance[-1], 0) + jnp.sum(
         squares * (2 * jump * energies[-1] + jump**2 * gamma * shares / 2)

@@ -45,7 +45,7 @@ from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.theory.streams.one_pass_rate import capped_share
 
-# Observables of every theory of modes.
+# Names of observables that every theory of modes has.
 _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
 
 
@@ -58,19 +58,16 @@ class Modes(eqx.Module):
     descent: Float[Array, " modes"]  # a_i, how fast each mode decays
     diffusion: Float[Array, " modes"]  # b_i, how strongly the gradient's noise drives it
     initial: Float[Array, " modes"]  # D_i(0)
-    # w_i, with which the modes make up the risk that sets the clipping.
-    weights: Float[Array, " modes"]
-    readout: Float[Array, " modes"]  # with which they make up the risk that is reported
+    weights: Float[Array, " modes"]  # w_i, of the risk that sets the clipping
+    readout: Float[Array, " modes"]  # weights of the reported risk
     dim: Float[Array, ""]  # d
     label_noise: Float[Array, ""]  # zeta
     mean_square: Float[Array, ""]  # tr(Sigma^2) / d
-    # Of which the moments are asked; None for least squares, whose are the clip's own.
-    loss: AbstractResidualLoss | None
-    scales: InputScales | None  # the law of the inputs' scale; None where it is 1
-    is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in their range
-    # By name, the weights with which the modes make up an observable.
-    quadratics: dict[str, Float[Array, " modes"]]
-    curvature_bound: Any  # of the loss, which sets the cap on a step
+    loss: AbstractResidualLoss | None  # None for least squares
+    scales: InputScales | None  # distribution of the inputs' scale; None if it is 1
+    is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in range
+    quadratics: dict[str, Float[Array, " modes"]]  # weights of further observables
+    curvature_bound: Any  # the loss's, which sets the cap on a step
 
     def second_moment(self, risk: Float[Array, "*levels"]) -> Float[Array, "*levels"]:
         r"""The residual's variance $2P = 2R + \zeta^2$."""
@@ -108,7 +105,7 @@ def eigen_modes(problem: LinearRegression) -> Modes:
         (problem.spectrum, blocks.eigenvalues, blocks.squared_target)
     )
     sizes = np.asarray(blocks.sizes, eigenvalues.dtype)
-    # Divided as XLA divides by a scalar, to the bit.
+    # As XLA divides by a scalar, bit for bit.
     share = 1 / np.asarray(dim, eigenvalues.dtype)
     found = in_jax(
         {
@@ -163,9 +160,9 @@ def checked_quadratics(quadratics: Any) -> dict[str, Float[Array, " dim"]]:
 class GradientMoments(NamedTuple):
     """Means of a step's gradients."""
 
-    descent: Float[Array, ""]  # A, of the capped rate times the scale times the descent factor
-    diffusion: Float[Array, ""]  # N, times what the step shares of the noise
-    clipped: Float[Array, ""]  # the probability that a gradient's norm is clipped
+    descent: Float[Array, ""]  # A, capped rate times scale times descent factor
+    diffusion: Float[Array, ""]  # N times `share`
+    clipped: Float[Array, ""]  # the probability that a gradient is clipped
 
 
 def gradient_moments(
@@ -186,7 +183,7 @@ def gradient_moments(
         descent, variance = clip.moments(values * second_moment)
         square, clipped = variance * second_moment, 1 - descent
     else:
-        # The residual is a centred normal number; |x| is the root of s in units of sqrt(d).
+        # The residual is a centred normal; |x| is sqrt(s d).
         zero = jnp.zeros_like(second_moment)
         limits = jnp.broadcast_to(clip.scale / values**0.5, zero.shape)
         slope = modes.loss.clipped_slope(zero, second_moment, zero, limits)

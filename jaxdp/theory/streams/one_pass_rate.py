@@ -13,11 +13,11 @@ from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import in_jax, in_numpy
 from jaxdp.core.trajectory import record_steps
 from jaxdp.schedules import AbstractSchedule
-from jaxdp.theory.solver import Instant, Tolerances
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
 
-# Enough for a rate of 10^5, where an explicit solver's step is bound by stability.
+# Enough for a rate of 10^5, for which stability limits an explicit solver's step.
 MAX_STEPS = 2**17
-# Per interval between two records.
+# Quadrature nodes of an interval between two records.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -32,7 +32,7 @@ def recorded_pass(
     """The algorithm with a traced length, for a shared compilation, and the record times."""
     traced, dtype = algorithm.with_traced_length(), jnp.result_type(float)
     steps = record_steps(algorithm.num_steps, records).astype(dtype)
-    # Divided as XLA divides by a scalar, to the bit.
+    # As XLA divides by a scalar, bit for bit.
     return traced, in_jax(steps * (1 / in_numpy(traced.num_steps).astype(dtype)))
 
 
@@ -48,7 +48,7 @@ class OnePassRate(NamedTuple):
     cap: Float[Array, "*levels"]  # the largest rate of a gradient, for inputs of each scale
     starts_above: Bool[Array, "*levels"]  # whether the schedule is above the cap at time 0
     last_square: Float[Array, ""]  # $\tilde\eta^2(1)$
-    # The times at which the rate is not smooth, those of leaving the cap last.
+    # Times at which the rate is not smooth; those of leaving the cap are last.
     kinks: Float[Array, " kinks"]
 
     @classmethod
@@ -78,6 +78,11 @@ class OnePassRate(NamedTuple):
     def square_to_come(self, time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         r"""$\tilde\eta^2(t) - \tilde\eta^2(1)$."""
         return self.schedule(time) ** 2 - self.last_square
+
+    def solve(self, velocity, start, time, tolerances: Tolerances, adjoint, read=None):
+        """`solver.solve` on a clock that slows down toward the end of the pass."""
+        given = {"tolerances": tolerances, "adjoint": adjoint, "read": read, "kinks": self.kinks}
+        return solve(velocity, start, time, clock=SLOW_AT_THE_END, **given)
 
 
 def leaves_cap(schedule: AbstractSchedule, cap: Float[Array, "*caps"]) -> Float[Array, "*caps"]:

@@ -31,10 +31,9 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.precision import compensated_add
-from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, recorded, solve
+from jaxdp.theory.solver import Instant, Tolerances, adjoint_for, recorded_sums
 from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
 
@@ -80,15 +79,9 @@ def _solve(problem, algorithm, time, adjoint) -> Trajectory:
         return -rate * moments.along, drift + spread, moments.clipped
 
     zero = jnp.zeros((), dtype)
-    (overlap, shifted, clipped_area), stopped = solve(
-        velocity,
-        (zero, noise_to_come(zero), zero),
-        time,
-        tolerances=_TOLERANCES,
-        adjoint=adjoint,
-        clock=SLOW_AT_THE_END,
-        kinks=learning_rate.kinks,
-    )
+    start = zero, noise_to_come(zero), zero
+    found, stopped = learning_rate.solve(velocity, start, time, _TOLERANCES, adjoint)
+    overlap, shifted, clipped_area = found
     remainder = jnp.maximum(shifted - noise_to_come(time), 0)
     # As in AC Proposition 5: the noise of the last step, which comes after time 1.
     final = remainder[-1] + strength * learning_rate.last_square
@@ -103,14 +96,13 @@ def recurse_signal(
     """The trajectory of the recursion, at the cost of the algorithm's steps."""
     dtype = float_dtype(problem, algorithm)
     count, dim, batch = algorithm.num_steps, problem.dim, algorithm.batch_size
-    at_record = jnp.asarray(record_steps(count, records))
     cap = 2 / (problem.loss.curvature_bound * dim)
     # d (2 C sigma / B)^2 over the squared rate's drop.
     strength = 4 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
     limit = algorithm.clip_scale.astype(dtype)
 
-    def step(state, index):
-        overlap, remainder, _ = (total for total, _ in state)
+    def changes(state, index):
+        overlap, remainder, _ = state
         step = index + 1
         moments = problem.slope_moments(overlap, remainder, limit)
         rate = jnp.minimum(algorithm.step_size(step), cap)
@@ -118,20 +110,11 @@ def recurse_signal(
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * remainder
         change += rate**2 * (dim / batch) * moments.square
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
-        changes = (-rate * moments.along, change, moments.clipped / count)
-        return tuple(
-            compensated_add(total, excess, change.astype(dtype))
-            for (total, excess), change in zip(state, changes, strict=True)
-        )
+        return -rate * moments.along, change, moments.clipped / count
 
-    def read(state):
-        return tuple(total for total, _ in state)
-
-    zero = jnp.zeros((), dtype)
-    # Overlap, remainder and the share clipped, with what rounding has added to each.
-    state = ((zero, zero),) * 3
-    longest = longest_stretch(count, records)
-    overlap, remainder, clipped = recorded(step, state, read, at_record, longest)
+    start = (jnp.zeros((), dtype),) * 3
+    at_record, found = recorded_sums(changes, start, lambda state: state, count, records)
+    overlap, remainder, clipped = found
     final = remainder[-1] + strength * algorithm.squared_rate_drop(jnp.asarray(count))
     time = (at_record / jnp.asarray(count, float)).astype(dtype)
     path = time, overlap, remainder, final, clipped

@@ -60,10 +60,8 @@ class Path(NamedTuple):
     """The solution of the system at each step."""
 
     risk: Float[Array, " records"]  # R_k after step k, k from 0 to K
-    # $1 - \mu_k$, the share of the samples of step k that are clipped.
-    clipped: Float[Array, " steps"]
-    # $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of step j has
-    # moved the parameters after step k, in mode i.
+    clipped: Float[Array, " steps"]  # $1 - \mu_k$, the clipped share of the samples of step k
+    # $G_{i,kj}$: displacement after step k, in mode i, by unit noise on the gradient of step j.
     responses: Float[Array, "steps modes steps"]
 
 
