@@ -29,12 +29,12 @@ from jaxdp.core.trajectory import Status, Trajectory
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-# Of the whole time.
+# Fractions of the whole time.
 _SHOWN_TIMES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-# Beyond it a theory of the unclipped process does not describe a clipped one.
+# Above this probability a theory without clipping is not valid.
 _LIKELY_EXIT = 0.01
-# Beyond this ratio two risks at the start, less five standard errors, are not of one problem. A
-# table's surrogate starts about zeta^2 d / (2 n) above the table.
+# Largest ratio of initial risks of one problem, less five standard errors. (A table's surrogate
+# starts about zeta^2 d / (2 n) above the table.)
 _LARGEST_RATIO, _SIGMAS = 1.5, 5.0
 
 
@@ -88,7 +88,7 @@ class Comparison:
     final_sigmas: float
 
     def __str__(self):
-        # Ends its line, so that what is printed after it begins a new one.
+        # The final line break separates it from later output.
         sentences = itertools.chain.from_iterable(map(wrapped, self._sentences()))
         return "\n".join([*as_text(*self._columns()), *sentences]) + "\n"
 
@@ -170,14 +170,14 @@ class Comparison:
     def _spread_line(self, prediction: Trajectory) -> str:
         """The ratio of the simulated spread to a prediction's, in words."""
         predicted = np.asarray(prediction.std, np.float64)
-        # Where all runs agree, at the start, there is nothing to compare.
+        # At the start all runs agree.
         known = (self.standard_error > 0) & (predicted > 0)
         name = name_of(prediction)
         if not known.any():
             return f"{name}: a standard deviation over runs needs two runs or more"
         ratios = (self.std[known] / predicted[known]).tolist()
         final = self.final_std / _final_std(prediction)
-        # Of a Gaussian's; a spread's own sampling error.
+        # Sampling error of a Gaussian's standard deviation.
         error = 1 / np.sqrt(2 * (self.num_runs - self.num_failed - 1))
         return (
             f"standard deviation over runs, simulated over {name}: {min(ratios):.3f} to "
@@ -225,7 +225,7 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         )
     time = np.asarray(simulated.time, np.float64)
     for prediction in predictions:
-        # Whether one that is not to be trusted is right is what a comparison tells.
+        # Unstable predictions are compared too.
         if not np.isin(np.asarray(prediction.status), (Status.OK, Status.UNSTABLE)).all():
             ended = Status(int(np.ravel(prediction.status).max())).name.lower().replace("_", " ")
             raise ValueError(
@@ -250,7 +250,8 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
     final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk)[well])
     for prediction in predictions:
         start = float(np.asarray(prediction.risk)[0])
-        if _are_apart(mean[0], error[0], start):
+        low, high = sorted((mean[0], start))
+        if high - _SIGMAS * np.nan_to_num(error[0]) > _LARGEST_RATIO * low:
             warnings.warn(
                 f"the runs start at risk {mean[0]:.4g}, and {prediction.label or 'a prediction'} "
                 f"at {start:.4g}: are they of one problem?",
@@ -277,12 +278,6 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         final_gap=float(final_gap),
         final_sigmas=float(final_gap / final_error) if final_error > 0 else float("nan"),
     )
-
-
-def _are_apart(mean: float, error: float, start: float) -> bool:
-    """Whether two initial risks differ too much for one problem."""
-    low, high = sorted((mean, start))
-    return high - _SIGMAS * np.nan_to_num(error) > _LARGEST_RATIO * low
 
 
 def average(runs: Trajectory) -> Trajectory:

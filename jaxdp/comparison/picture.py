@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Of further runs.
+# Colours and dashes of further runs.
 _BESIDE = [("#009E73", (0, (1.5, 1))), ("#CC79A7", (0, (4, 1, 1, 1)))]
-# Released iterates are drawn beyond time 1, where the last step's noise has come.
+# Time at which releases are drawn: after the last step's noise.
 _RELEASED_AT = 1.06
 _TICKS = ["0", "¼", "½", "¾", "1", "\nreleased"]
-# More entries of a legend would cover the curves.
+# A legend with more entries would cover the curves.
 _MOST_INSIDE = 6
-# Inches: of the figure, and of a line of a legend below it.
+# Sizes in inches: the figure, and a line of a legend below it.
 _WIDTH, _HEIGHT, _LINE = 6.4, 5.2, 0.2
-# Letters on a line of the legend, and of the lower axis's label.
+# Characters on a line of the legend, and of the lower axis's label.
 _LEGEND_WIDTH, _LABEL_WIDTH = 30, 16
-# The first prediction lies above all others. Each has a colour and dashes of its own, for readers
-# and printers without colours.
+# Styles of predictions, the first above all others; dashes serve readers without colours.
 _STYLES = [
     {"color": BLACK, "linewidth": 1.1, "linestyle": "-", "zorder": 3},
     {"color": ORANGE, "linewidth": 1.5, "linestyle": "-."},
@@ -106,7 +105,7 @@ def plot_comparison(
         if has_jump:
             axes.axvline(ends, color="0.8", linewidth=0.8, zorder=0)
             axes.set_xlim(0, (_RELEASED_AT + 0.06) * ends)
-    # Bounds far from the runs do not flatten what is to be seen.
+    # Distant bounds must not flatten the curves.
     below.set_ylim(limits)
     above.set_ylim(bottom=0 if np.nanmin(spread_of(simulated).mean) >= 0 else None)
     above.set_ylabel(risk_label)
@@ -175,19 +174,10 @@ class Spread(NamedTuple):
     count: int
 
 
-def _draw_runs(
-    above: "Axes",
-    below: "Axes",
-    runs: Trajectory,
-    reference: Trajectory | None,
-    color: str,
-    dashes: Any = None,
-) -> None:
-    """Mean (and band of one standard deviation); below, the mean's gap with two errors' band.
-
-    Further runs have dashes and no band.
-    """
+def _draw_runs(above, below, runs: Trajectory, reference, color: str, dashes: Any = None) -> None:
+    """Mean and band of runs (dashes: no band); below, the gap with two standard errors."""
     band = dashes is None
+    shade = {"color": color, "alpha": 0.2, "linewidth": 0}
     spread = spread_of(runs)
     plural = "s" if spread.count != 1 else ""
     label = f"{runs.label or 'simulated'}, mean of {spread.count} run{plural}"
@@ -195,15 +185,7 @@ def _draw_runs(
     above.plot(runs.time, spread.mean, label=label, **style)
     if band:
         low, high = spread.mean - spread.std, spread.mean + spread.std
-        above.fill_between(
-            runs.time,
-            low,
-            high,
-            color=color,
-            alpha=0.2,
-            linewidth=0,
-            label="one standard deviation",
-        )
+        above.fill_between(runs.time, low, high, label="one standard deviation", **shade)
     place = float(runs.time[-1]) * (_RELEASED_AT + (-0.02 if band else 0.02))
     marker = {"color": color, "fmt": "o" if band else "s", "markersize": 4}
     if _has_jump(runs):
@@ -213,20 +195,13 @@ def _draw_runs(
     gap = spread.mean - np.asarray(reference.risk, np.float64)
     below.plot(runs.time, gap, **style)
     low, high = gap - 2 * spread.error, gap + 2 * spread.error
-    below.fill_between(runs.time, low, high, color=color, alpha=0.2, linewidth=0)
+    below.fill_between(runs.time, low, high, **shade)
     final_gap = spread.final - float(reference.final_risk)
     if _has_jump(runs):
         below.errorbar([place], [final_gap], [2 * spread.final_error], **marker)
 
 
-def _draw_prediction(
-    above: "Axes",
-    below: "Axes",
-    prediction: Trajectory,
-    reference: Trajectory | None,
-    label: str,
-    style: dict,
-) -> None:
+def _draw_prediction(above, below, prediction: Trajectory, reference, label, style) -> None:
     above.plot(prediction.time, prediction.risk, label=label, **style)
     ends = float(prediction.time[-1]) * np.asarray([_RELEASED_AT - 0.04, _RELEASED_AT + 0.04])
     if _has_jump(prediction):

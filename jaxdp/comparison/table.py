@@ -25,11 +25,7 @@ class Column(NamedTuple):
 
 
 def as_text(first: Column, groups: Sequence[Sequence[Column]]) -> list[str]:
-    """The table as lines of at most 80 characters.
-
-    A table that is too wide gets headings broken at spaces, and further blocks, each with the first
-    column. Columns of a group stay together.
-    """
+    """The table in lines of at most 80 characters, in blocks that begin with the first column."""
     columns = [first, *itertools.chain.from_iterable(groups)]
     if _width(columns, is_broken=False) <= WIDTH:
         return _block(columns, is_broken=False)
@@ -82,7 +78,7 @@ def _width(columns: list[Column], is_broken: bool) -> int:
 def _block(columns: list[Column], is_broken: bool) -> list[str]:
     widths, heads = _widths(columns, is_broken), [_head(column, is_broken) for column in columns]
     height = max(map(len, heads))
-    # A short head stands on the ruler.
+    # Short heads are aligned at the bottom.
     heads = [[""] * (height - len(head)) + head for head in heads]
     rows = [
         *zip(*heads, strict=True),

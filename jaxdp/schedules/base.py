@@ -15,13 +15,13 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdp.core.arrays import as_float, in_jax
 from jaxdp.core.description import AbstractDescription
 
-# Points of time that are always looked at, and that a traced schedule is.
+# Numbers of checked times: for concrete and for traced schedules.
 _POINTS, _TRACED_POINTS = 4001, 257
-# Steps that are looked at one by one, a quarter of a second's work, and how many at once.
+# Largest number of steps that are all checked (0.25 s), and how many at once.
 MOST_STEPS, _BLOCK = 2**22, 2**16
-# By how many units of rounding a rate may be above an earlier one. At a step they are of the rate
-# itself, as `OnePassDPSGD` takes a rise of four from one step to the next for none; at a time they
-# are of the largest rate, which is of the size of the terms that a formula adds up.
+# Units of rounding by which a rate may exceed an earlier one: units of the rate itself at a step,
+# since `OnePassDPSGD` ignores a rise of four; of the largest rate, the size of a formula's terms,
+# at a time.
 _ROUNDINGS = 3
 
 
@@ -96,15 +96,9 @@ def _looked_at(schedule: AbstractSchedule, num_steps: int | None) -> tuple[str |
     return None, True
 
 
-# One program each: by themselves a formula's operations are a program apiece.
-@eqx.filter_jit
-def _rates_at_times(schedule, time):
-    return schedule(time)
-
-
-@eqx.filter_jit
-def _rates_at_steps(schedule, steps, num_steps):
-    return schedule.at_step(steps, num_steps)
+# Without jit each operation of a formula is a program.
+_rates_at_times = eqx.filter_jit(lambda schedule, time: schedule(time))
+_rates_at_steps = eqx.filter_jit(lambda schedule, *steps: schedule.at_step(*steps))
 
 
 def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
@@ -170,8 +164,8 @@ def is_non_increasing(
         return fault is None
     time = jnp.linspace(0, 1, _TRACED_POINTS)
     if schedule.is_falling:
-        # Parameters out of range make such a formula rise all along, or negative, or no number; a
-        # grid of cells would pay for every point.
+        # With parameters out of range it rises everywhere, is negative or not finite: few points
+        # show it.
         time = time[np.asarray([0, -2, -1])]
     rates = schedule(time)
     lowest = lax.cummin(rates)

@@ -18,14 +18,12 @@ from jaxdp.core.numerics.precision import on_host
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
 
-# A straight line to 0 over 20 steps loses as much in its first one; a schedule of more steps loses
-# less. Over a whole run a rate that loses no more acts like a constant one. A warm-up begins at a
-# smaller share of its peak.
+# A line to 0 over 20 steps loses this share in its first step, schedules of more steps less.
+# A warm-up begins at a smaller share of its peak.
 _LITTLE = 0.05
-# In float64: what rounding makes of a constant rate.
+# Relative variation of a constant rate by rounding in float64.
 _ROUNDING = 1e-12
-# Points of time that are looked at; a late one, and which share of its rise a rate that rises to
-# the end has not made by then.
+# Number of checked times; a late one, by which a warm-up has made more than this share of its rise.
 _POINTS, _LATE, _RISEN = 1001, 900, 0.96
 _OF_STEPS = "if it is a function of the number of steps, use jaxdp.FromSteps(function, num_steps)"
 
@@ -114,13 +112,13 @@ class FromSteps(AbstractSchedule):
         return self._at(jnp.clip(time, 0, 1) * self.num_steps)
 
     def at_step(self, step, num_steps):
-        # A traced number of steps may be the same one, and whole numbers are exact.
+        # A traced number of steps may equal `self.num_steps`; whole numbers are exact.
         stretched = jnp.where(step >= num_steps, 1, step / num_steps) * self.num_steps
         return self._at(jnp.where(num_steps == self.num_steps, step, stretched))
 
     def _at(self, steps):
         dtype = jnp.result_type(steps, float)
-        # Schedules of optax are for scalars, and some of them are wrong for arrays.
+        # Optax's schedules are for scalars; some are wrong for arrays.
         return jnp.vectorize(lambda step: jnp.asarray(self.function(step), dtype))(steps)
 
 
@@ -179,8 +177,8 @@ def _require_traceable(schedule: AbstractSchedule, expected: str, advice: str = 
     except Exception as error:
         raise TypeError(
             f"expected {expected} that JAX can trace "
-            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if), also at what is "
-            f"no whole number; it raised {type(error).__name__}{advice and '; '}{advice}"
+            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if), also at "
+            f"fractions; it raised {type(error).__name__}{advice and '; '}{advice}"
         ) from error
 
 
@@ -210,11 +208,11 @@ def _look_for_steps(schedule: Plain) -> None:
         return
     first, last, inner = rates[0], rates[-1], rates[1:-1]
     found = None
-    # The ends are left out: the first step may be one of its own, and t = 1 is the second step.
+    # Without the ends: the first step may be special, and t = 1 is the second step.
     if np.ptp(inner) <= _ROUNDING * np.abs(inner).max():
         found = f"is {inner[0]:.6g} all the time"
         instead = "if the rate is constant, give the number or jaxdp.Constant(number)"
-    # A warm-up in time has ended long before the run has.
+    # A warm-up in time ends long before the run.
     is_late = rates[_LATE] - first < _RISEN * (last - first)
     is_rising = is_late and (np.diff(rates) >= 0).all()
     if is_rising and first <= _LITTLE * last:

@@ -77,10 +77,7 @@ def require_gaussian_pass(problem: Any, algorithm: Any) -> None:
 
 
 def require_fixed_rows(problem: Any, algorithm: Any) -> None:
-    """Raise unless it is DP-GD, or a private optimiser with known batches, on fixed rows.
-
-    Raises ValueError if the optimiser's sampler draws from another number of rows.
-    """
+    """Raise unless it is DP-GD, or a private optimiser with known batches of these fixed rows."""
     _require_features(problem, algorithm)
     _require_algorithm(algorithm, DPGD, PrivateOptimiser, hint="; on fixed rows use one of these")
     if isinstance(algorithm, PrivateOptimiser):

@@ -83,11 +83,7 @@ def solve(
     kinks: Float[Array, " kinks"] | None = None,
     read: Callable[[PyTree], PyTree] | None = None,
 ) -> tuple[PyTree[Float[Array, "records ..."]], Bool[Array, ""]]:
-    """The states of a differential equation at the records, and whether the solver gave up.
-
-    Time runs from 0 to 1, and its type is the solution's. No step crosses a kink, at which the
-    velocity is not smooth. `read` selects the part of each state to keep; by default all of it.
-    """
+    """States at the records, from 0 to 1, and whether it failed; no step crosses a kink."""
     dtype = time.dtype
     marks = jnp.zeros(0, dtype) if kinks is None else clock.position(kinks.astype(dtype))
 
@@ -129,10 +125,9 @@ def recorded(
     at_record: Int[Array, " records"],
     longest: int | Int[Array, ""],
 ) -> PyTree:
-    """The outputs of `read` at the start and after the steps of every record, stacked.
+    """The outputs of `read` at the start and at every record, stacked.
 
-    Each stretch between two records is checkpointed for gradients. Reverse differentiation needs
-    the `longest` stretch as a Python int.
+    Checkpointed between records. Reverse differentiation needs `longest` as a Python int.
     """
 
     @jax.checkpoint

@@ -69,12 +69,12 @@ class GaussianClosure(AbstractTheory):
     Covers `DPGD`, and `PrivateOptimiser` with Adam or an optimiser that is linear in gradient and
     state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages; read
     off the optax transformation), a sampler with `inclusion_moments` (not Poisson batches that
-    often overflow, nor epochs of unequal batches) and any loss of `jaxdp.losses`.
+    often overflow, nor epochs of unequal batches) and any loss of `jaxdp.losses`. Beyond the
+    stability limits, which give a warning and a status, do not trust the prediction.
 
-    Weights and predictions are treated as Gaussian. This is exact for squared loss without clipping
-    and independent batches. Relative errors against simulations (n = 200 to 240; 60 cases of 600
-    runs for the mean, 2,000 to 3,000 runs a case for the standard deviation; Adam 24 cases of 200
-    runs):
+    Weights and predictions are treated as Gaussian: exact for squared loss without clipping and
+    independent batches. Relative errors against simulations (n = 200 to 240; mean 60 cases of 600
+    runs, standard deviation 2,000 to 3,000 runs a case; Adam 24 cases of 200 runs):
 
     | setting | expected test loss | standard deviation |
     |---|---|---|
@@ -84,20 +84,19 @@ class GaussianClosure(AbstractTheory):
     | Adam, early | 3 % (logistic), 27 % (squared) too high | 46 % too high |
 
     Here s is curvature times learning rate times squared feature norm over batch size, the share of
-    a row's residual that one step on it removes. Beyond the stability limits, which give a warning
-    and a status, do not trust the prediction. It omits the noise that `SecretNoise` adds for
-    rounding, up to 0.8 %.
+    a row's residual that one step on it removes. `SecretNoise`'s noise for rounding, not included,
+    adds up to 0.8 %.
 
-    `std` is the standard deviation of the test loss over runs, found at six places from 1/16 to all
-    of the steps and interpolated. With squared losses it includes the feedback of clipping
-    (`readout`) and needs a known number of steps up to 2^14, otherwise it is None. With Adam and
-    other losses of one output it has no feedback; classes add the observable "accuracy_std".
+    `std`, over runs, is found at six places from 1/16 to all of the steps and interpolated. With
+    squared losses it includes the feedback of clipping (`readout`) and needs a known number of
+    steps up to 2^14, otherwise it is None. With Adam and other losses of one output it has no
+    feedback; classes add the observable "accuracy_std".
 
     Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and three times as much again
     for the spread; `ClippedDiffusion` is cheaper for very many steps of DP-GD. Memory is 15 n^2
-    numbers, and for the spread the moments of every step. Without the spread, `jax.grad` in
-    learning rate, clip norm or noise keeps records + T/records copies of the moments, with it T and
-    more. A traced `num_steps` of `DPGD` allows forward differentiation only.
+    numbers, and for the spread the moments of every step. `jax.grad` in learning rate, clip norm or
+    noise keeps records + T/records copies of the moments, with the spread T and more. A traced
+    `num_steps` of `DPGD` allows forward differentiation only.
 
     Args:
         rank: number of leading modes with full covariances, default 256; the others keep variances.

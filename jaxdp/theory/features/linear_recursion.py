@@ -110,11 +110,8 @@ def of_batches(
 def with_buffers(
     recursion: LinearRecursion, scales: Float[Array, " buffers"], decays: Float[Array, " buffers"]
 ) -> LinearRecursion:
-    r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ in place of $\zeta_t$.
-
-    Each coordinate gets further numbers, the buffers, updated as
-    $b_k \leftarrow \lambda_k b_k + \zeta_t$; h are the scales and $\lambda$ the decays of
-    `BufferedToeplitzNoise`.
+    r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ and
+    $b_k \leftarrow \lambda_k b_k + \zeta_t$.
     """
     updates, count = recursion.updates, len(scales)
     steps = updates.share.shape[0]

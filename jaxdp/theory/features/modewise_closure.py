@@ -1,8 +1,8 @@
 r"""DP-SGD with the softmax loss: one k x k covariance of the outputs for each mode.
 
-The softmax ignores a common shift of all k logits, so that noise accumulates in that direction;
-`GaussianClosure` assumes independent logits of one variance. Here the k weights of a mode are
-correlated and different modes are not. With $S_j$ the covariance of mode j,
+The softmax ignores a common shift of all k logits, so that noise accumulates in that direction.
+Here the k weights of a mode are correlated and different modes are not. With $S_j$ the covariance
+of mode j,
 
 $$ V_i = \sum_j W_{ij}^2 S_j, \qquad B_j = \frac1n\sum_i W_{ij}^2\,E[J_i], \qquad
    Q_j = \frac1{n^2}\sum_i W_{ij}^2 K_i, $$
@@ -11,20 +11,17 @@ with $J_i$ the derivative of the clipped slope, and
 $K_i = a\,E[s_is_i^\top] + \mathrm{Cov}(s_i) - E[J_i]V_iE[J_i]^\top$, an update is that of
 `closed_moments` for each mode by itself.
 
-**Spread.** Uncorrelated modes are too coarse for a variance over runs: the size of a Poisson batch
-moves all modes together. The variance of a test measure R, the mean loss or the accuracy, is
+**Spread.** Poisson batches of random size move all modes together, so that a variance over runs
+needs their correlation. The variance of a test measure R, the mean loss or the accuracy, is
 
 $$ \mathrm{Var}\,R = \sum_t p_t^\top Q_t p_t + \mathrm{Var}\,(R - p_T^\top\delta_T). $$
 
 The first part is linear in the run's deviation $\delta_T$ from the mean: $p_T$ is the derivative of
 the expected R in the mean, $p_t$ that after step t, by reverse differentiation through the mean
-clipped gradient, and $Q_t$ the covariance that step t draws; they keep the correlation of modes.
-The second, uncorrelated with it in Hermite's series, is a few percent to a third of the variance;
-128 fixed draws of the head, joint over the test rows, give it such that the standard deviation is
-sampled to 2 % or better.
-
-Derived: here; test_everyday (against stored numbers) and test_everyday_agreement (against simulated
-runs).
+clipped gradient, and $Q_t$ the covariance that step t draws, with correlated modes. The second,
+uncorrelated with it in Hermite's series, is a few percent to a third of the variance, and comes
+from 128 fixed draws of the head: the standard deviation is sampled to 2 % or better. Derived: here;
+test_everyday (against stored numbers) and test_everyday_agreement (against simulated runs).
 """
 
 import dataclasses
@@ -305,11 +302,7 @@ def spread_over_runs(
     places: Int[Array, " places"],
     draws: Float[Array, "draws coordinates outputs"],
 ) -> Float[Array, "places 2"]:
-    """Standard deviations of the test loss and of the accuracy after `places` steps.
-
-    The closure's moments are given before the first step and after each; `slopes_of` turns mean and
-    covariance of the weights into moments of the clipped slopes of the training rows.
-    """
+    """Standard deviations of test loss and accuracy after `places` steps, from all moments."""
     output, count = recursion.output, modes.num_train
 
     def begin(place):
@@ -350,11 +343,7 @@ def spread_over_runs(
 
 
 def _at_end(modes: KernelModes, mean, covariance, unseen, draws):
-    """Derivatives of each measure in the mean weights, and the rest of its variance.
-
-    The rest includes the linear part in coordinates that training never sees: no step carries it
-    back.
-    """
+    """Derivatives of each measure in the mean weights, and the variance that no step carries."""
     loss: Any = modes.loss
     labels, count = modes.test_labels, len(modes.test_labels)
     spread = of_rows(modes.test_factor, covariance)

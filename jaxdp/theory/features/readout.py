@@ -105,18 +105,13 @@ class Readout(eqx.Module):
 def _variances(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
     r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S, which must be on the left.
 
-    On the right, XLA's library for CPUs misreads a matrix of one constant (the zeros of the start)
-    in a product that is summed (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
+    On the right XLA misreads a constant S on CPUs (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
     """
     return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
 
 
 class SquaredForm(eqx.Module):
-    r"""The variance over runs of squared test errors with normal predictions.
-
-    $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, precomputed without further sums over the m
-    test rows.
-    """
+    r"""The variance of squared test errors, $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$."""
 
     readout: Readout
     form: Float[Array, "modes modes"]  # $M^\top M/m$
@@ -255,10 +250,8 @@ def spread_over_runs(
 ) -> Float[Array, " records"]:
     """The standard deviation of the test error over runs, with the feedback of clipping.
 
-    The sum over the steps lacks correlations that the closure does not keep, so its difference from
-    the same sum without feedback is added to the Gaussian's variance. The difference is computed at
-    `places`, some of the records; between them the ratio to the Gaussian's variance is
-    interpolated.
+    The Gaussian's variance plus the feedback's sum over the steps minus the same sum without
+    feedback; their ratio is interpolated between `places`.
     """
     variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
     added = _feedback(closure, recursion, readout, states, places)

@@ -64,23 +64,20 @@ class TangentClosure(AbstractTheory):
     state, with the batches of `GaussianClosure`. With the softmax loss each output moves by itself,
     with the mean of the outputs' kernels (the trace kernel).
 
-    | simulated network | limits | loss | accuracy |
-    |---|---|---|---|
-    | linear network, 1 and 3 outputs | | 0.2 %, 0.6 % | |
-    | true network, mean kernel | movement 0.8, kernel gap 0.3 | 6 % | 0.015 |
-    | true network, mean kernel | kernel gap 0.025 (frozen body, biases alone) | 2 % | 0.005 |
-    | true network, start's kernel | mean movement 0.04 | 1.6 % | 0.0064 |
-
-    The errors are those of the fine-tunings of a pre-trained convolutional body from which the
-    limits come (n = 2,000, 19,937 weights, 5 runs each; linear network n = 300, 200 runs). Beyond a
-    limit a warning names it and the status is UNSTABLE; the start's kernel is then up to 25 % too
-    high. The limits are no guarantee:
-
-    | other cases within the limits | loss | accuracy |
+    | simulated network, and limits | loss | accuracy |
     |---|---|---|
-    | 3 other draws of the head | 2, 6, 8 % too high (start: 5, 8, 13 %) | up to 0.0145 too low |
-    | easier test rows, losses 0.15 to 0.3 | 4 to 15 % too high | up to 0.0132 too low |
-    | small networks trained from scratch | 8 % too low to 10 % too high | |
+    | linear, 1 and 3 outputs | 0.2 %, 0.6 % | |
+    | mean kernel; movement 0.8, kernel gap 0.3 | 6 % | 0.015 |
+    | mean kernel; kernel gap 0.025 (frozen body, biases alone) | 2 % | 0.005 |
+    | start's kernel; mean movement 0.04 | 1.6 % | 0.0064 |
+    | mean kernel within limits, other draws of the head | 2 to 8 % too high | 0.0145 too low |
+    | mean kernel within limits, easier test rows | 4 to 15 % too high | 0.0132 too low |
+    | mean kernel within limits, trained from scratch | 8 % too low to 10 % too high | |
+
+    The first rows are the largest errors in the fine-tunings of a pre-trained convolutional body
+    from which the limits come (n = 2,000, 19,937 weights, 5 runs each; linear n = 300, 200 runs);
+    the last three show that the limits are no guarantee. Beyond a limit a warning names it and the
+    status is UNSTABLE; the start's kernel is then up to 25 % too high.
 
     Observables are those of the closures and, at each record, of the released weights,
 

@@ -120,12 +120,9 @@ class GradientFlow(AbstractUnclipped):
     `exit_probability` is 0 until the flow leaves the no-clip set PF (6.2), then 1.
 
     Example:
-        >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
-        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.0)
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.GradientFlow(), records=2)
-        >>> predicted.risk.shape, sorted(predicted.observables)
-        ((3,), ['bias', 'exit_probability', 'interpolator_distance', 'variance'])
+        >>> from jaxdp.theory import GradientFlow
+        >>> GradientFlow().label  # `OrnsteinUhlenbeck` shows a prediction
+        'gradient flow'
     """
 
     label: ClassVar[str] = "gradient flow"
@@ -141,11 +138,8 @@ class UnclippedRecursion(AbstractUnclipped):
     stability limit diverge.
 
     Example:
-        >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
-        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.UnclippedRecursion())
-        >>> predicted.label
+        >>> from jaxdp.theory import UnclippedRecursion
+        >>> UnclippedRecursion().label  # `OrnsteinUhlenbeck` shows a prediction
         'unclipped recursion'
     """
 
@@ -205,10 +199,7 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
 
 
 def _distance(modes: KernelModes, left):
-    """Mean squared distance of test predictions from the interpolator's.
-
-    `left` is the fraction of the way that each mode still has to go at each record.
-    """
+    """Mean squared distance from the interpolator's predictions, a share `left` of the start's."""
     values = modes.eigenvalues
     least = values[0] * values.shape[0] * jnp.finfo(values.dtype).eps
     solution = jnp.where(values > least, modes.pull / jnp.where(values > least, values, 1), 0)

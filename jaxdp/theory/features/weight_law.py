@@ -33,10 +33,10 @@ from jaxdp.theory.features.modewise_closure import (
 
 
 class WeightLaw(NamedTuple):
-    """A normal distribution of the weights in an eigenbasis, in uncorrelated blocks.
+    """A normal distribution of the weights in an eigenbasis, in stacked independent blocks.
 
-    Blocks of one size are stacked. With one output the leading modes are one block and each other
-    mode is one; with k outputs the k weights of each mode are one.
+    With one output the leading modes are one block and each other mode is one; with k outputs the k
+    weights of each mode are one.
     """
 
     means: tuple[Float[Any, "blocks size"], ...]  # one stack of means per size
@@ -101,11 +101,7 @@ def read_weights(problem: Any, algorithm: Any) -> WeightReading:
 def weight_law(
     reading: WeightReading, left_out: int = -1, *, with_responses: bool = False
 ) -> WeightLaw:
-    """The distribution of the released weights, without the row `left_out`, or with all rows at -1.
-
-    Arrays are float64 on the host. Responses cost about another closure and (train, modes, outputs)
-    numbers of memory.
-    """
+    """The weights' distribution on the host without row `left_out` (-1: with all rows)."""
     found = _weight_law(reading, jnp.asarray(left_out), with_responses)
     return WeightLaw(*jax.tree.map(lambda part: np.asarray(part, np.float64), found))
 

@@ -18,19 +18,17 @@ $$ \rho \approx t = \frac{2}{\mu}\sqrt{\kappa\,(d - 1)}, \qquad
 $\kappa = 2n/(n + 1)$ for ReLU. If only one row is unknown, $\kappa = E\phi^2/a$ (1 for ReLU), and t
 is also the Cramer-Rao bound of unbiased attacks. Correlations of random rows add a relative O(n/d).
 At finite width $t^2 \to t^2/(1 - m/p)$ with m unknowns, as if the p rows of the Jacobian were
-Gaussian. (For ReLU and three rows, where some neurons are dead at all rows, t is then 14 % too
-small at p = 2dn, 1 % at 10dn.)
+Gaussian (for ReLU and three rows 14 % too small at p = 2dn, 1 % at 10dn).
 
-*Large errors.* The error ends at that of a guess, $\sqrt 2$, along the curve of `saturation`, which
-is derived for one unknown row. For several rows the same curve is right at first order, and up to
-20 % too small at errors around 0.5. The law describes the minimum of the loss near the truth; an
-attack that searches for it may also miss whole rows.
+*Large errors.* The error ends at that of a guess, $\sqrt 2$, along the curve of `saturation`,
+derived for one unknown row; for several rows it is right at first order, and up to 20 % too small
+at errors around 0.5. The law describes the minimum of the loss near the truth; an attack that
+searches for it may also miss whole rows.
 
 *Any attack on one unknown row.* A row x, uniform on the sphere, is released as
-$\psi(x) + \tfrac2\mu\xi$: the view of an adversary who knows all other rows. Let
-$t = 2\sqrt{\kappa(d-1)}/\mu$ with $\kappa = 1/k'(1)$, k the normalised kernel of wide features.
-
-At every d, $\sqrt{E|x - \hat x|^2/d} \ge 2\sin(\omega/2)$ with $\tan\omega = t$, for guesses on the
+$\psi(x) + \tfrac2\mu\xi$, the view of an adversary who knows all other rows. Let
+$t = 2\sqrt{\kappa(d-1)}/\mu$ with $\kappa = 1/k'(1)$, k the normalised kernel of wide features. At
+every d, $\sqrt{E|x - \hat x|^2/d} \ge 2\sin(\omega/2)$ with $\tan\omega = t$, for guesses on the
 sphere. Proof for unit vectors: let $\sigma$ be the gradient of the log-likelihood in x along the
 sphere. The distribution of x is invariant under the rotations $e^{\tau A}$, A skew, so
 $E[\hat x\cdot Ax]$ has derivative 0 along them:
@@ -50,9 +48,8 @@ direction of their mean, $\cos^2\omega = q$:
 $$ t^2 = \frac{k'(\cos^2\omega)}{k'(1)}\tan^2\omega, \qquad \rho = 2\sin(\omega/2). $$
 
 Source of the overlap: spiked tensors (Lesieur et al., 2017), of which k is a mixture; replica
-symmetry holds because the row is a sample of its own posterior.
-
-Derived: test_reconstruction_error.py compares with the matrix and with the linearised problem;
+symmetry holds because the row is a sample of its own posterior. Derived:
+test_reconstruction_error.py compares with the matrix and with the linearised problem;
 test_optimal_error.py attains the least error by samples of the posterior.
 """
 
@@ -87,10 +84,7 @@ class ActivationMoments(NamedTuple):
 
 @functools.lru_cache(maxsize=32)
 def activation_moments(activation: Activation) -> ActivationMoments:
-    """Moments of an activation, by quadrature that is right at kinks and jumps.
-
-    Raises NotCoveredError if phi' vanishes or phi jumps.
-    """
+    """Moments of phi by quadrature; raises NotCoveredError if phi' vanishes or phi jumps."""
     one = np.ones(1)
     _, square = scaled_coefficients(host_function(activation), one, 1)
     mean, slope_square = scaled_coefficients(host_function(slope_of(activation)), one, 1)

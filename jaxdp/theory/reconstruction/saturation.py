@@ -54,8 +54,7 @@ def angles_at(
 ) -> Float[np.ndarray, "..."]:
     r"""The angles in $[0, \pi/2]$ at which a curve that starts as $t = \omega$ has given ratios t.
 
-    `flattest` is the limit of $t\,(\pi/2 - \omega)$ at the end. Raises NotCoveredError unless the
-    curve rises to infinity: the angle would jump.
+    `flattest` is the limit of $t\,(\pi/2 - \omega)$ at the end.
     """
     ratio = np.asarray(ratio, np.float64)
     near = np.geomspace(_LEAST_ANGLE, np.pi / 4, _TABLE)

@@ -35,14 +35,16 @@ from jaxdp.theory.base import AbstractTheory, require_gaussian_pass
 from jaxdp.theory.solver import Instant, adjoint_for, recorded_sums, require_adjoint
 from jaxdp.theory.streams.modes import (
     Modes,
+    OnePassRate,
     are_valid,
     checked_quadratics,
     direction_modes,
     eigen_modes,
+    energy_tolerances,
     gradient_moments,
+    recorded_pass,
     shares_so_far,
 )
-from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
 from jaxdp.theory.streams.signal import integrate_signal, recurse_signal
 
 
@@ -64,17 +66,15 @@ class CoupledODE(AbstractTheory):
     than d; use `DiscreteRecursion` for others. For `LogisticRegression` it follows overlap and norm
     (`jaxdp.theory.streams.signal`).
 
-    Accuracy of the solver: in float64 1e-6 of max(1, R), several times that at rates in the
-    thousands; in float32 1e-4 relative, for risks above 1e-9. At rates above about 10^5 it may give
-    up: `Status.SOLVER_STOPPED`, with NaN risks. Under `vmap` the slowest cell sets the pace:
-    batches of 100 similar cells (`jax.lax.map` with `batch_size`) take half the time of thousands
-    at once on a CPU. Memory per cell: 30 numbers per mode and 3 per record.
+    The solver keeps 1e-6 of max(1, R) in float64, several times that at rates in the thousands, and
+    1e-4 relative in float32, for risks above 1e-9. At rates above about 10^5 it may give up:
+    `Status.SOLVER_STOPPED`, with NaN risks. Under `vmap` the slowest cell sets the pace: batches of
+    100 similar cells (`jax.lax.map` with `batch_size`) take half the time of thousands at once on a
+    CPU. Memory per cell: 30 numbers per mode and 3 per record.
 
-    Observable "distance": $\|\theta - \theta^*\|^2$ at the records, before the last step's noise,
-    which adds $4c^2\gamma^2\tilde\eta^2(1)/\rho^2$.
-
-    Source: AC (62), (63), Proposition 5. Derived (beyond the cap):
-    test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
+    Observable "distance": $\|\theta - \theta^*\|^2$ at the records; the last step's noise then adds
+    $4c^2\gamma^2\tilde\eta^2(1)/\rho^2$. Source: AC (62), (63), Proposition 5. Derived (beyond the
+    cap): test_beyond_the_cap_the_gradient_rate_saturates_and_the_noise_does_not.
 
     Args:
         adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;

@@ -42,8 +42,15 @@ from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.theory.base import AbstractTheory, require_plain_pass
 from jaxdp.theory.solver import Instant, adjoint_for, require_adjoint
-from jaxdp.theory.streams.modes import Modes, are_valid, eigen_modes, shares_so_far
-from jaxdp.theory.streams.one_pass_rate import OnePassRate, energy_tolerances, recorded_pass
+from jaxdp.theory.streams.modes import (
+    Modes,
+    OnePassRate,
+    are_valid,
+    eigen_modes,
+    energy_tolerances,
+    recorded_pass,
+    shares_so_far,
+)
 
 
 def _norm_of_means_and_covariances(error):

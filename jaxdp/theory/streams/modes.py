@@ -1,4 +1,4 @@
-r"""The linear modes of one-pass DP-SGD, which all its theories integrate.
+r"""The linear modes of one-pass DP-SGD, which all its theories integrate, and its learning rate.
 
 Each mode obeys, with $R = \sum_i w_i D_i$,
 
@@ -28,32 +28,37 @@ AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jax.scipy.special import ndtr
+from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import as_float, in_jax, in_numpy
 from jaxdp.core.checks import require_kind
+from jaxdp.core.trajectory import record_steps
 from jaxdp.losses import AbstractResidualLoss
 from jaxdp.problems.streams.input_scales import InputScales
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.theory.streams.one_pass_rate import capped_share
+from jaxdp.schedules import AbstractSchedule
+from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, solve
 
 # Names of observables that every theory of modes has.
 _TAKEN = ("clipped_fraction", "capped_fraction", "distance")
+# Enough for a rate of 10^5, for which stability limits an explicit solver's step.
+MAX_STEPS = 2**17
+# Quadrature nodes of an interval between two records.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 class Modes(eqx.Module):
-    """The modes that a theory follows, and the problem's other parameters.
-
-    Differences between problems are in arrays: equal numbers of modes share a compilation.
-    """
+    """A theory's modes and the problem's parameters, in arrays for a shared compilation."""
 
     descent: Float[Array, " modes"]  # a_i, how fast each mode decays
     diffusion: Float[Array, " modes"]  # b_i, how strongly the gradient's noise drives it
@@ -94,11 +99,9 @@ class Modes(eqx.Module):
 def eigen_modes(problem: LinearRegression) -> Modes:
     r"""One mode per distinct eigenvalue: $D_i = d\,\langle\theta-\theta^*, \omega\rangle^2/2$.
 
-    The mean is over the eigenvalue's block of d_i directions omega; w_i = lambda_i d_i/d, and
-    $D_i(0) = d\,\|\theta^*_i\|^2/(2 d_i)$ with the target's part in the block.
-
-    Source: AC (62), where D_i(0) is printed with a further factor lambda_i; that contradicts R =
-    (1/d) sum lambda_i D_i and is wrong by hundreds of standard errors in simulation.
+    It is a mean over the eigenvalue's block of d_i directions omega, with w_i = lambda_i d_i/d.
+    Source: AC (62), where $D_i(0) = d\,\|\theta^*_i\|^2/(2 d_i)$ is printed with a further factor
+    lambda_i; that contradicts R = (1/d) sum lambda_i D_i and simulation.
     """
     blocks, dim = problem.blocks, problem.dim
     spectrum, eigenvalues, squared = in_numpy(
@@ -172,11 +175,7 @@ def gradient_moments(
     rates: Float[Array, "*levels"],
     share: Float[Array, ""] | float,
 ) -> GradientMoments:
-    """The two moments of a sample's clipped and capped gradient, averaged over the inputs' scale.
-
-    `rates` has one capped rate per scale; `share` is d over the samples of a step or, in continuous
-    time, gamma.
-    """
+    """Moments of clipped and capped gradients, averaged over input scales, one rate for each."""
     values, weights = modes.levels(risk.dtype)
     second_moment = modes.second_moment(values * risk)
     if modes.loss is None:
@@ -206,18 +205,10 @@ def shares_so_far(
     time: Float[Array, " records"],
     clipped_area: Float[Array, " records"],
 ) -> dict[str, Float[Array, " records"]]:
-    """The fractions of samples that were clipped and capped up to each time, as observables."""
-    return {
-        "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
-        "capped_fraction": _capped_fraction(modes, algorithm, time),
-    }
+    r"""The fractions of samples that were clipped and capped up to each time, as observables.
 
-
-def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, " records"]):
-    r"""Expected share of the samples up to each time whose step is capped at $2/\|x\|^2$.
-
-    The error is about 0.002 if $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2) \ge 10$, 0.03 if it is
-    1. Derived: test_capped_fraction_matches_simulation.
+    The capped one misses about 0.002 if $\mathrm{tr}(\Sigma)^2/\mathrm{tr}(\Sigma^2) \ge 10$, 0.03
+    if it is 1. Derived: test_capped_fraction_matches_simulation.
     """
 
     def threshold(nodes):
@@ -229,4 +220,112 @@ def _capped_fraction(modes: Modes, algorithm: OnePassDPSGD, time: Float[Array, "
     variance = 2 * modes.mean_square / (9 * modes.dim)
     scales = None if modes.scales is None else modes.levels(time.dtype)
     moments = {"mean": 1 - variance, "deviation": jnp.sqrt(variance)}
-    return capped_share(threshold, time, **moments, scales=scales)
+    return {
+        "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
+        "capped_fraction": capped_share(threshold, time, **moments, scales=scales),
+    }
+
+
+def energy_tolerances(norm: Callable[[PyTree], Array]) -> Tolerances:
+    """Tolerances for energies of modes, whose risks may be as small as 1e-9."""
+    return Tolerances((1e-8, 1e-15), (1e-6, 1e-13), norm, MAX_STEPS)
+
+
+def recorded_pass(
+    algorithm: OnePassDPSGD, records: int
+) -> tuple[OnePassDPSGD, Float[Array, " records"]]:
+    """The algorithm with a traced length, for a shared compilation, and the record times."""
+    traced, dtype = algorithm.with_traced_length(), jnp.result_type(float)
+    steps = record_steps(algorithm.num_steps, records).astype(dtype)
+    # As XLA divides by a scalar, bit for bit.
+    return traced, in_jax(steps * (1 / in_numpy(traced.num_steps).astype(dtype)))
+
+
+class OnePassRate(NamedTuple):
+    r"""The learning rate, capped at $2/(\ell\|x\|^2)$ for gradients, with a kink below the cap."""
+
+    schedule: AbstractSchedule  # $\tilde\eta$
+    gamma: Float[Array, ""]  # d over the number of samples
+    cap: Float[Array, "*levels"]  # the largest rate of a gradient, for inputs of each scale
+    starts_above: Bool[Array, "*levels"]  # whether the schedule is above the cap at time 0
+    last_square: Float[Array, ""]  # $\tilde\eta^2(1)$
+    # Times at which the rate is not smooth; those of leaving the cap are last.
+    kinks: Float[Array, " kinks"]
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: OnePassDPSGD,
+        dim: Any,
+        dtype: Any,
+        *,
+        curvature_bound: float,
+        scales: Any = 1.0,
+    ) -> "OnePassRate":
+        r"""The rate of an algorithm on inputs $x = \sqrt s\,\Sigma^{1/2} g$ of scales s."""
+        schedule = algorithm.learning_rate
+        gamma = algorithm.aspect_ratio(dim).astype(dtype)
+        cap = 2 / (curvature_bound * gamma * algorithm.batch_size) / scales
+        kinks = jnp.append(schedule.kinks.astype(dtype), leaves_cap(schedule, cap))
+        starts_above = schedule(jnp.zeros((), dtype)) > cap
+        last_square = schedule(jnp.ones((), dtype)) ** 2
+        return cls(schedule, gamma, cap, starts_above, last_square, kinks)
+
+    def capped(self, instant: Instant) -> Float[Array, "*levels"]:
+        """The rate of a gradient, for inputs of each scale."""
+        has_left = instant.passed[-self.cap.size :].reshape(self.cap.shape)
+        return jnp.where(self.starts_above & ~has_left, self.cap, self.schedule(instant.time))
+
+    def square_to_come(self, time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        r"""$\tilde\eta^2(t) - \tilde\eta^2(1)$."""
+        return self.schedule(time) ** 2 - self.last_square
+
+    def solve(self, velocity, start, time, tolerances: Tolerances, adjoint, read=None):
+        """`solver.solve` on a clock that slows down toward the end of the pass."""
+        given = {"tolerances": tolerances, "adjoint": adjoint, "read": read, "kinks": self.kinks}
+        return solve(velocity, start, time, clock=SLOW_AT_THE_END, **given)
+
+
+def leaves_cap(schedule: AbstractSchedule, cap: Float[Array, "*caps"]) -> Float[Array, "*caps"]:
+    """The times at which a falling learning rate meets each cap, kinks of the equations; else 2."""
+
+    def halve(_, ends):
+        above, below = ends
+        middle = (above + below) / 2
+        over = schedule(middle) > cap
+        return jnp.where(over, middle, above), jnp.where(over, below, middle)
+
+    start, end = jnp.zeros_like(cap), jnp.ones_like(cap)
+    _, time = lax.fori_loop(0, 60, halve, (start, end))
+    meets = (schedule(start) > cap) & (schedule(end) < cap)
+    return lax.stop_gradient(jnp.where(meets, time, 2))
+
+
+def capped_share(
+    threshold: Callable[[Float[Array, "intervals nodes"]], Float[Array, "intervals nodes"]],
+    time: Float[Array, " records"],
+    *,
+    mean: Any,
+    deviation: Any,
+    scales: Any = None,
+) -> Float[Array, " records"]:
+    r"""Expected share of the samples up to each time whose step is capped; 0 at time 0.
+
+    A sample's step is capped if $\|x\|^2/d$ exceeds a threshold that changes with time. The cube
+    root of that weighted chi-square of d degrees is taken as Gaussian (Satterthwaite, Wilson and
+    Hilferty): its variance is $2/(9d)$ for isotropic inputs, $2\,\mathrm{tr}(\Sigma^2)/(9d^2)$ for
+    others of mean eigenvalue 1, and its mean is 1 less that variance. The error for isotropic
+    inputs is 0.002 for d >= 10, 0.01 for d = 2. Derived: test_signal_ode.
+    """
+    width = jnp.diff(time)
+    nodes = time[:-1, None] + width[:, None] * (_NODES + 1).astype(time.dtype)[None] / 2
+    limits = threshold(nodes)
+    if scales is None:
+        share = ndtr((mean - jnp.cbrt(limits)) / deviation)
+    else:
+        values, weights = (part[None, None] for part in scales)
+        excess = (mean - jnp.cbrt(limits[..., None] / values)) / deviation
+        share = jnp.sum(weights * ndtr(excess), axis=-1)
+    areas = width * jnp.sum(share * _WEIGHTS.astype(time.dtype)[None], axis=1) / 2
+    total = jnp.concatenate([jnp.zeros_like(areas[:1]), jnp.cumsum(areas)])
+    return total / jnp.where(time > 0, time, 1)

@@ -54,10 +54,9 @@ def polynomial_rate(
     $c\,\tilde\eta(0) = C\alpha'\ln(1/\gamma)/\lambda_{\min}$ and a large C. For $\alpha \le 1/2$
     and $\rho$ at least of the order $\gamma^{1-h}$, h > 0, the same with $\lambda_{\max}^2$ for
     $\lambda_{\min}^2$ and without $\lambda_{\max}$ bounds every clip and every
-    $\tilde\eta(0) < 2/\gamma$ from below. Other schedules do better.
-
-    Source: AC Theorem 6/20, (96), (98), (99); AC Theorem 7/21, (100), (102). (100) and (188) print
-    $\gamma/\rho^2$ without its square of alpha, and the theorem is false with that: Errata, E16.
+    $\tilde\eta(0) < 2/\gamma$ from below. Source: AC Theorem 6/20, (96), (98), (99); AC Theorem
+    7/21, (100), (102). (100) and (188) print $\gamma/\rho^2$ without its square of alpha, and the
+    theorem is false with that: Errata, E16.
 
     Args:
         gamma: d/n, in (0, 1).

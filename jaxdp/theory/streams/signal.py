@@ -27,14 +27,14 @@ import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.solver import Instant, Tolerances, adjoint_for, recorded_sums
-from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_share, recorded_pass
+from jaxdp.theory.streams.modes import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
 
 def _norm_of_the_state(error):
@@ -122,16 +122,7 @@ def recurse_signal(
 
 
 def _trajectory(
-    problem: AbstractSignalProblem,
-    algorithm: OnePassDPSGD,
-    time: Float[Array, " records"],
-    overlap: Float[Array, " records"],
-    remainder: Float[Array, " records"],
-    final_remainder: Float[Array, ""],
-    clipped_area: Float[Array, " records"],
-    *,
-    label: str,
-    stopped: Bool[Array, ""] | bool = False,
+    problem, algorithm, time, overlap, remainder, final, clipped_area, *, label, stopped=False
 ) -> Trajectory:
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
@@ -146,7 +137,7 @@ def _trajectory(
         problem.is_valid & algorithm.is_valid,
         time=time,
         risk=problem.risk_at(overlap, remainder),
-        final_risk=problem.risk_at(overlap[-1], final_remainder),
+        final_risk=problem.risk_at(overlap[-1], final),
         observables={
             "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
             "capped_fraction": capped,

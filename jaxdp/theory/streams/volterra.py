@@ -68,10 +68,7 @@ class Path(NamedTuple):
 def path_of(
     modes: Modes, algorithm: CorrelatedDPSGD, more_noise: Float[Array, "steps modes"] | None = None
 ) -> Path:
-    """The system's solution, step by step.
-
-    `more_noise` is added to $|h_{i,k}|^2$: derivatives in it give the cost of each step's noise.
-    """
+    """The system's solution, with `more_noise` added to $|h_{i,k}|^2$, for derivatives in it."""
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
     decay = modes.descent.astype(dtype)
