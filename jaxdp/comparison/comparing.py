@@ -218,11 +218,7 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
         require_host(name, trajectory)
     if not predictions:
         raise ValueError("expected at least one prediction to compare with, got none")
-    if simulated.risk.ndim != 2:
-        raise ValueError(
-            f"expected simulated runs of shape (runs, records), got risk of shape "
-            f"{simulated.risk.shape}"
-        )
+    well = _ended_well(simulated)
     time = np.asarray(simulated.time, np.float64)
     for prediction in predictions:
         # Unstable predictions are compared too.
@@ -243,9 +239,6 @@ def compare(simulated: Trajectory, *predictions: Trajectory) -> Comparison:
             )
     for line in exit_lines(predictions):
         warnings.warn(line, UserWarning, stacklevel=2)
-    well = np.asarray(simulated.status) == Status.OK
-    if not well.any():
-        raise ValueError("expected at least one run that ended well; all of them failed")
     mean, error = _mean_and_error(np.asarray(simulated.risk)[well])
     final_mean, final_error = _mean_and_error(np.asarray(simulated.final_risk)[well])
     for prediction in predictions:
@@ -302,11 +295,7 @@ def average(runs: Trajectory) -> Trajectory:
     """
     require_kind("runs", runs, Trajectory, "a trajectory, of simulate")
     require_host("runs", runs)
-    if runs.risk.ndim != 2:
-        raise ValueError(f"expected runs of shape (runs, records), got {runs.risk.shape}")
-    well = np.asarray(runs.status) == Status.OK
-    if not well.any():
-        raise ValueError("expected at least one run that ended well; all of them failed")
+    well = _ended_well(runs)
     risk, final_risk, observables = jax.tree.map(
         lambda values: np.asarray(values)[well].mean(axis=0),
         (runs.risk, runs.final_risk, runs.observables),
@@ -321,6 +310,15 @@ def average(runs: Trajectory) -> Trajectory:
         final_std=None,
         parameters=None,
     )
+
+
+def _ended_well(runs: Trajectory) -> np.ndarray:
+    if runs.risk.ndim != 2:
+        raise ValueError(f"expected runs of shape (runs, records), got {runs.risk.shape}")
+    well = np.asarray(runs.status) == Status.OK
+    if not well.any():
+        raise ValueError("expected at least one run that ended well; all of them failed")
+    return well
 
 
 def _mean_and_error(runs):

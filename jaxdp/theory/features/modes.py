@@ -57,7 +57,7 @@ class KernelModes(eqx.Module):
     train_unseen: Float[Array, " train"] | None = None
 
     def with_shared_nodes(self) -> Self:
-        """The modes with the softmax's quadrature nodes divided among rows, if there are many rows."""
+        """The modes with the softmax's quadrature nodes divided among many rows."""
         per_row = 2 * math.ceil(_ROW_NODES / (2 * self.num_train))
         if not self.outputs or per_row > _MOST_NODES:
             return self

@@ -43,7 +43,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.problems.rows.random_features import RandomFeatures
-from jaxdp.theory.reconstruction.saturation import slope_of
+from jaxdp.theory.reconstruction.error import slope_of
 
 # Features per block of the Jacobian, each a row of as many numbers as unknowns.
 _BLOCK = 1024

@@ -187,12 +187,9 @@ class DiscreteRecursion(AbstractTheory):
     Example:
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
-        >>> rate = jaxdp.Polynomial(3.0, power=0.5)
-        >>> algorithm = jaxdp.OnePassDPSGD(rate, 1.0, 1.0, 50, batch_size=20)
-        >>> theory = jaxdp.DiscreteRecursion()
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=theory, records=5)
-        >>> predicted.risk.shape
-        (6,)
+        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, 50, batch_size=20)
+        >>> jaxdp.predict(problem, algorithm, theory=jaxdp.DiscreteRecursion()).label
+        'recursion'
     """
 
     def read(self, problem, algorithm) -> Callable[[int], Trajectory]:
