@@ -91,8 +91,8 @@ def read_weights(problem: Any, algorithm: Any) -> WeightReading:
     if updates is None:
         # In 4,000 runs the area under the curve was 0.76, and 0.69 by the closure.
         raise NotCoveredError(
-            "the law of the weights is known for optimisers that are linear in the gradient, got "
-            "Adam, for which the closure is not accurate enough"
+            "the distribution of the weights is known for optimisers that are linear in the "
+            "gradient, got Adam, for which the closure is not accurate enough"
         )
     modes = kernel_modes(problem)
     return WeightReading(modes, updates, modes.slope_limits(algorithm), int(algorithm.num_steps))

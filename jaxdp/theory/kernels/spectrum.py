@@ -83,8 +83,8 @@ class KernelSpectrum(eqx.Module):
 
         PK Assumption 3 holds with the exponent gamma; Assumption 4 holds for every exponent below r
         and just fails at r: $\sum_{l>d}\theta_l^2 \approx (\gamma/2r)\,d^{-2r/\gamma}$. Indices
-        beyond `num_exact` are summed in geometric ranges until 1e-15 of the trace is left. Source:
-        PK Assumptions 3 and 4.
+        beyond `num_exact` are summed in geometric ranges until 1e-15 of the trace is left.
+        Source: PK Assumptions 3 and 4.
 
         Args:
             capacity: gamma, in (0, 0.95]; nearer 1 no range of numbers holds the trace.

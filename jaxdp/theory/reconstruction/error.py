@@ -57,10 +57,10 @@ direction of their mean, $\cos^2\omega = q$:
 $$ t^2 = \frac{k'(\cos^2\omega)}{k'(1)}\tan^2\omega, \qquad \rho = 2\sin(\omega/2). $$
 
 Source of the overlap: spiked tensors (Lesieur et al., 2017), of which k is a mixture; replica
-symmetry holds because the row is a sample of its own posterior. Derived:
-test_reconstruction_error.py compares with the Gauss-Newton matrix, the linearised problem, the full
-solution and the maximum itself; test_optimal_error.py attains the least error by samples of the
-posterior.
+symmetry holds because the row is a sample of its own posterior.
+Derived: test_reconstruction_error.py compares with the Gauss-Newton matrix, the linearised problem,
+the full solution and the maximum itself; test_optimal_error.py attains the least error by samples
+of the posterior.
 """
 
 import functools

@@ -72,8 +72,8 @@ class Fluctuations(AbstractTheory):
 
     Within 3 % of the standard deviation of 8,000 runs in eight settings, at d = 400 and at d = 100
     (there 5 % in the first quarter of the time): isotropic inputs, two blocks, power laws of
-    condition numbers 2 and 10; constant, falling and hyperbolic rates; steps at the cap. Derived:
-    test_std_is_within_three_per_cent_of_many_runs.
+    condition numbers 2 and 10; constant, falling and hyperbolic rates; steps at the cap.
+    Derived: test_std_is_within_three_per_cent_of_many_runs.
 
     Args:
         adjoint: how diffrax differentiates the solution, as in `CoupledODE`.

@@ -23,8 +23,8 @@ $$ A = E_s[s\, g_s\, \mu(l_s/\sqrt{v_s})], \qquad
 $\nu v_s$ becomes $E[\psi(r)^2]$ with $r \sim N(0, v_s)$; the cap is $2/(\gamma B s)$ over
 `curvature_bound`. Huber's, of width w, cuts the residual at $\min(w, c/\sqrt s)$.
 
-A falls and N rises with R, which is all that proofs of bounds use of $\mu_c$ and $\nu_c$. Source:
-AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
+A falls and N rises with R, which is all that proofs of bounds use of $\mu_c$ and $\nu_c$.
+Source: AC (62) for s = 1. Derived (scales, Huber): test_gradient_moments.
 """
 
 import dataclasses

@@ -23,6 +23,8 @@ Derived: one step's change of p and w under Algorithm 1, with batches for the re
 grow together for the equation; test_signal_ode, test_discrete_recursion.
 """
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
@@ -122,7 +124,16 @@ def recurse_signal(
 
 
 def _trajectory(
-    problem, algorithm, time, overlap, remainder, final, clipped_area, *, label, stopped=False
+    problem,
+    algorithm,
+    time,
+    overlap,
+    remainder,
+    final,
+    clipped_area,
+    *,
+    label,
+    stopped: Any = False,
 ) -> Trajectory:
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
