@@ -47,7 +47,7 @@ from jaxdp.theory import (
     mu_at_reconstruction_error,
     one_step_reconstruction_error,
 )
-from jaxdp.theory.reconstruction.saturation import saturated_error
+from jaxdp.theory.reconstruction.error import saturated_error
 
 
 @dataclasses.dataclass(frozen=True)

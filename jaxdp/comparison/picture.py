@@ -1,4 +1,4 @@
-"""Pictures of simulated and predicted trajectories."""
+"""The picture of simulated and predicted trajectories."""
 
 import itertools
 import textwrap
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxdp.comparison.coinciding import coinciding, distinct, name_of
+from jaxdp.comparison.table import coinciding, name_of
 from jaxdp.core.arrays import in_numpy
 from jaxdp.core.checks import require_kind
 from jaxdp.core.pictures import BLACK, BLUE, ORANGE, VERMILLION, panels_in
@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Of further runs.
+# Colours and dashes of further runs.
 _BESIDE = [("#009E73", (0, (1.5, 1))), ("#CC79A7", (0, (4, 1, 1, 1)))]
-# Released iterates are drawn beyond time 1, where the last step's noise has come.
+# Time at which releases are drawn: after the last step's noise.
 _RELEASED_AT = 1.06
 _TICKS = ["0", "¼", "½", "¾", "1", "\nreleased"]
-# More entries of a legend would cover the curves.
+# A legend with more entries would cover the curves.
 _MOST_INSIDE = 6
-# Inches: of the figure, and of a line of a legend below it.
+# Sizes in inches: the figure, and a line of a legend below it.
 _WIDTH, _HEIGHT, _LINE = 6.4, 5.2, 0.2
-# Letters on a line of the legend, and of the lower axis's label.
+# Characters on a line of the legend, and of the lower axis's label.
 _LEGEND_WIDTH, _LABEL_WIDTH = 30, 16
-# The first prediction lies above all others. Each has a colour and dashes of its own, for readers
-# and printers without colours.
+# Styles of predictions, the first above all others; dashes serve readers without colours.
 _STYLES = [
     {"color": BLACK, "linewidth": 1.1, "linestyle": "-", "zorder": 3},
     {"color": ORANGE, "linewidth": 1.5, "linestyle": "-."},
@@ -51,28 +50,27 @@ def plot_comparison(
     risk_label: str = "excess risk $R$",
     ax: Any = None,
 ) -> "Figure | SubFigure":
-    """Simulated runs, predictions and the means of further runs on one axis.
+    """Plot simulated runs, predictions and the means of further runs over time.
 
-    Where a prediction has a `std`, dashed lines enclose the band that it predicts for one standard
-    deviation of single runs: the simulated runs' shaded band should fill it. Below, everything less
-    the first prediction, with bands of two standard errors of the mean. Predictions that agree with
-    an earlier one to a part in 10^4 are one curve, which the legend names after all of them.
+    A shaded band shows one standard deviation of single runs, and dashed lines the `std` of a
+    prediction. The lower panel shows differences from the first prediction, with bands of two
+    standard errors of the mean. Predictions that agree with an earlier one to 1e-4 share a curve
+    and its entry in the legend.
 
     Args:
         simulated: runs along the leading axis; drawn as mean and band of one standard deviation.
-        predictions: single trajectories; the first is drawn solid and above the others, which
-            have dashes and colours of their own.
+        predictions: single trajectories; the first is drawn solid, above the others.
         beside: further runs (paths of the SDE, runs on a surrogate), each drawn as its mean.
-        title: above the axis.
-        time_label, risk_label: of the axes.
-        ax: two of matplotlib's Axes to draw into, the upper one first; a new figure when None.
+        title: title of the upper panel, none by default.
+        time_label, risk_label: labels of the axes.
+        ax: two matplotlib Axes, the upper one first; a new figure by default.
 
     Returns:
         The figure, to save or to show.
 
     Raises:
-        ValueError: a prediction has several runs or other times than the simulation, simulated
-            runs are none or all ended badly, or `ax` is not two Axes.
+        ValueError: a prediction has several runs or other times than the simulation, there are no
+            simulated runs or all failed, or `ax` is not two Axes.
 
     Example:
         >>> import jaxdp, numpy as np
@@ -96,9 +94,9 @@ def plot_comparison(
     for runs, (color, dashes) in zip(beside, itertools.cycle(_BESIDE), strict=False):
         _draw_runs(above, below, runs, reference, color, dashes)
     limits = below.get_ylim()
-    others = {id(original): same for original, same in coinciding(predictions)}
-    for prediction, style in zip(distinct(predictions), itertools.cycle(_STYLES), strict=False):
-        label = _named([prediction, *others.get(id(prediction), ())])
+    shown = coinciding(predictions)
+    for (prediction, same), style in zip(shown, itertools.cycle(_STYLES), strict=False):
+        label = _named([prediction, *same])
         _draw_prediction(above, below, prediction, reference, label, style)
     has_jump = any(map(_has_jump, everything))
     for axes in (above, below):
@@ -107,7 +105,7 @@ def plot_comparison(
         if has_jump:
             axes.axvline(ends, color="0.8", linewidth=0.8, zorder=0)
             axes.set_xlim(0, (_RELEASED_AT + 0.06) * ends)
-    # Bounds far from the runs do not flatten what is to be seen.
+    # Distant bounds must not flatten the curves.
     below.set_ylim(limits)
     above.set_ylim(bottom=0 if np.nanmin(spread_of(simulated).mean) >= 0 else None)
     above.set_ylabel(risk_label)
@@ -158,14 +156,14 @@ def _check(simulated: Any, predictions: Sequence[Any], beside: Any) -> None:
 
 
 def _has_jump(trajectory: Trajectory) -> bool:
-    """Whether what is released comes after the last record."""
+    """Whether the released risk differs from the last record's."""
     return not np.array_equal(
         np.asarray(trajectory.final_risk), np.asarray(trajectory.risk)[..., -1], equal_nan=True
     )
 
 
 class Spread(NamedTuple):
-    """Mean, deviation and standard error over the runs that ended well, of path and end."""
+    """Mean, standard deviation and standard error over the runs that ended well."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -176,19 +174,10 @@ class Spread(NamedTuple):
     count: int
 
 
-def _draw_runs(
-    above: "Axes",
-    below: "Axes",
-    runs: Trajectory,
-    reference: Trajectory | None,
-    color: str,
-    dashes: Any = None,
-) -> None:
-    """Mean (and band of one standard deviation); below, the mean's gap with two errors' band.
-
-    Runs with dashes stand beside the simulated ones, which are solid and have the band.
-    """
+def _draw_runs(above, below, runs: Trajectory, reference, color: str, dashes: Any = None) -> None:
+    """Mean and band of runs (dashes: no band); below, the gap with two standard errors."""
     band = dashes is None
+    shade = {"color": color, "alpha": 0.2, "linewidth": 0}
     spread = spread_of(runs)
     plural = "s" if spread.count != 1 else ""
     label = f"{runs.label or 'simulated'}, mean of {spread.count} run{plural}"
@@ -196,15 +185,7 @@ def _draw_runs(
     above.plot(runs.time, spread.mean, label=label, **style)
     if band:
         low, high = spread.mean - spread.std, spread.mean + spread.std
-        above.fill_between(
-            runs.time,
-            low,
-            high,
-            color=color,
-            alpha=0.2,
-            linewidth=0,
-            label="one standard deviation",
-        )
+        above.fill_between(runs.time, low, high, label="one standard deviation", **shade)
     place = float(runs.time[-1]) * (_RELEASED_AT + (-0.02 if band else 0.02))
     marker = {"color": color, "fmt": "o" if band else "s", "markersize": 4}
     if _has_jump(runs):
@@ -214,20 +195,13 @@ def _draw_runs(
     gap = spread.mean - np.asarray(reference.risk, np.float64)
     below.plot(runs.time, gap, **style)
     low, high = gap - 2 * spread.error, gap + 2 * spread.error
-    below.fill_between(runs.time, low, high, color=color, alpha=0.2, linewidth=0)
+    below.fill_between(runs.time, low, high, **shade)
     final_gap = spread.final - float(reference.final_risk)
     if _has_jump(runs):
         below.errorbar([place], [final_gap], [2 * spread.final_error], **marker)
 
 
-def _draw_prediction(
-    above: "Axes",
-    below: "Axes",
-    prediction: Trajectory,
-    reference: Trajectory | None,
-    label: str,
-    style: dict,
-) -> None:
+def _draw_prediction(above, below, prediction: Trajectory, reference, label, style) -> None:
     above.plot(prediction.time, prediction.risk, label=label, **style)
     ends = float(prediction.time[-1]) * np.asarray([_RELEASED_AT - 0.04, _RELEASED_AT + 0.04])
     if _has_jump(prediction):
@@ -241,13 +215,13 @@ def _draw_prediction(
 
 
 def _named(predictions: Sequence[Trajectory]) -> str:
-    """One curve's entry in the legend, on short lines that break between the names."""
+    """A curve's entry in the legend, on short lines that break between the names."""
     names = (name_of(each).replace(" ", "\N{NO-BREAK SPACE}") for each in predictions)
     return textwrap.fill(" = ".join(names), _LEGEND_WIDTH)
 
 
 def _draw_band(axes: "Axes", prediction: Trajectory, ends, style: dict) -> None:
-    """The edges of the predicted band of one standard deviation, with one entry in the legend."""
+    """The edges of a predicted band of one standard deviation, with one entry in the legend."""
     risk, std = (np.asarray(each, np.float64) for each in (prediction.risk, prediction.std))
     for sign, label in ((1, f"{prediction.label or 'predicted'} ± standard deviation"), (-1, None)):
         axes.plot(prediction.time, risk + sign * std, label=label, **style)

@@ -1,7 +1,7 @@
-"""Learning-rate schedules: time in [0, 1] to a non-increasing value.
+"""Learning-rate schedules: functions of time in [0, 1] that do not increase.
 
-In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
-Aggressive Clipping".
+AC is "Better Rates for Private Linear Regression in the Proportional Regime via Aggressive
+Clipping".
 """
 
 from jaxdp.schedules.base import AbstractSchedule

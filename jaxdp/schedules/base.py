@@ -1,10 +1,4 @@
-r"""A learning-rate schedule: time in [0, 1] to a non-increasing value.
-
-The private noise of AC equation (2) is a difference of squared learning rates, which cancels in
-float32 when there are many steps. A schedule therefore also knows its rate `at_step` and the
-`squared_drop` over one step from whole step numbers, in forms that do not cancel and that belong
-together.
-"""
+"""The abstract learning-rate schedule, and the check that a schedule does not increase."""
 
 import abc
 from collections.abc import Iterator
@@ -21,18 +15,22 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdp.core.arrays import as_float, in_jax
 from jaxdp.core.description import AbstractDescription
 
-# Points of time that are always looked at, and that a traced schedule is.
+# Numbers of checked times: for concrete and for traced schedules.
 _POINTS, _TRACED_POINTS = 4001, 257
-# Steps that are looked at one by one, a quarter of a second's work, and how many at once.
+# Largest number of steps that are all checked (0.25 s), and how many at once.
 MOST_STEPS, _BLOCK = 2**22, 2**16
-# By how many units of rounding a rate may be above an earlier one. At a step they are of the rate
-# itself, as `OnePassDPSGD` takes a rise of four from one step to the next for none; at a time they
-# are of the largest rate, which is of the size of the terms that a formula adds up.
+# Units of rounding by which a rate may exceed an earlier one: units of the rate itself at a step,
+# since `OnePassDPSGD` ignores a rise of four; of the largest rate, the size of a formula's terms,
+# at a time.
 _ROUNDINGS = 3
 
 
 class AbstractSchedule(AbstractDescription):
-    r"""A non-increasing learning rate $\tilde\eta(t) \ge 0$ on [0, 1]."""
+    r"""A non-increasing learning rate $\tilde\eta(t) \ge 0$ on [0, 1].
+
+    The private noise of AC equation (2) is a difference of squared rates, which cancels in float32
+    over many steps: `at_step` and `squared_drop` use whole step numbers and consistent formulas.
+    """
 
     @abc.abstractmethod
     def __call__(self, time: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -58,38 +56,21 @@ class AbstractSchedule(AbstractDescription):
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is known, whatever its parameters, that the rate never changes."""
+        """True if the rate is known to be constant for all values of traced parameters."""
         return False
 
     @property
     def is_falling(self) -> bool:
-        """Whether its formula alone never rises, so that no step has to be looked at."""
+        """True if the formula guarantees a non-increasing rate, so that no step needs a check."""
         return False
 
 
 def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = None) -> None:
-    """Raise ValueError when a schedule of concrete parameters increases or is negative.
+    """Raise ValueError if a schedule with concrete parameters increases or is negative.
 
-    AC equation (2) has the variance of the private noise as the decrease of the squared learning
-    rate: an increasing schedule would need a negative one. Theories read the rate at any time, the
-    privacy depends on the steps alone; so 4,001 points of time are looked at, and every step.
-
-    Args:
-        schedule: nothing is said of a traced one.
-        num_steps: how many steps are made, where that is known; beyond 2^22 of them, 2^22 that are
-            evenly spaced are looked at (`is_checked`).
-
-    Raises:
-        ValueError: the rate increases or is negative; says where.
-
-    Example:
-        >>> from jaxdp.schedules import Plain
-        >>> from jaxdp.schedules.base import require_non_increasing
-        >>> try:
-        ...     require_non_increasing(Plain(lambda time: 1 + time))
-        ... except ValueError as error:
-        ...     print(str(error).partition(",")[0])
-        expected a non-increasing learning rate
+    The variance of the private noise (AC equation (2)) is the decrease of the squared rate.
+    Theories read the rate at any time, privacy depends on the steps: 4,001 times are checked, and
+    every step, or 2^22 evenly spaced ones of more (`is_checked`).
     """
     fault, _ = _looked_at(schedule, num_steps)
     if fault is not None:
@@ -97,7 +78,7 @@ def require_non_increasing(schedule: AbstractSchedule, num_steps: int | None = N
 
 
 def _looked_at(schedule: AbstractSchedule, num_steps: int | None) -> tuple[str | None, bool]:
-    """Where a schedule increases or is negative, in words, and whether its rates are concrete."""
+    """The schedule's fault in words, or None, and whether its rates are concrete."""
     with jax.ensure_compile_time_eval():
         time = np.linspace(0, 1, _POINTS)
         rates = _rates_at_times(schedule, as_float(time))
@@ -115,19 +96,13 @@ def _looked_at(schedule: AbstractSchedule, num_steps: int | None) -> tuple[str |
     return None, True
 
 
-# One program each: by themselves a formula's operations are a program apiece.
-@eqx.filter_jit
-def _rates_at_times(schedule, time):
-    return schedule(time)
-
-
-@eqx.filter_jit
-def _rates_at_steps(schedule, steps, num_steps):
-    return schedule.at_step(steps, num_steps)
+# Without jit each operation of a formula is a program.
+_rates_at_times = eqx.filter_jit(lambda schedule, time: schedule(time))
+_rates_at_steps = eqx.filter_jit(lambda schedule, *steps: schedule.at_step(*steps))
 
 
 def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
-    """All steps from 1 to the last; of more than 2^22 as many that are evenly spaced."""
+    """All steps from 1 to the last, or 2^22 evenly spaced ones of more, in blocks."""
     count = min(num_steps, MOST_STEPS)
     for start in range(0, count, _BLOCK):
         places = np.arange(start, min(start + _BLOCK, count))
@@ -135,7 +110,7 @@ def _blocks_of_steps(num_steps: int) -> Iterator[Int[np.ndarray, " steps"]]:
 
 
 def _slack(rates: Float[Array, " points"]) -> float:
-    """The share of a rate by which rounding in its type may lift it, in float32's at most."""
+    """The share of a rate by which rounding may lift it; float32's at most."""
     return _ROUNDINGS * float(min(jnp.finfo(rates.dtype).eps, jnp.finfo(jnp.float32).eps))
 
 
@@ -147,10 +122,7 @@ def _fault_among(
     *,
     of_steps: bool,
 ) -> tuple[str | None, tuple[float, str]]:
-    """Where a rate is no number, negative, or above an earlier one, in words, or None.
-
-    Also returned are the lowest rate so far and where it was; `before` has those of earlier blocks.
-    """
+    """The first non-finite, negative or rising rate in words, or None; and the lowest so far."""
     rates, (bound, where) = np.asarray(found, np.float64), before or (np.inf, "")
     is_wrong = ~np.isfinite(rates) | (rates < 0)
     if is_wrong.any():
@@ -174,21 +146,7 @@ def _fault_among(
 
 
 def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
-    """Whether it is known of every step that the rate does not rise there.
-
-    Args:
-        schedule: of concrete or traced parameters.
-        num_steps: how many steps are made.
-
-    Returns:
-        Whether `require_non_increasing` has looked at every step, or none has to be looked at.
-
-    Example:
-        >>> import jaxdp
-        >>> from jaxdp.schedules.base import is_checked
-        >>> is_checked(jaxdp.Polynomial(3.0, power=0.5), num_steps=10**9)
-        True
-    """
+    """True if `require_non_increasing` checks every step, or the formula needs no check."""
     if schedule.is_falling:
         return True
     is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((schedule, num_steps)))
@@ -198,29 +156,16 @@ def is_checked(schedule: AbstractSchedule, num_steps: Any) -> bool:
 def is_non_increasing(
     schedule: AbstractSchedule, num_steps: int | None = None
 ) -> Bool[Array, ""] | bool:
-    """Whether a schedule, whose parameters may be traced, does not rise.
-
-    Args:
-        schedule: whose parameters may be traced.
-        num_steps: how many steps are made, to look at all that `require_non_increasing` looks at
-            where the parameters are concrete; None for a grid of times alone.
-
-    Returns:
-        Whether the rates there are finite, >= 0 and nowhere above an earlier one.
-
-    Example:
-        >>> import jaxdp
-        >>> from jaxdp.schedules.base import is_non_increasing
-        >>> bool(is_non_increasing(jaxdp.Polynomial(3.0, power=0.5)))
-        True
+    """Whether the rates are finite, >= 0 and never rise: at the points of `require_non_increasing`,
+    or on a grid of times for traced parameters.
     """
     fault, is_known = _looked_at(schedule, num_steps)
     if is_known:
         return fault is None
     time = jnp.linspace(0, 1, _TRACED_POINTS)
     if schedule.is_falling:
-        # Parameters out of range make such a formula rise all along, or negative, or no number; a
-        # grid of cells would pay for every point.
+        # With parameters out of range it rises everywhere, is negative or not finite: few points
+        # show it.
         time = time[np.asarray([0, -2, -1])]
     rates = schedule(time)
     lowest = lax.cummin(rates)

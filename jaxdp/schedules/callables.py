@@ -1,9 +1,4 @@
-r"""Functions as schedules: of the time in [0, 1], or of a number of steps, as optax's are.
-
-A function of steps that is asked within [0, 1] answers with the rates up to its first step. These
-are constant, or rise from next to nothing, or hardly change. `as_schedule` refuses the first two,
-and what optax made, and warns of the third, which a function of time may also do.
-"""
+"""Functions as schedules, either of time in [0, 1] or of a number of steps."""
 
 import functools
 import inspect
@@ -23,20 +18,18 @@ from jaxdp.core.numerics.precision import on_host
 from jaxdp.schedules.base import AbstractSchedule
 from jaxdp.schedules.closed_forms import Constant
 
-# A straight line to 0 over 20 steps loses as much in its first one; a schedule of more steps loses
-# less. Over a whole run a rate that loses no more acts like a constant one. A warm-up begins at a
-# smaller share of its peak.
+# A line to 0 over 20 steps loses this share in its first step, schedules of more steps less.
+# A warm-up begins at a smaller share of its peak.
 _LITTLE = 0.05
-# In float64: what rounding makes of a constant rate.
+# Relative variation of a constant rate by rounding in float64.
 _ROUNDING = 1e-12
-# Points of time that are looked at; a late one, and which share of its rise a rate that rises to
-# the end has not made by then.
+# Number of checked times; a late one, by which a warm-up has made more than this share of its rise.
 _POINTS, _LATE, _RISEN = 1001, 900, 0.96
 _OF_STEPS = "if it is a function of the number of steps, use jaxdp.FromSteps(function, num_steps)"
 
 
 class _Opaque(eqx.Module):
-    """A function that is no pytree, which JAX must not look into."""
+    """A function that is not a pytree, stored as a static field."""
 
     function: Callable[[Any], Any] = eqx.field(static=True)
 
@@ -48,13 +41,13 @@ class _Opaque(eqx.Module):
 
 
 class Plain(AbstractSchedule):
-    """Any callable of t as a schedule, only ever asked within [0, 1].
+    """Any callable of time as a schedule, evaluated only within [0, 1].
 
-    Its `squared_drop` is a plain difference of the rates that are used: in float32 the noise of one
-    step is then known to about `num_steps` roundings, the sum over the steps to a few.
+    In float32 the noise of one step has an error of about `num_steps` roundings, its sum over the
+    steps of a few: `squared_drop` is a plain difference.
 
     Args:
-        function: maps an array of times to an array of learning rates; it must be traceable. A
+        function: maps an array of times to an array of learning rates; must be traceable. A
             callable pytree (an `equinox.Module`) keeps its arrays as parameters; a plain function
             must not close over traced values.
 
@@ -80,20 +73,19 @@ class Plain(AbstractSchedule):
 
 
 class FromSteps(AbstractSchedule):
-    r"""A function of a number of steps, such as an optax schedule, as a schedule on [0, 1].
+    r"""A function of the number of steps, such as an optax schedule, as a schedule on [0, 1].
 
-    $\tilde\eta(t) = f(tK)$, so that step k of K has the rate $\tilde\eta(k/K) = f(k)$ exactly. An
-    algorithm of another number of steps runs through the same rates faster or slower. What an
-    algorithm does with them is its own convention: `jaxdp.OnePassDPSGD` moves by
-    $\tilde\eta(k/K)/K$ in step k. `squared_drop` is that of any callable: a plain difference.
+    $\tilde\eta(t) = f(tK)$: step k of K has the rate $\tilde\eta(k/K) = f(k)$ exactly. An algorithm
+    with another number of steps stretches the schedule. `jaxdp.OnePassDPSGD` moves by
+    $\tilde\eta(k/K)/K$ in step k.
 
     Args:
-        function: maps a number of steps, a scalar, to a learning rate; it must be traceable, and
+        function: maps a scalar number of steps to a learning rate; must be traceable, and
             non-increasing from 0 to K. A callable pytree keeps its arrays as parameters.
-        num_steps: K >= 1, the number of steps that the function was made for.
+        num_steps: K >= 1, the number of steps for which the function was made.
 
     Raises:
-        TypeError: the function is a schedule of jaxdp, or no function that JAX can trace.
+        TypeError: the function is a schedule of jaxdp, or JAX cannot trace it.
         ValueError: num_steps is below 1.
 
     Example:
@@ -120,18 +112,18 @@ class FromSteps(AbstractSchedule):
         return self._at(jnp.clip(time, 0, 1) * self.num_steps)
 
     def at_step(self, step, num_steps):
-        # A traced number of steps may be the same one, and whole numbers are exact.
+        # A traced number of steps may equal `self.num_steps`; whole numbers are exact.
         stretched = jnp.where(step >= num_steps, 1, step / num_steps) * self.num_steps
         return self._at(jnp.where(num_steps == self.num_steps, step, stretched))
 
     def _at(self, steps):
         dtype = jnp.result_type(steps, float)
-        # Schedules of optax are for scalars, and some of them are wrong for arrays.
+        # Optax's schedules are for scalars; some are wrong for arrays.
         return jnp.vectorize(lambda step: jnp.asarray(self.function(step), dtype))(steps)
 
 
 def as_schedule(learning_rate: Any) -> AbstractSchedule:
-    """The schedule itself; a number as a constant one, and a callable of t made one.
+    """Convert a number or a callable of time to a schedule; schedules stay as they are.
 
     Args:
         learning_rate: a schedule, a positive number, or a traceable callable of t in [0, 1].
@@ -140,13 +132,12 @@ def as_schedule(learning_rate: Any) -> AbstractSchedule:
         A schedule.
 
     Raises:
-        TypeError: it is none of these, or a schedule of optax, which is a function of steps.
+        TypeError: it is none of these, or an optax schedule, which is a function of steps.
         ValueError: the number is not a positive scalar; or a callable is constant on [0, 1], or
-            does nothing there but rise from nearly zero, as functions of steps do. `Plain` takes
-            such a callable as it is.
+            only rises from nearly zero, as functions of steps do. `Plain` accepts such a callable.
 
     Warns:
-        UserWarning: a callable hardly falls on [0, 1], or only rises.
+        UserWarning: a callable changes little on [0, 1], or only rises.
 
     Example:
         >>> from jaxdp.schedules import as_schedule
@@ -186,8 +177,8 @@ def _require_traceable(schedule: AbstractSchedule, expected: str, advice: str = 
     except Exception as error:
         raise TypeError(
             f"expected {expected} that JAX can trace "
-            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if), also at what is "
-            f"no whole number; it raised {type(error).__name__}{advice and '; '}{advice}"
+            "(jax.numpy instead of numpy or math, jax.numpy.where instead of if), also at "
+            f"fractions; it raised {type(error).__name__}{advice and '; '}{advice}"
         ) from error
 
 
@@ -197,10 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_of_optax(function: Any) -> bool:
-    """Whether optax made the callable, also behind `functools.partial` and decorators.
-
-    A function that calls one, such as `lambda t: schedule(100 * t)`, may well be one of t.
-    """
+    """Whether optax made the callable, also inside `functools.partial` and decorators."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -210,9 +198,9 @@ def _is_of_optax(function: Any) -> bool:
 
 
 def _look_for_steps(schedule: Plain) -> None:
-    """Refuse, or warn of, a callable that looks like one of steps; a traced one is left alone.
+    """Refuse, or warn of, a callable that looks like a function of steps; ignore traced ones.
 
-    In float64, because in float32 the cosine of a thousand steps is constant over its first.
+    Evaluated in float64: in float32 the cosine of a thousand steps is constant over its first.
     """
     with jax.ensure_compile_time_eval(), on_host():
         rates = concrete(schedule(jnp.linspace(0.0, 1.0, _POINTS)))
@@ -220,11 +208,11 @@ def _look_for_steps(schedule: Plain) -> None:
         return
     first, last, inner = rates[0], rates[-1], rates[1:-1]
     found = None
-    # The ends are left out: the first step may be one of its own, and t = 1 is the second step.
+    # Without the ends: the first step may be special, and t = 1 is the second step.
     if np.ptp(inner) <= _ROUNDING * np.abs(inner).max():
         found = f"is {inner[0]:.6g} all the time"
         instead = "if the rate is constant, give the number or jaxdp.Constant(number)"
-    # A warm-up in time has ended long before the run has.
+    # A warm-up in time ends long before the run.
     is_late = rates[_LATE] - first < _RISEN * (last - first)
     is_rising = is_late and (np.diff(rates) >= 0).all()
     if is_rising and first <= _LITTLE * last:

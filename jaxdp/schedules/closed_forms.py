@@ -1,4 +1,4 @@
-r"""Schedules of a known formula, whose squared drops keep their digits over any number of steps."""
+"""Schedules in closed form, whose squared drops are accurate over any number of steps."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ class Polynomial(AbstractSchedule):
         return self.peak * _power(1 - time, self.power)
 
     def at_step(self, step, num_steps):
-        # From whole numbers: 1 - k/K would lose the digits that matter at the end.
+        # From whole numbers: 1 - k/K is inaccurate near the end.
         return self.peak * _power((num_steps - step) / num_steps, self.power)
 
     def squared_drop(self, step, num_steps):
@@ -85,7 +85,7 @@ class Polynomial(AbstractSchedule):
         share = 1 / left
         partial = left > 1
         kept = 2 * self.power * jnp.log1p(-jnp.where(partial, share, 0))
-        # The last interval loses all that is left, and nothing when the power is 0.
+        # The last interval loses the whole rest, or nothing if the power is 0.
         lost = jnp.where(partial, -jnp.expm1(kept), jnp.where(self.power > 0, 1.0, 0.0))
         return self.peak**2 * _power(left / num_steps, 2 * self.power) * lost
 
@@ -180,14 +180,14 @@ class PiecewiseLinear(AbstractSchedule):
 
     def squared_drop(self, step, num_steps):
         width = 1 / jnp.asarray(num_steps, self.values.dtype)
-        # Knots as seen from the step, again from the end, so that a short width keeps its digits.
+        # Knots relative to the step, from the end: exact for short widths.
         left = jnp.expand_dims((num_steps - step) / num_steps, -1)
         begins, ends, steepness = self._pieces(left.ndim)
         since, until = left - begins, left - ends
         overlap = jnp.maximum(jnp.minimum(until, width) - jnp.maximum(since, 0), 0)
         small = jnp.sum(steepness * overlap, axis=-1)
         first, last = self.at_step(step, num_steps), self.at_step(step + 1, num_steps)
-        # A large drop may lie between two knots that rounding moves; a small one would cancel.
+        # A large drop may lie between knots moved by rounding; a small one would cancel.
         drop = jnp.where(first - last > 1e-2 * first, first - last, small)
         return drop * (first + last)
 
@@ -195,13 +195,10 @@ class PiecewiseLinear(AbstractSchedule):
     def kinks(self):
         return self.knots[1:-1]
 
-    @property
-    def _steepness(self):
-        return -jnp.diff(self.values) / jnp.diff(self.knots)
-
     def _pieces(self, rank: int) -> list[Float[Array, "*ones pieces"]]:
-        """When each piece begins and ends, seen from the end, and its slope; as the last axis."""
-        pieces = 1 - self.knots[:-1], 1 - self.knots[1:], self._steepness
+        """Begin and end of each piece, measured from t = 1, and its slope, along the last axis."""
+        steepness = -jnp.diff(self.values) / jnp.diff(self.knots)
+        pieces = 1 - self.knots[:-1], 1 - self.knots[1:], steepness
         return [lax.broadcast_to_rank(part, rank) for part in pieces]
 
     @property

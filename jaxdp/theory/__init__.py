@@ -1,14 +1,13 @@
-"""What is predicted: theories, and the verb that asks them.
+"""Theories, which predict the risk without sampling, and `predict`, which chooses among them.
 
-In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
-Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; PK is "Optimal
-differentially private kernel learning with random projection"; DR is "A Law of Data Reconstruction
-for Random Features (and Beyond)".
+Papers in the docstrings: AC is "Better Rates for Private Linear Regression in the Proportional
+Regime via Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; PK is
+"Optimal differentially private kernel learning with random projection"; DR is "A Law of Data
+Reconstruction for Random Features (and Beyond)".
 """
 
 from jaxdp.theory.dispatch import predict
-from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
-from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.gaussian_closure import ClippedDiffusion, GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 from jaxdp.theory.features.unclipped import GradientFlow, OrnsteinUhlenbeck, UnclippedRecursion
@@ -28,11 +27,10 @@ from jaxdp.theory.reconstruction.error import (
 from jaxdp.theory.reconstruction.local import (
     last_iterate_reconstruction_errors,
     local_reconstruction_errors,
+    membership_mu,
 )
-from jaxdp.theory.reconstruction.membership import membership_mu
 from jaxdp.theory.streams.bounds import LowerBound, TightLowerBound, TightUpperBound, UpperBound
-from jaxdp.theory.streams.coupled_ode import CoupledODE
-from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
+from jaxdp.theory.streams.coupled_ode import CoupledODE, DiscreteRecursion
 from jaxdp.theory.streams.finite_dimension import FiniteDimension
 from jaxdp.theory.streams.fluctuations import Fluctuations
 from jaxdp.theory.streams.polynomial_rates import polynomial_rate

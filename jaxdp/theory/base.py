@@ -1,8 +1,4 @@
-"""The abstract theory, and the pairs of problem and algorithm that theories are about.
-
-Each `require_` function raises NotCoveredError for other pairs, which says what was expected and
-what to use instead.
-"""
+"""The abstract theory, and `require_` functions, which raise NotCoveredError for other pairs."""
 
 import abc
 from typing import Any
@@ -22,26 +18,22 @@ from jaxdp.problems.streams.tabular import TabularRegression
 
 
 class AbstractTheory(AbstractDescription):
-    """A deterministic prediction for the pairs of problem and algorithm that it covers.
-
-    A pair is looked at once: `read` refuses it or finds what the equations need of it, and `solve`
-    gets that.
-    """
+    """A deterministic prediction for the pairs of problem and algorithm that it covers."""
 
     @abc.abstractmethod
     def read(self, problem: Any, algorithm: Any) -> Any:
-        """What `solve` needs of a pair: of one type for each theory.
+        """Refuse a pair, or return the quantities that `solve` needs.
 
         Raises:
-            NotCoveredError: which assumption fails, and what to use instead.
+            NotCoveredError: an assumption fails; names it, and what to use instead.
         """
 
     @abc.abstractmethod
     def solve(self, reading: Any, records: int) -> Trajectory:
-        """The predicted trajectory, from what `read` has returned."""
+        """Predict the trajectory from the return value of `read`."""
 
     def why_not(self, problem: Any, algorithm: Any) -> str | None:
-        """Which assumption fails for a pair, and what to use instead; None for a covered pair."""
+        """Which assumption fails, and what to use instead; None if the pair is covered."""
         require_pair(problem, algorithm)
         try:
             self.read(problem, algorithm)
@@ -51,11 +43,7 @@ class AbstractTheory(AbstractDescription):
 
 
 def require_linear_pass(problem: Any, algorithm: Any, kind: type = OnePassDPSGD) -> None:
-    """Raise unless it is linear regression in one pass of a kind of algorithm.
-
-    Inputs of random scale and Huber's loss pass: a theory that leaves them out asks
-    `require_plain_pass`.
-    """
+    """Raise unless it is linear regression, with any input scales and loss, in one pass."""
     if not isinstance(problem, LinearRegression):
         fits = isinstance(problem, TabularRegression) and isinstance(algorithm, kind)
         hint = "; predict on its .surrogate, the Gaussian problem of the same moments"
@@ -67,7 +55,7 @@ def require_linear_pass(problem: Any, algorithm: Any, kind: type = OnePassDPSGD)
 
 
 def require_plain_pass(problem: Any, algorithm: Any, kind: type = OnePassDPSGD) -> None:
-    """Raise unless it is least squares on Gaussian inputs in one pass of a kind of algorithm."""
+    """Raise unless it is least squares on Gaussian inputs in one pass."""
     require_linear_pass(problem, algorithm, kind)
     if problem.input_scales is not None:
         raise NotCoveredError(
@@ -81,7 +69,7 @@ def require_plain_pass(problem: Any, algorithm: Any, kind: type = OnePassDPSGD) 
 
 
 def require_gaussian_pass(problem: Any, algorithm: Any) -> None:
-    """Raise unless it is OnePassDPSGD on Gaussian inputs, whatever sets the labels."""
+    """Raise unless it is OnePassDPSGD on Gaussian inputs, with labels of any kind."""
     if isinstance(problem, AbstractSignalProblem):
         _require_algorithm(algorithm, OnePassDPSGD)
     else:
@@ -89,14 +77,11 @@ def require_gaussian_pass(problem: Any, algorithm: Any) -> None:
 
 
 def require_fixed_rows(problem: Any, algorithm: Any) -> None:
-    """Raise unless it is DP-GD or a private optimiser of known batches on fixed rows.
-
-    ValueError if the optimiser's sampler draws from another number of rows.
-    """
+    """Raise unless it is DP-GD, or a private optimiser with known batches of these fixed rows."""
     _require_features(problem, algorithm)
     _require_algorithm(algorithm, DPGD, PrivateOptimiser, hint="; on fixed rows use one of these")
     if isinstance(algorithm, PrivateOptimiser):
-        # Asked for its error alone: that of a sampler whose batches are not known well enough.
+        # Raises if the moments of the sampler's batches are not known.
         _ = algorithm.sampler.inclusion_moments
         if algorithm.clip.is_adaptive:
             raise NotCoveredError("it describes a fixed clip norm, got one that adapts")

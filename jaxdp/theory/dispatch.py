@@ -1,4 +1,4 @@
-"""The verb `predict`: picks a theory and asks it."""
+"""The function `predict`, which chooses a theory and runs it."""
 
 from jaxdp.algorithms.base import AbstractAlgorithm, require_pair
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
@@ -13,8 +13,7 @@ from jaxdp.theory.base import AbstractTheory
 from jaxdp.theory.features.gaussian_closure import GaussianClosure
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
-from jaxdp.theory.streams.coupled_ode import CoupledODE
-from jaxdp.theory.streams.discrete_recursion import DiscreteRecursion
+from jaxdp.theory.streams.coupled_ode import CoupledODE, DiscreteRecursion
 from jaxdp.theory.streams.volterra import DiscreteVolterra
 
 
@@ -25,26 +24,24 @@ def predict(
     theory: AbstractTheory | None = None,
     records: int = 100,
 ) -> Trajectory:
-    """What theory says will happen, without sampling.
+    """Predict the risk over time from theory, without sampling.
 
     Args:
-        problem: what is learnt.
-        algorithm: how it is learnt; rates, clip and noise may be traced, sizes of batches and of
-            samplers may not.
-        theory: None takes the first that covers the pair: `CoupledODE` for samples one by one,
-            `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated noise,
-            `GaussianClosure` for features on fixed rows, with the softmax loss `ModewiseClosure`,
-            `TangentClosure` for all weights of a network.
-        records: record j is the state after floor(j n / records) of the n updates, j from 0 to
-            `records`: a risk of records + 1 values, the first before any update.
+        problem: the problem that is learnt.
+        algorithm: the algorithm; rates, clip norm and noise may be traced, batch sizes may not.
+        theory: the theory to use. By default the first that covers the pair: `CoupledODE` for
+            single samples, `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated
+            noise; on fixed rows `ModewiseClosure` for the softmax loss and `GaussianClosure` for
+            others; `TangentClosure` for all weights of a network.
+        records: number of intervals between recorded states, default 100. Record j is the state
+            after floor(j n / records) of the n updates, so the risk has records + 1 values.
 
     Returns:
-        One trajectory: `risk` at each `time`, `final_risk` of what is released, and `std` where the
-        theory predicts how runs differ.
+        One trajectory: `risk` at each `time`, `final_risk` of the release, and `std` over runs if
+        the theory predicts it.
 
     Raises:
-        NotCoveredError: no theory, or not this one, covers the pair; names each that was asked,
-            and why it does not.
+        NotCoveredError: no theory covers the pair; lists each candidate with the reason.
 
     Example:
         >>> import jaxdp
@@ -66,14 +63,13 @@ def predict(
             theories_by_reason.setdefault(str(error), []).append(type(asked).__name__)
         else:
             return asked.solve(reading, records)
-    # A reason has semicolons of its own; one that several theories give is said once.
+    # Reasons contain semicolons. A reason that several theories share appears once.
     raise NotCoveredError(
         " | ".join(f"{', '.join(names)}: {reason}" for reason, names in theories_by_reason.items())
     )
 
 
 def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
-    """The theories to ask, in this order."""
     if isinstance(algorithm, CorrelatedDPSGD):
         return (DiscreteVolterra(),)
     if isinstance(problem, Linearised):
@@ -81,5 +77,5 @@ def _defaults(problem, algorithm) -> tuple[AbstractTheory, ...]:
     on_rows = isinstance(problem, AbstractFeatureProblem)
     if isinstance(algorithm, OnePassDPSGD) and not on_rows:
         return (DiscreteRecursion() if algorithm.batch_size > 1 else CoupledODE(),)
-    # The first is for the softmax loss alone, whose outputs it knows to be correlated.
+    # The first covers only the softmax loss, and models its correlated outputs.
     return (ModewiseClosure(), GaussianClosure())

@@ -1,13 +1,4 @@
-r"""The loops of all theories: a differential equation's solver, and step by step.
-
-A theory gives its velocity, its start and the times at which it is to be read; this module chooses
-the steps, does not step across kinks, and says where the solver gave up. Any clock with an
-analytic inverse may be used: with $t = 1 - (1 - s)^2$ a velocity that ends like $\sqrt{1-t}$ is
-smooth in s, which saves two thirds of the steps.
-
-The loop over steps evaluates a theory's moments at each recorded step. The loop is checkpointed, so
-that gradients store one stretch at a time.
-"""
+"""Loops shared by all theories: a differential equation's solver, and a loop over steps."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,14 +13,15 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxdp.core.arrays import in_types_of
 from jaxdp.core.checks import require_kind
+from jaxdp.core.numerics.precision import compensated_add
+from jaxdp.core.trajectory import longest_stretch, record_steps
 
 
 class Instant(NamedTuple):
-    """When a velocity is asked for."""
+    """The time at which a velocity is evaluated."""
 
     time: Float[Array, ""]  # t in [0, 1]
-    # For each kink whether t lies at it or beyond, told without rounding: where t is rounded at a
-    # kink, the velocity would be taken from its other side.
+    # For each kink whether t >= the kink, compared in s: t itself is rounded.
     passed: Bool[Array, " kinks"]
 
 
@@ -37,7 +29,7 @@ class Clock(NamedTuple):
     """A variable s in [0, 1] that the solver steps in, in place of t."""
 
     time: Callable[[Array], Array]  # t(s)
-    speed: Callable[[Array], Array] | None  # dt/ds; None where t = s
+    speed: Callable[[Array], Array] | None  # dt/ds; None if t = s
     position: Callable[[Array], Array]  # s(t); beyond t = 1 it stays beyond 1
 
 
@@ -47,9 +39,8 @@ def _position_toward_the_end(time: Array) -> Array:
     return jnp.where(time < 1, before / (1 + jnp.sqrt(1 - before)), time)
 
 
-# Of [0, 1]. A step guessed from the state's size and velocity jumps over what is fast and brief at
-# the start: noise to come makes the state large and hides how fast the risk moves in it. One that
-# is far too short costs three or four steps, as each may be ten times the last.
+# Noise to come makes the state large, so that a step guessed from the state's size and velocity
+# would skip the fast start of the risk. Each step may be ten times the last.
 _FIRST_STEP = 1e-4
 
 EVEN = Clock(lambda position: position, None, lambda time: time)
@@ -62,12 +53,11 @@ SLOW_AT_THE_END = Clock(
 
 
 class Tolerances(NamedTuple):
-    """What the solver keeps to, for each type of float."""
+    """The solver's relative and absolute tolerances, in float64 and in float32."""
 
-    # double, single: relative and absolute tolerance of a step in float64 and in float32.
     double: tuple[float, float]
     single: tuple[float, float]
-    norm: Callable[[PyTree], Array]  # of a step's error, a pytree like the state
+    norm: Callable[[PyTree], Array]  # norm of a step's error, a pytree like the state
     max_steps: int  # after how many steps the solver gives up
 
 
@@ -76,10 +66,7 @@ def require_adjoint(adjoint: Any) -> None:
 
 
 def adjoint_for(adjoint: diffrax.AbstractAdjoint, *given: PyTree) -> diffrax.AbstractAdjoint:
-    """The adjoint; where nothing is traced one without checkpoints, which JAX traces sooner.
-
-    What is known is not differentiated. The steps are the same, to the bit.
-    """
+    """The adjoint; without checkpoints if nothing is traced. Results agree bit for bit."""
     is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
     has_checkpoints = isinstance(adjoint, diffrax.RecursiveCheckpointAdjoint)
     return diffrax.ForwardMode() if has_checkpoints and not is_traced else adjoint
@@ -96,11 +83,7 @@ def solve(
     kinks: Float[Array, " kinks"] | None = None,
     read: Callable[[PyTree], PyTree] | None = None,
 ) -> tuple[PyTree[Float[Array, "records ..."]], Bool[Array, ""]]:
-    """The states of a differential equation at the records, and whether the solver gave up.
-
-    Time runs from 0 to 1, and its type is the solution's. No step crosses a kink, at which the
-    velocity is not smooth. What `read` finds is kept of each state; None keeps all of it.
-    """
+    """States at the records, from 0 to 1, and whether it failed; no step crosses a kink."""
     dtype = time.dtype
     marks = jnp.zeros(0, dtype) if kinks is None else clock.position(kinks.astype(dtype))
 
@@ -121,7 +104,7 @@ def solve(
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Tsit5(),
-        # Of NumPy: what is known while a program is traced needs no check by the host when it runs.
+        # NumPy arrays are known while the program is traced, and need no check when it runs.
         np.zeros((), dtype),
         np.ones((), dtype),
         np.asarray(_FIRST_STEP, dtype),
@@ -142,10 +125,9 @@ def recorded(
     at_record: Int[Array, " records"],
     longest: int | Int[Array, ""],
 ) -> PyTree:
-    """What is read at the start and after the steps of every record, stacked.
+    """The outputs of `read` at the start and at every record, stacked.
 
-    Reverse differentiation keeps the states at the records, and those of one stretch at a time. A
-    reverse pass needs the `longest` stretch between two records as a Python int.
+    Checkpointed between records. Reverse differentiation needs `longest` as a Python int.
     """
 
     @jax.checkpoint
@@ -162,10 +144,34 @@ def recorded(
             return lax.cond(index < last, kept, lambda state, _: state, state, index)
 
         state = lax.fori_loop(0, longest, within, state)
-        # With fewer steps than records many are of one state, and reading may cost as a step does.
+        # With fewer steps than records states repeat, and `read` may cost as much as a step.
         found = lax.cond(first < last, read, lambda _: found, state)
         return (state, found), found
 
     found = read(start)
     _, rest = lax.scan(record, (start, found), (at_record[:-1], at_record[1:]))
     return jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), found, rest)
+
+
+def recorded_sums(
+    changes: Callable[[Any, Int[Array, ""]], Any],
+    start: PyTree[Array],
+    read: Callable[[Any], PyTree],
+    num_steps: int | Int[Array, ""],
+    records: int,
+) -> tuple[Int[Array, " records"], PyTree]:
+    """`recorded` for a state to which steps add `changes`, without loss by rounding."""
+
+    def step(state, index):
+        leaves, tree = jax.tree.flatten(state[0])
+        parts = leaves, jax.tree.leaves(state[1]), jax.tree.leaves(changes(state[0], index))
+        sums = [
+            compensated_add(total, error, part.astype(total.dtype))
+            for total, error, part in zip(*parts, strict=True)
+        ]
+        return tuple(tree.unflatten(each) for each in zip(*sums, strict=True))
+
+    at_record = jnp.asarray(record_steps(num_steps, records))
+    longest = longest_stretch(num_steps, records)
+    state = start, jax.tree.map(jnp.zeros_like, start)
+    return at_record, recorded(step, state, lambda state: read(state[0]), at_record, longest)

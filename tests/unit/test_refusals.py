@@ -698,8 +698,8 @@ UNCOVERED = {
         _NOT_LINEAR,
     ),
     # What the optimiser is not to blame for is said alone.
-    "outputs": (optax.adam, {}, True, "of Adam no loss of several outputs is covered"),
-    "average": (optax.adam, {"average": jaxdp.PolyakAverage()}, False, "of Adam no average"),
+    "outputs": (optax.adam, {}, True, "Adam is covered with losses of one output"),
+    "average": (optax.adam, {"average": jaxdp.PolyakAverage()}, False, "covered with no average"),
     "short batch": (
         optax.sgd,
         {"sampler": privacy.ShuffledEpochs(40, 12)},

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from experiments.statements.smoothness import difference_quotient, is_bounded, largest_jump
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
-from jaxdp.theory.reconstruction.saturation import Activation, slope_of
+from jaxdp.theory.reconstruction.error import Activation, slope_of
 
 # Coefficients below this share of the activation's root mean square are zero to quadrature.
 _ZERO = 1e-9

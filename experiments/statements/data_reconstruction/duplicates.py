@@ -24,8 +24,7 @@ from numpy.polynomial import Chebyshev
 
 from jaxdp.core.numerics.hermite import host_function, scaled_coefficients
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
-from jaxdp.theory.reconstruction.error import activation_moments
-from jaxdp.theory.reconstruction.saturation import Activation
+from jaxdp.theory.reconstruction.error import Activation, activation_moments
 
 _ANGLES, _GRID, _ROUNDS = 48, 129, 12
 # The angle between two rows that are still told apart.

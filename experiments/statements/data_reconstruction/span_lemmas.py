@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.core.numerics.hermite import evaluate_on_host, host_function, scaled_coefficients
-from jaxdp.theory.reconstruction.saturation import Activation
+from jaxdp.theory.reconstruction.error import Activation
 
 
 def nonlinear_power(activation: Activation) -> float:

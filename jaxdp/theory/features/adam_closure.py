@@ -1,27 +1,20 @@
 r"""The Gaussian closure of DP-Adam: momentum with a step size for each coordinate.
 
-Adam divides a mean of the gradients by the root of a mean of their squares. Over the many steps of
-that second mean its fluctuations average out, so that it is replaced by its expectation,
+The mean of squared gradients fluctuates little over many steps and is replaced by its expectation,
 
 $$ v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, E[\hat g_t^2], \qquad
    E[\hat g_{t,j}^2] = \bar g_j^2 + (BSB^\top + Q + \sigma_w^2 I)_{jj}, $$
 
-and a step is that of momentum with the preconditioner
+so that a step is momentum with the preconditioner
 
 $$ P_t = \frac{\eta_t}{1 - \beta_1^t}\,\frac{1 - w_t/4}{\sqrt{v_t/(1 - \beta_2^t)} + \epsilon},
    \qquad w_t = \frac{1 - \beta_2}{1 - \beta_2^t}. $$
 
-The factor is the first order of $E[\hat g_t/\sqrt{\hat v_t}]$ in the weights of the mean. A
-rotation of the coordinates changes what Adam does, so that they stay as they are and the closure
-keeps all covariances: O(p^3) a step for p features.
-
-That factor belongs to gradients whose noise is larger than their mean. Where a gradient is hardly
-random, in a full batch next to without noise, the factor is 1, and the first steps are predicted
-2 to 10 % too short.
-
-In 24 simulated cases the predicted mean was within 1.1 to 2.2 % of the simulated one, and the
-predicted standard deviation within 9.5 %.
-Derived: here; test_everyday (against stored numbers of the same closure in NumPy).
+The factor $1 - w_t/4$ is the first order of $E[\hat g_t/\sqrt{\hat v_t}]$ for gradients with more
+noise than mean; if they are hardly random (a full batch, almost no noise), the first steps are
+predicted 2 to 10 % too short. Adam depends on the coordinates, so the closure keeps all
+covariances: O(p^3) a step for p features. Derived: here; test_everyday (against stored numbers of
+the same closure in NumPy).
 """
 
 import equinox as eqx
@@ -37,26 +30,24 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.features.closed_moments import Closure, Moments
 
-# Beyond so many features a step takes longer than .15 s on two cores.
+# With more features a step takes longer than 0.15 s on two cores.
 LARGEST = 500
 
 
 class AdamUpdates(eqx.Module):
-    """Adam's numbers."""
+    """Adam's constants, and the noise of its gradients."""
 
-    # b1, b2, eps: its constants.
     b1: float = eqx.field(static=True)
     b2: float = eqx.field(static=True)
     eps: float = eqx.field(static=True)
-    learning_rate: Float[Array, " steps"]  # of each step, or one for all
-    noise_std: Float[Array, ""]  # of the noise on the mean gradient, per coordinate
-    # own, joint: of the draw of a batch, as in `LinearRecursion`.
-    own: Float[Array, ""]
+    learning_rate: Float[Array, " steps"]  # one for each step, or one for all
+    noise_std: Float[Array, ""]  # noise on the mean gradient, per coordinate
+    own: Float[Array, ""]  # own, joint: draw of a batch, as in `LinearRecursion`
     joint: Float[Array, ""]
 
 
 class AdamMoments(eqx.Module):
-    """Moments of weight and velocity of each coordinate, and the mean of squared gradients."""
+    """Moments of each coordinate's weight and velocity, and the mean of squared gradients."""
 
     moments: Moments
     square: Float[Array, " features"]
@@ -65,26 +56,20 @@ class AdamMoments(eqx.Module):
 def adam_updates(
     problem: AbstractFeatureProblem, algorithm: PrivateOptimiser, found: AdamConstants
 ) -> AdamUpdates:
-    """The numbers of a private optimiser that is Adam on features."""
+    """Adam's constants and noise; raises NotCoveredError if the closure does not cover them."""
     sampler, features, loss = algorithm.sampler, problem.num_features, problem.loss
     is_known = algorithm.noise is None or isinstance(algorithm.noise, SecretNoise)
     is_small = features is not None and features <= LARGEST
     draw = sampler.inclusion_moments
     for holds, what in (
-        (is_known, "no correlated noise is covered; use Iterates()"),
-        (algorithm.average is None, "no average is covered; use Iterates()"),
-        (
-            loss.num_outputs is None,
-            f"no loss of several outputs is covered, got {type(loss).__name__}",
-        ),
-        (is_small, f"at most {LARGEST} features are covered, got {features}"),
-        (
-            draw.epoch_steps in (None, 1),
-            "no batches that share out an epoch are covered; use FixedSizeBatches",
-        ),
+        (is_known, "independent noise, got correlated noise; use Iterates()"),
+        (algorithm.average is None, "no average of iterates, got one; use Iterates()"),
+        (loss.num_outputs is None, f"losses of one output, got {type(loss).__name__}"),
+        (is_small, f"at most {LARGEST} features, got {features}"),
+        (draw.epoch_steps in (None, 1), "independent batches; use FixedSizeBatches"),
     ):
         if not holds:
-            raise NotCoveredError(f"of Adam {what}")
+            raise NotCoveredError(f"Adam is covered with {what}")
     numbers = found.learning_rate, algorithm.nominal_std_of_mean, draw.variance, draw.covariance
     return AdamUpdates(found.b1, found.b2, found.eps, *map(as_wide_float, numbers))
 
@@ -98,11 +83,7 @@ def adam_step(
 ) -> AdamMoments:
     """The moments after update number `index`, from 0."""
     moments, b1, b2 = state.moments, updates.b1, updates.b2
-    weights, between, velocities = (
-        moments.leading[0, 0],
-        moments.leading[0, 1],
-        moments.leading[1, 1],
-    )
+    (weights, between), velocities = moments.leading[0], moments.leading[1, 1]
     forces = closure.forces(moments.mean[0], weights, moments.others[0, 0])
     pull, derivative = forces.pull, forces.leading
     drawn = closure.drawn(forces, weights, moments.others[0, 0], updates.own, updates.joint)[0]
@@ -113,10 +94,10 @@ def adam_step(
     count = (index + 1).astype(pull.dtype)
     rates = updates.learning_rate
     rate = rates[jnp.minimum(index, len(rates) - 1)]
-    # What is left of b to the power t, without a cancellation.
+    # 1 - b^t without cancellation.
     first, second = (-jnp.expm1(count * jnp.log(jnp.asarray(b, pull.dtype))) for b in (b1, b2))
     step = rate / first * (1 - (1 - b2) / second / 4) / (jnp.sqrt(square / second) + updates.eps)
-    # The velocity is b1 m + (1 - b1) g, and the weight loses its multiple of each coordinate.
+    # The velocity is b1 m + (1 - b1) g, and the weight moves by -step times it.
     velocity = b1 * moments.mean[1] + (1 - b1) * pull
     crossed = product(derivative, between)
     velocities = (
@@ -124,7 +105,7 @@ def adam_step(
         + b1 * (1 - b1) * (crossed + crossed.T)
         + (1 - b1) ** 2 * (pushed + noise)
     )
-    # Of the weight before the step with the velocity after it.
+    # Covariance of the weight before the step with the velocity after it.
     between = b1 * between + (1 - b1) * moved.T
     weights = (
         weights

@@ -1,31 +1,25 @@
 r"""The Gaussian closure: mean and covariance of clipped gradient descent, as if it were normal.
 
-A clipped gradient is no linear function of the weights, so that the mean of the weights after a
-step depends on their whole law before it. Taking that law to be normal closes the equations: two
-moments before a step then give two moments after it.
-
 In the kernel's eigenbasis let the coordinates have mean $\mu$ and covariance S. Prediction i is
-then $N(f_i, v_i)$, $f = W\mu$, $v = \mathrm{diag}(WSW^\top)$, and the loss says what mean $E_i$,
-mean square $M_i$ and mean derivative $D_i$ its slope has, clipped at $C/\|\varphi_i\|$. The mean
+then $N(f_i, v_i)$, $f = W\mu$, $v = \mathrm{diag}(WSW^\top)$, and the loss gives the mean $E_i$,
+mean square $M_i$ and mean derivative $D_i$ of its slope, clipped at $C/\|\varphi_i\|$. The mean
 gradient is $W^\top E/n$, and by Stein's identity its covariance with the coordinates is BS with
-$B = W^\top\mathrm{diag}(D)W/n$. So a linear optimiser of J numbers a coordinate
-(`linear_recursion`), whose means and covariances are $\mu_a$ and $S_{ab}$ and whose weight is
-number 0, makes
+$B = W^\top\mathrm{diag}(D)W/n$. A linear optimiser of J numbers a coordinate (`linear_recursion`),
+with means $\mu_a$, covariances $S_{ab}$ and the weight as number 0, makes
 
 $$ \mu \leftarrow F\mu + g\,\frac{W^\top E}{n}, \qquad
    S \leftarrow LSL^\top + \kappa\,hh^\top\otimes Q + bb^\top\otimes I,
    \qquad L = F\otimes I + g e_0^\top\otimes B, $$
 
-with Q the covariance of the draw of a batch and of what the slopes' nonlinearity adds to it,
-$W^\top\mathrm{diag}(M - E^2 - D^2v)W/n^2$, the next order of Hermite's series on the diagonal.
-With squared loss, without clipping and with batches drawn independently this is exact. In full it
-costs r^3 operations; here the leading modes keep their covariances and the others their variances
-only: O(n rank^2 + n r). The modes beyond the spectral gap are nearly uncorrelated, because samples
-of small and of large residual share them alike.
-Derived: PF Algorithm 1 and DP-SGD closed at second moments; test_gaussian_closure, test_everyday.
+with Q the covariance of the draw of a batch plus $W^\top\mathrm{diag}(M - E^2 - D^2v)W/n^2$ from
+the slopes' nonlinearity, the next order of Hermite's series on the diagonal. Exact for squared loss
+without clipping and independent batches. The leading modes keep their covariances and the others
+only variances, at a cost of O(n rank^2 + n r) in place of r^3: modes beyond the spectral gap are
+nearly uncorrelated. Derived: PF Algorithm 1 and DP-SGD closed at second moments;
+test_gaussian_closure, test_everyday.
 
 A loss of several outputs is clipped on the joint norm of its slope. Its coordinates are taken to be
-isotropic over the outputs: $E_i$ is then a vector, $M_i$ and $D_i$ are averages over the outputs.
+isotropic over the outputs: $E_i$ is a vector, $M_i$ and $D_i$ are averages over the outputs.
 """
 
 from collections.abc import Callable
@@ -49,19 +43,17 @@ from jaxdp.theory.solver import recorded
 
 
 class Moments(eqx.Module):
-    """Means and covariances of all numbers of the coordinates, and the clipped share summed up."""
+    """Means and covariances of each coordinate's numbers, and the summed clipped share."""
 
-    # Of each number of each mode; of several outputs, with an axis for them.
-    mean: Float[Array, "size modes *outputs"]
+    mean: Float[Array, "size modes *outputs"]  # of each number of each mode
     leading: Float[Array, "size size rank rank"]  # covariances of the leading modes
-    others: Float[Array, "size size others"]  # covariances of the numbers of each other mode
-    # Covariances of the numbers of each coordinate that training never sees.
-    unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
+    others: Float[Array, "size size others"]  # covariances of each other mode's numbers
+    unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
+    clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
 
 
 class Forces(eqx.Module):
-    """What clipping does to the moments at one instant."""
+    """Moments of the clipped gradient at one instant."""
 
     pull: Float[Array, " modes *outputs"]  # $W^\top E/n$
     leading: Float[Array, "rank rank"]  # $W^\top\mathrm{diag}(D)W/n$ of the leading modes
@@ -72,12 +64,11 @@ class Forces(eqx.Module):
 
 
 class Closure(eqx.Module):
-    """The parts of a problem that its moments' equations read."""
+    """A problem, its clipping limits and a rank, with the equations of its moments."""
 
-    modes: KernelModes  # the problem
+    modes: KernelModes
     limits: Float[Array, " train"]  # slopes at which samples are clipped
-    # Squared entries of the factor's columns beyond the leading ones.
-    squares: Float[Array, "train others"]
+    squares: Float[Array, "train others"]  # squares of the factor's columns of the other modes
 
     def __init__(self, modes: KernelModes, limits: Float[Array, " train"], rank: int):
         rank = min(rank, modes.eigenvalues.shape[0])
@@ -87,7 +78,7 @@ class Closure(eqx.Module):
 
     @property
     def rank(self) -> int:
-        """How many leading modes keep their covariances."""
+        """The number of leading modes with full covariances."""
         return self.modes.eigenvalues.shape[0] - self.squares.shape[1]
 
     @property
@@ -127,7 +118,7 @@ class Closure(eqx.Module):
             leading=self.leading_form(slopes.derivative) / count,
             others=sum_over_rows(self.squares, slopes.derivative) / count,
             square=slopes.square,
-            # A fixed prediction bends nothing; rounding would.
+            # 0 for a fixed prediction, in spite of rounding.
             bend=jnp.where(spread > 0, jnp.maximum(bend, 0), 0),
             clipped=jnp.mean(slopes.clipped),
         )
@@ -141,7 +132,7 @@ class Closure(eqx.Module):
         return self.step_and_noise(moments, recursion, update)[0]
 
     def step_and_noise(self, moments: Moments, recursion: LinearRecursion, update: Update):
-        """The moments after one update, and what of them its draws have added."""
+        """The moments after one update, and the covariances that its draws have added."""
         weights = moments.leading[0, 0], moments.others[0, 0], moments.unseen[0, 0]
         forces = self.forces(moments.mean[0], *weights)
         carried = self._carried(moments, forces, update)
@@ -156,7 +147,7 @@ class Closure(eqx.Module):
         return after, noise
 
     def _carried(self, moments: Moments, forces: Forces, update: Update) -> Moments:
-        """The moments after an update that draws nothing."""
+        """The moments after an update without random draws."""
         mean = jnp.tensordot(update.transition, moments.mean, 1, precision=Precision.HIGHEST)
         pull = forces.pull[None]
         gradient = update.gradient.reshape(-1, *(1,) * forces.pull.ndim)
@@ -174,7 +165,7 @@ class Closure(eqx.Module):
     def _injected(
         self, moments: Moments, forces: Forces, recursion: LinearRecursion, update: Update
     ) -> Moments:
-        """The covariances that one update adds: of the draw and of the noise."""
+        """The covariances that the batch's draw and the noise of one update add."""
         by_draw, by_noise = update.share * _outer(update.sampling), _outer(update.noise)
         weights = moments.leading[0, 0], moments.others[0, 0]
         drawn = self.drawn(forces, *weights, recursion.own, recursion.joint)
@@ -203,7 +194,7 @@ class Closure(eqx.Module):
 def record_numbers(
     algorithm: DPGD | PrivateOptimiser, records: int
 ) -> tuple[np.ndarray | Int[Array, " records"], int | Int[Array, ""]]:
-    """The records as numbers of steps, and the most steps between two of them."""
+    """The records as numbers of steps, and the largest number of steps between two of them."""
     steps = algorithm.num_steps
     return record_steps(steps, records), longest_stretch(steps, records)
 
@@ -215,7 +206,7 @@ def recorded_closure(
     at_record: np.ndarray | Int[Array, " records"],
     longest: int | Int[Array, ""],
 ) -> tuple[Float[Array, " records"], dict[str, Float[Array, " records"]], Any]:
-    """Risk, observables and what else `read` finds at the records, "clipped_fraction" as a mean."""
+    """Risk, observables and third output of `read` at the records; "clipped_fraction" as a mean."""
     at_record = jnp.asarray(at_record)
     risk, observables, further = recorded(step, start, read, at_record, longest)
     return risk, mean_clipped(observables, at_record), further
@@ -224,7 +215,7 @@ def recorded_closure(
 def mean_clipped(
     observables: dict[str, Float[Array, " records"]], at_record: Int[Array, " records"]
 ) -> dict[str, Float[Array, " records"]]:
-    """The observables with "clipped_fraction" as a mean over the steps in place of a sum."""
+    """The observables with "clipped_fraction" as a mean over the steps, no longer a sum."""
     clipped = observables["clipped_fraction"] / jnp.maximum(at_record, 1)
     return observables | {"clipped_fraction": clipped}
 
@@ -240,7 +231,7 @@ def closure_trajectory(
     unstable: Bool[Array, ""] | bool,
     std: Float[Array, " records"] | None = None,
 ) -> Trajectory:
-    """A closure's prediction as a Trajectory, its time in the algorithm's own unit."""
+    """A closure's prediction as a Trajectory, in the algorithm's unit of time."""
     return trajectory_of(
         modes.is_valid & algorithm.is_valid,
         time=algorithm.time(jnp.asarray(at_record), modes.num_train),
@@ -257,7 +248,7 @@ def _carried_over(update: Update, parts, derivative):
     """L S L', with the mean derivative B as an operation from the left on the modes' axes."""
     moved = jnp.tensordot(update.transition, parts, (1, 1), precision=Precision.HIGHEST)
     moved = jnp.tensordot(update.transition, moved, (1, 1), precision=Precision.HIGHEST)
-    # Of the weight with all numbers after the transition.
+    # Covariance of the weight with all numbers after the transition.
     with_weight = jnp.tensordot(update.transition, parts[0], 1, precision=Precision.HIGHEST)
     pushed = derivative(with_weight)
     crossed = jnp.tensordot(update.gradient, pushed, 0, precision=Precision.HIGHEST)

@@ -1,24 +1,23 @@
-"""DP-SGD with clipping, predicted before it is run: the theory that `predict` asks on features.
-
-The mean and the covariance of the weights are followed step by step as if they were normal
-(`closed_moments`, `adam_closure`), and the test error and its spread over runs are read off them
-(`readout`).
-"""
+"""The Gaussian closure of DP-SGD with clipping on features, and its limit of small steps."""
 
 from typing import NamedTuple
 
+import diffrax
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float
 
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.readings import adam_constants
 from jaxdp.core.arrays import float_dtype, plain_number
 from jaxdp.core.checks import NotCoveredError, require_count
-from jaxdp.core.numerics.precision import safe_sqrt
+from jaxdp.core.numerics.precision import product, safe_sqrt
+from jaxdp.core.trajectory import trajectory_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
-from jaxdp.theory.base import AbstractTheory, require_fixed_rows
+from jaxdp.theory.base import AbstractTheory, require_dp_gd, require_fixed_rows
 from jaxdp.theory.features.adam_closure import (
     LARGEST,
     AdamUpdates,
@@ -35,7 +34,7 @@ from jaxdp.theory.features.closed_moments import (
     recorded_closure,
 )
 from jaxdp.theory.features.linear_recursion import LinearRecursion, linear_recursion
-from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
+from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes, record_times
 from jaxdp.theory.features.readout import (
     DrawnSpread,
     Readout,
@@ -46,73 +45,65 @@ from jaxdp.theory.features.readout import (
     spread_places,
 )
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
+from jaxdp.theory.solver import Tolerances, require_adjoint, solve
 
 DEFAULT_RANK = 256
-_LABEL = "Gaussian closure"
-# The spread over runs is followed with the whole rank up to so many modes, and up to so many steps.
+# The spread uses the whole rank up to this many modes; there is no spread beyond this many steps.
 _SPREAD_RANK, _SPREAD_MODES, _SPREAD_STEPS = 16, 64, 2**14
-# How many numbers of covariances may be kept; with more the rank is 0.
+# Largest number of stored covariances; with more the rank is 0.
 _SPREAD_NUMBERS = 2**26
 
 
 class ClosureReading(NamedTuple):
-    """What the closure needs of a pair; one of `linear` and `adam` is None."""
+    """A pair with the updates of its optimiser; one of `linear` and `adam` is None."""
 
     problem: AbstractFeatureProblem
     algorithm: DPGD | PrivateOptimiser
-    linear: LinearRecursion | None  # the updates of an optimiser that is linear
-    adam: AdamUpdates | None  # those of Adam
+    linear: LinearRecursion | None
+    adam: AdamUpdates | None
 
 
 class GaussianClosure(AbstractTheory):
-    r"""Expected test loss of DP-SGD as it is run, for T finite steps, and its spread over runs.
+    """Predict the test loss of DP-SGD with clipping on fixed features, and its spread over runs.
 
-    Covered are `DPGD`, and `PrivateOptimiser` with Adam or an optimiser that is linear in gradient
-    and state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages),
-    a sampler that states its `inclusion_moments` (not Poisson batches that often overflow, nor
-    epochs of unequal batches) and any loss of `jaxdp.losses`, on features of fixed rows. The
-    optimiser's matrices are read off the optax transformation itself.
+    Covers `DPGD`, and `PrivateOptimiser` with Adam or an optimiser that is linear in gradient and
+    state (gradient descent with schedules, momentum, Nesterov's step, weight decay, averages; read
+    off the optax transformation), a sampler with `inclusion_moments` (not Poisson batches that
+    often overflow, nor epochs of unequal batches) and any loss of `jaxdp.losses`. Beyond the
+    stability limits, which give a warning and a status, do not trust the prediction.
 
-    The closure treats weights and predictions as Gaussian. With squared loss, without clipping and
-    with batches that are drawn independently, mean and covariance are exact. Else the simulated
-    mean lay within 1 to 2 % of it, from no clipping to nearly everything clipped, on random
-    features with 10 and with 3 times as many rows as inputs, and on a table of cosines (60 cases of
-    600 runs). With Adam (24 cases of 200 runs, rates .02 and .1) it lay within 1 % at the end, but
-    while the loss falls the closure is too high by up to 3 % with logistic losses and up to 27 %
-    with squared ones. Where batches share out the rows of an epoch (`ShuffledEpochs`), the error
-    grows with the share of a row's residual that one step on this row removes: the loss's curvature
-    times the learning rate times the squared norm of the row's features, over the batch size. The
-    mean was at most .4 % off where that share is small, 1 to 3 % off at a third and 5 % at two
-    thirds (n = 200). Beyond the stability limits that a warning and the status name, the closure is
-    not to be trusted. The closure leaves out the noise that `SecretNoise` adds for the rounding of
-    sums, up to .8 %.
+    Weights and predictions are treated as Gaussian: exact for squared loss without clipping and
+    independent batches. Relative errors against simulations (n = 200 to 240; mean 60 cases of 600
+    runs, standard deviation 2,000 to 3,000 runs a case; Adam 24 cases of 200 runs):
 
-    `std` of the prediction is the standard deviation of the test loss over runs, with the feedback
-    of clipping on it (`readout`), found at a sixteenth to all of the steps and in between by
-    interpolation. For squared losses `std` needs a known number of steps up to 2^14, else it is
-    None; of Adam and of other losses of one number it is without feedback, and with classes the
-    observable "accuracy_std" is that of the accuracy (`readout.DrawnSpread`). At n = 200 (3,000
-    runs a case, whose own error is 1.5 %) that of squares lay within 3 % of the simulated one for
-    gradient descent, heavy ball, Nesterov's step and averages, from nothing to 80 % clipped, and
-    within 5 % for batches that share out an epoch. With the logistic loss (n = 240, 2,000 runs a
-    case) those of loss and accuracy lay within 5 % where rows were clipped, up to 14 % too high
-    where none was, and those of Adam 46 % too high in the first quarter and 4 % at the end.
+    | setting | expected test loss | standard deviation |
+    |---|---|---|
+    | linear optimiser | 1 to 2 % | 3 % (logistic loss: 5 %, unclipped 14 % too high) |
+    | `ShuffledEpochs`, s small, 1/3, 2/3 | 0.4 %, 1 to 3 %, 5 % | 5 % |
+    | Adam, at the end | 1 % | 4 % too high |
+    | Adam, early | 3 % (logistic), 27 % (squared) too high | 46 % too high |
 
-    Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and as much again three times
-    for the spread; for very many steps of DP-GD `ClippedDiffusion` is cheaper. Memory is 15 n^2
-    numbers, and with the spread the moments of every step beside. Without the spread
-    `jax.grad` with respect to learning rate, clip norm or noise keeps records + T/records copies of
-    the moments, with it T and more; a traced `num_steps` of `DPGD` can be differentiated through
-    forward only.
+    Here s is curvature times learning rate times squared feature norm over batch size, the share of
+    a row's residual that one step on it removes. `SecretNoise`'s noise for rounding, not included,
+    adds up to 0.8 %.
+
+    `std`, over runs, is found at six places from 1/16 to all of the steps and interpolated. With
+    squared losses it includes the feedback of clipping (`readout`) and needs a known number of
+    steps up to 2^14, otherwise it is None. With Adam and other losses of one output it has no
+    feedback; classes add the observable "accuracy_std".
+
+    Costs T steps of O(n rank^2 + n r) after one eigendecomposition, and three times as much again
+    for the spread; `ClippedDiffusion` is cheaper for very many steps of DP-GD. Memory is 15 n^2
+    numbers, and for the spread the moments of every step. `jax.grad` in learning rate, clip norm or
+    noise keeps records + T/records copies of the moments, with the spread T and more. A traced
+    `num_steps` of `DPGD` allows forward differentiation only.
 
     Args:
-        rank: how many leading modes keep their covariances in full; the others keep variances. At
-            256 the expected test error differs by at most .1 % from the full closure in every
-            case tried (n up to 2000; tanh and ReLU; equal and unequal row norms), at 0 by .9 %.
-            A rank of min(n, p) or more is the full closure.
-        spread_rank: the same for the spread over runs, where there are more than 64 modes; there it
-            is at most `rank`. None leaves the spread out, which saves most of the time and memory
-            of a search or a gradient.
+        rank: number of leading modes with full covariances, default 256; the others keep variances.
+            At 256 the expected loss is within 0.1 % of the full closure, which min(n, p) gives (n
+            up to 2000; tanh and ReLU; equal and unequal row norms); at 0 within 0.9 %.
+        spread_rank: rank for the spread if there are more than 64 modes, at most `rank`, default
+            16. None omits the spread, and most of the time and memory of a search or a gradient.
 
     Example:
         >>> import jax, jaxdp
@@ -145,43 +136,34 @@ class GaussianClosure(AbstractTheory):
         return ClosureReading(problem, algorithm, linear, adam=None)
 
     def solve(self, reading, records):
-        problem, algorithm = reading.problem, reading.algorithm
-        if reading.linear is not None:
-            modes = kernel_modes(problem)
-            at_record, longest = record_numbers(algorithm, records)
-            risk, observables, std = self._linear(
-                modes, reading.linear, algorithm, at_record, longest
-            )
-            grows, clipped = growth(modes, reading.linear), observables["clipped_fraction"][-1]
+        problem, algorithm, linear, adam = reading
+        modes = explicit_modes(problem) if linear is None else kernel_modes(problem)
+        at_record, longest = record_numbers(algorithm, records)
+        given = modes, adam if linear is None else linear, modes.slope_limits(algorithm), at_record
+        if linear is None:
+            (risk, observables, std), unstable = _predict_adam(*given, longest), False
+        else:
+            risk, observables, std = self._linear(*given, longest, algorithm.num_steps)
+            grows, clipped = growth(modes, linear), observables["clipped_fraction"][-1]
             warn_beyond_stability(modes, algorithm, grows, clipped)
             unstable = grows.is_unstable(clipped)
-            parts = modes, algorithm, at_record, risk, observables
-            return closure_trajectory(*parts, label=_LABEL, unstable=unstable, std=std)
-        modes = explicit_modes(problem)
-        at_record, longest = record_numbers(algorithm, records)
-        limits = modes.slope_limits(algorithm)
-        risk, observables, std = _predict_adam(modes, reading.adam, limits, at_record, longest)
-        parts = modes, algorithm, at_record, risk, observables
-        return closure_trajectory(*parts, label=_LABEL, unstable=False, std=std)
+        found = {"label": "Gaussian closure", "unstable": unstable, "std": std}
+        return closure_trajectory(modes, algorithm, at_record, risk, observables, **found)
 
-    def _linear(self, modes: KernelModes, recursion, algorithm, at_record, longest):
-        steps, limits = algorithm.num_steps, modes.slope_limits(algorithm)
+    def _linear(self, modes: KernelModes, recursion, limits, at_record, longest, steps):
         rank = min(self.rank, len(modes.eigenvalues))
-        spread_rank_used = self._spread_rank(modes, recursion, steps, rank)
-        if spread_rank_used is None:
+        spread_rank = self._spread_rank(modes, recursion, steps, rank)
+        given = modes, recursion, limits, at_record
+        if spread_rank is None:
             has_spread = self.spread_rank is not None and not (modes.is_square or modes.outputs)
-            return _predict(modes, recursion, limits, at_record, longest, rank, has_spread)
-        places = spread_places(at_record)
-        risk, observables, std = _predict_with_spread(
-            modes, recursion, limits, at_record, places, steps, spread_rank_used
-        )
-        if spread_rank_used != rank:
-            plain = _predict(modes, recursion, limits, at_record, longest, rank, has_spread=False)
-            risk, observables, _ = plain
-        return risk, observables, std
+            return _predict(*given, longest, rank, has_spread)
+        found = _predict_with_spread(*given, spread_places(at_record), steps, spread_rank)
+        if spread_rank == rank:
+            return found
+        return *_predict(*given, longest, rank, has_spread=False)[:2], found[2]
 
     def _spread_rank(self, modes: KernelModes, recursion, steps, rank: int) -> int | None:
-        """The rank with which the spread is followed, or None where it is not."""
+        """The rank for the spread's moments, or None if there is no spread."""
         is_short = isinstance(steps, int) and steps <= _SPREAD_STEPS
         if self.spread_rank is None or not (modes.is_square and is_short):
             return None
@@ -192,7 +174,6 @@ class GaussianClosure(AbstractTheory):
 
 @eqx.filter_jit
 def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread: bool):
-    """Risk, observables and, if it `has_spread`, the risk's standard deviation at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
 
@@ -207,7 +188,6 @@ def _predict(modes, recursion, limits, at_record, longest, rank: int, has_spread
 
 @eqx.filter_jit
 def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, longest):
-    """Adam's risk, observables and the risk's standard deviation at each record."""
     dtype = float_dtype(modes, updates, limits)
     closure = Closure(modes, limits.astype(dtype), LARGEST)
 
@@ -222,7 +202,7 @@ def _predict_adam(modes: KernelModes, updates: AdamUpdates, limits, at_record, l
 
 
 def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
-    """What is read off moments: risk, observables, and standard deviations if there is a spread."""
+    """A function of moments: risk, observables, and standard deviation if given a spread."""
 
     def read(moments: Moments):
         found = readout.observables(moments) | {"clipped_fraction": moments.clipped}
@@ -242,7 +222,6 @@ def _reader(readout: Readout, spread: SquaredForm | DrawnSpread | None):
 def _predict_with_spread(
     modes, recursion: LinearRecursion, limits, at_record, places, num_steps: int, rank: int
 ):
-    """Risk, observables and the standard deviation of the risk at the records."""
     dtype = float_dtype(modes, recursion, limits)
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, recursion.output)
@@ -257,3 +236,132 @@ def _predict_with_spread(
     observables = mean_clipped(observables, at_record)
     std = spread_over_runs(closure, recursion, states, readout, at_record, places)
     return risk, observables, std
+
+
+class Flow(eqx.Module):
+    """Mean and covariance of the coordinates, and the clipped share integrated over time."""
+
+    mean: Float[Array, " modes"]
+    leading: Float[Array, "rank rank"]
+    others: Float[Array, " others"]
+    clipped: Float[Array, ""]
+
+
+def _largest_error(error: Flow):
+    """The largest entry: a root mean square hides errors of the mean behind many covariances."""
+    return jnp.max(
+        jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(error) if part.size])
+    )
+
+
+_TOLERANCES = Tolerances((1e-9, 1e-12), (1e-6, 1e-8), _largest_error, max_steps=2**14)
+
+
+class ClippedDiffusion(AbstractTheory):
+    r"""Predict the test error of DP-GD with clipping for many small steps, the diffusion PF (3.5).
+
+    The limit of `GaussianClosure`. Learning rate and steps matter only through $\tau = \eta T$ and
+    the noise: the cost does not grow with T, and `num_steps` may be traced in forward and reverse
+    mode. Memory: 25 n^2 numbers, and min(n, rank)^2 more for each record.
+
+    Args:
+        rank: number of leading modes with full covariances, as for `GaussianClosure`.
+        adjoint: how diffrax differentiates the solution. The default serves `jax.grad`;
+            `diffrax.ForwardMode()` serves `jax.jvp` and `jax.jacfwd`.
+
+    Example:
+        >>> import jax, jaxdp
+        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
+        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
+        >>> theory = jaxdp.ClippedDiffusion()
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=theory, records=2)
+        >>> predicted.risk.shape, bool(predicted.final_risk < predicted.risk[0])
+        ((3,), True)
+    """
+
+    rank: int = eqx.field(static=True, converter=plain_number, default=DEFAULT_RANK)
+    adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
+
+    def __check_init__(self):
+        require_count("rank", self.rank, least=0)
+        require_adjoint(self.adjoint)
+
+    def read(self, problem, algorithm) -> tuple[AbstractFeatureProblem, DPGD]:
+        require_dp_gd(problem, algorithm)
+        return problem, algorithm
+
+    def solve(self, reading, records):
+        problem, algorithm = reading
+        modes = kernel_modes(problem)
+        at_record, time = record_times(algorithm, records)
+        diffusion = algorithm.diffusion(modes.num_train)
+        # The compiled program does not depend on the number of steps.
+        bias, variance, clipped, stopped = _solve_diffusion(
+            modes,
+            modes.slope_limits(algorithm),
+            algorithm.duration,
+            diffusion,
+            at_record / jnp.asarray(algorithm.num_steps, float),
+            self.rank,
+            self.adjoint,
+        )
+        variance = variance + diffusion**2 * time * modes.unseen
+        risk = bias + variance
+        return trajectory_of(
+            modes.is_valid & algorithm.is_valid,
+            time=time,
+            risk=risk,
+            final_risk=risk[-1],
+            observables={"bias": bias, "variance": variance, "clipped_fraction": clipped},
+            label="clipped diffusion",
+            stopped=stopped,
+        )
+
+
+@eqx.filter_jit
+def _solve_diffusion(modes, limits, duration, diffusion, share, rank: int, adjoint):
+    dtype = float_dtype(modes, limits, duration, diffusion)
+    # Coordinates in which the largest eigenvalue is 1: predictions and moments are of order one.
+    largest = jnp.where(modes.eigenvalues[0] > 0, modes.eigenvalues[0], 1)
+    scaled = eqx.tree_at(
+        lambda tree: (tree.factor, tree.test_factor),
+        modes,
+        (modes.factor / jnp.sqrt(largest), modes.test_factor / jnp.sqrt(largest)),
+    )
+    closure = Closure(scaled, limits.astype(dtype), rank)
+    rate = duration * largest
+
+    def velocity(_, flow: Flow) -> Flow:
+        found = _velocity(closure, flow, diffusion)
+        scaled = jax.tree.map(lambda part: (rate * part).astype(dtype), found)
+        # The clipped share is integrated over the fraction of the time.
+        return eqx.tree_at(lambda tree: tree.clipped, scaled, found.clipped.astype(dtype))
+
+    rank, count = closure.rank, modes.eigenvalues.shape[0]
+    start = Flow(
+        jnp.zeros(count, dtype),
+        jnp.zeros((rank, rank), dtype),
+        jnp.zeros(count - rank, dtype),
+        jnp.zeros((), dtype),
+    )
+    flow, stopped = solve(
+        velocity, start, share.astype(dtype), tolerances=_TOLERANCES, adjoint=adjoint
+    )
+    test = scaled.test_factor
+    test_leading = product(test[:, :rank].T, test[:, :rank]) / test.shape[0]
+    variance = jnp.sum(test_leading[None] * flow.leading, axis=(1, 2))
+    variance += jnp.sum(jnp.mean(test[:, rank:] ** 2, axis=0)[None] * flow.others, axis=1)
+    clipped = flow.clipped / jnp.where(share > 0, share, 1)
+    return scaled.bias(flow.mean), variance, clipped, stopped
+
+
+def _velocity(closure: Closure, flow: Flow, diffusion) -> Flow:
+    forces = closure.forces(flow.mean, flow.leading, flow.others)
+    identity = jnp.eye(closure.rank, dtype=forces.leading.dtype)
+    decay = product(forces.leading, flow.leading)
+    return Flow(
+        -forces.pull,
+        diffusion**2 * identity - decay - decay.T,
+        diffusion**2 - 2 * forces.others * flow.others,
+        forces.clipped,
+    )

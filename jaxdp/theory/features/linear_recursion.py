@@ -1,21 +1,15 @@
 r"""An algorithm as the Gaussian closure sees it: a small linear recursion for every coordinate.
 
-The closure follows means and covariances, for which it has to know what one step does to them,
-whatever the optimiser and however its batches are drawn. What a linear optimiser keeps of one
-coordinate (the weight, a velocity, an average) is a vector z of J numbers. With $\bar g_t$ the mean
-of the clipped gradients of all rows, $\xi_t$ what the draw of the batch adds to it, and $\zeta_t$
-standard normal, an update is
+A linear optimiser keeps J numbers of one coordinate (the weight, a velocity, an average), a vector
+z. With $\bar g_t$ the mean of the clipped gradients of all rows, $\xi_t$ the deviation of the
+batch's mean, and $\zeta_t$ standard normal, an update is
 
 $$ z_{t+1} = F_t z_t + g_t \bar g_t + h_t \xi_t + b_t \zeta_t. $$
 
-The noises $\xi_t$ are taken to be independent of each other and of what came before. Batches that
-share out the rows of an epoch draw noises that add up to zero over the epoch. One more component,
-the sum of the epoch's noises so far, gives each noise its mean given the earlier ones
-(`with_epochs`); it does not know that the weights remember which rows are used up, and so is an
-approximation even without clipping.
-
-Derived: here; test_everyday, against the enumeration of all sequences of batches where batches are
-drawn independently, and against stored numbers where they share out an epoch.
+The $\xi_t$ are taken to be independent of each other and of the past; `with_epochs` corrects for
+batches that share out an epoch, whose $\xi_t$ add up to zero, but not for the weights' memory of
+the rows used up. Derived: here; test_everyday, against the enumeration of all sequences of
+independent batches and, for epochs, against stored numbers.
 """
 
 import dataclasses
@@ -34,42 +28,31 @@ from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 
 
 class Update(eqx.Module):
-    """The coefficients of one update.
+    """The coefficients F, g, h and b of one update."""
 
-    Attributes:
-        transition: F.
-        gradient: g.
-        sampling: h.
-        noise: b, with the standard deviation of the noise in it.
-        share: how much of the sampling noise's covariance is drawn afresh in this step.
-    """
-
-    transition: Float[Array, "*steps size size"]
-    gradient: Float[Array, "*steps size"]
-    sampling: Float[Array, "*steps size"]
-    noise: Float[Array, "*steps size"]
-    share: Float[Array, "*steps"]
+    transition: Float[Array, "*steps size size"]  # F
+    gradient: Float[Array, "*steps size"]  # g
+    sampling: Float[Array, "*steps size"]  # h
+    noise: Float[Array, "*steps size"]  # b, times the standard deviation of the noise
+    share: Float[Array, "*steps"]  # fraction of an independent batch's covariance
 
 
 class LinearRecursion(eqx.Module):
-    r"""All updates of a run, and the covariance of what the draw of a batch adds.
+    r"""All updates of a run, and the covariance of the batches' draws.
 
-    With $M_i$ the mean square of the clipped slope of row i, $\bar g$ the mean gradient and $B$
-    its mean derivative, the covariance of $\xi$ is
+    With $M_i$ the mean square of the clipped slope of row i, $\bar g$ the mean gradient and $B$ its
+    mean derivative, the covariance of $\xi$, non-Gaussian terms aside, is
 
-    $$ \frac{a}{n^2}\sum_i M_i \varphi_i\varphi_i^\top + c\,(\bar g\bar g^\top + BSB^\top), $$
-
-    without the terms that are no Gaussian's.
+    $$ \frac{a}{n^2}\sum_i M_i \varphi_i\varphi_i^\top + c\,(\bar g\bar g^\top + BSB^\top). $$
     """
 
-    updates: Update  # of each step, or one for all of them
-    own: Float[Array, ""]  # a, from the variance of a row's being in a batch
-    joint: Float[Array, ""]  # c, from the covariance of two rows' being in one
-    output: int = eqx.field(static=True)  # which component is released
+    updates: Update  # one for each step, or one for all
+    own: Float[Array, ""]  # a, from the variance of a row's inclusion in a batch
+    joint: Float[Array, ""]  # c, from the covariance of two rows' inclusions
+    output: int = eqx.field(static=True)  # index of the released component
 
     @property
     def size(self) -> int:
-        """J."""
         return self.updates.gradient.shape[-1]
 
     def at(self, step: Int[Array, ""]) -> Update:
@@ -79,7 +62,7 @@ class LinearRecursion(eqx.Module):
 
 
 def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> LinearRecursion:
-    """The updates of an algorithm on so many rows."""
+    """The updates of an algorithm on `num_train` rows."""
     if isinstance(algorithm, DPGD):
         return of_descent(algorithm.learning_rate, algorithm.noise_std(num_train))
     state, drawn = linear_state_of(algorithm), algorithm.sampler.inclusion_moments
@@ -97,15 +80,10 @@ def linear_recursion(algorithm: DPGD | PrivateOptimiser, num_train: int) -> Line
 
 
 def of_descent(rate: Float[Array, ""], noise_std: Float[Array, ""]) -> LinearRecursion:
-    """Full-batch gradient descent with noise on the weights: no draw of a batch."""
+    """Full-batch gradient descent with noise on the weights."""
     dtype = jnp.result_type(rate, noise_std)
-    updates = Update(
-        transition=jnp.ones((1, 1, 1), dtype),
-        gradient=-jnp.reshape(rate, (1, 1)).astype(dtype),
-        sampling=-jnp.reshape(rate, (1, 1)).astype(dtype),
-        noise=jnp.reshape(noise_std, (1, 1)).astype(dtype),
-        share=jnp.ones(1, dtype),
-    )
+    step, noise = (jnp.reshape(each, (1, 1)).astype(dtype) for each in (-rate, noise_std))
+    updates = Update(jnp.ones((1, 1, 1), dtype), step, step, noise, jnp.ones(1, dtype))
     nothing = jnp.zeros((), dtype)
     return LinearRecursion(updates, own=nothing, joint=nothing, output=0)
 
@@ -117,7 +95,7 @@ def of_batches(
     own: Float[Array, ""],
     joint: Float[Array, ""],
 ) -> LinearRecursion:
-    """A linear optimiser that is given noisy means over batches drawn afresh in every step."""
+    """A linear optimiser given noisy means over independent batches."""
     injections = as_wide_float(state.injections)
     updates = Update(
         transition=as_wide_float(state.transitions),
@@ -132,10 +110,8 @@ def of_batches(
 def with_buffers(
     recursion: LinearRecursion, scales: Float[Array, " buffers"], decays: Float[Array, " buffers"]
 ) -> LinearRecursion:
-    r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ in place of $\zeta_t$.
-
-    The buffers $b_k$, which become $\lambda_k b_k + \zeta_t$, are more numbers of a coordinate:
-    h are the scales and lambda the decays of `BufferedToeplitzNoise`.
+    r"""The recursion with noise $\zeta_t + \sum_k h_k b_k$ and
+    $b_k \leftarrow \lambda_k b_k + \zeta_t$.
     """
     updates, count = recursion.updates, len(scales)
     steps = updates.share.shape[0]
@@ -163,9 +139,8 @@ def with_buffers(
 def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> LinearRecursion:
     r"""The recursion with batches that share out the rows of an epoch of K steps.
 
-    The noises of an epoch add up to nothing. Given the sum W of those of its first j steps, the
-    next has the mean $-W/(K - j)$, and of the covariance of a batch drawn afresh the share
-    $(1 - 1/(K - j))/(1 - 1/K)$.
+    The $\xi_t$ of an epoch add up to zero. Given the sum W of its first j, the next has mean
+    $-W/(K - j)$ and the fraction $(1 - 1/(K - j))/(1 - 1/K)$ of an independent batch's covariance.
     """
     updates, size = recursion.updates, recursion.size
     if per_epoch == 1:
@@ -179,7 +154,7 @@ def with_epochs(recursion: LinearRecursion, num_steps: int, per_epoch: int) -> L
 
     transition = jnp.zeros((num_steps, size + 1, size + 1), dtype)
     transition = transition.at[:, :size, :size].set(each(updates.transition))
-    # At the start of an epoch what the last one has left counts for nothing.
+    # The first step of an epoch forgets the sum of the last epoch.
     carries = (place > 0).astype(dtype)
     pulled = -each(updates.sampling) * (carries / left)[:, None]
     transition = transition.at[:, :size, size].set(pulled)

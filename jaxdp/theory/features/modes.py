@@ -1,9 +1,8 @@
-r"""The eigenbasis of the training kernel, in which every theory of DP-GD on features is written.
+r"""The eigenbasis of the training kernel, in which the theories of DP-GD on features are written.
 
-A rotation of the seen coordinates c makes $L^\top L$ diagonal: $L = U\,\mathrm{diag}(\sqrt\lambda)
-V^\top$ becomes $W = LV$, whose columns are orthogonal, with $W^\top W = \mathrm{diag}(\lambda)$,
-the eigenvalues of the kernel $K = LL^\top$. Only W appears, never its columns divided by small
-singular values, so null modes need no care.
+A rotation of the seen coordinates turns $L = U\,\mathrm{diag}(\sqrt\lambda) V^\top$ into $W = LV$
+with $W^\top W = \mathrm{diag}(\lambda)$, the eigenvalues of the kernel $K = LL^\top$. Columns of W
+are never divided by singular values, so null modes need no care.
 """
 
 import dataclasses
@@ -28,17 +27,15 @@ from jaxdp.losses import AbstractLoss
 from jaxdp.losses.linear_model import slope_limits
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 
-# Nodes of the softmax's quadrature, of all rows together; with more for each row than `_MOST_NODES`
-# the rows do not share them. With a fourth as many, risks were within .1 % where they are near
-# their least, and within 2 % where noise is nearly all there is.
+# Nodes of the softmax's quadrature for all rows together, unless a row would get more than
+# `_MOST_NODES`. With a quarter of them, risks are within 0.1 % (2 % if noise dominates).
 _ROW_NODES, _MOST_NODES = 2**14, 50
 
 
 class KernelModes(eqx.Module):
     """A problem in the eigenbasis of its training kernel, largest eigenvalue first.
 
-    Predictions of coordinates c are $Wc$ on the training rows and $Mc$, plus unseen noise, on the
-    test rows.
+    Coordinates c predict $Wc$ on the training rows and $Mc$, plus unseen noise, on the test rows.
     """
 
     eigenvalues: Float[Array, " modes"]  # $\lambda_j$ of the kernel
@@ -46,29 +43,21 @@ class KernelModes(eqx.Module):
     pull: Float[Array, " modes"]  # $W^\top y$, the force on each mode at c = 0
     test_factor: Float[Array, "test modes"]  # M
     feature_norms: Float[Array, " train"]  # $\|\varphi(x_i)\|$
-    # train_labels, test_labels: y.
     train_labels: Float[Array, " train"]
     test_labels: Float[Array, " test"]
-    # Mean over the test rows of $\|N_i\|^2$: noise of unit variance in the coordinates that
-    # training never sees adds this to the risk.
-    unseen: Float[Array, ""]
-    is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in their range
-    loss: AbstractLoss  # of a row
-    # N, what the test rows have of coordinates that training never sees.
-    unseen_factor: Float[Array, "test unseen"]
-    # train_start, test_start: predictions before the first step; None where they are zero.
+    unseen: Float[Array, ""]  # mean of $\|N_i\|^2$ over the test rows
+    is_valid: Bool[Array, ""]  # whether the problem's traced parameters are in range
+    loss: AbstractLoss
+    unseen_factor: Float[Array, "test unseen"]  # N, for coordinates that training never sees
+    # train_start, test_start: predictions before the first step; None for zeros.
     train_start: Float[Array, " train *outputs"] | None = None
     test_start: Float[Array, " test *outputs"] | None = None
-    # Squared norm of what the modes leave out of each training row, which carries noise and learns
-    # nothing; None where they leave nothing out.
+    # Squared norm of each training row's part outside the modes, which carries noise and does not
+    # learn; None if there is none.
     train_unseen: Float[Array, " train"] | None = None
 
     def with_shared_nodes(self) -> Self:
-        """The modes with a quadrature of the softmax that the training rows share out.
-
-        Sums over many rows need few nodes of each. Where a row would need nearly all, and of other
-        losses, the modes stay as they are.
-        """
+        """The modes with the softmax's quadrature nodes divided among many rows."""
         per_row = 2 * math.ceil(_ROW_NODES / (2 * self.num_train))
         if not self.outputs or per_row > _MOST_NODES:
             return self
@@ -84,7 +73,7 @@ class KernelModes(eqx.Module):
         return moved if self.test_start is None else self.test_start + moved
 
     def with_unseen(self, spread: Float[Array, " train *square"], unseen: Any) -> Array:
-        """Variances of training rows with the noise, of a variance, in what the modes leave out."""
+        """`spread` plus variance in the directions of training rows that the modes leave out."""
         if self.train_unseen is None:
             return spread
         added = unseen * self.train_unseen
@@ -112,14 +101,14 @@ class KernelModes(eqx.Module):
         return self.train_labels.shape[0]
 
     def stability_limit(self) -> float:
-        r"""$2n/(c\lambda_{max})$ for a loss of curvature c, NaN where it is traced."""
+        r"""$2n/(c\lambda_{max})$ for a loss of curvature c; NaN if traced."""
         known, curvature = concrete(self.eigenvalues), concrete(self.loss.curvature_bound)
         if known is None or curvature is None or not known.max(initial=0) > 0:
             return math.nan
         return 2 * self.num_train / (float(curvature) * float(known.max()))
 
     def slope_limits(self, algorithm: DPGD | PrivateOptimiser) -> Float[Array, " train"]:
-        r"""$C/\|\varphi(x_i)\|$: a sample is clipped where its loss has a larger slope."""
+        r"""$C/\|\varphi(x_i)\|$: a sample is clipped if its loss has a larger slope."""
         return slope_limits(algorithm.clip_norm, self.feature_norms)
 
     def clipped_slopes(self, predictions, variances, limits):
@@ -133,10 +122,7 @@ class KernelModes(eqx.Module):
 
 
 def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
-    """The problem in the eigenbasis of its training kernel.
-
-    Known values are decomposed in float64 on the host, traced ones where and as they are.
-    """
+    """The problem in the eigenbasis of its training kernel; known values in float64 on the host."""
     reduced = problem.reduced()
     dtype = float_dtype(reduced)
     train, test, labels = (
@@ -157,7 +143,7 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
         factor = product(reduced.train_factor, transposed.T)
         test_factor = product(reduced.test_factor, transposed.T)
         pull = product(factor.T, reduced.train_labels)
-    # Under jit known arrays are constants, and the compiler would spend minutes multiplying them.
+    # Under jit known arrays are constants, whose products would take the compiler minutes.
     factor, test_factor, reduced = lax.optimization_barrier((factor, test_factor, reduced))
     return KernelModes(
         eigenvalues=jnp.asarray(eigenvalues, dtype),
@@ -175,10 +161,7 @@ def kernel_modes(problem: AbstractFeatureProblem) -> KernelModes:
 
 
 def explicit_modes(problem: AbstractFeatureProblem) -> KernelModes:
-    """The problem in its own features, for optimisers that see which coordinate is which.
-
-    The factor is then that of the features, whose columns are not orthogonal.
-    """
+    """The problem in its own features, whose columns are not orthogonal, for Adam."""
     train, test = problem.train_features(), problem.test_features()
     return KernelModes(
         eigenvalues=one_at_a_time(jnp.linalg.eigvalsh)(product(train.T, train))[::-1],
@@ -202,7 +185,7 @@ def record_times(algorithm: DPGD, records: int) -> tuple[Array, Array]:
 
 
 def sum_over_rows(factor: Float[Array, "rows modes"], weights: Array) -> Array:
-    r"""$W^\top w$ at full precision; a vector goes to the left, where a CPU reads W as it lies."""
+    r"""$W^\top w$ at full precision; for a vector in the order in which W is stored."""
     return product(weights, factor) if weights.ndim == 1 else product(factor.T, weights)
 
 

@@ -1,37 +1,27 @@
-r"""DP-SGD with the softmax loss, its outputs correlated: one k x k covariance for each mode.
+r"""DP-SGD with the softmax loss: one k x k covariance of the outputs for each mode.
 
-`GaussianClosure` takes the k logits of a row to be independent and of one variance. The softmax
-does not see when all logits move together, so that nothing pulls that direction back and noise
-piles up in it. Here the k weights of each mode have a covariance of their own, while different
-modes are taken to be uncorrelated. With $S_j$ the covariance of mode j,
+The softmax ignores a common shift of all k logits, so that noise accumulates in that direction.
+Here the k weights of a mode are correlated and different modes are not. With $S_j$ the covariance
+of mode j,
 
 $$ V_i = \sum_j W_{ij}^2 S_j, \qquad B_j = \frac1n\sum_i W_{ij}^2\,E[J_i], \qquad
    Q_j = \frac1{n^2}\sum_i W_{ij}^2 K_i, $$
 
-with $J_i$ the derivative of the clipped slope, and $K_i = a\,E[s_is_i^\top] + \mathrm{Cov}(s_i) -
-E[J_i]V_iE[J_i]^\top$, an update is that of `closed_moments` for each mode by itself.
+with $J_i$ the derivative of the clipped slope, and
+$K_i = a\,E[s_is_i^\top] + \mathrm{Cov}(s_i) - E[J_i]V_iE[J_i]^\top$, an update is that of
+`closed_moments` for each mode by itself.
 
-Derived: here; test_everyday (against stored numbers) and test_everyday_agreement (against
-simulated runs).
-
-**Spread.** How much test loss and accuracy differ from run to run with the softmax loss.
-
-`ModewiseClosure` takes different modes to be uncorrelated, which serves means. For a variance over
-runs it is too coarse: the size of a Poisson batch moves all modes together, and the pull back mixes
-them. Here the variance of a test measure R, the mean loss or the accuracy, has two parts,
+**Spread.** Poisson batches of random size move all modes together, so that a variance over runs
+needs their correlation. The variance of a test measure R, the mean loss or the accuracy, is
 
 $$ \mathrm{Var}\,R = \sum_t p_t^\top Q_t p_t + \mathrm{Var}\,(R - p_T^\top\delta_T). $$
 
-The first is what is linear in the run's deviation $\delta_T$ from the mean: $p_T$ is the derivative
-of the expected R in the mean, $p_t$ that after step t, found backwards through the mean clipped
-gradient, and $Q_t$ the covariance that step t draws; all of them know how modes are correlated. The
-rest is a few percent to a third of the variance; it is taken over draws of the head from the
-closure's law, which are joint over the test rows, and the same in every call. In Hermite's series
-of R the two parts are uncorrelated.
-
-With 128 draws, of which the rest alone has an error, the standard deviation is sampled to 2 % where
-the rest is a third of the variance.
-Derived: here; test_everyday_agreement (against simulated runs).
+The first part is linear in the run's deviation $\delta_T$ from the mean: $p_T$ is the derivative of
+the expected R in the mean, $p_t$ that after step t, by reverse differentiation through the mean
+clipped gradient, and $Q_t$ the covariance that step t draws, with correlated modes. The second,
+uncorrelated with it in Hermite's series, is a few percent to a third of the variance, and comes
+from 128 fixed draws of the head: the standard deviation is sampled to 2 % or better. Derived: here;
+test_everyday (against stored numbers) and test_everyday_agreement (against simulated runs).
 """
 
 import dataclasses
@@ -64,41 +54,36 @@ from jaxdp.theory.features.modes import KernelModes, kernel_modes, of_rows, sum_
 from jaxdp.theory.features.readout import all_states, moments_at, spread_places
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
-# How many numbers of moments may be kept for the spread, and of how many steps.
+# Largest number of stored moments for the spread, and of steps.
 _SPREAD_NUMBERS, _SPREAD_STEPS = 2**26, 2**14
-# Of the expected loss, whose derivatives are then summed over the test rows.
+# Quadrature nodes of the expected loss, whose derivatives are summed over the test rows.
 _NUM_NODES = 54
 
 
 class ModewiseClosure(AbstractTheory):
-    """Expected test loss and accuracy of DP-SGD with the softmax loss, outputs correlated.
+    """Predict test loss and accuracy of DP-SGD with the softmax loss, and their spread over runs.
 
-    The theory covers what `GaussianClosure` covers of linear optimisers, for the loss
-    `jaxdp.losses.Softmax`, and costs T steps of O(n r k^2), and at three
-    classes memory of 8,000 numbers a row; the spread over runs needs the moments of every step and
-    128 draws of all logits beside. Against 1,000 simulated runs each of
-    gradient descent, heavy ball, Nesterov's step and heavy ball with Polyak's average (n = 200,
-    300 features, 4 classes, 0 to 80 % clipped, 16 cases) the expected loss lay within 1.2 % and the
-    accuracy within .005. The isotropic closure, `GaussianClosure(rank=0)`, is cheaper and predicts
-    the same where clipping, and not noise, is what is seen. In those runs its loss was 2 to 9 % too
-    high, because it lets the direction in which all logits move together take its share of the
-    pull.
+    Covers the linear optimisers of `GaussianClosure` with `jaxdp.losses.Softmax`. Costs T steps of
+    O(n r k^2) and, at three classes, memory of 8,000 numbers a row; the spread needs the moments of
+    every step and 128 draws of all logits. `GaussianClosure(rank=0)`, with independent outputs, is
+    cheaper; it predicts the same if clipping dominates, and a loss 2 to 9 % too high if noise does.
 
-    `std` of the prediction is the standard deviation of the test loss over runs, and the observable
-    "accuracy_std" that of the accuracy, found at a sixteenth to all of the
-    steps and in between by interpolation. On heads of a network's features (n = 500, 64 features, 5
-    classes, 10 % to all of the rows clipped; 7 cases of 1,000 runs, whose own error is 2.3 %) both
-    lay within 6 % of the simulated ones. Their derivatives are zero. They are there for a known
-    number of steps up to 2^14 and as long as the moments of all steps are at most 2^26 numbers,
-    else `std` is None.
+    | largest error against 1,000 runs a case | loss | accuracy | both standard deviations |
+    |---|---|---|---|
+    | four optimisers, n = 200, 300 features, 4 classes, 16 cases | 1.2 % | 0.005 | |
+    | heads of a network, n = 500, 64 features, 5 classes, 7 cases | | | 6 % |
+
+    `std` is the standard deviation of the test loss over runs, "accuracy_std" that of the accuracy,
+    found at six places from 1/16 to all of the steps and interpolated. Their derivatives are zero.
+    They need a known number of steps up to 2^14 and at most 2^26 numbers for the moments of all
+    steps, otherwise `std` is None.
 
     Args:
-        spread_draws: how many heads are drawn from the closure's law for what of the spread is not
-            linear in the head; always the same ones, which are no source of noise between calls.
-            None leaves the spread out, which a search or a gradient saves.
+        spread_draws: number of heads drawn for the nonlinear part of the spread, default 128; the
+            same in every call. None omits the spread, which saves time in a search or a gradient.
 
     Raises:
-        TypeError, ValueError: `spread_draws` is no whole number of at least 2.
+        TypeError, ValueError: `spread_draws` is not a whole number of at least 2.
 
     Example:
         >>> import jax, jaxdp, optax
@@ -133,7 +118,7 @@ class ModewiseClosure(AbstractTheory):
         limits = modes.slope_limits(algorithm)
         std = None
         if self._has_spread(modes, recursion, algorithm.num_steps):
-            # Each state is read once, however many records ask for it.
+            # States that several records share are read once.
             distinct, places = np.unique(at_record, return_inverse=True)
             assert self.spread_draws is not None
             draws, steps = fixed_draws(modes, self.spread_draws), algorithm.num_steps
@@ -157,14 +142,12 @@ class ModewiseClosure(AbstractTheory):
 
 
 class ModeMoments(eqx.Module):
-    """Means and covariances of the numbers of each mode, of all outputs."""
+    """Means and covariances of the numbers of each mode, for all outputs."""
 
-    mean: Float[Array, "size modes outputs"]  # of each number, mode and output
-    # Of two numbers' outputs, for each mode.
+    mean: Float[Array, "size modes outputs"]
     covariance: Float[Array, "size size modes outputs outputs"]
-    # Covariances of the numbers of an output of a coordinate that training never sees.
-    unseen: Float[Array, "size size"]
-    clipped: Float[Array, ""]  # the share of the rows that are clipped, summed over the steps
+    unseen: Float[Array, "size size"]  # covariances for a coordinate that training never sees
+    clipped: Float[Array, ""]  # clipped share of the rows, summed over the steps
 
 
 def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> ModeMoments:
@@ -179,7 +162,6 @@ def modewise_start(modes: KernelModes, recursion: LinearRecursion, dtype) -> Mod
 
 @eqx.filter_jit
 def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, longest):
-    """Risk and observables at the records."""
     step, start, read = closure_of_outputs(modes, recursion, limits)
     return recorded_closure(step, start, read, at_record, longest)
 
@@ -188,10 +170,9 @@ def _predict(modes: KernelModes, recursion: LinearRecursion, limits, at_record, 
 def _predict_with_spread(
     modes, recursion: LinearRecursion, limits, at_record, places, draws, num_steps: int
 ):
-    """Risk, observables and the standard deviation of the risk at the records."""
     step, start, read = closure_of_outputs(modes, recursion, limits)
     at_record, places = jnp.asarray(at_record), jnp.asarray(places)
-    # Checkpointed: in reverse the moments of each step are kept, and not what it has computed.
+    # Checkpointed: reverse differentiation keeps only the moments of each step.
     states = all_states(jax.checkpoint(step), start, num_steps)
     risk, observables, _ = lax.map(jax.checkpoint(read), moments_at(states, at_record))
 
@@ -199,13 +180,13 @@ def _predict_with_spread(
         spread = of_rows(modes.factor, covariance)
         return _slopes(modes, limits.astype(mean.dtype), mean, spread)
 
-    # Constant to derivatives: nobody minimises it, and the backward pass would be kept.
+    # Without derivatives, for which the backward pass would have to be kept.
     parts = lax.stop_gradient((modes, recursion, limits, states))
     modes, recursion, limits, states = parts
     moments = states.mean, states.covariance, states.unseen
     draws = jnp.asarray(draws, states.mean.dtype)
     found = spread_over_runs(modes, recursion, slopes_of, *moments, places, draws)
-    # A sum of independent draws grows like the root of their number.
+    # Interpolated in the root of the number of steps, as a sum of independent draws grows.
     at_places = jnp.sqrt(jnp.pad(places, (1, 0)).astype(found.dtype))
     at_record_root = jnp.sqrt(at_record.astype(found.dtype))
     std, of_accuracy = (
@@ -216,10 +197,10 @@ def _predict_with_spread(
 
 
 def closure_of_outputs(modes: KernelModes, recursion: LinearRecursion, limits):
-    """A step of the moments, those at the start, and what is read off them."""
+    """A step of the moments, the moments at the start, and the function that reads them."""
     dtype = float_dtype(modes, recursion, limits)
     outputs: int = modes.outputs[0]
-    # Measures are read seldom, and with all nodes: noise that is nearly all there is asks for them.
+    # Measures use all nodes, which dominating noise needs.
     loss: Any = dataclasses.replace(modes.loss, nodes_per_row=None)
     start = modewise_start(modes, recursion, dtype)
 
@@ -263,7 +244,7 @@ def modewise_step(
     drawn = of_rows(factor.T, (own - joint) * slopes.second_moment + bend) / count**2
     moved = product(product(derivative, covariance), jnp.swapaxes(derivative, 1, 2))
     drawn = drawn + joint * (pull[:, :, None] * pull[:, None] + moved)
-    # One matrix on all numbers and outputs of each mode.
+    # One matrix for all numbers and outputs of a mode.
     size, identity = recursion.size, jnp.eye(outputs, dtype=pull.dtype)
     transition = update.transition[:, :, None, None, None] * identity[None, None, None]
     transition = jnp.broadcast_to(transition, (size, size, len(pull), outputs, outputs))
@@ -305,7 +286,7 @@ def _outer(vector):
 
 
 def fixed_draws(modes: KernelModes, count: int) -> Float[np.ndarray, "draws coordinates outputs"]:
-    """Standard normal heads, always the same, in the coordinates of the test rows."""
+    """Standard normal heads from a fixed seed, in the coordinates of the test rows."""
     width = len(modes.eigenvalues) + modes.unseen_factor.shape[1]
     shape = count, width, *modes.outputs
     return np.random.default_rng(0).standard_normal(shape, np.float32)
@@ -321,11 +302,7 @@ def spread_over_runs(
     places: Int[Array, " places"],
     draws: Float[Array, "draws coordinates outputs"],
 ) -> Float[Array, "places 2"]:
-    """Standard deviations of the test loss and of the accuracy after `places` steps.
-
-    `slopes_of` finds the moments of the clipped slopes of the training rows from mean and
-    covariance of the weights; the closure's moments are those before the first step and after each.
-    """
+    """Standard deviations of test loss and accuracy after `places` steps, from all moments."""
     output, count = recursion.output, modes.num_train
 
     def begin(place):
@@ -333,7 +310,7 @@ def spread_over_runs(
         return _at_end(modes, *moments, unseen[place, output, output], draws)
 
     begun, rest = lax.map(begin, places)
-    # All places and measures side by side, so that one product per step carries them back.
+    # One product per step carries all places and measures back.
     begun = jnp.moveaxis(begun, 2, 0).reshape(len(modes.eigenvalues), rest.size, -1)
     starts = jnp.repeat(places, 2)[None, None, :, None]
     size = recursion.size
@@ -366,11 +343,7 @@ def spread_over_runs(
 
 
 def _at_end(modes: KernelModes, mean, covariance, unseen, draws):
-    """Derivatives of each measure in the mean weights, and the variance that is not linear in them.
-
-    What is linear in the coordinates that training never sees is in the second: they have noise of
-    one variance, and nothing carries it back.
-    """
+    """Derivatives of each measure in the mean weights, and the variance that no step carries."""
     loss: Any = modes.loss
     labels, count = modes.test_labels, len(modes.test_labels)
     spread = of_rows(modes.test_factor, covariance)
@@ -381,7 +354,7 @@ def _at_end(modes: KernelModes, mean, covariance, unseen, draws):
     def expected(centre):
         rows = centre, spread, labels
         values = loss.expected_value(*rows, num_nodes=_NUM_NODES)
-        # Its derivatives need all nodes: with 54 they are 20 to 30 % off.
+        # All nodes: with 54 the derivatives are 20 to 30 % off.
         shares = loss.correct_probability(*rows)
         return jnp.stack([jnp.mean(values), jnp.mean(shares)])
 

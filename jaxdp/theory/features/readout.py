@@ -1,26 +1,20 @@
-r"""What is read off the moments of the Gaussian closure: errors of training and test rows.
+r"""Errors of training and test rows, from the moments of the Gaussian closure.
 
 Test predictions are normal with means $M\mu$ and covariance $G = MSM^\top + s\,NN^\top$: N belongs
 to the coordinates that training never sees, which share one variance s.
 
-**Spread.** How much the test error differs from run to run has two parts. If the coordinates were
-normal with the closure's moments, the test error's variance would be that of a quadratic form, with
-$b = M^\top(M\mu - y)/m$, $H = M^\top M/m$,
-
-$$ 4b^\top Sb + 2\,\mathrm{tr}(HSHS) $$
-
-(`SquaredForm`). But a run with more noise clips more, and so forgets less. The variance is
-also the sum of what each step's draws add to it,
+**Spread.** With $b = M^\top(M\mu - y)/m$, $H = M^\top M/m$, normal coordinates would give the test
+error the variance $4b^\top Sb + 2\,\mathrm{tr}(HSHS)$ (`SquaredForm`). But a run with more noise
+clips more, and so forgets less. The variance is also the sum of the contributions of each step's
+draws,
 
 $$ \sum_t p_t^\top Q_tp_t + 4\,\mathrm{tr}(P_tQ_tP_tS'_t) + 2\,\mathrm{tr}(P_tQ_tP_tQ_t), $$
 
-where $Q_t$ is the covariance that step t injects, $S'_t$ the one that it finds, and $p_t$, $P_t$
-the derivatives of the final mean test error in the mean and in the covariance after the step:
-reverse differentiation through the closure. Without clipping the sum telescopes to the first
-formula; with it the derivatives see that the moments of the clipped slopes change.
-
-Derived: here; test_everyday (against stored numbers) and test_everyday_agreement (against
-simulated runs).
+where $Q_t$ is the covariance that step t injects, $S'_t$ the one before it, and $p_t$, $P_t$ the
+derivatives of the final mean test error in mean and covariance after the step, by reverse
+differentiation through the closure. Without clipping the sum telescopes to the first formula.
+Derived: here; test_everyday (against stored numbers) and test_everyday_agreement (against simulated
+runs).
 """
 
 from collections.abc import Callable
@@ -41,15 +35,15 @@ from jaxdp.theory.features.closed_moments import Closure, Moments
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import sum_over_rows
 
-# Shares of the steps at which the spread is found.
+# Fractions of the steps at which the spread is computed.
 _PLACES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)
 
 
 class Readout(eqx.Module):
-    """The errors of what is released, as functions of the moments."""
+    """The released weights' errors, as functions of the moments."""
 
-    closure: Closure  # with the problem
-    output: int = eqx.field(static=True)  # which number of a coordinate is released
+    closure: Closure
+    output: int = eqx.field(static=True)  # index of the released number of a coordinate
 
     def test_predictions(self, moments: Moments):
         modes, rank = self.closure.modes, self.closure.rank
@@ -73,14 +67,14 @@ class Readout(eqx.Module):
         return jnp.mean(modes.loss.expected_value(*found, modes.test_labels))
 
     def errors(self, moments: Moments) -> Float[Array, ""]:
-        """The expected share of the test rows that are given a wrong class."""
+        """The expected share of misclassified test rows."""
         modes = self.closure.modes
         found = self.test_predictions(moments)
         right = modes.loss.expected_measures(*found, modes.test_labels)["accuracy"]
         return 1 - jnp.mean(right)
 
     def observables(self, moments: Moments) -> dict[str, Float[Array, ""]]:
-        """What is read beside the risk: by the training rows, and by the kind of the loss."""
+        """Training risk and the loss's other measures; for squares also bias and variance."""
         modes = self.closure.modes
         train = self.train_predictions(moments)
         test = self.test_predictions(moments)
@@ -98,7 +92,7 @@ class Readout(eqx.Module):
         return found
 
     def released(self, moments: Moments):
-        """Mean, covariances, variances and unseen variance of what is released."""
+        """Mean, covariances, variances and unseen variance of the released weights."""
         place = self.output
         return (
             moments.mean[place],
@@ -109,23 +103,17 @@ class Readout(eqx.Module):
 
 
 def _variances(factor: Float[Array, "rows rank"], leading: Float[Array, "rank rank"]) -> Array:
-    r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S.
+    r"""$\mathrm{diag}(WSW^\top)$ of a symmetric S, which must be on the left.
 
-    S stands on the left. At the start it is nothing but zeros, and on the right of a product whose
-    entries are summed up XLA's library for CPUs reads a matrix of one number wrongly (jaxlib
-    0.10.2 to 0.11.2, docs/known_faults.md): the number, and then whatever follows it in memory.
+    On the right XLA misreads a constant S on CPUs (jaxlib 0.10.2 to 0.11.2, docs/known_faults.md).
     """
     return jnp.sum(product(leading, factor.T) * factor.T, axis=0)
 
 
 class SquaredForm(eqx.Module):
-    r"""The variance over runs of squared test errors whose predictions are normal.
+    r"""The variance of squared test errors, $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$."""
 
-    $4b^\top Gb/m^2 + 2|G|^2/m^2$ with $b = M\mu - y$, in forms that see the number of test
-    rows m once, in three products of matrices.
-    """
-
-    readout: Readout  # of the same moments
+    readout: Readout
     form: Float[Array, "modes modes"]  # $M^\top M/m$
     crossed: Float[Array, "modes modes"]  # $M^\top NN^\top M/m^2$
     unseen: Float[Array, ""]  # $|NN^\top|^2/m^2$
@@ -159,22 +147,21 @@ class SquaredForm(eqx.Module):
         squares += 2 * unseen * jnp.sum(self.crossed[:rank, :rank] * leading)
         squares += 2 * unseen * product(jnp.diagonal(self.crossed)[rank:], others)
         squares += unseen**2 * self.unseen
-        # In units of (f - y)^2; half of a square has a quarter of its variance.
+        # So far in units of (f - y)^2.
         return (4 * linear + 2 * squares) * (modes.loss.curvature_bound / 2) ** 2
 
 
 class DrawnSpread(eqx.Module):
-    r"""The variances over runs of a test loss that is no square, and of the accuracy.
+    r"""The variances over runs of a test loss other than squared, and of the accuracy.
 
-    Weights are normal with the closure's moments. What is linear in their deviation $\delta$ from
-    the mean has the variance $p^\top Sp$, with p the derivative of the expected measure in the mean
-    weights. The rest, uncorrelated with it in Hermite's series, is taken over draws that are the
-    same in every call: of n draws its variance is known to $\sqrt{2/n}$.
+    Weights are normal with the closure's moments. The part linear in their deviation from the mean
+    has the variance $p^\top Sp$, with p the derivative of the expected measure in the mean weights.
+    The rest, uncorrelated with it in Hermite's series, is sampled by fixed draws: with n of them
+    its variance has a relative error of $\sqrt{2/n}$.
     """
 
-    readout: Readout  # of the same moments
-    # Of standard normal weights, those that training never sees last.
-    draws: Float[Array, "draws coordinates"]
+    readout: Readout
+    draws: Float[Array, "draws coordinates"]  # standard normal; unseen coordinates are last
 
     def __init__(self, readout: Readout, num_draws: int = 128):
         modes = readout.closure.modes
@@ -183,11 +170,11 @@ class DrawnSpread(eqx.Module):
         self.readout, self.draws = readout, jnp.asarray(normals, modes.test_factor.dtype)
 
     def variances(self, moments: Moments) -> dict[str, Float[Array, ""]]:
-        """Variances over runs of "risk", and of what else the loss measures, by name."""
+        """Variances over runs of "risk" and of the loss's other measures, by name."""
         modes, rank = self.readout.closure.modes, self.readout.closure.rank
         _, leading, others, unseen = self.readout.released(moments)
         centre, spread = self.readout.test_predictions(moments)
-        # Keeps derivatives finite where nothing has moved yet.
+        # Keeps derivatives finite at zero variance.
         floor = jnp.finfo(centre.dtype).eps ** 0.75
 
         def expected(centre):
@@ -214,10 +201,10 @@ class DrawnSpread(eqx.Module):
         return found
 
     def _steps(self, leading, others, unseen):
-        """Deviations of the weights from their mean: of those that training sees, and of others."""
+        """Drawn deviations of the weights from their mean, in seen and in unseen coordinates."""
         rank, width = len(leading), len(leading) + len(others)
         floor = jnp.finfo(leading.dtype).eps * (jnp.trace(leading) + 1e-30)
-        # LAPACK takes no matrix of no rows.
+        # LAPACK refuses empty matrices.
         root = cholesky(leading + floor * jnp.eye(rank, dtype=leading.dtype)) if rank else leading
         stds = jnp.sqrt(jnp.maximum(others, 0))
         parts = product(self.draws[:, :rank], root.T), self.draws[:, rank:width] * stds
@@ -226,14 +213,14 @@ class DrawnSpread(eqx.Module):
 
 
 def spread_places(at_record: np.ndarray) -> np.ndarray:
-    """The records, as numbers of steps, at which the spread over runs is found."""
+    """The records, as numbers of steps, at which the spread over runs is computed."""
     wanted = at_record[-1] * np.asarray(_PLACES)
     found = np.unique(at_record[np.abs(at_record[None] - wanted[:, None]).argmin(axis=1)])
     return found[found > 0]
 
 
 class Slope(eqx.Module):
-    """Derivatives of a number in the moments, one for each place that is asked about."""
+    """Derivatives of a number in the moments, for each of several places."""
 
     mean: Float[Array, "*places size modes"]
     leading: Float[Array, "*places size size rank rank"]
@@ -263,10 +250,8 @@ def spread_over_runs(
 ) -> Float[Array, " records"]:
     """The standard deviation of the test error over runs, with the feedback of clipping.
 
-    The sum over the steps knows no correlations that the closure does not keep; so what is added
-    to the Gaussian's variance is its difference from the same sum without feedback. The difference
-    is found at `places`, some of the records; between them the ratio to the Gaussian's variance is
-    interpolated.
+    The Gaussian's variance plus the feedback's sum over the steps minus the same sum without
+    feedback; their ratio is interpolated between `places`.
     """
     variance = jax.vmap(SquaredForm(readout).variance)(moments_at(states, at_record))
     added = _feedback(closure, recursion, readout, states, places)
@@ -284,7 +269,7 @@ def moments_at(states: Moments, counts: Int[Array, "*shape"]) -> Moments:
 
 
 def _feedback(closure, recursion, readout: Readout, states: Moments, places):
-    """The sum over the steps less the same sum without feedback, at each place."""
+    """The sum over the steps minus the same sum without feedback, at each place."""
 
     ends, num_steps = moments_at(states, places), len(states.clipped) - 1
     begun = jax.vmap(jax.grad(readout.risk))(ends)
@@ -328,7 +313,7 @@ def _pulled(pull, slope: Slope) -> Slope:
 
 
 def _symmetric(slope: Slope) -> Slope:
-    """The slopes with halves of the derivatives in covariances and of their transposes."""
+    """The slopes symmetrised in the two sides of the covariances."""
     turned = jnp.swapaxes(jnp.swapaxes(slope.leading, -4, -3), -2, -1)
     return Slope(
         slope.mean,
@@ -338,15 +323,12 @@ def _symmetric(slope: Slope) -> Slope:
 
 
 def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Array, ""]:
-    """What injected noise adds to the variance of a number with these derivatives.
-
-    `found` is the covariance that is there already, None for nothing.
-    """
+    """The variance that noise adds to a number with these derivatives, on top of `found`."""
     there = jax.tree.map(jnp.zeros_like, noise) if found is None else found
     rank = noise.leading.shape[-1]
     size = noise.others.shape[0]
     mean = slope.mean.reshape(*slope.mean.shape[:2])
-    # Of the leading modes, all numbers of all of them as one vector.
+    # Leading modes: all their numbers as one vector.
     leading, added, others = (
         jnp.swapaxes(part, 1, 2).reshape(size * rank, size * rank)
         for part in (slope.leading, noise.leading, there.leading)
@@ -355,7 +337,7 @@ def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Arra
     linear = jnp.sum(first * product(added, first))
     turned = product(leading, added)
     squares = jnp.sum(turned * product(leading, 2 * others + added).T)
-    # Of the others, one small matrix a mode.
+    # Others: one small matrix a mode.
     first = mean[:, rank:]
     linear += jnp.einsum("aj,abj,bj->", first, noise.others, first, precision=Precision.HIGHEST)
     turned = _small(slope.others, noise.others)
@@ -365,5 +347,4 @@ def _variance(slope: Slope, noise: Moments, found: Moments | None) -> Float[Arra
 
 
 def _small(left, right):
-    """Products of one small matrix a mode."""
     return jnp.einsum("abj,bcj->acj", left, right, precision=Precision.HIGHEST)

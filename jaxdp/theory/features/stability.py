@@ -1,17 +1,16 @@
-r"""How far a prediction of DP-SGD can be trusted: two limits of stability.
+r"""Limits of stability, beyond which predictions of DP-SGD cannot be trusted.
 
 With c the loss's curvature and $\lambda$ the kernel's largest eigenvalue, the top mode's mean moves
-by $L = F + g e_0^\top c\lambda/n$ where nothing is clipped. Where L has an eigenvalue beyond 1,
-descent diverges, and clipped descent runs in circles that are not Gaussian: of gradient descent,
-beyond $\eta = 2n/(c\lambda)$. The draw of batches adds to the top mode's second moment, which moves
-by at most
+by $L = F + g e_0^\top c\lambda/n$ without clipping. If L has an eigenvalue beyond 1 (for gradient
+descent, $\eta > 2n/(c\lambda)$), descent diverges, and clipped descent has non-Gaussian cycles.
+With the draw of batches the top mode's second moment moves by at most
 
 $$ L \otimes L + a\,\frac{c^2\lambda\max_i|\varphi_i|^2}{n^2}\, gg^\top \otimes e_0e_0^\top,
    \qquad a = (1 - q)/q. $$
 
-Beyond 1, and where little is clipped, the predicted mean may be that of runs which nobody sees. For
-gradient descent the limit is $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$.
-Derived: here; test_everyday (against the exact second moment for one feature).
+Beyond 1 (for gradient descent, $\eta c(\lambda + a\max_i|\varphi_i|^2)/n > 2$) and with little
+clipping, rare runs may dominate the predicted mean. Derived: here; test_everyday (against the exact
+second moment for one feature).
 """
 
 import warnings
@@ -29,20 +28,20 @@ from jaxdp.core.checks import concrete
 from jaxdp.theory.features.linear_recursion import LinearRecursion
 from jaxdp.theory.features.modes import KernelModes
 
-# Powers of matrices tell their largest eigenvalue to this.
+# Number of squarings of a matrix for its largest eigenvalue, and the error.
 _SQUARINGS, _ROUNDING = 12, 5e-3
-# Of the rows that are clipped over the run: with fewer, sampling noise may not be held back.
+# With a smaller clipped share of the rows, sampling noise may grow without a limit.
 _LITTLE_CLIPPED = 0.5
 
 
 class Growth(eqx.Module):
-    """By what factor a step may multiply the top mode, at most over the steps."""
+    """The largest factor by which one step multiplies the top mode."""
 
     mean: Float[Array, ""]  # without noise
-    square: Float[Array, ""]  # the root of the second moment's, with the draw of batches
+    square: Float[Array, ""]  # root of the second moment's factor, with the draw of batches
 
     def is_unstable(self, clipped: Float[Array, ""]) -> Array:
-        """Whether a limit is passed, given the share of the rows that were clipped."""
+        """Whether a limit is passed, given the clipped share of the rows."""
         in_square = (self.square > 1 + _ROUNDING) & (clipped < _LITTLE_CLIPPED)
         return (self.mean > 1 + _ROUNDING) | in_square
 
@@ -63,9 +62,9 @@ def growth(modes: KernelModes, recursion: LinearRecursion) -> Growth:
 def warn_beyond_stability(
     modes: KernelModes, algorithm: DPGD | PrivateOptimiser, found: Growth, clipped: Float[Array, ""]
 ) -> None:
-    """Warn where a limit is passed, with the number; of traced numbers the status alone says it."""
+    """Warn if a limit is passed; for traced numbers only the status shows it."""
     if isinstance(algorithm, DPGD):
-        # The line that asks for the prediction, here and below.
+        # The level of the line that calls `predict`, here and below.
         warn_if_unstable(algorithm, modes.stability_limit, stacklevel=6)
         return
     mean, square, share = concrete(found.mean), concrete(found.square), concrete(clipped)
@@ -87,7 +86,7 @@ def warn_beyond_stability(
 
 
 def _radius(matrices: Float[Array, "steps size size"]) -> Float[Array, ""]:
-    """The largest eigenvalue of a matrix, over the steps."""
+    """The largest eigenvalue of any of the matrices."""
 
     def square(_, carry):
         matrices, logarithm = carry

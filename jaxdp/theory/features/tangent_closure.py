@@ -1,34 +1,28 @@
 r"""Private training of all weights of a network, predicted from its tangent kernel.
 
 While its weights move little, a network is the linear model on its tangent features, which the
-closures (`closed_moments`, `modewise_closure`) know. In real training the kernel grows, 1.3 to 3.8
-times in fine-tuning, so that the kernel of the start alone predicts a loss that is too high. With
-$\mu$ the mean of the coordinates at the end of a closure with the start's kernel $K_0$, the *mean
-end* is
+closures cover. In training the kernel grows (1.3 to 3.8 times in fine-tuning). With $\mu$ the mean
+of the coordinates at the end of a closure with the start's kernel $K_0 = U\Lambda U^\top$, the
+*mean end* is
 
 $$ w_1 = w_0 + \sum_i a_i \nabla f(w_0, x_i), \qquad a = U\Lambda^{-1/2}\mu, $$
 
-and the *mean kernel* is $(K_0 + K_1)/2$ with $K_1$ that of the tangent at $w_1$. The closure is run
-once more with it, from the network's own predictions. (A drawn end in place of the mean one would
-carry the noise into $K_1$.) How far the weights move follows from the moments:
+and the *mean kernel* is $(K_0 + K_1)/2$ with $K_1$ the tangent kernel at $w_1$. The closure runs
+once more with it, from the network's own predictions. (A drawn end would carry the noise into
+$K_1$.) The weights move by
 
 $$ E|w_T - w_0|^2 = |\mu|^2 + \mathrm{tr}(S - sI) + s\,P, $$
 
 where S is the covariance in the modes and s the variance of a coordinate that only noise moves.
+Only the leading modes of the kernel are kept. Of the others, which learn nothing in a private run,
+each row keeps the squared norm: it affects clipping, and noise accumulates in it.
 
 Derived: here; test_tangent_closure.py against linear and true networks.
-
-**Modes.** Leading modes of a tangent kernel, with what they leave out.
-
-The closures see a problem as modes of its training kernel. A network has as many of them as rows,
-most of which learn nothing in the time of a private run. Here the leading ones are kept; of the
-others each row keeps the squared norm: it counts where gradients are clipped, and noise piles up in
-it on training and test rows alike, but nothing is learnt there.
 """
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -55,59 +49,54 @@ from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth, warn_beyond_stability
 
 KERNELS = "mean", "start"
-# Up to which the mean kernel was within 6 % in the loss and .015 in the accuracy in the cells on
-# which they were found; others were up to 15 % off. Where the gap is next to nothing (a frozen
-# body, biases alone) it was, however far the weights had moved.
+# Limits of movement and kernel gap for the mean kernel; with the least gap any movement is valid.
 _MOVEMENT, _GAP, _NO_GAP = 0.8, 0.3, 0.025
-# Up to which mean movement the start's kernel was within 1.6 % and .0064.
+# Limit of mean movement for the start's kernel.
 _LAZY = 0.04
-# Of the largest eigenvalue: below it, eigenvectors of a kernel in float32 are rounding.
+# Below this share of the largest eigenvalue, eigenvectors of a float32 kernel are rounding.
 _LEAST = 1e-5
 
 
 class TangentClosure(AbstractTheory):
-    r"""Expected test loss and accuracy of a network whose weights are all trained by DP-SGD.
+    r"""Predict test loss and accuracy of a network whose weights are all trained by DP-SGD.
 
-    The theory covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in
-    gradient and state, with the batches that `GaussianClosure` covers; with the softmax loss the
-    outputs are taken to move each by itself, with the mean of their kernels (the trace kernel).
-    Against the linear network (`jaxdp.LinearisedNetwork`, n = 300, 200 runs) the loss was within .2
-    % with one output and .6 % with three.
+    Covers `jaxdp.Linearised` problems under a `PrivateOptimiser` that is linear in gradient and
+    state, with the batches of `GaussianClosure`. With the softmax loss each output moves by itself,
+    with the mean of the outputs' kernels (the trace kernel).
 
-    Against the true network the *mean kernel* was within 6 % of the loss and .015 of the accuracy
-    in the fine-tunings of a pre-trained convolutional body on which the limits were found (n =
-    2,000, 19,937 weights, 5 runs each): a movement of at most .8, a kernel gap of at most .3. With
-    a gap of at most .025 (a head on a frozen body, biases alone) it was within 2 % and .005,
-    whatever the movement. *The start's kernel* was within 1.6 % and .0064 up to a mean movement of
-    .04, and up to 25 % too high beyond. Outside these limits a warning names the one that is passed
-    and the status is UNSTABLE.
+    | simulated network, and limits | loss | accuracy |
+    |---|---|---|
+    | linear, 1 and 3 outputs | 0.2 %, 0.6 % | |
+    | mean kernel; movement 0.8, kernel gap 0.3 | 6 % | 0.015 |
+    | mean kernel; kernel gap 0.025 (frozen body, biases alone) | 2 % | 0.005 |
+    | start's kernel; mean movement 0.04 | 1.6 % | 0.0064 |
+    | mean kernel within limits, other draws of the head | 2 to 8 % too high | 0.0145 too low |
+    | mean kernel within limits, easier test rows | 4 to 15 % too high | 0.0132 too low |
+    | mean kernel within limits, trained from scratch | 8 % too low to 10 % too high | |
 
-    The limits are no guarantee: of eight others within them six were beyond 6 %, all in the one
-    direction. With three other draws of the head the loss was 2, 6 and 8 % too high (the start's
-    kernel 5, 8 and 13 %) and the accuracy up to .0145 too low; on easier test rows of the same
-    data, with losses of .15 to .3, 4 to 15 % too high and up to .0132 too low. And they were found
-    for networks that had been trained before: of small ones trained from scratch the loss was
-    between 8 % too low and 10 % too high within them.
+    The first rows are the largest errors in the fine-tunings of a pre-trained convolutional body
+    from which the limits come (n = 2,000, 19,937 weights, 5 runs each; linear n = 300, 200 runs);
+    the last three show that the limits are no guarantee. Beyond a limit a warning names it and the
+    status is UNSTABLE; the start's kernel is then up to 25 % too high.
 
     Observables are those of the closures and, at each record, of the released weights,
 
     - "movement": $\sqrt{E|w - w_0|^2}/|w_0|$, over the weights that are trained,
-    - "mean_movement": $|E\,w - w_0|/|w_0|$, without what noise adds,
-    - "kernel_gap", with the mean kernel: how far the losses with the start's, the mean and the
-      end's kernel lie apart, over the prediction.
+    - "mean_movement": $|E\,w - w_0|/|w_0|$, without the noise,
+    - "kernel_gap", with the mean kernel: the range of the losses with the start's, the mean and the
+      end's kernel, over the prediction.
 
     Costs one tangent kernel (with the mean kernel two), each n (n + m) times the numbers kept of a
-    row's gradient, and a closure in at most `num_modes` modes (three). All numbers have to be
-    known: it does not run under `jit`, `vmap` or `grad`.
+    row's gradient, and a closure in at most `num_modes` modes (three). Does not run under `jit`,
+    `vmap` or `grad`.
 
     Args:
-        kernel: "mean", or "start" for weights that hardly move.
-        num_modes: how many leading modes of the kernel learn; the others carry noise.
-        rank: how many leading modes keep their covariances, as in `GaussianClosure`; for losses of
-            one output.
+        kernel: "mean" (default), or "start" for weights that hardly move.
+        num_modes: number of leading modes that learn, default 400; the others carry noise.
+        rank: number of leading modes with full covariances, default 64; for losses of one output.
 
     Raises:
-        ValueError: kernel is neither, or a number is too small.
+        ValueError: `kernel` is neither, or a number is too small.
 
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
@@ -149,7 +138,7 @@ class TangentClosure(AbstractTheory):
             )
         require_host("problem and algorithm", (problem, algorithm))
         algorithm.require_rows(problem.num_train)
-        # Asked for its error alone: that of a sampler whose batches are not known well enough.
+        # Raises if the moments of the sampler's batches are not known.
         _ = algorithm.sampler.inclusion_moments
         return problem, algorithm, linear_recursion(algorithm, problem.num_train)
 
@@ -182,11 +171,11 @@ class TangentClosure(AbstractTheory):
         )
 
     def modes(self, problem: Linearised, near: PrivateOptimiser | None = None) -> KernelModes:
-        """The modes with which a search goes through many settings of one network.
+        """The modes for a search through many settings of one network.
 
         Args:
             problem: the network.
-            near: the setting whose mean kernel it is; None for the start's kernel.
+            near: setting for which to use the mean kernel; None (default) for the start's kernel.
         """
         kernel = tangent_kernel(problem)
         if near is not None:
@@ -197,13 +186,12 @@ class TangentClosure(AbstractTheory):
 
 
 class _Closed(NamedTuple):
-    """What a closure says with one kernel."""
+    """A closure's prediction with one kernel."""
 
-    modes: KernelModes  # of the kernel
-    # risk, observables: at each record, with how far the weights have moved.
+    modes: KernelModes  # modes of the kernel
     risk: Float[Array, " records"]
     observables: dict[str, Float[Array, " records"]]
-    coefficients: Float[Array, " train *outputs"]  # of the mean end, for `Linearised.moved`
+    coefficients: Float[Array, " train *outputs"]  # coefficients of the mean end
 
 
 class _Run:
@@ -225,20 +213,16 @@ class _Run:
             risk, observables, law = _of_one_output(*steps, theory.rank)
         mean_square, excess, unseen, end = law
         square = mean_square + excess + unseen * problem.num_weights
-        length = _length(problem.weights)
+        length = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(problem.weights)))
         moved = {"movement": square, "mean_movement": mean_square}
         moved = {name: jnp.sqrt(each) / length for name, each in moved.items()}
         coefficients = jnp.asarray(found.basis @ np.asarray(end[-1], np.float64), end.dtype)
         return _Closed(modes, risk, observables | moved, coefficients)
 
 
-def _length(weights: Any) -> Float[Array, ""]:
-    return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(weights)))
-
-
 @eqx.filter_jit
 def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest, rank: int):
-    """Risk, observables and the law of the weights at the records, of one output."""
+    """Risk, observables and moments of the weights at the records, for one output."""
     dtype, place = float_dtype(modes, recursion, limits), recursion.output
     closure = Closure(modes, limits.astype(dtype), rank)
     readout = Readout(closure, place)
@@ -259,7 +243,7 @@ def _of_one_output(modes, recursion: LinearRecursion, limits, at_record, longest
 
 @eqx.filter_jit
 def _of_outputs(modes, recursion: LinearRecursion, limits, at_record, longest):
-    """Risk, observables and the law of the weights at the records, of an output for each class."""
+    """Risk, observables and moments of the weights at the records, for an output per class."""
     step, start, errors = closure_of_outputs(modes, recursion, limits)
     place = recursion.output
 
@@ -274,7 +258,7 @@ def _of_outputs(modes, recursion: LinearRecursion, limits, at_record, longest):
 
 
 def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
-    """Which limit is passed at the end, with the number, or None."""
+    """The limit that is passed at the end, with the number, or None."""
     last = {name: float(values[-1]) for name, values in observables.items()}
     gap, movement, mean_movement = (
         last.get(name, math.nan) for name in ("kernel_gap", "movement", "mean_movement")
@@ -288,8 +272,8 @@ def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
         )
     if gap > _GAP:
         return (
-            f"the kernel gap is {gap:.2g}, of at most {_GAP}: by that share the losses differ that "
-            "the kernels of the start and of the end of training give"
+            f"the kernel gap is {gap:.2g}, of at most {_GAP}: the relative gap of the losses "
+            "with the kernels of the start and of the end of training"
         )
     if movement > _MOVEMENT and gap > _NO_GAP:
         return (
@@ -302,24 +286,22 @@ def _beyond(observables: dict[str, Float[Array, " records"]]) -> str | None:
 class TangentModes(NamedTuple):
     """A linearised network in the leading modes of a kernel."""
 
-    modes: KernelModes  # what the closures read
-    # $Uw^{-1/2}$: coordinates c of the modes are the weights $w_0 + \sum_i (Uw^{-1/2}c)_i\nabla
-    # f(w_0, x_i)$.
+    modes: KernelModes
+    # $Uw^{-1/2}$: coordinates c are the weights $w_0 + \sum_i (Uw^{-1/2}c)_i\nabla f(w_0, x_i)$.
     basis: Float[np.ndarray, "train modes"]
 
 
 def tangent_modes(
     problem: Linearised, kernel: TangentKernel, start: tuple[Array, Array], count: int
 ) -> TangentModes:
-    """At most `count` leading modes of a kernel of a problem's rows, and what they leave out."""
+    """At most `count` leading modes of a kernel of a problem's rows, and the rest's norms."""
     from scipy.linalg import eigh
 
     size = problem.num_train
     leading = size - min(count, size), size - 1
     found = eigh(kernel.train.astype(np.float64), subset_by_index=leading)
     values, vectors = (part[..., ::-1] for part in found)
-    # Modes that are not above rounding are taken for part of the rest. They keep their places, so
-    # that kernels of one size share what is compiled.
+    # Modes below rounding belong to the rest; zeros in their places keep the compiled shapes.
     values = np.where(values > _LEAST * values[0], values, 0)
     roots = np.sqrt(values)
     basis = vectors / np.where(roots > 0, roots, np.inf)
@@ -341,8 +323,7 @@ def tangent_modes(
         unseen=jnp.asarray(test_rest.mean(), dtype),
         is_valid=problem.is_valid,
         loss=problem.loss,
-        # Norms alone are known of it, not how the rests of two rows correlate: means of losses need
-        # no more, the spread over runs would.
+        # Norms suffice for means of losses; a spread would need the correlation of rows.
         unseen_factor=jnp.asarray(np.sqrt(test_rest)[:, None], dtype),
         train_start=start[0],
         test_start=start[1],

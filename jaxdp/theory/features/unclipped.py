@@ -1,36 +1,36 @@
 r"""DP-GD without clipping, solved: in continuous time, with finite steps, and without noise.
 
-In the kernel's eigenbasis every coordinate is its own process. With $\lambda_j$ the eigenvalues of
-K, $\tau = \eta k$ and $q_j = 1 - 2\eta\lambda_j/n$, mean and variance of coordinate j are
+With $\lambda_j$ the eigenvalues of K, $\tau = \eta k$ and $q_j = 1 - 2\eta\lambda_j/n$, coordinate
+j of the kernel's eigenbasis has mean and variance
 
 $$ \frac{(W^\top y)_j}{\lambda_j}(1 - e^{-2\lambda_j\tau/n}), \qquad
    \Sigma^2\,\frac{n}{4\lambda_j}(1 - e^{-4\lambda_j\tau/n}) $$
 
-for the Ornstein-Uhlenbeck process PF (6.1), and after k finite steps the same with
-$1 - q_j^k$ and $\eta(1 - q_j^{2k})/(1 - q_j^2)$. Expected test error is exact in both.
-Source: PF (6.4), (6.5), (6.88) and the variance of its process; Derived (finite steps):
-test_unclipped.
+in the Ornstein-Uhlenbeck process PF (6.1), and after k finite steps the same with $1 - q_j^k$ and
+$\eta(1 - q_j^{2k})/(1 - q_j^2)$. Source: PF (6.4), (6.5), (6.88) and the variance of its process;
+Derived (finite steps): test_unclipped.
 
-**Exits.** How likely the unclipped process leaves the no-clip set of PF (6.2), without sampling.
-
-Residual i is a Gaussian process of mean $m_i(t)$ and covariance
+**Exits** from the no-clip set of PF (6.2). Residual i is a Gaussian process of mean $m_i(t)$ and
+covariance
 
 $$ R_i(s, t) = \sum_j W_{ij}^2\,\frac{\Sigma_j^2}{2\kappa_j}
    \bigl(e^{-\kappa_j(t-s)} - e^{-\kappa_j(t+s)}\bigr), \qquad s \le t, $$
 
-and the set is left when one of them first reaches $\pm a_i$, $a_i = C/(2\|\varphi_i\|)$. The rate
-of that, side by side, is taken from the tangent approximation
+and a path leaves the set when one of them first reaches $\pm a_i$, $a_i = C/(2\|\varphi_i\|)$. The
+rate at one side is taken from the tangent approximation
 
 $$ p(t) = \Bigl(-h'(t) + h(t)\,\frac{\partial_s R(s, t)|_{s=t^-}}{R(t, t)}\Bigr)\,
    \frac{e^{-h^2/2R}}{\sqrt{2\pi R}}, \qquad h = a \mp m, $$
 
-exact for Brownian motion and a straight boundary and for exits that are rare. Exits of different
-samples are added and made a probability as if independent: 1 - exp(-sum), never below the largest
-probability that a sample is outside at one time.
-
-Source: Durbin (1985), equation (3), with Broadie, Glasserman and Kou (1997) for a process that is
-only seen at discrete times. Derived (the sum): test_exit_probability compares it with simulation.
+exact for Brownian motion and a straight boundary and for rare exits. The probability is 1 -
+exp(-sum) over the samples, as if they were independent, and at least the largest probability of one
+sample's being outside at one time. Source: Durbin (1985), equation (3), with Broadie, Glasserman
+and Kou (1997) for discrete times. Derived (the sum): test_exit_probability compares it with
+simulation.
 """
+
+import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -42,44 +42,62 @@ from jaxtyping import Array, Float
 from jaxdp.algorithms.dp_gd import DPGD, warn_if_unstable
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.precision import product
-from jaxdp.core.trajectory import Trajectory, trajectory_of
+from jaxdp.core.trajectory import trajectory_of
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.theory.base import AbstractTheory, require_dp_gd
-from jaxdp.theory.features.modes import (
-    KernelModes,
-    kernel_modes,
-    record_times,
-)
+from jaxdp.theory.features.modes import KernelModes, kernel_modes, record_times
 
-# Of |q| in the interpolation between steps: a mode that one step puts out.
+# Least |q| in the interpolation between steps, for a mode that one step removes.
 _LEAST_FACTOR = 1e-3
-# -zeta(1/2)/sqrt(2 pi): a boundary watched at discrete times lies this many steps further out.
+# -zeta(1/2)/sqrt(2 pi): at discrete times a boundary acts as if this many steps further out.
 DISCRETE_SHIFT = 0.5826
 _MIN_NODES = 256
 _NODES_PER_RECORD = 4
 
 
 class AbstractUnclipped(AbstractTheory):
-    """A theory of DP-GD on features that leaves its clipping out."""
+    """A theory of DP-GD on features without clipping."""
+
+    label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
+
+    @abc.abstractmethod
+    def _recorded(self, modes: KernelModes, algorithm: DPGD, limits, at_record, time) -> tuple:
+        """Bias, variance, exit probability and distance to the interpolator at the records."""
 
     def read(self, problem, algorithm) -> tuple[AbstractFeatureProblem, DPGD]:
         require_dp_gd(problem, algorithm)
         return problem, algorithm
 
+    def solve(self, reading, records):
+        problem, algorithm = reading
+        modes = kernel_modes(problem)
+        at_record, time = record_times(algorithm, records)
+        limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
+        found = self._recorded(modes, algorithm, limits, at_record, time)
+        names = "bias", "variance", "exit_probability", "interpolator_distance"
+        risk = found[0] + found[1]
+        return trajectory_of(
+            modes.is_valid & algorithm.is_valid,
+            time=time,
+            risk=risk,
+            final_risk=risk[-1],
+            observables=dict(zip(names, found, strict=True)),
+            label=self.label,
+        )
+
 
 class OrnsteinUhlenbeck(AbstractUnclipped):
-    r"""Expected test error of the unclipped diffusion PF (6.1), in closed form.
+    r"""Predict the test error of DP-GD without clipping for small steps, the diffusion PF (6.1).
 
-    The process predicts DP-GD as long as no sample is clipped: `exit_probability` says how likely a
-    path leaves the no-clip set PF (6.2), as in (6.3). Where clipping is the rule, use
-    `GaussianClosure`.
+    In closed form, and valid if no sample is clipped: "exit_probability" is the probability that a
+    path leaves the no-clip set PF (6.2), as in (6.3). If clipping is common, use `GaussianClosure`.
 
-    The path is gradient flow and noise of mean zero (6.4). `variance` is what the noise adds to the
-    test error, (6.10); `interpolator_distance` is how far the flow still is from the interpolator,
-    the mean over test rows of $(\varphi(x)^\top(\hat\theta(t) - \theta^*))^2$ of (6.11). Their sum
-    is the mean of $R(x)^2$ in (6.118), which bounds the excess risk. The distance leaves out modes
-    whose eigenvalue rounding cannot tell from zero, n eps of the largest or less: on a kernel that
-    is so ill conditioned it needs float64. Memory: 10 n^2 + 300 n numbers.
+    The path is gradient flow plus noise of mean zero (6.4). `variance` is the noise's part of the
+    test error, (6.10); `interpolator_distance` is the flow's distance from the interpolator, the
+    mean over test rows of $(\varphi(x)^\top(\hat\theta(t) - \theta^*))^2$ of (6.11). Their sum is
+    the mean of $R(x)^2$ in (6.118), which bounds the excess risk. The distance leaves out modes
+    with eigenvalues of at most n eps of the largest: an ill-conditioned kernel needs float64.
+    Memory: 10 n^2 + 300 n numbers.
 
     Example:
         >>> import jax, jaxdp
@@ -90,90 +108,52 @@ class OrnsteinUhlenbeck(AbstractUnclipped):
         ['bias', 'exit_probability', 'interpolator_distance', 'variance']
     """
 
-    def solve(self, reading, records):
-        problem, algorithm = reading
-        modes = kernel_modes(problem)
-        diffusion = algorithm.diffusion(modes.num_train)
-        return _in_continuous_time(modes, algorithm, diffusion, records, label="OU")
+    label: ClassVar[str] = "OU"
+
+    def _recorded(self, modes, algorithm, limits, at_record, time):
+        return _diffusion(modes, limits, algorithm.diffusion(modes.num_train), time)
 
 
 class GradientFlow(AbstractUnclipped):
-    """Test error of gradient flow: no noise, no clipping, small steps.
+    """Predict the test error of gradient flow: no noise, no clipping, small steps.
 
-    `exit_probability` is 1 from where the flow leaves the no-clip set PF (6.2), and 0 before.
-    Memory is that of `OrnsteinUhlenbeck`.
+    `exit_probability` is 0 until the flow leaves the no-clip set PF (6.2), then 1.
 
     Example:
-        >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
-        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.0)
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.GradientFlow(), records=2)
-        >>> predicted.risk.shape, sorted(predicted.observables)
-        ((3,), ['bias', 'exit_probability', 'interpolator_distance', 'variance'])
+        >>> from jaxdp.theory import GradientFlow
+        >>> GradientFlow().label  # `OrnsteinUhlenbeck` shows a prediction
+        'gradient flow'
     """
 
-    def solve(self, reading, records):
-        problem, algorithm = reading
-        modes = kernel_modes(problem)
-        noiseless = jnp.zeros_like(algorithm.learning_rate)
-        return _in_continuous_time(modes, algorithm, noiseless, records, label="gradient flow")
+    label: ClassVar[str] = "gradient flow"
+
+    def _recorded(self, modes, algorithm, limits, at_record, time):
+        return _diffusion(modes, limits, jnp.zeros_like(algorithm.learning_rate), time)
 
 
 class UnclippedRecursion(AbstractUnclipped):
-    """Expected test error of DP-GD without its clipping after each of its T steps, exactly.
+    """Predict the test error of DP-GD without clipping after each of its T steps, exactly.
 
-    `exit_probability` says how likely a path would have been clipped. Steps beyond the stability
-    limit diverge, as they should. Memory is that of `OrnsteinUhlenbeck`.
+    `exit_probability` is the probability that a path would have been clipped. Steps beyond the
+    stability limit diverge.
 
     Example:
-        >>> import jax, jaxdp
-        >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
-        >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.UnclippedRecursion())
-        >>> predicted.label
+        >>> from jaxdp.theory import UnclippedRecursion
+        >>> UnclippedRecursion().label  # `OrnsteinUhlenbeck` shows a prediction
         'unclipped recursion'
     """
 
-    def solve(self, reading, records):
-        problem, algorithm = reading
-        modes = kernel_modes(problem)
-        warn_if_unstable(algorithm, modes.stability_limit)
-        at_record, time = record_times(algorithm, records)
-        noise_std = algorithm.noise_std(modes.num_train)
-        limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
-        rate = algorithm.learning_rate
-        recorded = _finite_steps(modes, limits, rate, noise_std, at_record, time)
-        return _as_prediction(modes, algorithm, time, recorded, label="unclipped recursion")
+    label: ClassVar[str] = "unclipped recursion"
 
-
-def _in_continuous_time(modes, algorithm, diffusion, records, *, label) -> Trajectory:
-    _, time = record_times(algorithm, records)
-    limits = modes.slope_limits(algorithm) / modes.loss.curvature_bound
-    recorded = _diffusion(modes, limits, diffusion, time)
-    return _as_prediction(modes, algorithm, time, recorded, label=label)
-
-
-def _as_prediction(modes, algorithm, time, recorded, *, label) -> Trajectory:
-    bias, variance, exits, distance = recorded
-    risk = bias + variance
-    return trajectory_of(
-        modes.is_valid & algorithm.is_valid,
-        time=time,
-        risk=risk,
-        final_risk=risk[-1],
-        observables={
-            "bias": bias,
-            "variance": variance,
-            "exit_probability": exits,
-            "interpolator_distance": distance,
-        },
-        label=label,
-    )
+    def _recorded(self, modes, algorithm, limits, at_record, time):
+        # The level of the line that calls `predict`.
+        warn_if_unstable(algorithm, modes.stability_limit, stacklevel=7)
+        rate, noise_std = algorithm.learning_rate, algorithm.noise_std(modes.num_train)
+        return _finite_steps(modes, limits, rate, noise_std, at_record, time)
 
 
 @eqx.filter_jit
 def _diffusion(modes: KernelModes, limits, diffusion, time):
-    """Bias, variance, exit probability and distance to the interpolator at the records."""
     dtype = float_dtype(modes, limits, diffusion, time)
     time = time.astype(dtype)
     rates = modes.loss.curvature_bound * modes.eigenvalues / modes.num_train
@@ -187,7 +167,6 @@ def _diffusion(modes: KernelModes, limits, diffusion, time):
 
 @eqx.filter_jit
 def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
-    """Bias, variance, exit probability and distance to the interpolator at the records."""
     dtype = float_dtype(modes, limits, rate, noise_std)
     time, steps = time.astype(dtype), at_record.astype(dtype)[:, None]
     loss = modes.loss.curvature_bound * rate * modes.eigenvalues / modes.num_train  # 1 - q
@@ -196,7 +175,7 @@ def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
     # 1 - q^2 = loss (2 - loss), and q^2 is never negative.
     square = loss * (2 - loss)
     variance = noise_std**2 * _geometric(square[None], steps, jnp.zeros((), bool))
-    # Between its values at whole steps each mode is taken as a continuous process.
+    # Between whole steps each mode is interpolated by a continuous process.
     factor = jnp.maximum(jnp.abs(1 - loss), _LEAST_FACTOR)
     log_factor = jnp.where(factor > _LEAST_FACTOR, _log_size(loss), jnp.log(_LEAST_FACTOR))
     is_null = loss < 1e-6
@@ -212,10 +191,7 @@ def _finite_steps(modes: KernelModes, limits, rate, noise_std, at_record, time):
 
 
 def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, time):
-    """From each mode's gain, of mean = gain c pull / n, and variance to what is recorded.
-
-    c is the curvature, the same everywhere, of the squared loss.
-    """
+    """Bias, variance and exit probability; each mode's mean is gain curvature pull / n."""
     bias = modes.bias(modes.loss.curvature_bound * gain * modes.pull[None] / modes.num_train)
     seen = product(variance, jnp.mean(modes.test_factor**2, axis=0))
     exits = exit_probability(modes, process, limits.astype(time.dtype), time)
@@ -223,11 +199,7 @@ def _risk_and_exit(modes: KernelModes, gain, variance, unseen, process, limits, 
 
 
 def _distance(modes: KernelModes, left):
-    """Mean square over the test rows of what the mean's predictions lack of the interpolator's.
-
-    `left` is the share of the way to the interpolator that each mode still has to go at each
-    record.
-    """
+    """Mean squared distance from the interpolator's predictions, a share `left` of the start's."""
     values = modes.eigenvalues
     least = values[0] * values.shape[0] * jnp.finfo(values.dtype).eps
     solution = jnp.where(values > least, modes.pull / jnp.where(values > least, values, 1), 0)
@@ -236,15 +208,15 @@ def _distance(modes: KernelModes, left):
 
 
 def _log_size(loss):
-    """log|1 - loss|, right to rounding near 0 and near 2."""
+    """log|1 - loss|, accurate near 0 and near 2."""
     return jnp.log1p(jnp.where(loss < 1, -loss, loss - 2))
 
 
 def _geometric(loss, steps, is_odd):
-    """1 + q + ... + q^(steps - 1) for q = 1 - loss, near q = 1, below 0 and beyond -1 too."""
+    """1 + q + ... + q^(steps - 1) for q = 1 - loss, accurate near q = 1 and for negative q."""
     is_null = jnp.abs(loss) * jnp.maximum(steps, 1) < 1e-6
     log_size = _log_size(loss)
-    # No steps give no sum, whatever the factor; 0 times an infinite logarithm would not.
+    # No steps give 0, also at q = 0, whose logarithm is infinite.
     power_less_one = jnp.expm1(jnp.where(steps > 0, steps * log_size, 0))
     is_flipped = is_odd & (loss > 1)
     complement = jnp.where(is_flipped, 2 + power_less_one, -power_less_one)
@@ -282,7 +254,7 @@ def exit_probability(
     per_record = max(_NODES_PER_RECORD, -(-_MIN_NODES // (time.shape[0] - 1)))
     nodes, weights = (part / 2 for part in np.polynomial.legendre.leggauss(per_record))
     squares = modes.factor**2
-    # Axes are (times, modes), and (times, train) of what is projected.
+    # Axes are (times, modes), and (times, train) after projection.
     rate, pull_factor, noise = (
         each[None] for each in (process.rate, process.pull_factor, process.noise)
     )
@@ -291,7 +263,7 @@ def exit_probability(
     def interval(carry, ends):
         total, outside = carry
         start, end = ends
-        # The end itself too, where being outside is looked at.
+        # The end is included: `outside` is evaluated there.
         at = start + (end - start) * jnp.append(jnp.asarray(nodes + 0.5, time.dtype), 1)
         decay = jnp.exp(-rate * at[:, None])
         gain = pull_factor * decay_area(rate, at[:, None])
@@ -321,7 +293,7 @@ def _crossing_rate(gap, slope, variance, mixing):
     gap = jnp.where(is_random, gap, 1)
     density = jnp.exp(-(gap**2) / (2 * safe)) / jnp.sqrt(2 * jnp.pi * safe)
     rate = jnp.maximum(slope + gap * mixing / safe, 0)
-    # A density that underflows wins over a rate that overflows.
+    # 0 if the density underflows, even if the rate overflows.
     return jnp.where(is_random & (density > 0), rate * density, 0)
 
 

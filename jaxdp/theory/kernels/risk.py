@@ -1,16 +1,16 @@
 r"""Private ridge regression on random features: its excess risk's deterministic equivalent.
 
 The learner releases $\hat C + E$ and $\hat u + e$, averages over n rows of M features, and predicts
-by $(\hat C + E + \lambda)^{-1}(\hat u + e)$. Three times a random matrix is replaced by the ridge
-that does its work. With $\mu_l$, $\theta_l$ of the kernel and its target, and $N$, $N_2$ the sums
-of $\mu/(\mu + \kappa)$ and of its square:
+by $(\hat C + E + \lambda)^{-1}(\hat u + e)$. Each of three random matrices is replaced by an
+equivalent ridge. With $\mu_l$, $\theta_l$ of the kernel and its target, and $N$, $N_2$ the sums of
+$\mu/(\mu + \kappa)$ and of its square:
 
 1. *Privacy.* E is symmetric with variances v off the diagonal and 2v on it, e has variances
    $s_u^2$. To leading order in M the mean of $Q = (\hat C + E + \lambda)^{-1}$ is
    $G = (\hat C + \lambda_1)^{-1}$ with $\lambda = \lambda_1 + v\operatorname{tr}G$, and that of
    $QBQ$ is $GBG + v\operatorname{tr}(GBG)\,G^2/(1 - v\operatorname{tr}G^2)$ (Wigner). So the risk
-   is that of the public ridge $\beta = G\hat u$ at the *smaller* $\lambda_1$, plus
-   $(s_u^2 + v\lVert\beta\rVert^2)\operatorname{tr}(GCG)/(1 - v\operatorname{tr}G^2)$.
+   is that of the public ridge $\beta = G\hat u$ at the *smaller* $\lambda_1$, plus $(s_u^2 +
+   v\lVert\beta\rVert^2)\operatorname{tr}(GCG)/(1 - v\operatorname{tr}G^2)$.
 2. *Samples* (Marchenko and Pastur). $\lambda_1 = \kappa_1(1 - D_1/n)$ and the public risk is
    $B + \tau^2D_2/n$ with $\tau^2 = (B + \sigma^2)/(1 - D_2/n)$: $D_i$ is the trace of the i-th
    power of $C(C + \kappa_1)^{-1}$, B the risk of the ridge $\kappa_1$ on C itself.
@@ -19,17 +19,14 @@ of $\mu/(\mu + \kappa)$ and of its square:
    $B = \sum\kappa^2\theta^2/(\mu + \kappa)^2 + \kappa S(N - N_2)/(M - N_2)$ with
    $S = \sum\theta^2\mu/(\mu + \kappa)^2$.
 
-Derived: test_kernel_risk.py. The prediction is exact as n, M and N grow and
-the projected rows look Gaussian; on the torus it is within the simulation's error from N = 8 on.
-
-To first order, with $S$ near the target's squared norm in the RKHS, the risk is
+The prediction is exact as n, M and N grow and the projected rows look Gaussian; on the torus it is
+within the simulation's error from N = 8 on. To first order, with $S$ near the target's squared norm
+in the RKHS, the risk is
 $$ \sum_l\frac{\lambda^2\theta_l^2}{(\mu_l + \lambda)^2} + \frac{\lambda N S}{M} +
    \frac{\sigma^2 N_2}{n} + (s_u^2 + v\lVert\beta\rVert^2)\frac{N - N_2}{\lambda}. $$
-The bound by norms of PK Lemma 14 has $M/\lambda$ where the last term has $(N - N_2)/\lambda$: the
-ridge filters the noise, and more features add little to it.
-
-Two things are left out: clipping of features, which must be rare, and the projection of the noisy
-second moment on the positive cone, which matters near the noise's own spectrum.
+PK Lemma 14 bounds the last term with $M/\lambda$ in place of $(N - N_2)/\lambda$. Not modelled:
+clipping of features, and the projection of the noisy second moment on the positive cone, which
+matters near the noise's own spectrum. Derived: test_kernel_risk.py.
 """
 
 import math
@@ -42,26 +39,27 @@ import scipy
 from jaxdp.core.checks import require_host, require_kind, require_non_negative, require_positive
 from jaxdp.theory.kernels.spectrum import Dimensions, KernelSpectrum
 
-# No ridge is looked for further than this below the largest, nor below this share of the least
-# eigenvalue where noise on that eigenvalue's feature would be lost in rounding.
+# The search for kappa ends this many decades below the largest. With matrix noise and no projection
+# it also ends at this share of the least eigenvalue, below which rounding hides the noise.
 _DECADES = 30
 _LEAST_SHARE = 1e-7
 _TOLERANCE = 1e-13
-# Of ln kappa, past where it ends: more than the root's error.
+# Offset of ln kappa past the edge of the noise's spectrum: more than the root's error.
 _BEYOND = 1e-12
-# Starting points of a search, in each of ridge and projections.
+# Starting points of a search along each of ridge and projections.
 _GRID = 14
 
 
 class ExcessRisk(NamedTuple):
-    """Mean squared distance to the target, in parts; in units of the squared label.
+    """Mean squared distance to the target in four parts, in units of the squared label.
+
+    All four are infinite if the ridge lies within the noise's own spectrum.
 
     Attributes:
-        bias: of the ridge.
-        projection: lost by random projection.
-        sampling: of labels and inputs.
-        privacy: of the noise. All four are infinite where the ridge lies within the noise's own
-            spectrum.
+        bias: part due to the ridge.
+        projection: part due to random projection.
+        sampling: part due to random labels and inputs.
+        privacy: part due to the noise.
 
     Example:
         >>> from jaxdp.theory import ExcessRisk
@@ -81,7 +79,7 @@ class ExcessRisk(NamedTuple):
 
 
 class TunedRisk(NamedTuple):
-    """The best ridge and projection dimension on a spectrum, and the risk there."""
+    """The best ridge and number of projections for a spectrum, and the risk there."""
 
     ridge: float
     num_projections: float
@@ -89,13 +87,14 @@ class TunedRisk(NamedTuple):
 
 
 class ReleaseNoise(NamedTuple):
-    """Standard deviations of what a private learner adds, in units of the averaged statistics.
+    r"""Standard deviations of the noise of a private learner, in units of the averaged statistics.
 
     Attributes:
-        matrix: of a diagonal entry of the second moment C; off the diagonal it is 1/sqrt(2) of it.
-        vector: of an entry of u, or of b/n in objective perturbation of the squared loss.
-        coefficients: of an entry of the fitted coefficients: output perturbation, and Algorithm 5,
-            whose Gaussian process of covariance k has such coefficients.
+        matrix: noise on a diagonal entry of the second moment C; $1/\sqrt 2$ of it off the
+            diagonal.
+        vector: noise on an entry of u, or of b/n in objective perturbation of the squared loss.
+        coefficients: noise on a fitted coefficient: output perturbation, and Algorithm 5, whose
+            Gaussian process of covariance k has such coefficients.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
@@ -113,7 +112,7 @@ class ReleaseNoise(NamedTuple):
 
 
 class RidgeEquivalent(NamedTuple):
-    """A learner's risk as a function of the innermost ridge kappa, which is called `effective`."""
+    """A learner's risk as a function of the innermost ridge kappa, here called `effective`."""
 
     spectrum: KernelSpectrum
     num_projections: float
@@ -176,7 +175,7 @@ class RidgeEquivalent(NamedTuple):
         return effective * (1 - dim / self.num_projections) * (1 - dim / self.num_samples)
 
     def _left(self, effective: float, dim: float) -> float:
-        """M - D_1, without cancellation where every output is a feature of its own."""
+        """M - D_1, without cancellation if the number of projections is infinite."""
         if math.isfinite(self.num_projections):
             return self.num_outputs - dim
         mu, times = self.spectrum.eigenvalues, self.spectrum.multiplicities
@@ -191,14 +190,14 @@ class RidgeEquivalent(NamedTuple):
         return apart * kept
 
     def _gain(self, effective: float, sizes: Dimensions) -> float:
-        """tr GCG: what the ridge lets through of white noise on u."""
+        """tr GCG: the squared norm that the ridge leaves of white noise on u."""
         dim, spread = sizes.first, self._spread(sizes)
         middle = effective * (1 - dim / self.num_projections)
         rows = self.num_samples
         return spread / middle / (1 - (dim - spread) / rows) / (1 - dim / rows) ** 2
 
     def _determinacy(self, effective: float, sizes: Dimensions) -> float:
-        """1 - v tr G^2, which ends at 0 at the edge of the noise's spectrum."""
+        """1 - v tr G^2, which is 0 at the edge of the noise's spectrum."""
         if not self._variance:
             return 1.0
         dim, spread = sizes.first, self._spread(sizes)
@@ -208,7 +207,7 @@ class RidgeEquivalent(NamedTuple):
         return 1 - self._variance * (self._left(effective, dim) / within - slope) / within
 
     def _margin(self, log_effective: float) -> float:
-        """Positive exactly where kappa belongs to a lambda > 0 outside the noise's spectrum."""
+        """Positive exactly if kappa belongs to a lambda > 0 outside the noise's spectrum."""
         effective = math.exp(log_effective)
         sizes = self.spectrum.dimensions(effective)
         room = 1 - sizes.first / min(self.num_projections, self.num_samples)
@@ -228,23 +227,23 @@ def predicted_excess_risk(
     label_noise: float = 0.0,
     noise: ReleaseNoise = _NO_NOISE,
 ) -> ExcessRisk:
-    """The predicted mean squared distance to the target, by the ridge that is equivalent.
+    """Predict the excess risk of a private kernel learner, by its equivalent ridge.
 
     Args:
-        spectrum: of the kernel whose sample paths are the features; of the features themselves
-            (Fourier features, eigenfunctions) where `num_projections` is infinite.
+        spectrum: spectrum of the kernel whose sample paths are the features. If `num_projections`
+            is infinite, spectrum of the features themselves (Fourier features, eigenfunctions).
         ridge: lambda > 0, added to the averaged second moment.
-        num_projections: M; infinite where the features are not projected.
-        num_outputs: features that carry matrix noise; M by default.
-        num_samples: n; infinite for the population.
+        num_projections: M; infinite (default) for features without projection.
+        num_outputs: number of features that carry matrix noise; M by default.
+        num_samples: n; infinite (default) for the population.
         label_noise: standard deviation of y - f(x).
-        noise: of the release.
+        noise: noise of the release; none by default.
 
     Returns:
         The risk in parts.
 
     Raises:
-        ValueError: an argument is out of its range, or there is noise on an infinite matrix.
+        ValueError: an argument is out of range, or there is noise on an infinite matrix.
 
     Example:
         >>> from jaxdp.theory import KernelSpectrum, ReleaseNoise, predicted_excess_risk
@@ -277,21 +276,20 @@ def tuned_excess_risk(
     label_noise: float = 0.0,
     noise: ReleaseNoise,
 ) -> TunedRisk:
-    """The least predicted excess risk over the ridge and M, the number of projections.
-
-    M is taken as a real number.
+    """The least predicted excess risk over the ridge and the number of projections, a real number.
 
     Args:
-        spectrum: of the kernel.
-        num_samples: n; infinite for the population.
+        spectrum: spectrum of the kernel.
+        num_samples: n; infinite (default) for the population.
         label_noise: standard deviation of y - f(x).
-        noise: of the release, on the matrix: without it more features would always be better.
+        noise: noise of the release. Its `matrix` must be positive: otherwise more features are
+            always better.
 
     Returns:
         The best `ridge` and `num_projections`, and the `risk` there, in parts.
 
     Raises:
-        ValueError: an argument is out of its range, or the matrix has no noise.
+        ValueError: an argument is out of range, or the matrix has no noise.
 
     Example:
         >>> from jaxdp.theory import KernelSpectrum, ReleaseNoise, tuned_excess_risk

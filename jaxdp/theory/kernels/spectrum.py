@@ -1,9 +1,4 @@
-r"""Spectrum of a kernel: its eigenvalues, and the target in the basis of its eigenfunctions.
-
-The integral operator L of a kernel has eigenvalues $\mu_l$ and eigenfunctions $\phi_l$,
-orthonormal in $L^2(P_X)$; the target is $\sum_l\theta_l\phi_l$. Everything here runs on the host in
-float64: ridges and eigenvalues span ten decades and more. Source: PK section 2.1.
-"""
+"""Kernel spectra and effective dimensions, on the host in float64: ridges span ten decades."""
 
 import math
 from typing import NamedTuple
@@ -23,10 +18,7 @@ from jaxdp.core.checks import (
 
 
 class Dimensions(NamedTuple):
-    """N and N_2, the effective dimensions of the first two orders, and their difference.
-
-    The difference is taken without cancellation.
-    """
+    """The effective dimensions N and N_2, and N - N_2 without cancellation."""
 
     first: float
     second: float
@@ -34,17 +26,19 @@ class Dimensions(NamedTuple):
 
 
 class KernelSpectrum(eqx.Module):
-    """Eigenvalues of a kernel and the target's squared coefficients, each with its multiplicity.
+    r"""Eigenvalues of a kernel and squared coefficients of the target, with multiplicities.
+
+    The kernel's integral operator has eigenvalues $\mu_l$ and eigenfunctions $\phi_l$, orthonormal
+    in $L^2(P_X)$; the target is $\sum_l\theta_l\phi_l$. Source: PK section 2.1.
 
     Args:
-        eigenvalues: mu_l >= 0. Zero is allowed: what the features have lost.
-        squared_target: theta_l^2, each of one eigenfunction.
-        multiplicities: how many eigenfunctions share an entry; 1 by default. A number above 1
-            may also stand for a range of indices over which a smooth spectrum is summed.
+        eigenvalues: $\mu_l \ge 0$; 0 for eigenfunctions that the features do not span.
+        squared_target: $\theta_l^2$ of a single eigenfunction.
+        multiplicities: number of eigenfunctions per entry, default 1. A number above 1 may also
+            represent a range of indices of a smooth spectrum.
 
     Raises:
-        ValueError: shapes differ, an entry is negative or not finite, or no eigenvalue is
-            positive.
+        ValueError: shapes differ, an entry is negative or not finite, or no eigenvalue is positive.
 
     Example:
         >>> from jaxdp.theory import KernelSpectrum
@@ -87,24 +81,23 @@ class KernelSpectrum(eqx.Module):
     ) -> "KernelSpectrum":
         r"""$\mu_l = l^{-1/\gamma}$, $\theta_l^2 = \mu_l^{2r}/l$, at the border of the conditions.
 
-        PK Assumption 3 holds with the exponent gamma; Assumption 4 holds for every exponent below
-        r and just fails at r, so that the tail of the target is a pure power,
-        $\sum_{l>d}\theta_l^2 \approx (\gamma/2r)\,d^{-2r/\gamma}$. The first `num_exact` indices
-        are summed one by one, the others in geometric ranges until 1e-15 of the trace is left.
+        PK Assumption 3 holds with the exponent gamma; Assumption 4 holds for every exponent below r
+        and just fails at r: $\sum_{l>d}\theta_l^2 \approx (\gamma/2r)\,d^{-2r/\gamma}$. Indices
+        beyond `num_exact` are summed in geometric ranges until 1e-15 of the trace is left.
         Source: PK Assumptions 3 and 4.
 
         Args:
-            capacity: gamma, in (0, .95]; nearer 1 no range of numbers holds the trace.
+            capacity: gamma, in (0, 0.95]; nearer 1 no range of numbers holds the trace.
             source: r > 0.
-            num_exact: indices that are summed one by one.
-            ranges_per_decade: of the others.
+            num_exact: number of indices that are summed one by one.
+            ranges_per_decade: number of ranges per decade for the other indices.
 
         Raises:
-            ValueError: an exponent is out of its range.
+            ValueError: an exponent is out of range.
         """
         require_count("ranges_per_decade", ranges_per_decade)
         if not 0 < host_number("capacity", capacity) <= 0.95:
-            raise ValueError(f"expected capacity in (0, .95], got {capacity}")
+            raise ValueError(f"expected capacity in (0, 0.95], got {capacity}")
         require_positive("source", source)
         exact = np.arange(1, require_count("num_exact", num_exact) + 1.0)
         first = num_exact + 0.5
@@ -149,8 +142,8 @@ def effective_dimension(
     tests/agreement/theory/kernels/test_kernel_risk.py.
 
     Args:
-        eigenvalues: >= 0.
-        ridge: lambda > 0, of any shape.
+        eigenvalues: $\mu_l \ge 0$, shape (modes,).
+        ridge: lambda > 0, any shape.
 
     Returns:
         N at each ridge.

@@ -1,23 +1,24 @@
-r"""The least-squares attack on given rows, linearised: what noise in the parameters does to it.
+r"""Attacks on given rows: errors of reconstruction, linearised in the noise, and membership.
 
-The released parameters are $\theta = \sum_i \alpha_i\varphi_i + s\,\xi$ with standard normal
-$\xi$. Around the true rows the fit moves by
+With released parameters $\theta = \sum_i \alpha_i\varphi_i + s\,\xi$, $\xi$ standard normal, the
+fit around the true rows moves by $\sum_i \varphi_i\,\delta_i + \alpha_i\,\phi'(V x_i) \odot V u_i$,
+$u_i \perp x_i$, so the attack's covariance is $s^2 (J^\top J)^{-1}$ in $(\delta, u)$. Exact for
+small noise, at any width. Derived: test_local_reconstruction.py compares with the attack itself.
 
-$$ \sum_i \varphi_i\,\delta_i + \alpha_i\,\phi'(V x_i) \odot V u_i, \qquad u_i \perp x_i, $$
+**Membership.** One step of `DPGD` is Gaussian with noise $2C\eta/(n\mu)$, and exchanging two
+records moves its mean by $\frac\eta n|\bar g - \bar g'|$, with clipped gradients $\bar g$. The best
+test's errors therefore lie on the trade-off curve of $\mu_{x,x'}$-GDP,
+$\mu_{x, x'} = \mu\,|\bar g - \bar g'|/2C \le \mu$. The squares of several steps, all seen, add:
+exactly if every step clips both records, otherwise to first order in the noise, along the noiseless
+path.
 
-so that the attack's covariance is $s^2 (J^\top J)^{-1}$ in $(\delta, u)$. Exact for small noise,
-whatever the width, the correlations of the rows and their coefficients. `reconstruction_error` has
-its limit for wide features and nearly orthogonal rows. Derived:
-test_local_reconstruction.py compares with the attack itself.
-
-Trained by `DPGD` for T steps, the noise of the last iterate is $\sqrt T$ times that of a step
-outside the span of the features, where nothing shrinks it. Calibrated to one $\mu$, a step's noise
-grows as $\sqrt T$ as well, so s grows as T; the $\alpha_i$ do so only while row i is clipped and
-then settle at the interpolating ones. The last iterate therefore leaks less the longer training
-goes on, which $\mu$, a guarantee for all iterates together, does not promise: whoever sees them all
-stops where the signal does.
+For wide features and two rows that are uniform on the sphere of a high dimension, one step that
+clips both has $\mu_{x,x'} = \mu\sqrt{(1 \mp k(0))/2}$ with $k(0) = (E\phi)^2/E\phi^2$, minus if the
+gradients have one sign: $0.58\,\mu$ and $0.81\,\mu$ for ReLU. Derived: test_membership_theory.py;
+test_membership.py attains it.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,9 +43,9 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.problems.rows.random_features import RandomFeatures
-from jaxdp.theory.reconstruction.saturation import slope_of
+from jaxdp.theory.reconstruction.error import slope_of
 
-# Features at a time: a block of the Jacobian is this many rows of as many numbers as unknowns.
+# Features per block of the Jacobian, each a row of as many numbers as unknowns.
 _BLOCK = 1024
 
 
@@ -60,18 +61,20 @@ def local_reconstruction_errors(
     r"""Root mean square of $|\hat x_i - x_i|/\sqrt d$ for every unknown row, to first order.
 
     Args:
-        inputs: x, on the sphere of radius $\sqrt d$ (each is moved across its own direction).
-        weights: V.
+        inputs: x, shape (rows, d), on the sphere of radius $\sqrt d$ (a row moves orthogonally to
+            itself).
+        weights: V, shape (features, d).
         activation: phi, elementwise.
-        coefficients: $\alpha_i$, of the features of row i in the parameters; not 0.
-        noise_std: s, per parameter.
-        num_known: how many first rows the attacker knows; their coefficients are unknown.
+        coefficients: $\alpha_i$, coefficient of row i's features in the parameters; not 0.
+        noise_std: s, standard deviation per parameter.
+        num_known: number of first rows that the attacker knows, default 0; their coefficients are
+            unknown.
 
     Returns:
-        Infinite where there are no more features than unknowns.
+        One error per unknown row; infinite unless there are more features than unknowns.
 
     Raises:
-        ValueError: shapes do not match, or something is out of range.
+        ValueError: shapes do not match, or an argument is out of range.
 
     Example:
         >>> import jax, numpy as np
@@ -134,20 +137,19 @@ def _tangent_basis(row):
 def last_iterate_reconstruction_errors(
     problem: RandomFeatures, algorithm: DPGD, *, num_known: int = 0
 ) -> Float[np.ndarray, " unknown"]:
-    r"""Errors of the attack on the last iterate, to first order.
+    r"""Errors of the attack on the last iterate, with the signal of noiseless training.
 
-    The signal is that of noiseless training.
-
-    Noise in the span of the features, which moves the residuals and with them the coefficients,
-    is left out.
+    To first order, without noise in the span of the features, which moves the coefficients. The
+    last iterate leaks less the longer training goes on at one $\mu$: its noise grows with the
+    number of steps, its coefficients settle. $\mu$ covers all iterates, and does not promise that.
 
     Args:
-        problem: whose rows are on the sphere of radius $\sqrt d$, and whose width is finite.
-        algorithm: as it is run; its noise is what blurs the rows.
-        num_known: how many first rows the attacker knows.
+        problem: features of finite width, with rows on the sphere of radius $\sqrt d$.
+        algorithm: the algorithm with its noise.
+        num_known: number of first rows that the attacker knows, default 0.
 
     Returns:
-        As `local_reconstruction_errors`.
+        One error per unknown row, as from `local_reconstruction_errors`.
 
     Raises:
         NotCoveredError: the features are of infinite width.
@@ -176,8 +178,7 @@ def last_iterate_reconstruction_errors(
 def weights_of_descent(problem: Any, algorithm: Any, *others: Any) -> Float[Array, "features dim"]:
     """The features' weights; raises unless full-batch descent on explicit ones, all concrete."""
     require_kind("problem", problem, RandomFeatures, "a RandomFeatures problem")
-    expected = "a DPGD"
-    require_kind("algorithm", algorithm, DPGD, expected)
+    require_kind("algorithm", algorithm, DPGD, "a DPGD")
     require_host("arguments", (problem, algorithm, others))
     if problem.weights is None:
         raise NotCoveredError("an attack on rows reads explicit features, got infinite width")
@@ -203,3 +204,87 @@ def _without_noise(reduced, algorithm):
         return moved.astype(coefficients.dtype)
 
     return lax.fori_loop(0, algorithm.num_steps, step, jnp.zeros_like(labels))
+
+
+def membership_mu(
+    problem: RandomFeatures,
+    algorithm: DPGD,
+    other_input: Float[Array, " dim"],
+    other_label: float,
+    *,
+    index: int = -1,
+) -> float:
+    r"""The $\mu$ of the best test for one training record against another one in its place.
+
+    Exact for one step, and if all steps clip both records; otherwise to first order in the noise.
+
+    Args:
+        problem: features of finite width, with the record among the training rows.
+        algorithm: the algorithm, with all iterates seen.
+        other_input, other_label: the alternative record, shapes (d,) and ().
+        index: position of the record among the training rows, default the last.
+
+    Returns:
+        $\mu_{x,x'}$: the test's errors lie on its `privacy.gaussian_tradeoff`. Without noise
+        infinite, or 0 if the two records have one gradient.
+
+    Raises:
+        NotCoveredError: the problem is infinitely wide.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np
+        >>> from jaxdp.theory import membership_mu
+        >>> rows, labels = np.eye(2), np.ones(2)
+        >>> arrays = rows, labels, rows, labels, np.eye(2)
+        >>> problem = jaxdp.RandomFeatures.from_arrays(*arrays, activation=jax.nn.relu)
+        >>> algorithm = jaxdp.DPGD(0.01, 1.0, num_steps=1, noise_scale=0.05)
+        >>> other = rows[0], -1.0  # the opposite of the gradient at the first row
+        >>> print(f"{membership_mu(problem, algorithm, *other, index=0):.3f} {algorithm.mu:.3f}")
+        2.000 2.000
+    """
+    weights = weights_of_descent(problem, algorithm, other_input, other_label)
+    count = problem.num_train
+    require_count("index", index, least=-count)
+    if index >= count:
+        raise ValueError(f"expected index < {count}, got {index}")
+    row = as_wide_float(other_input, "other_input")
+    label = as_wide_float(other_label, "other_label")
+    require_shape("other_input", row, (problem.dim,))
+    require_shape("other_label", label, ())
+    require_finite("other_input", row)
+    require_finite("other_label", label)
+    rows = jnp.concatenate([jnp.asarray(problem.train_inputs), row[None]])
+    labels = jnp.append(jnp.asarray(problem.train_labels), label)
+    arguments = jnp.matmul(rows, weights.T, precision=Precision.HIGHEST)
+    features = problem.activation(arguments)
+    gram = jnp.matmul(features, features.T, precision=Precision.HIGHEST)
+    slopes = _slopes_on_the_path(gram, labels, problem.loss, algorithm)
+    mine, others = (np.asarray(slopes, np.float64)[:, i] for i in (index % count, count))
+    kernel = np.asarray(gram, np.float64)[np.ix_([index % count, count], [index % count, count])]
+    # |a f - b g|^2, in a form that is 0 up to rounding if f = g and a = b.
+    apart = np.asarray(features[index % count] - features[count], np.float64)
+    sums = (mine - others) * (kernel[0, 0] + kernel[1, 1])
+    sums += (mine + others) * (kernel[0, 0] - kernel[1, 1])
+    squares = (mine - others) * sums / 2 + mine * others * (apart @ apart)
+    gap = math.sqrt(max(squares.sum(), 0.0)) * float(algorithm.learning_rate) / count
+    std = float(algorithm.noise_std(count))
+    return gap / std if std > 0 else (math.inf if gap > 0 else 0.0)
+
+
+@eqx.filter_jit
+def _slopes_on_the_path(gram, labels, loss, algorithm):
+    """Clipped slopes of all rows at every step; the last row is not trained on."""
+    norms = jnp.sqrt(jnp.diag(gram))
+    num_train = len(labels) - 1
+    is_trained = jnp.arange(len(labels)) < num_train
+
+    def step(coefficients, _):
+        predictions = jnp.matmul(gram, coefficients, precision=Precision.HIGHEST)
+        slopes, _ = algorithm.clipped_slopes(loss.slope(predictions, labels), norms)
+        moved = coefficients - algorithm.learning_rate / num_train * jnp.where(
+            is_trained, slopes, 0
+        )
+        return moved.astype(coefficients.dtype), slopes
+
+    start = jnp.zeros_like(labels)
+    return lax.scan(step, start, length=int(algorithm.num_steps))[1]

@@ -1,8 +1,8 @@
-r"""Bounds on the deterministic equivalent that follow few equations.
+"""Bounds on the deterministic equivalent that follow few equations.
 
-For every spectrum lower <= tight lower <= R <= tight upper <= upper; all five coincide when the
-data are isotropic. Source: AC (5) = (42) and (65). Lemma 15's proof prints tr(Sigma^2) >=
-lambda_max tr(Sigma) where <= is meant; the bounds themselves stand.
+For every spectrum lower <= tight lower <= R <= tight upper <= upper, with equality for isotropic
+data. Source: AC (5) = (42) and (65). Lemma 15's proof prints tr(Sigma^2) >= lambda_max tr(Sigma)
+where <= is meant; the bounds are right.
 """
 
 import abc
@@ -25,7 +25,7 @@ from jaxdp.theory.streams.modes import Modes, eigen_modes
 
 
 class AbstractModalTheory(AbstractTheory):
-    """A theory of one-pass DP-SGD that integrates linear modes and differs only in which."""
+    """A theory of one-pass DP-SGD that integrates linear modes."""
 
     label: eqx.AbstractClassVar[str]  # the theory's name in tables and legends
     adjoint: diffrax.AbstractAdjoint = diffrax.RecursiveCheckpointAdjoint()
@@ -35,7 +35,7 @@ class AbstractModalTheory(AbstractTheory):
 
     @abc.abstractmethod
     def modes(self, problem: LinearRegression) -> Modes:
-        """The modes that it follows."""
+        """The modes to integrate."""
 
     def read(self, problem, algorithm) -> tuple[Modes, OnePassDPSGD]:
         require_linear_pass(problem, algorithm)
@@ -94,7 +94,7 @@ class LowerBound(AbstractModalTheory):
 
 
 class TightUpperBound(AbstractModalTheory):
-    """A tighter upper bound, which follows the coupled risk beside itself.
+    """A tighter upper bound, solved together with the coupled risk.
 
     Descent is at lambda_min, clipping is that of the coupled risk. Source: AC (65), R-bar'.
 
@@ -114,7 +114,7 @@ class TightUpperBound(AbstractModalTheory):
 
 
 class TightLowerBound(AbstractModalTheory):
-    """A tighter lower bound, which follows the coupled risk beside itself.
+    """A tighter lower bound, solved together with the coupled risk.
 
     Descent is at lambda_max, clipping is that of the coupled risk. Source: AC (65), lower R'.
 

@@ -1,8 +1,4 @@
-r"""The orders that are proved of polynomial learning rates, as the number of samples grows.
-
-Orders, not predictions: the constants that multiply them are nowhere stated, and the logarithms
-are slow. `CoupledODE` has the risk itself.
-"""
+"""Proved orders of the risk of polynomial learning rates (`CoupledODE` predicts the risk)."""
 
 import math
 from typing import NamedTuple
@@ -13,14 +9,13 @@ from jaxdp.core.checks import host_number
 
 
 class PolynomialRate(NamedTuple):
-    """What the theorems say of learning rates $(1 - t)^\\alpha$, with constants of one.
+    r"""Orders of the risk for learning rates $(1 - t)^\alpha$, with all constants set to 1.
 
     Attributes:
-        sampling: the first term, which privacy does not enter.
-        private: the second term.
-        condition: what has to be small for the upper bound to hold.
-        lower: what no clip and no first rate falls below; None for powers of which nothing is
-            stated.
+        sampling: first term of the upper bound, independent of privacy.
+        private: second term.
+        condition: the upper bound holds if this is small.
+        lower: lower bound for every clip and initial rate; None for powers without a theorem.
 
     Example:
         >>> from jaxdp.theory import polynomial_rate
@@ -36,46 +31,45 @@ class PolynomialRate(NamedTuple):
 
     @property
     def is_covered(self) -> bool:
-        """Whether the condition is below one, the least that "small" can mean."""
+        """Whether the condition is below 1, the weakest meaning of "small"."""
         return self.condition < 1
 
     @property
     def total(self) -> float:
-        """Both terms."""
+        """The upper bound, both terms."""
         return self.sampling + self.private
 
 
 def polynomial_rate(
     gamma: float, power: float, *, rho: float, smallest: float = 1.0, largest: float = 1.0
 ) -> PolynomialRate:
-    r"""The order of the risk of polynomial learning rates, up to a constant that nothing enters.
+    r"""The order of the risk of polynomial learning rates, up to an absolute constant.
 
     $$ \frac{\lambda_{\max}}{\lambda_{\min}^2}\,\alpha'\gamma\ln^{1/(1+\alpha)}(1/\gamma) +
        \frac{1}{\lambda_{\min}^2}\,\frac{\alpha'^2\gamma^2\ln^{2/(1+\alpha)}(1/\gamma)}{\rho^2},
        \qquad \alpha' = \max(1, \alpha), $$
 
-    while $\frac{\gamma\ln^2(1/\gamma)}{\lambda_{\min}^2}(\lambda_{\max}\alpha' +
-    \alpha'^2\gamma/\rho^2)$ is small, for a bounded clip with $c\,\tilde\eta(0) =
-    C\alpha'\ln(1/\gamma)/\lambda_{\min}$ and a large C. For $\alpha \le 1/2$ the same, over
-    $\lambda_{\max}^2$ in place of $\lambda_{\min}^2$ and without $\lambda_{\max}$, bounds every
-    clip and every $\tilde\eta(0) < 2/\gamma$ from below, where $\rho$ is at least of the order
-    $\gamma^{1-h}$ for some h > 0. Other schedules do better.
-
-    Source: AC Theorem 6/20, (96), (98), (99); AC Theorem 7/21, (100), (102). (100) and (188) print
-    $\gamma/\rho^2$ without its square of alpha, and the theorem is false with that: Errata, E16.
+    if $\frac{\gamma\ln^2(1/\gamma)}{\lambda_{\min}^2}(\lambda_{\max}\alpha' +
+    \alpha'^2\gamma/\rho^2)$ is small, for a bounded clip with
+    $c\,\tilde\eta(0) = C\alpha'\ln(1/\gamma)/\lambda_{\min}$ and a large C. For $\alpha \le 1/2$
+    and $\rho$ at least of the order $\gamma^{1-h}$, h > 0, the same with $\lambda_{\max}^2$ for
+    $\lambda_{\min}^2$ and without $\lambda_{\max}$ bounds every clip and every
+    $\tilde\eta(0) < 2/\gamma$ from below. Source: AC Theorem 6/20, (96), (98), (99); AC Theorem
+    7/21, (100), (102). (100) and (188) print $\gamma/\rho^2$ without its square of alpha, and the
+    theorem is false with that: Errata, E16.
 
     Args:
         gamma: d/n, in (0, 1).
         power: alpha: 0, 1/2, or at least 1.
-        rho: of the guarantee, > 0; infinite without privacy.
-        smallest: eigenvalue of Sigma, in (0, 1].
-        largest: eigenvalue of Sigma, >= 1.
+        rho: $\mu$ of the Gaussian DP guarantee, > 0; infinite without privacy.
+        smallest: least eigenvalue of Sigma, in (0, 1], default 1.
+        largest: largest eigenvalue of Sigma, >= 1, default 1.
 
     Returns:
         The two terms of the upper bound, the left side of its condition, and the lower bound.
 
     Raises:
-        ValueError: a number is out of its range, or the power is one of which nothing is stated.
+        ValueError: a number is out of range, or no theorem covers the power.
 
     Example:
         >>> from jaxdp.theory import polynomial_rate

@@ -1,47 +1,46 @@
-r"""Overlap and remainder: the deterministic equivalent where labels follow one direction.
+r"""Overlap and remainder: the deterministic equivalent if labels depend on one direction.
 
-Inputs are isotropic. Two numbers close the equations of one-pass DP-SGD: the overlap p with the
-target and the remainder w, the squared norm of what is orthogonal to it. With $g =
-\min(\tilde\eta, 2/(\ell\gamma B))$, the loss's curvature bound $\ell$ and the moments of the slope
-cut at c (`SignalSlope`: $a = E[\psi z]$, $D = E[\psi']$, $M = E[\psi^2]$),
+Inputs are isotropic. The state is the overlap p with the target and the remainder w, the squared
+norm of the part orthogonal to it. With $g = \min(\tilde\eta, 2/(\ell\gamma B))$, the loss's
+curvature bound $\ell$ and the moments of the slope cut at c (`SignalSlope`: $a = E[\psi z]$,
+$D = E[\psi']$, $M = E[\psi^2]$),
 
 $$ p' = -g\,a, \qquad w' = -2g D\,w + g^2\gamma M - 4\frac{c^2\gamma^2}{\rho^2}
    \frac{d\tilde\eta^2}{dt}, $$
 
-because $\|x\|^2/d \to 1$: a slope is clipped at c, the clipped gradient's part across the target
-is $D\,\theta_\perp$ by Stein's identity, and its squared norm is d times $\psi^2$. The private
-noise of a step has d coordinates of variance $4C^2\sigma_k^2/B^2$. As in
-`jaxdp.theory.streams.coupled_ode` no schedule is differentiated: the state is w with all the noise
-still to come. For the squared loss a = D (p - S), and the risk $((p - S)^2 + w)/2$ obeys AC (62).
+because $\|x\|^2/d \to 1$: a slope is clipped at c, the clipped gradient's part across the target is
+$D\,\theta_\perp$ by Stein's identity, and its squared norm is d times $\psi^2$. The private noise
+of a step has d coordinates of variance $4C^2\sigma_k^2/B^2$, and the state includes all the noise
+still to come, as in `jaxdp.theory.streams.coupled_ode`. For the squared loss a = D (p - S), and the
+risk $((p - S)^2 + w)/2$ obeys AC (62).
 
-One step of size eta on a batch of B, with $g = \min(\eta, 2/(\ell d))$, makes
+One step of size eta on a batch of B, with $g = \min(\eta, 2/(\ell d))$, is
 
 $$ p \leftarrow p - g\,a, \qquad w \leftarrow \bigl(1 - 2gD + (1 - 1/B)\,g^2D^2\bigr) w
-   + g^2 (d/B)\,M + 4c^2d^2\sigma^2/B^2 : $$
-
-the squared mean gradient, which B samples share, is what the differential equation loses.
+   + g^2 (d/B)\,M + 4c^2d^2\sigma^2/B^2. $$
 
 Derived: one step's change of p and w under Algorithm 1, with batches for the recursion, as d and n
 grow together for the equation; test_signal_ode, test_discrete_recursion.
 """
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.precision import compensated_add
-from jaxdp.core.trajectory import Trajectory, longest_stretch, record_steps, trajectory_of
+from jaxdp.core.trajectory import Trajectory, trajectory_of
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.theory.solver import SLOW_AT_THE_END, Instant, Tolerances, adjoint_for, recorded, solve
-from jaxdp.theory.streams.one_pass_rate import MAX_STEPS, OnePassRate, capped_share, recorded_pass
+from jaxdp.theory.solver import Instant, Tolerances, adjoint_for, recorded_sums
+from jaxdp.theory.streams.modes import MAX_STEPS, OnePassRate, capped_share, recorded_pass
 
 
 def _norm_of_the_state(error):
-    """Root mean square; the clipped area goes along, its rounding must not set the step."""
+    """Root mean square without the clipped area, whose rounding must not set the step."""
     overlap, remainder, _ = error
     return jnp.sqrt((overlap**2 + remainder**2) / 2)
 
@@ -55,7 +54,7 @@ def integrate_signal(
     records: int,
     adjoint: diffrax.AbstractAdjoint,
 ) -> Trajectory:
-    """The trajectory of the differential equation; observables "overlap" and "norm_squared" too."""
+    """The trajectory of the differential equation, also with "overlap" and "norm_squared"."""
     adjoint = adjoint_for(adjoint, problem, algorithm)
     return _solve(problem, *recorded_pass(algorithm, records), adjoint)
 
@@ -82,15 +81,9 @@ def _solve(problem, algorithm, time, adjoint) -> Trajectory:
         return -rate * moments.along, drift + spread, moments.clipped
 
     zero = jnp.zeros((), dtype)
-    (overlap, shifted, clipped_area), stopped = solve(
-        velocity,
-        (zero, noise_to_come(zero), zero),
-        time,
-        tolerances=_TOLERANCES,
-        adjoint=adjoint,
-        clock=SLOW_AT_THE_END,
-        kinks=learning_rate.kinks,
-    )
+    start = zero, noise_to_come(zero), zero
+    found, stopped = learning_rate.solve(velocity, start, time, _TOLERANCES, adjoint)
+    overlap, shifted, clipped_area = found
     remainder = jnp.maximum(shifted - noise_to_come(time), 0)
     # As in AC Proposition 5: the noise of the last step, which comes after time 1.
     final = remainder[-1] + strength * learning_rate.last_square
@@ -105,14 +98,13 @@ def recurse_signal(
     """The trajectory of the recursion, at the cost of the algorithm's steps."""
     dtype = float_dtype(problem, algorithm)
     count, dim, batch = algorithm.num_steps, problem.dim, algorithm.batch_size
-    at_record = jnp.asarray(record_steps(count, records))
     cap = 2 / (problem.loss.curvature_bound * dim)
     # d (2 C sigma / B)^2 over the squared rate's drop.
     strength = 4 * (algorithm.noise_ratio * algorithm.aspect_ratio(dim)) ** 2
     limit = algorithm.clip_scale.astype(dtype)
 
-    def step(state, index):
-        overlap, remainder, _ = (total for total, _ in state)
+    def changes(state, index):
+        overlap, remainder, _ = state
         step = index + 1
         moments = problem.slope_moments(overlap, remainder, limit)
         rate = jnp.minimum(algorithm.step_size(step), cap)
@@ -120,20 +112,11 @@ def recurse_signal(
         change = ((1 - 1 / batch) * mean**2 - 2 * mean) * remainder
         change += rate**2 * (dim / batch) * moments.square
         change += jnp.where(step < count, strength * algorithm.squared_rate_drop(step), 0)
-        changes = (-rate * moments.along, change, moments.clipped / count)
-        return tuple(
-            compensated_add(total, excess, change.astype(dtype))
-            for (total, excess), change in zip(state, changes, strict=True)
-        )
+        return -rate * moments.along, change, moments.clipped / count
 
-    def read(state):
-        return tuple(total for total, _ in state)
-
-    zero = jnp.zeros((), dtype)
-    # Overlap, remainder and the share clipped, with what rounding has added to each.
-    state = ((zero, zero),) * 3
-    longest = longest_stretch(count, records)
-    overlap, remainder, clipped = recorded(step, state, read, at_record, longest)
+    start = (jnp.zeros((), dtype),) * 3
+    at_record, found = recorded_sums(changes, start, lambda state: state, count, records)
+    overlap, remainder, clipped = found
     final = remainder[-1] + strength * algorithm.squared_rate_drop(jnp.asarray(count))
     time = (at_record / jnp.asarray(count, float)).astype(dtype)
     path = time, overlap, remainder, final, clipped
@@ -141,16 +124,16 @@ def recurse_signal(
 
 
 def _trajectory(
-    problem: AbstractSignalProblem,
-    algorithm: OnePassDPSGD,
-    time: Float[Array, " records"],
-    overlap: Float[Array, " records"],
-    remainder: Float[Array, " records"],
-    final_remainder: Float[Array, ""],
-    clipped_area: Float[Array, " records"],
+    problem,
+    algorithm,
+    time,
+    overlap,
+    remainder,
+    final,
+    clipped_area,
     *,
-    label: str,
-    stopped: Bool[Array, ""] | bool = False,
+    label,
+    stopped: Any = False,
 ) -> Trajectory:
     rates = problem.loss.curvature_bound * algorithm.aspect_ratio(problem.dim)
     cap = (2 / (rates * algorithm.batch_size)).astype(time.dtype)
@@ -165,7 +148,7 @@ def _trajectory(
         problem.is_valid & algorithm.is_valid,
         time=time,
         risk=problem.risk_at(overlap, remainder),
-        final_risk=problem.risk_at(overlap[-1], final_remainder),
+        final_risk=problem.risk_at(overlap[-1], final),
         observables={
             "clipped_fraction": clipped_area / jnp.where(time > 0, time, 1),
             "capped_fraction": capped,

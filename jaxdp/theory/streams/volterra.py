@@ -1,24 +1,19 @@
 r"""The deterministic equivalent of one pass with correlated noise: a discrete Volterra system.
 
-Noise that is correlated over the steps has no state of a fixed size: what step k adds depends on
-all that was drawn before. But what the noise does to the parameters is linear, given the descent
-factors $\mu_k$ of the path, so it is followed apart from the rest. With $g_k = \eta_k\mu_k$, per
-eigenvalue $\lambda_i$ of the covariance,
+The noise of step k depends on all earlier draws, but its effect on the parameters is linear given
+the descent factors $\mu_k$. With $g_k = \eta_k\mu_k$, per eigenvalue $\lambda_i$ of the covariance,
 
 $$ D^0_{i,k} = (1 - \lambda_i g_k)^2 D^0_{i,k-1} + \lambda_i\eta_k^2\,(d/B)\,\nu_k P_k, \qquad
    D_{i,k} = D^0_{i,k} + \frac{2c^2d^2}{B^2\rho^2}\,|h_{i,k}|^2, $$
 $$ h_{i,k} = (1 - \lambda_i g_k)\,h_{i,k-1} + \eta_k M_k, \qquad R_k = \sum_i w_i D_{i,k}, $$
 
-where $M_k$ is row k of the matrix that makes the noise (the strategy's inverse), $h_{i,0} = 0$, and
-$\mu_k, \nu_k, P_k = R_{k-1} + \zeta^2/2$ are those of the risk before the step. $|h_{i,k}|^2$ is a
-double sum over all earlier steps: a Volterra system in R.
+where $M_k$ is row k of the strategy's inverse, which makes the noise, $h_{i,0} = 0$, and
+$\mu_k, \nu_k, P_k = R_{k-1} + \zeta^2/2$ are evaluated at the risk before the step.
 
-The system is exact as d and B grow in proportion. The squared mean gradient that the B samples of a
-step share, $-(\lambda_i g_k)^2 D_i/B$, is left out: it is one of several terms of the relative
-order 1/d, and simulation is no nearer to the recursion with it
-(test_the_shared_gradients_square_does_not_improve_the_recursion).
-
-Derived: the second moments of one step, linear in $\theta - \theta^*$ given the path of the risk;
+Exact as d and B grow in proportion. The squared mean gradient $-(\lambda_i g_k)^2 D_i/B$ is left
+out, one of several terms of relative order 1/d
+(test_the_shared_gradients_square_does_not_improve_the_recursion). Derived: second moments of one
+step, linear in $\theta - \theta^*$ given the path of the risk;
 tests/agreement/theory/streams/test_volterra.py.
 """
 
@@ -37,10 +32,9 @@ from jaxdp.theory.streams.modes import Modes, eigen_modes
 
 
 class DiscreteVolterra(AbstractTheory):
-    """The risk of one-pass DP-SGD with correlated noise, step by step, as d and B grow together.
+    """Predict the risk of one-pass DP-SGD with correlated noise, for large d and B.
 
-    The default for `CorrelatedDPSGD`, of which it is the only theory. Every number in the
-    algorithm may be traced, the strategy included.
+    The only theory of `CorrelatedDPSGD`. All its numbers, the strategy included, may be traced.
 
     Example:
         >>> import jaxdp
@@ -63,24 +57,18 @@ class DiscreteVolterra(AbstractTheory):
 
 
 class Path(NamedTuple):
-    """What the system says of each step."""
+    """The solution of the system at each step."""
 
     risk: Float[Array, " records"]  # R_k after step k, k from 0 to K
-    # $1 - \mu_k$, the share of the samples of step k that are clipped.
-    clipped: Float[Array, " steps"]
-    # $G_{i,kj}$ for $k = 1, \dots, K$: by how much noise of size 1 on the gradient of step j has
-    # moved the parameters after step k, in mode i.
+    clipped: Float[Array, " steps"]  # $1 - \mu_k$, the clipped share of the samples of step k
+    # $G_{i,kj}$: displacement after step k, in mode i, by unit noise on the gradient of step j.
     responses: Float[Array, "steps modes steps"]
 
 
 def path_of(
     modes: Modes, algorithm: CorrelatedDPSGD, more_noise: Float[Array, "steps modes"] | None = None
 ) -> Path:
-    """The system, solved step by step.
-
-    Derivatives with respect to `more_noise`, which is added to $|h_{i,k}|^2$, say what the noise of
-    each step costs.
-    """
+    """The system's solution, with `more_noise` added to $|h_{i,k}|^2$, for derivatives in it."""
     dtype = float_dtype(modes, algorithm)
     count, dim, batch = algorithm.num_steps, modes.dim, algorithm.batch_size
     decay = modes.descent.astype(dtype)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.comparison.coinciding import coincidences, coinciding, distinct
-from jaxdp.comparison.table import WIDTH
+from jaxdp.comparison.table import WIDTH, coincidences, coinciding
 
 TIME = np.array([0.0, 0.5, 1.0], np.float32)
 
@@ -39,18 +38,17 @@ def test_predictions_that_coincide_are_one_column_and_it_is_said():
     assert "lower" not in text.splitlines()[0]
     assert "lower bound and upper bound agree with ODE to 2e-05 of the risk" in text
     assert len(comparison.predictions) == 4
-    assert distinct([ODE, *SAME, OTHER[0]]) == [ODE, OTHER[0]]
-    assert coinciding([ODE, OTHER[0]]) == []
+    assert coinciding([ODE, *SAME, OTHER[0]]) == [(ODE, SAME), (OTHER[0], [])]
     assert coincidences([ODE, SAME[0]])[0].startswith("lower bound agrees with ODE")
 
 
 def test_a_prediction_that_differs_or_predicts_a_spread_is_shown():
     off = _trajectory([1.0, 0.5 * (1 + 3e-4), 0.25], "off")
-    assert distinct([ODE, off]) == [ODE, off]
+    assert coinciding([ODE, off]) == [(ODE, []), (off, [])]
     spreading = dataclasses.replace(SAME[0], std=jnp.asarray([0.0, 0.1, 0.1]))
-    assert distinct([ODE, spreading]) == [ODE, spreading]
+    assert coinciding([ODE, spreading]) == [(ODE, []), (spreading, [])]
     released = dataclasses.replace(SAME[0], final_risk=jnp.asarray(0.3))
-    assert distinct([ODE, released]) == [ODE, released]
+    assert coinciding([ODE, released]) == [(ODE, []), (released, [])]
 
 
 def test_a_notebook_shows_the_table_and_the_picture():
@@ -79,5 +77,5 @@ def test_the_picture_has_one_curve_for_coinciding_predictions():
 @pytest.mark.parametrize("scale", [0.0, 1e-9])
 def test_risks_of_any_size_are_compared(scale):
     small = dataclasses.replace(ODE, risk=ODE.risk * scale, final_risk=ODE.final_risk * scale)
-    assert len(distinct([small, ODE])) == 2
-    assert len(distinct([small, small])) == 1
+    assert len(coinciding([small, ODE])) == 2
+    assert len(coinciding([small, small])) == 1

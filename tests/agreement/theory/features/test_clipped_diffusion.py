@@ -8,8 +8,7 @@ from dp_gd_numpy import rows, scaled
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.problems.rows.random_features import RandomFeatures
-from jaxdp.theory.features.clipped_diffusion import ClippedDiffusion
-from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.gaussian_closure import ClippedDiffusion, GaussianClosure
 from jaxdp.theory.features.unclipped import OrnsteinUhlenbeck
 
 RANK = 8

@@ -17,9 +17,9 @@ from jaxdp.theory.reconstruction.error import (
     one_step_noise_ratio,
     one_step_reconstruction_error,
     reconstruction_constant,
+    saturated_error,
 )
 from jaxdp.theory.reconstruction.local import local_reconstruction_errors
-from jaxdp.theory.reconstruction.saturation import saturated_error
 
 RELU = jax.nn.relu
 CHANCE = pytest.approx(math.sqrt(2), rel=1e-12)
