@@ -1,10 +1,4 @@
-r"""Any optax optimiser made private: it sees noisy sums of clipped per-sample gradients only.
-
-Its steps stand in `private_step` beside this module. The noise on a sum has the standard deviation
-`noise_multiplier` times C (1 + b), where a sum of real numbers would have it times C: in floating
-point one record can move the sum by a little more than C, and b is a proved bound on that
-(`jaxdp.clipping.sensitivity_excess`).
-"""
+"""Any optax optimiser made private: it sees only noisy sums of clipped per-sample gradients."""
 
 import functools
 import math
@@ -72,52 +66,47 @@ _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as 
 
 
 class PrivateOptimiser(AbstractTrainable):
-    r"""An optax optimiser that is given noisy sums over the batches of a sampler.
+    """An optax optimiser that is given noisy sums of clipped gradients over a sampler's batches.
 
-    `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`
-    steps nothing more is released. The account is of one run: one key for it and for no other,
-    and each state used once. Going on twice from one state (a branch, a checkpoint restored with
-    other data or weights) draws the same batch and the same noise, which then cancels.
+    `train` runs all steps; `step` makes one: it draws the batch, clips, adds noise and updates. The
+    account covers one run of `num_steps` steps, with one key used for nothing else and each state
+    used once: two steps from one state (a branch, a checkpoint restored with other data or weights)
+    share batch and noise, which then cancels.
 
-    By default the noise is simulated: drawn by JAX from a key, in float32. That is how private
-    training behaves, not a release; `account` says so. With `noise=jaxdp.privacy.SecretNoise()`
-    noise and Poisson batches come from the operating system, and what is proved holds in the
-    arithmetic of the machine; each step then returns to the host, outside `jit`.
+    By default noise is simulated: drawn by JAX in float32, to study private training rather than to
+    release a model. With `noise=jaxdp.privacy.SecretNoise()` noise and Poisson batches come from
+    the operating system and the guarantee holds in the machine's arithmetic; each step then returns
+    to the host, outside `jit`.
 
-    `replace` keeps the noise of the operating system, which is other noise at every call, and a
-    seed below 2^128, whose cost is infinite. `replace` refuses to keep a secret seed, whose batches
-    would be those of the original at every step (the noise of equal sums likewise), while an
-    account of two runs takes them to be independent: give `noise=` again, or another.
+    `replace` keeps `SecretNoise()` without a seed, and seeds below 2^128, whose cost is infinite.
+    It refuses a secret seed: the two optimisers would share batches and noise, which the account of
+    two runs takes to be independent.
 
-    With `average` the model of every step is the average, and the weights at which gradients are
-    taken are the state's `iterate`; both are post-processing of the noisy sums. Model and state of
-    a step together go on to the next one. With correlated noise the state also holds past noise,
-    and has to stay secret.
+    With `average` the model of every step is the average, and gradients are taken at the state's
+    `iterate`; pass on model and state together. With correlated noise the state also holds past
+    noise and has to stay secret.
 
     Args:
-        optimiser: any optax gradient transformation; with `learning_rate`, a function that makes
-            one of a rate, such as `optax.sgd` or `functools.partial(optax.sgd, momentum=0.9)`.
-            Two partials of one function and equal numbers share what is compiled; of two lambdas
-            each compiles for itself.
-        learning_rate: a number >= 0, or a schedule on [0, 1], of which step number k from 0 has
-            the rate at k/T (`jaxdp.FromSteps(f, T)` is f(k)); it may rise. The rate is data:
-            another rate compiles nothing, and rates can be vmapped and differentiated. None: the
-            rate is inside `optimiser`.
-        clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a
-            quantile of the gradients' norms at the same cost, with more noise on the sum.
-        noise_multiplier: z; the noise on the sum has the standard deviation z C (1 + b), where b
-            covers rounding. Finite and >= 0, where 0 has no privacy. With
-            correlated noise z is of the part that a step draws afresh, over C times the sensitivity
-            of the correlation.
-        num_steps: T, how many steps are accounted for.
-        sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
-            amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
-        average: of the iterates, to be released instead of the last one: `jaxdp.PolyakAverage()`,
+        optimiser: an optax gradient transformation; with `learning_rate`, a function from a rate to
+            one, such as `optax.sgd` or `functools.partial(optax.sgd, momentum=0.9)`. Equal partials
+            share what is compiled; two lambdas do not.
+        learning_rate: a number >= 0, or a schedule on [0, 1] that gives step k, from 0, the rate at
+            k/T (`jaxdp.FromSteps(f, T)` for f(k)); it may rise. The rate is data: it can be changed
+            without compiling, vmapped and differentiated. None: the rate is inside `optimiser`.
+        clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a quantile
+            of the gradients' norms at the same privacy cost, with more noise on the sum.
+        noise_multiplier: z, finite and >= 0. The noise on the sum has standard deviation z C (1 +
+            b), where b covers rounding; z = 0 has no privacy. With correlated noise, z is the
+            standard deviation of the fresh noise divided by C times the sensitivity of the
+            correlation matrix.
+        num_steps: T, the number of steps in the account.
+        sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, with amplification, or
+            `ShuffledEpochs` or `FixedSizeBatches` there, without.
+        average: released instead of the last iterate: `jaxdp.PolyakAverage()`,
             `jaxdp.TailAverage()` or `jaxdp.ExponentialAverage(decay)`; None for no average.
-        noise: None for simulated noise that is independent from step to step;
-            `jaxdp.privacy.BufferedToeplitzNoise(scales, decays)` for simulated noise that is
-            correlated, accounted for where every record is in one batch at most;
-            `jaxdp.privacy.SecretNoise()` for certified noise.
+        noise: None for simulated, independent noise; `jaxdp.privacy.BufferedToeplitzNoise(scales,
+            decays)` for simulated, correlated noise, accounted for if every record is in at most
+            one batch; `jaxdp.privacy.SecretNoise()` for certified noise.
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
@@ -191,7 +180,6 @@ class PrivateOptimiser(AbstractTrainable):
         return all_hold(conditions)
 
     def _conditions(self) -> Iterator[Condition]:
-        """The conditions on the numbers, of which some may be traced."""
         multiplier = in_numpy(self.noise_multiplier)
         is_finite = (multiplier >= 0) & (multiplier < math.inf)
         yield Condition("a finite noise_multiplier", multiplier, is_finite)
@@ -222,16 +210,16 @@ class PrivateOptimiser(AbstractTrainable):
         average: AbstractAverage | None = None,
         noise: SecretNoise | BufferedToeplitzNoise | None = None,
     ) -> "PrivateOptimiser":
-        """The optimiser whose T steps together are (epsilon, delta)-DP, never less private.
+        """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
 
         Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, replace-one for epochs
         and batches of fixed size.
 
         Args:
-            optimiser: as for the constructor.
-            epsilon: > 0.
-            delta: in (0, 1).
-            learning_rate, clip_norm, num_steps, sampler, average, noise: as for the constructor.
+            epsilon: the budget, > 0.
+            delta: the budget, in (0, 1).
+            optimiser, learning_rate, clip_norm, num_steps, sampler, average, noise: see the
+                constructor.
 
         Warns:
             UserWarning: delta is at least one over the sampler's number of records.
@@ -257,7 +245,7 @@ class PrivateOptimiser(AbstractTrainable):
         return make(noise_multiplier=multiplier)
 
     def _argument(self, name):
-        """The argument that `replace` passes on; a secret seed, good for one run, is refused."""
+        """The argument that `replace` passes on; a secret seed is refused."""
         if name == "noise" and not self.noise_strategy.is_reusable:
             raise ValueError(
                 "expected noise= in replace: this optimiser's has a secret seed, whose batches and "
@@ -268,11 +256,8 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def validity(self) -> Any:
-        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object.
-
-        `require_valid` raises where a known number is wrong, each time; this raises likewise and
-        keeps the answer; `is_valid` never raises, and looks at the numbers alone. A traced answer
-        is of one trace alone, and is not kept.
+        """The answer of `require_valid`, kept unless it is traced; `equinox.tree_at` makes a new
+        object.
         """
         kept = vars(self)
         if "_validity" in kept:
@@ -284,12 +269,12 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def noise_strategy(self) -> AbstractNoise:
-        """How the noise is made."""
+        """The way in which noise and batches are drawn."""
         return noise_of(self.noise)
 
     @property
     def clip(self) -> Any:
-        """The rule of the clip norms of all steps, one for all or one that adapts."""
+        """The rule for the clip norms of all steps: fixed or adaptive."""
         return clip_of(self.clip_norm)
 
     @property
@@ -298,44 +283,44 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def sum_multiplier(self) -> Any:
-        """The noise multiplier of the sums alone; a clip norm that adapts releases counts too."""
+        """The noise multiplier of the sum alone; an adaptive clip norm also releases counts."""
         return self.clip.sum_multiplier(self.noise_multiplier)
 
     @property
     def nominal_std_of_sum(self) -> float:
-        """The formula's standard deviation of the noise on each coordinate of a clipped sum.
+        """The standard deviation of the noise on each coordinate of a clipped sum, by the formula z
+        C.
 
-        With correlated noise this is the deviation of the part that a step draws afresh; with a
-        clip norm that adapts that of the first step, and in proportion to the clip norm later on.
-
-        The noise that is added is larger by the share b that covers the sum's own rounding: 0.8 %
-        for batches of 256 to 65,536 records, 0.1 % in microbatches of 64, more beyond.
+        With correlated noise: the standard deviation of each step's fresh draw. With
+        `AdaptiveClip`: the standard deviation at step 0; later it scales with the clip norm. The
+        noise added is larger by the factor 1 + b that covers rounding: b is 0.8 % for batches of
+        256 to 65,536 records, 0.1 % in microbatches of 64, more for larger batches.
         """
         return self.sum_multiplier * self.clip.initial * self.correlation_sensitivity
 
     @property
     def nominal_std_of_mean(self) -> float:
-        """`nominal_std_of_sum` for the mean, which is the sum over the expected batch size."""
+        """`nominal_std_of_sum` over the expected batch size."""
         return self.nominal_std_of_sum / self.sampler.expected_batch_size
 
     @property
     def transformation(self) -> Transformation:
-        """The optimiser with its learning rate: what turns a noisy mean into a step."""
+        """The optimiser with its learning rate, which turns a noisy mean into a step."""
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     @property
     def is_valid(self) -> Any:
-        """Whether the numbers, which may be traced, are what the constructor asks for."""
+        """Whether the numbers, which may be traced, are in the constructor's ranges."""
         return all_hold(self._conditions())
 
     def release(
         self, *, key: Key[Array, ""] | None = None, num_steps: int | None = None
     ) -> Release:
-        """The noisy sums of all steps, and all that is computed from them.
+        """The statement about the noisy sums of all steps and everything computed from them.
 
         Args:
-            key: that of the run, for the assumptions to say how many bits a guess has to find.
-            num_steps: how many of the first steps, for what a run has cost so far; None for all.
+            key: the key of the run, to state in the assumptions how many bits a guess has to find.
+            num_steps: the number of first steps to account for; None for all.
 
         Raises:
             NotCoveredError: the noise is correlated, and a record may be in several batches.
@@ -382,11 +367,11 @@ class PrivateOptimiser(AbstractTrainable):
         return self.noise_strategy.reason_not_simulated()
 
     def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
-        """The time in epochs after so many steps: how often a record was used, on average."""
+        """The time in epochs after so many steps: the average number of uses of a record."""
         return steps * (self.sampler.expected_batch_size / num_samples)
 
     def require_rows(self, num_rows: int) -> None:
-        """Raise ValueError where the sampler draws from another number of records."""
+        """Raise ValueError if the sampler draws from another number of records."""
         if num_rows != self.sampler.num_records:
             raise ValueError(
                 f"expected {self.sampler.num_records} training rows, as many as the sampler draws "
@@ -411,10 +396,11 @@ class PrivateOptimiser(AbstractTrainable):
         )
 
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
-        """The model at which the next gradients are taken: with an average, not the one released.
+        """The model at which the next gradients are taken; with an average it is not the released
+        one.
 
-        Model and state are those of `init` or of the last step; ValueError where the state has an
-        average and this optimiser none, or the other way round.
+        Model and state are those of `init` or of the last step; ValueError if only one of state and
+        optimiser has an average.
         """
         if (self.average is None) != (state.iterate is None):
             has = "no average" if state.iterate is None else "an average"
@@ -426,7 +412,7 @@ class PrivateOptimiser(AbstractTrainable):
         return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))
 
     def clip_norm_at(self, state: OptimiserState) -> Any:
-        """The clip norm of the next step; ValueError where the state is another optimiser's."""
+        """The clip norm of the next step; ValueError if the state is another optimiser's."""
         return self.clip.norm_at(state.clip_norm)
 
     def make_step(self, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None):
@@ -447,28 +433,26 @@ class PrivateOptimiser(AbstractTrainable):
         num_devices: int = 1,
         count_within: Float[Array, ""] | None = None,
     ) -> tuple[PyTree, OptimiserState]:
-        """The rest of a step, from a *sum* of gradients clipped at `clip_norm`, without noise.
+        """The rest of a step, from a clipped *sum* without noise that the caller has made.
 
-        For sums that `step` does not make, over several devices for example. The account holds
-        if they are `clipped_gradient_sum_in_parts` or `clipped_gradient_sum` at this clip norm
-        over this sampler's batches of this key (with secret noise those of `sample_secretly`),
-        added by `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum`
-        rounds is not covered.
+        The account holds for sums made by `clipped_gradient_sum_in_parts` or `clipped_gradient_sum`
+        at this clip norm over this sampler's batches of this key (with secret noise, of
+        `sample_secretly`). Parts of several devices have to be added by
+        `jaxdp.clipping.sum_over_devices`; the rounding of a `psum` is not covered.
 
         Args:
-            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`,
-                which without an average is the model.
+            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`.
             model, state, key: as in `step`.
-            microbatch_size: that of the sum; it bounds its rounding.
-            num_devices: how many parts `sum_over_devices` added; with correlated noise the same
-                number at every step, since the proof has one scale for all of them.
-            count_within: where the clip norm adapts, half of the batch's records with gradients no
-                longer than `clip_norm_at(state)`, minus half of those with longer ones.
+            microbatch_size: the microbatch size of the sum, which bounds its rounding.
+            num_devices: the number of parts that `sum_over_devices` added; with correlated noise it
+                must be the same at every step.
+            count_within: for an adaptive clip norm, (records with gradients no longer than
+                `clip_norm_at(state)` - records with longer ones) / 2.
 
         Raises:
             TypeError: `count_within` is not one real number.
-            ValueError: all steps that are accounted for have been made, the key is another than
-                before where one is needed, or secret noise is asked for under `jit` or where sums
+            ValueError: all steps in the account have been made, the sampler needs one key and
+                another came, or secret noise is asked for under `jit` or on a machine whose sums
                 are not proved (XLA's fast math, a TPU).
         """
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
@@ -485,11 +469,11 @@ class PrivateOptimiser(AbstractTrainable):
         num_devices: int = 1,
         buffers: PyTree[Array] | None = None,
     ) -> PyTree[Array]:
-        """The sum of step number `step`, from 0, with its noise: what is released.
+        """The sum of step number `step`, from 0, with its noise: the released numbers.
 
         Args:
             gradient_sum, key, microbatch_size, num_devices: as in `update`.
-            buffers: of the state before the step, with correlated noise; else None.
+            buffers: with correlated noise, `state.buffers` before the step; else None.
 
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.

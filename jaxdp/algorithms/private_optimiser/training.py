@@ -1,8 +1,5 @@
-"""A compiled loop around `PrivateOptimiser.step`, from the first step to the last.
-
-The account of the optimiser covers every noisy sum, and so every iterate; metrics that look at
-data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) differ in the sampler
-only.
+"""A compiled training loop around `PrivateOptimiser.step`, for full, fixed-size and Poisson
+batches.
 """
 
 import contextlib
@@ -70,12 +67,12 @@ _ANY_NUMBER = np.iinfo(np.int32).max
 
 
 class NonPrivateOptimiser(AbstractTrainable):
-    """The baseline: an optax optimiser given the mean gradient of all records, as it is.
+    """The baseline without privacy: an optax optimiser given the mean gradient of all records.
 
     Args:
-        optimiser: any optax gradient transformation, or a factory, as of `PrivateOptimiser`.
+        optimiser: an optax gradient transformation, or a factory as for `PrivateOptimiser`.
         num_steps: T.
-        learning_rate: for the factory, as of `PrivateOptimiser`.
+        learning_rate: for a factory, as for `PrivateOptimiser`.
 
     Raises:
         ValueError: num_steps is below 1, or a learning rate is negative or not finite.
@@ -100,7 +97,7 @@ class NonPrivateOptimiser(AbstractTrainable):
 
     @property
     def transformation(self) -> Transformation:
-        """The optimiser with its learning rate: what turns a mean gradient into a step."""
+        """The optimiser with its learning rate, which turns a mean gradient into a step."""
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     def init(self, model):
@@ -144,83 +141,72 @@ def train(
     microbatch_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Training:
-    """Make all `num_steps` steps of an optimiser, measure the iterates and keep them on the way.
+    """Train a model: all `num_steps` steps of an optimiser, with metrics and a checkpoint on the
+    way.
 
-    Steps between two stops are one compiled loop. The loop is compiled once for a loss (the same
-    function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
-    records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
-    `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
-    runs are made together; the release of each is its own, and who sees several of them sees their
-    composition (`jaxdp.privacy.compose`). Derivatives are taken forwards (`jax.jvp`,
-    `jax.jacfwd`): the number of steps is traced.
-
-    With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its noise; clipped
-    sums and updates are compiled all the same.
+    Steps between two stops run as one compiled loop. It is compiled once for each loss and
+    optimiser (the same objects), model shape and number of records; the noise, clip norm, number of
+    steps and `learning_rate` are data. `eqx.filter_vmap` over the key, weights, noise multiplier or
+    learning rate trains several runs together; publishing several of them costs their composition
+    (`jaxdp.privacy.compose`). Differentiate forwards (`jax.jvp`, `jax.jacfwd`), since the number of
+    steps is traced. With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its
+    noise; clipped sums and updates are still compiled.
 
     Args:
-        optimiser: whose account is of one run; or the baseline without privacy.
-        loss: of one record, as in `jaxdp.clipped_gradient_sum`.
-        model: before the first step.
-        inputs: of all records, a pytree of arrays, tables or lists of numbers with a leading axis.
-            A memory map of NumPy, or an object that has a length and gives rows for an array of
-            increasing indices (a dataset of h5py), stays on the host: each batch is read while the
-            one before is worked on, and every step returns to the host. Keys of `jax.random.key`
-            among them, for dropout, are folded with the number of the step, so that a loss draws
-            anew at every step; those of `jax.random.PRNGKey` look like whole numbers, and stay as
-            they are.
-        targets: of all records, as `inputs`.
-        key: one for the run and for no other, secret in a real release: use
-            `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
-            run ends with says which it was.
-        evaluate: a function of the model to a dict of names and numbers or arrays; called on the
-            host, and tried on the initial model before the first step. If it raises later, the run
-            goes on, there is a warning, and the record of that step is missing. With an average it
-            is given the average so far, which is what would be released. On the training records
-            it is private data, which the optimiser's account does not cover. So it stops nothing:
-            a number of steps that depends on private data would be a release of its own.
-        every: how many steps lie between two stops, at which the model is evaluated, also before
-            the first step and after the last, and kept in `checkpoint`: one of the two is needed.
-            None: evaluated after the last step alone, and kept twenty times over the run.
-        checkpoint: a folder, private data. Called again with equal arguments, in any process,
-            `train` goes on where it was stopped, and ends bit by bit as if it never had been, on
-            the same kind of device; a run that has ended is returned as it was, and is never made
-            longer: a number of steps that was chosen by looking at a result costs more than its
-            account says. Refused for another key or number of steps, other data, weights, loss or
-            optimiser, and if the file was edited; all records are read once for that. One process
-            at a time. With `SecretNoise()` steps that were made and not kept are made again with
-            fresh noise: nobody has seen them, since what is evaluated has been kept before. If a
-            checkpoint cannot be written after the first, the run goes on with a warning; if that
-            is the last one, remove the folder: to go on from it would be a second release.
-        progress: True for a bar, or a function, called on the host with the share of the steps
-            that is done. If that function raises, the run goes on with a warning.
-        delta: at which the bar also shows what the steps so far cost, with `progress=True`; None
-            for no cost.
-        microbatch_size: as in `jaxdp.clipped_gradient_sum`: how many records of a batch are
-            clipped at a time, where memory is short.
-        mesh: of one axis; each of its devices clips an equal share of every batch, and noise is
-            added once to the sum of all: that of one device, to rounding and to the share of the
+        optimiser: a `PrivateOptimiser`, whose privacy cost covers one run, or the baseline
+            `NonPrivateOptimiser`.
+        loss: the loss of one record, as in `jaxdp.clipped_gradient_sum`.
+        model: the initial model.
+        inputs: all records, a pytree of arrays, tables or lists of numbers with a leading axis.
+            NumPy memory maps, and objects with a length that give rows for increasing indices (an
+            h5py dataset), stay on the host and are read batch by batch. Keys made by
+            `jax.random.key` (for dropout) are folded with the step number; keys of
+            `jax.random.PRNGKey` look like integers and stay unchanged.
+        targets: the labels of all records, in the same forms as `inputs`.
+        key: a key used for this run only, and secret in a real release: use
+            `jaxdp.privacy.secret_key()`, because a key made from an integer can be guessed.
+        evaluate: a function from the model (with an average: the average so far) to a dict of named
+            numbers or arrays, called on the host and tried on the initial model first. If it raises
+            later, the run goes on with a warning and that record is missing. Metrics on training
+            records are private data that the optimiser's account does not cover, so they cannot
+            stop a run early.
+        every: number of steps between two stops. At each stop, also before the first step and after
+            the last, the model is evaluated and kept in `checkpoint`; one of the two is needed.
+            None: evaluate after the last step only, keep twenty times.
+        checkpoint: a folder for private data. A stopped run resumes if `train` is called again with
+            equal arguments, and gives bit-identical results on the same kind of device; a finished
+            run is returned as it was and cannot be made longer. Another key, number of steps, data,
+            weights, loss or optimiser is refused, as is an edited file; this check reads all
+            records once. One process at a time. With `SecretNoise()`, steps after the last
+            checkpoint are repeated with fresh noise, which nobody has seen. If a later checkpoint
+            cannot be written, the run goes on with a warning; if the last one cannot, remove the
+            folder, because resuming from it would be a second release.
+        progress: True for a bar, or a function called on the host with the fraction of steps done.
+            If the function raises, the run goes on with a warning.
+        delta: if given, the progress bar also shows epsilon at this delta (needs `progress=True`).
+        microbatch_size: number of records clipped at a time, as in `jaxdp.clipped_gradient_sum`.
+        mesh: a mesh with one axis, over whose devices every batch is split. The summed gradient
+            gets one noise draw, and the result equals the single-device one up to rounding and the
             noise that covers rounding. None: one device.
 
     Returns:
-        The model, the state at which training can go on, and what was measured on the way.
+        The trained model, the final optimiser state and the recorded metrics.
 
     Warns:
-        UserWarning: after the last step, if records were dropped because their loss or gradient
-            was not finite (a label that is no class, for example), or if the weights are not
-            finite; at once, if `evaluate`, `progress` or a checkpoint fails after the first step.
-            The first depends on the data: it is for whoever holds them, and no part of what is
-            released. If warnings are errors they are printed on standard error instead of raised:
-            the run is paid for, and its result would be lost.
+        UserWarning: after the last step, if records were dropped because their loss or gradient was
+            not finite (this depends on private data), or if the weights are not finite; at once, if
+            `evaluate`, `progress` or a checkpoint fails after the first step. If warnings are
+            errors, they are printed on standard error, because the budget of the run is spent.
 
     Raises:
-        ValueError: `every` is below 1 or `every` or `delta` has no effect, the checkpoint is
-            damaged, edited or of another run, the loss has no gradient by any weight, or as from
+        ValueError: `every` is below 1, `every` or `delta` has no effect, the checkpoint is damaged,
+            edited or of another run, the loss has no gradient by any weight, or as in
             `PrivateOptimiser.step`.
         OSError: the first checkpoint cannot be written, before the first step.
-        TypeError: an argument is of another kind; inputs or targets hold text, dates or other
-            things that are no numbers, nothing of which is shown.
-        KeyboardInterrupt: Ctrl-C; says how many steps were made and how to go on.
-        Exception: whatever `evaluate` raises at the initial model, before the first step.
+        TypeError: an argument is of another kind, or inputs or targets hold something other than
+            numbers, of which nothing is shown.
+        KeyboardInterrupt: Ctrl-C; the message gives the number of steps made and how to resume.
+        Exception: an error of `evaluate` at the initial model, before the first step.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
@@ -389,7 +375,7 @@ def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
 
 
 def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What `evaluate` has returned, if it can stand beside what it returned before."""
+    """The result of `evaluate`, if its names and shapes are those of the call before."""
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise TypeError(
             f"expected evaluate to return a dict of names and numbers, got {described(found)}"
@@ -416,7 +402,6 @@ def _form(found: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
-    """Warn of dropped records."""
     known = concrete(dropped)
     if known is not None and known > 0:
         _warn(
@@ -487,10 +472,7 @@ def _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh):
 
 
 def _host_steps(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
-    """`count` steps that return to the host: for their noise, for the records of a batch or both.
-
-    Batches of records in memory are drawn in the step.
-    """
+    """`count` steps that return to the host, for their noise or for the records of a batch."""
     step, batches = private_step, itertools.repeat((rows, None), int(count))
     if are_on_host(rows):
         draw = functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key)

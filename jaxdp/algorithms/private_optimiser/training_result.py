@@ -1,4 +1,4 @@
-"""What a run of training ends with: a model, what was proved of it, and what was measured."""
+"""The result of a training run: the model, the statement of its privacy, and the metrics."""
 
 import csv
 import io
@@ -23,21 +23,19 @@ _PRIVATE = (
 
 
 class Training(AbstractExplained, eqx.Module):
-    """What a run of `train` ends with.
+    """The result of `train`.
 
     Attributes:
-        model: the last iterate, after all steps, or the average of an optimiser that has one: what
-            is released.
-        state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
-            on where the model is an average.
-        steps: how many steps had been made at each record; none at which `evaluate` raised.
-        records: what `evaluate` returned at each of `steps`, by its names, with a leading axis;
-            None where nothing was evaluated.
-        statement: what was released, and what is proved about it; None without privacy.
-        num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
-            that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
-            whoever holds the data alone: no part of what is released, of the account or of this
-            object's repr. `print` shows both, for that reader, and says so.
+        model: the released model: the last iterate, or the optimiser's average of iterates.
+        state: the final state of the optimiser; with an average, `iterate` holds the weights at
+            which training can go on.
+        steps: the number of steps made at each record, without those at which `evaluate` raised.
+        records: results of `evaluate` at each of `steps`, by name, along a leading axis; None if
+            nothing was evaluated.
+        statement: the release and its proved guarantee; None without privacy.
+        num_dropped: how often, over all steps, a record counted as zero because its loss or
+            gradient was not finite; at most 2^31 - 1. Private data, like `records`: neither is
+            covered by the account. `print` shows both, this object's repr neither.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
@@ -59,7 +57,7 @@ class Training(AbstractExplained, eqx.Module):
     num_dropped: Int[Array, ""] | None = eqx.field(default=None, repr=False)
 
     def release(self) -> Release:
-        """What was made public: `jaxdp.account(training, delta=...)` reads it.
+        """The statement about the released model, which `jaxdp.account(training, delta=...)` reads.
 
         Raises:
             TypeError: the run had no privacy.
@@ -69,14 +67,13 @@ class Training(AbstractExplained, eqx.Module):
         return self.statement
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Write the records to a file: a line for each of `steps`, a column for each number.
+        """Write the records to a CSV file: a line for each of `steps`, a column for each number.
 
-        An array is written as columns `name[0]`, `name[1]`, ...; numbers as they are, to the last
-        digit. What it says of private data is covered by no account, so the file is for its owner
-        alone (mode 600).
+        An array becomes columns `name[0]`, `name[1]`, ...; numbers keep all digits. The records may
+        be private data that no account covers, so only the owner can read the file (mode 600).
 
         Args:
-            path: of a CSV file, written whole or not at all; one that exists is replaced.
+            path: the CSV file; an existing one is replaced, whole or not at all.
 
         Raises:
             ValueError: nothing was evaluated, or several runs were made together.
@@ -113,7 +110,7 @@ class Training(AbstractExplained, eqx.Module):
         return Explanation(title, tuple(rows), (_PRIVATE,))
 
     def _batch(self) -> tuple[int, ...]:
-        """The axes of runs that were made together; none for a single run."""
+        """The axes of runs that were trained together; none for a single run."""
         return () if self.num_dropped is None else np.shape(self.num_dropped)
 
     def _parameters(self) -> str:
