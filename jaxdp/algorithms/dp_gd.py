@@ -269,10 +269,7 @@ def _away_from_zero(scale: Any) -> Any:
 
 
 def warn_if_unstable(
-    algorithm: DPGD,
-    stability_limit: Callable[[], float],
-    *,
-    stacklevel: int = 5,
+    algorithm: DPGD, stability_limit: Callable[[], float], *, stacklevel: int = 5
 ) -> None:
     r"""Warn when the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
 

@@ -11,12 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.core.arrays import as_numbers
-from jaxdp.core.checks import (
-    concrete,
-    is_boolean,
-    refuse_collections,
-    require_callable,
-)
+from jaxdp.core.checks import concrete, is_boolean, refuse_collections, require_callable
 
 
 def require_loss(loss: Any) -> None:

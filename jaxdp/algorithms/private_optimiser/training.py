@@ -31,11 +31,7 @@ from jaxdp.algorithms.private_optimiser.host_rows import (
 )
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.private_step import private_step
-from jaxdp.algorithms.private_optimiser.state import (
-    OptimiserState,
-    require_untraced,
-    with_keys_of,
-)
+from jaxdp.algorithms.private_optimiser.state import OptimiserState, require_untraced, with_keys_of
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,

@@ -86,8 +86,7 @@ class LinearState(eqx.Module):
 
 
 def linear_state(
-    optimiser: optax.GradientTransformation | Transformation,
-    num_steps: int,
+    optimiser: optax.GradientTransformation | Transformation, num_steps: int
 ) -> LinearState:
     """The matrices of an optax optimiser that is linear, coordinate by coordinate.
 

@@ -250,12 +250,7 @@ class Unroller:
         )
 
     def _unroll(
-        self,
-        jaxpr: Jaxpr,
-        constants: Sequence[Any],
-        inputs: Sequence[int],
-        *,
-        opens: bool = True,
+        self, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[int], *, opens: bool = True
     ) -> list[int]:
         values = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable, constant in zip(jaxpr.constvars, constants, strict=True):
