@@ -1,7 +1,6 @@
-"""The noise that a budget asks for: rho of the one-pass algorithms, and the sigma of DP-GD.
+"""The noise for a budget: rho of the one-pass algorithms, and sigma of DP-GD.
 
-`OnePassDPSGD` and `CorrelatedDPSGD` are both rho-GDP; `DPGD` has two ways to set its noise, the
-least that a budget needs and PF's. All are proved. Source: PF Proposition 3.2, for the last.
+Source: PF Proposition 3.2, for `PublishedCalibration`.
 """
 
 import abc
@@ -34,7 +33,7 @@ _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 def largest_rho(epsilon: Any, delta: Any) -> Any:
     """The largest rho for which rho-GDP is (epsilon, delta)-DP, rounded toward more privacy.
 
-    Traced, it is .2 % smaller for that (1e-6 in float64).
+    A traced rho is 0.2 % smaller for that (1e-6 in float64).
     """
     check_budget(epsilon, delta)
     rho = gaussian_mu(epsilon, delta)
@@ -48,7 +47,7 @@ def largest_rho(epsilon: Any, delta: Any) -> Any:
 
 
 def checked_clip_and_rho(clip_scale: Any, rho: Any) -> tuple[NormClip, Float[Array, ""]]:
-    """Clip and rho of a pass; ValueError where nothing is clipped and rho is finite."""
+    """Clip and rho of a pass; ValueError for a finite rho without clipping."""
     # Half precision would move clip norm and noise apart by more than rho says.
     found = as_wide_float(clip_scale, "clip_scale"), as_wide_float(rho, "rho")
     for name, value in zip(("clip_scale", "rho"), found, strict=True):
@@ -63,7 +62,7 @@ def checked_clip_and_rho(clip_scale: Any, rho: Any) -> tuple[NormClip, Float[Arr
 
 
 class AbstractRhoPass(AbstractOnePassAlgorithm):
-    """A pass whose gradients are clipped at c sqrt(d), and whose noise makes it rho-GDP."""
+    """A pass with gradients clipped at c sqrt(d) and noise that makes it rho-GDP."""
 
     clip: eqx.AbstractVar[NormClip]
     rho: eqx.AbstractVar[Float[Array, ""]]
@@ -75,7 +74,7 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def noise_ratio(self) -> Float[Array, ""]:
-        """c / rho, the scale of the private noise; 0 where rho is infinite, whatever c."""
+        """c / rho, the scale of the private noise; 0 if rho is infinite, for every c."""
         noiseless = jnp.isinf(self.rho)
         return jnp.where(noiseless, 0, jnp.where(noiseless, 1, self.clip_scale) / self.rho)
 
@@ -85,7 +84,7 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def num_records(self) -> int | None:
-        """How many records a pass uses, each once; None if that is traced, or none."""
+        """The number of records that a pass uses, each once; None if traced."""
         known = concrete(self.num_steps)
         if known is None or known.ndim or not known >= 1:
             return None
@@ -93,20 +92,18 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def _has_enough_noise(self) -> Bool[Array, ""]:
-        """Whether traced values keep what `checked_clip_and_rho` asks of concrete ones."""
+        """Whether traced values fulfil what `checked_clip_and_rho` requires of concrete ones."""
         rho, scale = in_numpy((self.rho, self.clip_scale))
         return (rho > 0) & (scale > 0) & ((scale < math.inf) | (rho == math.inf))
 
 
 class AbstractCalibration(AbstractDescription):
-    """From a budget to the noise scale sigma of `DPGD`."""
+    """A rule from a budget to the noise scale sigma of `DPGD`."""
 
     @abc.abstractmethod
     def noise_scale(self, epsilon: Any, delta: Any, *, learning_rate: Any, num_steps: Any) -> Any:
-        """sigma, a float or a traced array.
-
-        Raises:
-            ValueError: the budget is outside the calibration's range.
+        """sigma, a float or a traced array; ValueError if the calibration does not cover the
+        budget.
         """
 
 
@@ -119,12 +116,9 @@ class ExactCalibration(AbstractCalibration):
     Example:
         >>> import jaxdp
         >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
-        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run)
-        >>> published = jaxdp.DPGD.calibrated(
-        ...     1.0, 1e-5, **run, calibration=jaxdp.PublishedCalibration()
-        ... )
-        >>> print(f"{exact.noise_scale:.2f}, {published.noise_scale:.2f}")
-        3.73, 9.60
+        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=jaxdp.ExactCalibration())
+        >>> print(f"{exact.noise_scale:.2f}")
+        3.73
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
@@ -136,12 +130,11 @@ class ExactCalibration(AbstractCalibration):
 
 
 class PublishedCalibration(AbstractCalibration):
-    r"""The noise that PF prints: proved too, and 2 to 3 times as much as is needed.
+    r"""The noise printed in PF: proved too, and 2 to 3 times as much as is needed.
 
-    $\sigma = \sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$.
-
-    The proof loses a factor of four of variance by the choice of its moment, and the rest by its
-    tail bound. Source: PF Proposition 3.2.
+    $\sigma = \sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$. The proof loses a factor of four of
+    variance by the choice of its moment, and the rest by its tail bound. Source: PF Proposition
+    3.2.
 
     Example:
         >>> import jaxdp
@@ -177,10 +170,8 @@ class PublishedCalibration(AbstractCalibration):
 class MomentBound(AbstractClaim):
     r"""PF Proposition 3.2 read backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$.
 
-    Infinite where that is not below $8\log(1/\delta)$, beyond which the proposition says nothing.
-
-    Args:
-        mu: $\sqrt{\eta T}/\sigma$.
+    Infinite unless below $8\log(1/\delta)$, the range of the proposition; `mu` is $\sqrt{\eta
+    T}/\sigma$.
     """
 
     mu: float | Float[Array, ""]

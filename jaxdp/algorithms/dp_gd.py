@@ -1,9 +1,4 @@
-r"""Full-batch private gradient descent with clipped per-sample gradients.
-
-Source: PF Algorithm 1. One update releases a sum of n clipped gradients; replacing a record moves
-it by at most 2C, so with the noise of Algorithm 1 each update is $\sqrt\eta/\sigma$-GDP and all T
-together, every iterate included, are one Gaussian mechanism of $\mu = \sqrt{\eta T}/\sigma$.
-"""
+"""Full-batch private gradient descent with clipped gradients. Source: PF Algorithm 1."""
 
 import math
 import warnings
@@ -40,20 +35,18 @@ class DPGD(AbstractAlgorithm):
     $$ \theta_t = \theta_{t-1} - \frac\eta n \sum_i \min\Bigl(1, \frac{C}{\|g_i\|}\Bigr) g_i
        + \sqrt\eta\,\frac{2C\sigma}{n}\, N(0, I), $$
 
-    with $g_i$ the gradient of $(\varphi(x_i)^\top\theta - y_i)^2$. Its limit of small steps is the
-    diffusion (3.5), of noise $\Sigma = 2C\sigma/n$ (3.6), over the time $\tau = \eta T$. A problem
-    may name another loss, whose gradients are then clipped; privacy is the same, and `Iterates`
-    and `FunctionSpace` simulate it, while the paper's theory is of the squared loss.
-
-    For a problem of infinite width the arguments are $\eta p$, $C/\sqrt p$ and $\sigma\sqrt p$,
-    which do not see p.
+    with $g_i$ the gradient of $(\varphi(x_i)^\top\theta - y_i)^2$, or of the problem's own loss:
+    privacy is the same, and `Iterates` and `FunctionSpace` simulate it. Replacing a record moves
+    the sum by at most 2C, so each update is $\sqrt\eta/\sigma$-GDP and all iterates together are
+    one Gaussian mechanism of $\mu = \sqrt{\eta T}/\sigma$. The limit of small steps is the
+    diffusion (3.5), of noise $\Sigma = 2C\sigma/n$ (3.6), over the time $\tau = \eta T$.
 
     Args:
-        learning_rate: $\eta$ > 0.
-        clip_norm: C > 0; infinite only with noise_scale = 0.
+        learning_rate: $\eta$ > 0; $\eta p$ for a problem of infinite width.
+        clip_norm: C > 0; infinite only with noise_scale = 0; $C/\sqrt p$ for infinite width.
         num_steps: T >= 1; a Python int, or traced.
-        noise_scale: $\sigma$ >= 0, last as in the paper's algorithm, where it is free of T; the
-            field's noise multiplier is $2\sigma/\sqrt\eta$.
+        noise_scale: $\sigma$ >= 0; $\sigma\sqrt p$ for infinite width. The usual noise multiplier
+            is $2\sigma/\sqrt\eta$.
 
     Raises:
         TypeError, ValueError: a value is of the wrong kind or out of range.
@@ -108,17 +101,16 @@ class DPGD(AbstractAlgorithm):
         num_steps: int | Int[Array, ""],
         calibration: AbstractCalibration | None = None,
     ) -> "DPGD":
-        r"""The algorithm with the noise that a calibration asks for an (epsilon, delta) budget.
+        r"""The algorithm with the noise that a calibration gives for an (epsilon, delta) budget.
 
-        Neighbours differ in one record that is replaced, which moves the sum by 2C. At equal
-        (epsilon, delta) that takes twice the noise of `PrivateOptimiser.calibrated` on Poisson
-        batches of rate 1, where one record's contribution is left out and the sum moves by C: the
-        two budgets promise different things.
+        Neighbours differ in one replaced record, which moves the sum by 2C.
+        `PrivateOptimiser.calibrated` on Poisson batches of rate 1 leaves a record out, which moves
+        it by C: at equal (epsilon, delta) it needs half the noise and promises something else.
 
         Args:
             epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
-            delta: in (0, 1).
-            learning_rate, clip_norm, num_steps: as for the constructor.
+            delta: the failure probability, in (0, 1).
+            learning_rate, clip_norm, num_steps: see the constructor.
             calibration: None is `ExactCalibration()`.
 
         Raises:
@@ -156,7 +148,7 @@ class DPGD(AbstractAlgorithm):
 
     @property
     def duration(self) -> Float[Array, ""]:
-        r"""$\tau = \eta T$, the time that the limiting diffusion runs."""
+        r"""$\tau = \eta T$, the duration of the limiting diffusion."""
         return self.learning_rate * self.num_steps
 
     def _derived(self):
@@ -169,9 +161,8 @@ class DPGD(AbstractAlgorithm):
 
     @property
     def mu(self) -> float | Float[Array, ""]:
-        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates together.
-
-        Infinite where a number is none that the constructor takes.
+        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates; infinite if a number is
+        invalid.
         """
         values = self.learning_rate, self.noise_scale, self.num_steps, self.clip_norm
         known = [concrete(value) for value in values]
@@ -187,10 +178,10 @@ class DPGD(AbstractAlgorithm):
     def diffusion(self, num_samples: int) -> Float[Array, ""]:
         r"""$\Sigma = 2C\sigma/n$, the noise of the limiting diffusion (PF (3.6)).
 
-        The diffusion's state at $\tau$, and its whole path, cost what all iterates together cost:
-        the bound on T steps sees $\eta T$ alone, and (epsilon, delta) survives a limit in law.
-        Source: PF Proposition 3.4, whose proof by densities at a point is wrong and whose
-        statement is right; Derived: test_diffusion_privacy.
+        Its whole path costs what all iterates cost: the bound on T steps depends on $\eta T$ alone,
+        and (epsilon, delta) survives a limit in distribution. Source: PF Proposition 3.4, whose
+        proof by densities at a point is wrong and whose statement is right; Derived:
+        test_diffusion_privacy.
         """
         noiseless = self.noise_scale == 0
         norm = jnp.where(noiseless, 1, self.clip_norm)
@@ -202,21 +193,20 @@ class DPGD(AbstractAlgorithm):
     is_sum_of_noise: ClassVar[bool] = True
 
     def start(self, parameters: Float[Array, "runs dim *outputs"]) -> None:
-        """The state of all runs before the first step: none."""
+        """The state of all runs before the first step: None."""
 
     def batch(self, step: Int[Array, ""], keys: Key[Array, " runs"]) -> None:
-        """Which samples update number `step`, from 0, uses: None, for all of them."""
+        """The samples of update number `step`, from 0: None, for all of them."""
 
     def iterate(self, parameters: Float[Array, "*shape"], state: None) -> Float[Array, "*shape"]:
-        """The parameters at which gradients are taken: those that are released."""
+        """The parameters at which gradients are taken, which are the released ones."""
         return parameters
 
     def clipped_slopes(
         self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
     ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were: $\|g\| = |\ell'|\,\|\varphi\|$.
-
-        Source: PF (3.3), which is 0/0 where the slope is zero; this is not.
+        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were. Source: PF (3.3), which is 0/0 at
+        slope 0.
         """
         limits = slope_limits(self.clip_norm, feature_norms)
         limits = lax.broadcast_to_rank(limits, slopes.ndim)
@@ -239,7 +229,7 @@ class DPGD(AbstractAlgorithm):
         return parameters - self.learning_rate * gradient + noise, state
 
     def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
-        r"""$\eta t$, the time of the limiting diffusion after so many updates."""
+        r"""$\eta t$, the time of the limiting diffusion after `steps` updates."""
         return steps * self.learning_rate
 
     def release(self) -> Release:
@@ -260,7 +250,7 @@ class DPGD(AbstractAlgorithm):
 
 
 def _away_from_zero(scale: Any) -> Any:
-    """A noise scale as an array that rounding has not made smaller; a traced one as it is."""
+    """A concrete noise scale as an array that rounding has not made smaller."""
     known = concrete(scale)
     if known is None:
         return scale
@@ -271,13 +261,11 @@ def _away_from_zero(scale: Any) -> Any:
 def warn_if_unstable(
     algorithm: DPGD, stability_limit: Callable[[], float], *, stacklevel: int = 5
 ) -> None:
-    r"""Warn when the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
+    r"""Warn if the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
 
-    From there on unclipped gradient descent diverges with the squared loss (c = 2), and clipped
-    descent does not settle; a loss that curves less than its bound may still do. An
-    activation of non-zero mean (ReLU) has one eigenvalue of about $n\mu_0^2 p$, which sets the
-    limit $1/(\mu_0^2 p)$. Nothing is said of traced values. The default `stacklevel` is that of the
-    line that asks for the run where `simulate` or `predict` of a class calls this.
+    Unclipped gradient descent then diverges with the squared loss (c = 2), and clipped descent does
+    not settle. An activation of non-zero mean (ReLU) has one eigenvalue of about $n\mu_0^2 p$,
+    which sets the limit $1/(\mu_0^2 p)$. Traced values are not checked.
     """
     rate = concrete(algorithm.learning_rate)
     if rate is None or rate.shape != ():

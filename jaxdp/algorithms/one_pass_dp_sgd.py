@@ -1,9 +1,4 @@
-r"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2).
-
-The paper proves $(\rho^2/2)$-zCDP of the last iterate. `OnePassDPSGD.release` proves more,
-$\rho$-GDP for every non-increasing schedule. Left out: gradients of several outputs that are
-clipped on their joint norm, for which the capped step is not known to be non-expansive.
-"""
+"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,16 +31,15 @@ class OnePassDPSGD(AbstractRhoPass):
 
     where L_k is the gradient's Lipschitz constant ($\|x_k\|^2$ for least squares), b_k standard
     normal, and $\rho^2\sigma_k^2 = \eta_k^2 - \eta_{k+1}^2$ for k < K, $\rho^2\sigma_K^2 =
-    \eta_K^2$. The noise is set by $\eta_k$, not by the capped step.
-
-    With batch_size B, step k averages the B clipped gradients, each with its own capped step, and
-    adds noise 2 C sigma_k / B; then $\gamma = d/(KB)$.
+    \eta_K^2$. The noise is set by $\eta_k$, not by the capped step. With batch_size B, step k
+    averages the B clipped gradients, each with its own capped step, and adds noise 2 C sigma_k / B;
+    then $\gamma = d/(KB)$. The paper proves $(\rho^2/2)$-zCDP; `release` proves more, $\rho$-GDP.
 
     Source: AC Algorithm 1, equation (2); Assumption 2 with $\tilde\eta(k/n)$ where
     $\tilde\eta(\lfloor k/n\rfloor)$ is printed, which would be 0/1-valued.
 
     Args:
-        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule, a number, or any callable
+        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule, a number, or a callable
             of t. A function of steps, such as an optax schedule, is `jaxdp.FromSteps`.
         clip_scale: c > 0; infinite only together with rho.
         rho: the output is $\rho$-GDP, hence $(\rho^2/2)$-zCDP and not $\rho$-zCDP; > 0, infinite
@@ -62,11 +56,6 @@ class OnePassDPSGD(AbstractRhoPass):
         >>> algorithm = jaxdp.OnePassDPSGD(rate, clip_scale=1.0, rho=1.0, num_steps=1000)
         >>> print(f"epsilon = {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
         epsilon = 4.38
-        >>> stricter = jaxdp.OnePassDPSGD.calibrated(
-        ...     1.0, 1e-5, learning_rate=rate, clip_scale=1.0, num_steps=1000
-        ... )
-        >>> print(f"rho = {stricter.rho:.3f}")
-        rho = 0.268
     """
 
     learning_rate: AbstractSchedule
@@ -102,16 +91,14 @@ class OnePassDPSGD(AbstractRhoPass):
         num_steps: int | Int[Array, ""],
         batch_size: int = 1,
     ) -> "OnePassDPSGD":
-        r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
+        """The algorithm with the least noise that is proved (epsilon, delta)-DP.
 
-        The release is $\rho$-GDP whatever the schedule, and $\rho$ is the largest that the budget
-        allows. `account` of the result is never above epsilon; traced, rho is .2 % smaller for
-        that (1e-6 in float64).
+        `account` of the result is never above epsilon; a traced rho is 0.2 % smaller for that (1e-6
+        in float64).
 
         Args:
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
+            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1).
+            learning_rate, clip_scale, num_steps, batch_size: see the constructor.
 
         Warns:
             UserWarning: delta is at least one over the number of samples.
@@ -133,15 +120,11 @@ class OnePassDPSGD(AbstractRhoPass):
         return is_non_increasing(self.learning_rate, steps) & in_range
 
     def step_size(self, step):
-        """eta_k; the samples' own caps come on top."""
+        """eta_k, before the caps of the samples."""
         return self._rate(step) / self.num_steps
 
     def _rate(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
-        """The learning rate at a step; 0 where so small that its noise would underflow.
-
-        Below this floor the squares of the rates, and with them the noise of the steps that are
-        left, are lost: what still moved the iterate would have no noise to hide it.
-        """
+        """The learning rate at a step; 0 if its square, which sets the noise, would underflow."""
         rate = self.learning_rate.at_step(step, self.num_steps)
         limits = jnp.finfo(rate.dtype)
         # Each of the steps to come may lose a square of `tiny`.
@@ -149,9 +132,8 @@ class OnePassDPSGD(AbstractRhoPass):
         return jnp.where(rate < floor, 0, rate)
 
     def squared_rate_drop(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
-        r"""$\rho^2 K^2 \sigma_k^2$: what $\tilde\eta^2$ loses in a step, in the last all of it.
-
-        Source: AC equation (2). Negative where a traced schedule increases.
+        r"""$\rho^2 K^2 \sigma_k^2$: the fall of $\tilde\eta^2$, in the end all. Source: AC equation
+        (2).
         """
         square = self._rate(step) ** 2
         drop = self.learning_rate.squared_drop(step, self.num_steps)
@@ -162,7 +144,7 @@ class OnePassDPSGD(AbstractRhoPass):
         return jnp.where(is_last, square, drop)
 
     def noise_std(self, step, dim):
-        r"""$2 C \sigma_k / B$; NaN where a traced schedule increases."""
+        r"""$2 C \sigma_k / B$; NaN if a traced schedule increases."""
         drop = self.squared_rate_drop(step)
         is_zero = drop == 0
         root = jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, drop)))
@@ -182,7 +164,7 @@ class OnePassDPSGD(AbstractRhoPass):
         return Update(parameters - descent + noise, state, factors < 1, steps < step_size)
 
     def _unchecked(self) -> tuple[str, ...]:
-        """What the proof needs of the schedule, where that was not looked at in every step."""
+        """The proof's assumption on the schedule, if it was not checked at every step."""
         if is_checked(self.learning_rate, self.num_steps):
             return ()
         return (
@@ -276,6 +258,5 @@ class OnePassDPSGD(AbstractRhoPass):
 
 
 def _squared_half(rho: Any) -> Any:
-    """rho^2 / 2, in float64 when rho is concrete."""
     known = concrete(rho)
     return rho**2 / 2 if known is None else known**2 / 2

@@ -15,7 +15,7 @@ from jaxdp.core.checks import concrete, is_boolean, refuse_collections, require_
 
 
 def require_loss(loss: Any) -> None:
-    """Raise TypeError unless it is a function that can be called with model, input and target."""
+    """Raise TypeError unless the loss can be called with model, input and target."""
     require_callable("loss", loss, "a function of model, input and target")
     try:
         signature = inspect.signature(loss)
@@ -33,9 +33,8 @@ def require_loss(loss: Any) -> None:
 def records_of(
     inputs: PyTree[Any], targets: PyTree[Any], *, keep: Callable[[Any], bool] = lambda leaf: False
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Inputs and targets with tables and lists of numbers turned into arrays; leaves to keep stay.
-
-    The TypeError of a leaf that is none of these names it and shows nothing of it.
+    """Inputs and targets with tables and lists as arrays, except leaves to `keep`; no error shows
+    data.
     """
 
     def as_arrays(name, part):
@@ -61,7 +60,7 @@ def _is_list_of_scalars(node: Any) -> bool:
 
 
 def num_rows_of(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
-    """The length of the leading axis that every leaf shares; TypeError, ValueError without one."""
+    """The length of the leading axis that all leaves share; TypeError or ValueError without one."""
     sizes = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path((inputs, targets))[0]:
         name = ("inputs", "targets")[path[0].idx] + jax.tree_util.keystr(path[1:])
@@ -77,7 +76,7 @@ def num_rows_of(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
 
 
 def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
-    """A clip norm for each of `size` samples; TypeError or ValueError unless it is such."""
+    """A clip norm for each of `size` samples, from one number or as many."""
     if isinstance(value, (str, bytes)) or value is None or is_boolean(value):
         raise TypeError(f"expected clip_norm to be a number, got {value!r}")
     refuse_collections("clip_norm", value)
@@ -104,7 +103,7 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
 
 
 def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
-    """Which of `size` samples count; all of them if nothing is said."""
+    """A mask of `size` samples, in which None counts all of them."""
     if value is None:
         return jnp.ones(size, bool)
     refuse_collections("mask", value)
@@ -123,7 +122,9 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
 
 
 def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
-    """What is differentiated: the inexact arrays of a model; TypeError unless real and some."""
+    """The inexact arrays of a model, which are differentiated; TypeError unless there are real
+    ones.
+    """
     weights = eqx.filter(model, eqx.is_inexact_array)
     if not jax.tree.leaves(weights):
         came = f"the class {model.__name__} itself" if isinstance(model, type) else "none in a "

@@ -1,16 +1,11 @@
-r"""Per-sample clipping of any loss of any Equinox model, at about the cost of one batch gradient.
+"""Per-sample clipping of any loss of any Equinox model, at about the cost of one batch gradient.
 
-The loss of one sample is traced; one backward pass over the batch, stopped where weights meet
-samples, gives every per-sample norm and the clipped sum without forming a gradient per sample.
-Weights that the trace uses in another way fall back, alone, to gradients formed for a few samples
-at a time.
-
-Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, for clipping;
-Goodfellow (2015) and Lee and Kifer (2021) for norms without gradients.
-
-A batch is cut into microbatches and into blocks, whichever are larger. Where a sample goes depends
-on its place and on the length of the batch, never on data: if one record is replaced or masked out,
-only one block changes, as `sensitivity` needs.
+The traced loss is differentiated in one backward pass over the batch that stops where weights meet
+samples and gives all norms and the clipped sum; other weights fall back, alone, to gradients formed
+for a few samples. A sample's microbatch and block depend on its place and on the batch length only,
+so replacing a record changes one block, as `sensitivity` needs. Source: Abadi et al. (2016), "Deep
+learning with differential privacy", Algorithm 1, for clipping; Goodfellow (2015) and Lee and Kifer
+(2021) for norms without gradients.
 """
 
 from collections.abc import Callable
@@ -51,11 +46,9 @@ def in_microbatches(
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
 
-    Args:
-        function: of a microbatch and of the number of blocks that it is to be summed in.
-        batch: samples, clip norms (or None) and mask.
-        size: the most samples in a microbatch.
-        longest: the most samples in a block, which may be made of several microbatches.
+    `function` takes a microbatch and the number of blocks to sum it in; `batch` holds samples, clip
+    norms (or None) and mask; `size` and `longest` are the most samples in a microbatch and in a
+    block.
     """
     length = len(batch[-1])
     fewest = -(-length // min(size, length))
@@ -123,41 +116,37 @@ def clipped_gradient_sum(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> tuple[PyTree[Array], Float[Array, " batch"]]:
-    r"""The sum of a batch's clipped gradients, and their norms before clipping.
+    r"""The sum of a batch's clipped gradients, $\sum_i g_i \min(1, C/\|g_i\|)$, and all norms
+    $\|g_i\|$.
 
-    $\sum_i g_i \min(1, C/\|g_i\|)$, and $\|g_i\|$ for each sample.
+    Equal to `vmap(grad(loss))`, clipped and summed, up to rounding; a norm is taken over all
+    weights together. Putting zero in the place of one sample moves the sum by at most C, replacing
+    it by at most 2C, up to rounding that `sensitivity_excess` bounds. Blocks of at most 256 samples
+    are added in float32, and such blocks in twice its precision. A sample whose loss or gradient is
+    not finite contributes zero, and its norm comes back as infinity or NaN. The norms are private
+    data.
 
-    Equal to `vmap(grad(loss))`, clipped and summed, to rounding; the norm of a sample is taken
-    over all weights together. What one sample adds has norm at most C, to rounding: putting zero
-    in its place moves the sum by at most C, replacing it by at most 2C, and by how much more
-    rounding can move it `sensitivity_excess` bounds. At most 256 samples are added in float32, and
-    such blocks in twice its precision.
-
-    A sample whose loss or gradient is not finite contributes zero, and its norm comes back as
-    infinity or NaN: it can neither destroy the sum nor leak through it. The norms themselves are
-    private data.
+    On several devices: use `jit` with the batch sharded over a mesh axis, or `shard_map(...,
+    check_vma=False)` with `clipped_gradient_sum_in_parts` and `jaxdp.clipping.sum_over_devices`
+    (the rounding of a `psum` is not bounded). Over Explicit axes all devices get the same sum and
+    norms.
 
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
-        model: any pytree; its inexact arrays are the weights.
+        model: a pytree whose inexact arrays are the weights.
         inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
             per-sample keys.
-        targets: as the inputs.
+        targets: the labels of the batch, in the same forms as `inputs`.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
         mask: which samples count; the others (padding) contribute zero and have norm 0.
-        microbatch_size: how many samples are differentiated at a time; it need not divide the
-            batch. Fewer where more would need more memory than what the products with the weights
-            read and give, and four copies of the weights. Below 256 it also bounds how many are
-            added in float32: with less rounding, and slower.
-
-    On several devices: under `jit` with the batch sharded over an axis of a mesh, or under
-    `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
-    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded. Over Explicit axes the
-    sum and the norms are the same on every device, as `vmap(grad)` and a sum would be.
+        microbatch_size: the most samples differentiated at a time; it need not divide the batch.
+            Fewer are taken if memory would exceed the inputs and outputs of the products with the
+            weights plus four copies of the weights. Below 256 it also shortens the float32 blocks:
+            less rounding, but slower.
 
     Returns:
         The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms; both
-        in float32 at least, since a sum rounded to less would move by more than C.
+        in float32 at least.
 
     Raises:
         ValueError, TypeError: an argument is not as described, the loss is not a scalar, a layer
@@ -191,11 +180,11 @@ def clipped_gradient_sum_in_parts(
 ) -> tuple[TwoPartSum, Float[Array, " batch"]]:
     """The sum of `clipped_gradient_sum` before its last rounding, and the norms.
 
-    What zeroing or replacing one record can change in it is bounded by `sensitivity_excess`. Noise
-    added to high and low together, before anything is rounded, hides that change.
+    `sensitivity_excess` bounds its change if one record is zeroed or replaced. Noise added to high
+    and low together, before rounding, hides that change.
 
     Args:
-        loss, model, inputs, targets, clip_norm, mask, microbatch_size: as there.
+        loss, model, inputs, targets, clip_norm, mask, microbatch_size: see `clipped_gradient_sum`.
 
     Returns:
         The sum in two parts, each in the structure of the weights, and the norms.
@@ -223,13 +212,13 @@ def per_sample_gradient_norms(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> Float[Array, " batch"]:
-    """The norms of `clipped_gradient_sum` alone, which are private data.
+    """The per-sample gradient norms of `clipped_gradient_sum` alone, which are private data.
 
     Args:
-        loss, model, inputs, targets, mask, microbatch_size: as there.
+        loss, model, inputs, targets, mask, microbatch_size: see `clipped_gradient_sum`.
 
     Returns:
-        A norm for each sample, before any clipping.
+        A norm for each sample, before clipping.
 
     Example:
         >>> import jaxdp, numpy as np

@@ -1,18 +1,10 @@
-r"""Long sums in two parts: the rounded sum, and beside it what rounding has taken away.
+"""Long sums in two parts: the rounded sum, and the rounding error.
 
-A sum of many numbers in float32 forgets: after a large record, small ones are rounded away, and
-removing that one record then moves the sum by far more than the record's own norm. Here at most
-`BLOCK_LENGTH` records are added in float32, a *block*; blocks are added by an addition whose
-rounding error is known exactly and kept in a second array. Data sets that differ in one record
-differ in the sum of one block, as long as the others keep their places: that is so if the record
-is masked out or replaced, and in law if places are drawn at random
-(`PoissonSampler.sample_secretly`).
-
-A compiler that reorders additions takes the errors for zero. Sums of known value tell whether that
-of this process does (`why_sums_are_unproved`).
-
-Source: Knuth (1997), "The art of computer programming" 2, Section 4.2.2, Theorem B, for the error
-of an addition.
+A long float32 sum forgets small records after a large one, so removing the large one moves it by
+far more than that record's norm. Here at most `BLOCK_LENGTH` records, a *block*, are added in
+float32, and the exact rounding errors of adding blocks are kept in a second array. Data sets that
+differ in one record differ in the sum of one block if the other records keep their places. Source:
+Knuth (1997), "The art of computer programming" 2, Section 4.2.2, Theorem B.
 """
 
 import functools
@@ -37,11 +29,11 @@ _LARGE = 2.0**24
 
 
 class TwoPartSum(eqx.Module):
-    """A sum, as exact as two numbers of its precision can say.
+    """A sum held as two numbers of its precision.
 
     Attributes:
         high: the sum, rounded.
-        low: what rounding took away, at most half a unit in the last place of `high`.
+        low: the rounding error, at most half a unit in the last place of `high`.
 
     Example:
         >>> import numpy as np
@@ -66,7 +58,7 @@ class TwoPartSum(eqx.Module):
 def two_sum(
     left: Float[Array, "*shape"], right: Float[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """The rounded sum and its rounding error, exactly, whichever is larger."""
+    """The rounded sum and its exact rounding error."""
     total = left + right
     of_right = total - left
     of_left = total - of_right
@@ -74,17 +66,13 @@ def two_sum(
 
 
 def add(left: TwoPartSum, right: TwoPartSum) -> TwoPartSum:
-    """Two sums added, to about 45 bits."""
+    """The sum of two sums, to about 45 bits."""
     pairs = jax.tree.map(_add, left.high, left.low, right.high, right.low)
     return _unzipped(pairs, jax.tree.structure(left.high))
 
 
 def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
-    """The sum of one array in two numbers of another type, cut to the digits that both hold.
-
-    A loss may compute in float64 with weights in float32. Rounded to their type the sum alone
-    would forget what `sensitivity` counts on.
-    """
+    """The sum of one float64 array in two numbers of a narrower type, cut to their digits."""
     digits = jnp.finfo(dtype)
     if digits.bits >= jnp.finfo(total.high.dtype).bits:
         return jax.tree.map(lambda part: part.astype(dtype), total)
@@ -95,13 +83,13 @@ def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
 
 
 def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
-    """The sum of every device's part, on each device: for `jax.shard_map` in place of `psum`.
+    """The sum of every device's part, on each device: use it in `jax.shard_map` instead of `psum`.
 
-    A `psum` would round, and in an order of its own.
+    A `psum` would round, in an order of its own.
 
     Args:
-        part: this device's sum.
-        axis_name: of the mesh, over which the batch is split.
+        part: the sum on this device.
+        axis_name: the mesh axis over which the batch is split.
 
     Returns:
         The sum of all parts, the same on every device.
@@ -125,10 +113,10 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
 
 
 def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
-    """None where additions on these arrays' devices are those of the proof, else why they are not.
+    """None if additions on these arrays' devices are those of the proof, else the reason why not.
 
-    On each kind of device a program of sums with known values runs once in a process, made of the
-    functions that add up clipped gradients. Without arrays, the default device is asked.
+    Once in a process, sums with known values run on each kind of device through `sum_of_blocks`; a
+    compiler that reorders additions gets them wrong. Without arrays the default device is tested.
     """
     leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
     with jax.ensure_compile_time_eval():
@@ -221,7 +209,7 @@ def sum_of_blocks(
 
 
 def blocks_of(size: int) -> tuple[int, int]:
-    """How many blocks of which length hold so many records, with the fewest places left over."""
+    """The number and length of blocks that hold `size` records with the fewest places left over."""
     number = -(-size // BLOCK_LENGTH)
     if number > GROUP:
         number = -(-number // GROUP) * GROUP
@@ -229,7 +217,7 @@ def blocks_of(size: int) -> tuple[int, int]:
 
 
 def _of_few(blocks: Float[Array, "blocks ..."]) -> TwoPartSum:
-    """The sum of at most eight blocks: errors are added up and joined to the sum at the end."""
+    """The sum of at most eight blocks; their errors are added up and joined at the end."""
     high, low = blocks[0], jnp.zeros_like(blocks[0])
     for block in blocks[1:]:
         high, error = two_sum(high, block)
@@ -243,5 +231,4 @@ def _add(high, low, other_high, other_low):
 
 
 def _unzipped(pairs: Any, structure: Any) -> TwoPartSum:
-    """A sum of trees from a tree of pairs."""
     return TwoPartSum(*jax.tree.transpose(structure, jax.tree.structure((0, 0)), pairs))

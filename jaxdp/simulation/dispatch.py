@@ -34,24 +34,24 @@ def simulate(
     keep_parameters: bool = False,
     progress: Progress | bool | None = None,
 ) -> Trajectory:
-    """Sample what happens: independent runs of the algorithm on the problem.
+    """Simulate private training: independent runs of an algorithm on a problem.
 
     Args:
-        problem: what is learnt.
-        algorithm: how it is learnt; its `num_steps` must be a Python int. A `PrivateOptimiser`,
-            with simulated noise (`noise=None`): on features a linear one in `FunctionSpace`, any
-            other by its `Iterates`; of a network (`Linearised`) by `NetworkTraining`.
-        key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
-            rounding, however many there are.
-        num_runs: how many runs, along the leading axis of the result.
-        simulator: None takes the cheapest that is exact in law, covers the pair and has the
-            parameters if they are to be kept.
-        records: record j is the state after floor(j n / records) of the n updates, j from 0 to
-            `records`: a risk of records + 1 values, the first before any update.
+        problem: the learning problem.
+        algorithm: the algorithm; its `num_steps` must be a Python int. A `PrivateOptimiser` needs
+            `noise=None`, and runs on features in `FunctionSpace` if linear, else in `Iterates`, and
+            on a network (`Linearised`) in `NetworkTraining`.
+        key: a `jax.random.key`; the same key gives the same runs, and run i is the same, up to
+            rounding, for every num_runs.
+        num_runs: number of runs, along the leading axis of the result.
+        simulator: None takes the cheapest that is exact in distribution, covers the pair and has
+            the parameters if they are to be kept.
+        records: record j, from 0, is the state after floor(j n / records) of the n updates: a risk
+            has records + 1 values.
         keep_parameters: whether to return the released iterates, (num_runs, dim), or (num_runs,
             dim, num_outputs) for a loss of several outputs.
-        progress: True for a bar, or a function, called on the host with the share done; not
-            under `jit` or `vmap`.
+        progress: True for a bar, or a function called on the host with the fraction done; not under
+            `jit` or `vmap`.
 
     Returns:
         A trajectory with the runs along the leading axis of `risk` and `final_risk`.

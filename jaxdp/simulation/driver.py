@@ -1,8 +1,4 @@
-"""One loop for every simulator: from record to record, with progress, to the Trajectory.
-
-A simulator says how its runs begin, go on and end (`AbstractRuns`). When they are recorded, who is
-told how far they are, and how what was read out becomes a `Trajectory`, is here.
-"""
+"""The loop of all simulators, from record to record, with progress, to the Trajectory."""
 
 import abc
 from collections.abc import Iterator
@@ -33,7 +29,7 @@ Steps = np.ndarray | Int[Array, " counts"]
 
 
 class Reading(eqx.Module):
-    """What is read out of all runs, one column a record."""
+    """The numbers read from all runs, one column a record."""
 
     risk: Float[Array, "runs records"]  # the problem's own risk
     # By name, over the steps, what observables are made of.
@@ -43,7 +39,7 @@ class Reading(eqx.Module):
 
 
 class AbstractRuns(eqx.Module):
-    """Independent runs of one algorithm on one problem, which go on together."""
+    """Independent runs of one algorithm on one problem, which advance together."""
 
     @property
     @abc.abstractmethod
@@ -62,7 +58,7 @@ class AbstractRuns(eqx.Module):
     def finish(
         self, state: Any
     ) -> tuple[Float[Array, " runs"] | None, Float[Array, "runs dim *outputs"] | None]:
-        """The released iterates' risks, None where they are the last recorded, and the iterates."""
+        """The released iterates' risks (None: those last recorded), and the iterates."""
 
     @abc.abstractmethod
     def time(self, steps: Steps) -> Float[Any, " counts"]:
@@ -72,11 +68,11 @@ class AbstractRuns(eqx.Module):
     def observables(
         self, reading: Reading, steps: Int[Array, " records"]
     ) -> dict[str, Float[Array, "runs records"]]:
-        """What the sums of all readings say, which were made after so many steps."""
+        """The observables at all records, from their readings and numbers of steps."""
 
 
 class AbstractPassRuns(AbstractRuns):
-    """Runs of an algorithm that uses each sample once, and counts those clipped and capped."""
+    """Runs of an algorithm that uses each sample once, with counts of clipped and capped ones."""
 
     algorithm: eqx.AbstractVar[AbstractOnePassAlgorithm]
 
@@ -90,7 +86,7 @@ class AbstractPassRuns(AbstractRuns):
 
 
 class Ranges(NamedTuple):
-    """The steps of a run, cut where it is recorded."""
+    """The steps of a run, cut at its records."""
 
     steps: Steps  # after how many the run is recorded, each number once where they are known
     slots: np.ndarray  # which of them is each record
@@ -98,7 +94,7 @@ class Ranges(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """The most steps in a range; of a known length only."""
+        """The most steps in a range, for a known length only."""
         return int(np.diff(self.steps).max())
 
     def blocks(self) -> Iterator[tuple[Steps, Steps]]:
@@ -108,10 +104,7 @@ class Ranges(NamedTuple):
 
 
 def ranges_of(num_steps: int | Int[Array, ""], records: int, progress: Progress | None) -> Ranges:
-    """Where a run of so many steps is recorded, and when it returns to the host.
-
-    Without a listener all ranges are one block.
-    """
+    """The ranges of a run of so many steps; without a listener all of them are one block."""
     steps, slots = record_steps(num_steps, records), np.arange(records + 1)
     if isinstance(steps, np.ndarray):
         steps, slots = np.unique(steps, return_inverse=True)
@@ -120,7 +113,7 @@ def ranges_of(num_steps: int | Int[Array, ""], records: int, progress: Progress 
 
 
 def even_chunks(longest: int, numbers_per_step: int) -> tuple[int, int]:
-    """How many chunks a range is cut into, and how many steps each has."""
+    """The number of chunks of a range, and the steps of each."""
     return _cut(longest, max(1, min(_CHUNK_STEPS, _numbers_of_a_draw() // numbers_per_step)))
 
 
@@ -129,16 +122,13 @@ def _numbers_of_a_draw() -> int:
 
 
 def _cut(longest: int, target: int) -> tuple[int, int]:
-    """Pieces of at most the target, cut evenly so that little is padded: their number and size."""
+    """Number and size of pieces of at most the target, cut evenly so that little is padded."""
     count = -(-longest // target)
     return count, -(-longest // count)
 
 
 class Chunks(NamedTuple):
-    """How the steps are cut: `records` ranges are drawn at once, or one range in several goes.
-
-    A block of ranges takes `rows` such draws.
-    """
+    """The cutting of steps: `records` ranges are drawn at once, or one in `per_record` parts."""
 
     rows: int
     records: int
@@ -160,10 +150,7 @@ class Chunks(NamedTuple):
 def drive(
     runs: AbstractRuns, ranges: Ranges, *, keep_parameters: bool, progress: Progress | None
 ) -> Trajectory:
-    """All steps of the runs, recorded where the ranges end.
-
-    Memory is that of the runs' state and of the records.
-    """
+    """All steps of the runs, recorded where the ranges end, in the memory of state and records."""
     state, first = runs.begin()
     readings = [first]
     for starts, ends in ranges.blocks():
@@ -179,7 +166,7 @@ def drive(
 
 
 def announced(trajectory: Trajectory, progress: Progress | None) -> Trajectory:
-    """The trajectory, when the listener has heard that it is done."""
+    """The trajectory, after the listener was called with 1."""
     if progress is not None:
         jax.block_until_ready(trajectory.risk)
         progress(1.0)

@@ -1,10 +1,4 @@
-"""The algorithm itself, step by step, in all its dimensions.
-
-On fixed rows the steps are those of `jaxdp.simulation.rows.fixed_rows`. In one pass over samples
-that a problem hands out they are here: random numbers are drawn in chunks of steps
-(`jaxdp.simulation.driver`), and each draw depends on its run's key and its step alone. Memory is
-O(records).
-"""
+"""The algorithm itself, step by step, in all its dimensions, in O(records) memory."""
 
 import functools
 from typing import Any, ClassVar
@@ -33,17 +27,16 @@ from jaxdp.simulation.rows.function_space import FunctionSpace
 
 
 class Iterates(AbstractSimulator):
-    """The algorithm itself, step by step in `dim` dimensions: exact in law for whatever has steps.
+    """The algorithm itself, step by step in `dim` dimensions: exact in distribution.
 
-    Memory beside problem and result: 10 numbers a run for each coordinate, row and test row, and on
-    a stream ten times the random numbers of a chunk, 20 MB on a CPU.
-
-    On features the observables are "clipped_fraction", "train_risk" (the mean training loss) and,
-    for losses of classification, "accuracy" and "train_accuracy".
+    Memory besides problem and result: 10 numbers a run for each coordinate, row and test row; on a
+    stream ten times the random numbers of a chunk, 20 MB on a CPU. On features the observables are
+    "clipped_fraction", "train_risk" (the mean training loss) and, for losses of classification,
+    "accuracy" and "train_accuracy".
 
     Args:
-        chunk_size: steps whose random numbers are drawn together; None sizes it to the cache. The
-            values do not depend on it.
+        chunk_size: number of steps whose random numbers are drawn together, without influence on
+            their values; None sizes it to the cache.
 
     Example:
         >>> import jax, jaxdp
@@ -123,7 +116,7 @@ class _State(eqx.Module):
 
 
 class _Run(eqx.Module):
-    """What one run fixes before its first step."""
+    """The values of a run that are fixed before its first step."""
 
     prepared: Any
     sampling_key: Key[Array, "*runs"]
@@ -131,7 +124,7 @@ class _Run(eqx.Module):
 
 
 class OnePassRuns(AbstractPassRuns):
-    """Runs that draw samples and noise in chunks of steps."""
+    """Runs that draw samples and noise in chunks of steps, each by its run's key and its step."""
 
     problem: AbstractSampleProblem
     algorithm: AbstractOnePassAlgorithm
@@ -190,11 +183,7 @@ def _recorded(problem: AbstractSampleProblem, run: _Run, state: _State):
 
 @eqx.filter_jit
 def _advance(problem, algorithm, runs, state, starts, ends, *, chunks: Chunks):
-    """Runs step ranges (start, end] one after the other; returns what is recorded at their ends.
-
-    `starts` and `ends` have a row of `chunks.records` ranges whose random numbers are drawn at
-    once.
-    """
+    """Run step ranges (start, end], in rows of `chunks.records`, and record their ends."""
 
     def one_run(run, state):
         def row(state, bounds):
@@ -220,11 +209,7 @@ def _chunk(
     ends: Int[Array, " ranges"],
     num_steps: int,
 ):
-    """Up to `num_steps` updates of each range, with all random numbers drawn beforehand.
-
-    Updates beyond a range's end are padding: their rate is zero, nothing is counted, and the
-    algorithm's state stays as it is.
-    """
+    """Up to `num_steps` updates of each range; those beyond its end have no effect."""
     dtype, dim = state.parameters.dtype, problem.dim
     steps = begins[:, None] + 1 + jnp.arange(num_steps)[None]
     active = steps <= ends[:, None]
@@ -266,7 +251,7 @@ def _chunk(
 
 
 def _samples(problem: AbstractSampleProblem, run: _Run, steps, batch_size: int):
-    """The samples of each step, with a batch axis when there is more than one."""
+    """The samples of each step, with a batch axis if there is more than one."""
     index = (steps - 1) * batch_size
     if batch_size > 1:
         index = index[..., None] + lax.broadcast_to_rank(jnp.arange(batch_size), index.ndim + 1)
@@ -279,7 +264,6 @@ def _normals(key, steps, dim: int, dtype):
 
 
 def _over(index, function):
-    """The function of each entry of an array of whole numbers, along the array's axes."""
     results = jax.vmap(function)(index.reshape(-1))
     return jax.tree.map(lambda leaf: leaf.reshape(*index.shape, *leaf.shape[1:]), results)
 
@@ -288,7 +272,7 @@ def _over(index, function):
 def _finish(problem, algorithm, runs, state):
     """The last update's noise, the released iterate's risk, and the iterate.
 
-    No risk, and no noise, where every iterate is released as it was recorded.
+    No risk, and no noise, if every iterate is released as it was recorded.
     """
     if algorithm.releases_every_iterate:
         return None, jax.vmap(problem.in_input_coordinates)(state.parameters)

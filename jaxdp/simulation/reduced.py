@@ -1,22 +1,20 @@
-r"""The law of Algorithm 1 on Gaussian inputs, from one radius per distinct eigenvalue.
+r"""The distribution of Algorithm 1 on Gaussian inputs, from one radius per distinct eigenvalue.
 
-Let $u = \theta - \theta^*$ and let $u^{(j)}$ be its part in the block of the eigenvalue
-$\lambda_j$ of multiplicity $d_j$, with $r_j = \|u^{(j)}\|$. A sample's part in the block is
-$\sqrt{\lambda_j}(g_j e_j + w_j)$ with $e_j = u^{(j)}/r_j$, $g_j$ standard normal, $w_j \perp e_j$
-and $q_j = \|w_j\|^2$ chi-square of $d_j - 1$ degrees, all independent. With the residual
-$\sum_j \sqrt{\lambda_j} g_j r_j - z$, $\|x\|^2 = \sum_j \lambda_j (g_j^2 + q_j)$ and s their
-clipped residual times the capped step,
+Let $u = \theta - \theta^*$, $u^{(j)}$ its part in the block of the eigenvalue $\lambda_j$ of
+multiplicity $d_j$, and $r_j = \|u^{(j)}\|$. A sample's part in the block is $\sqrt{\lambda_j}(g_j
+e_j + w_j)$ with $e_j = u^{(j)}/r_j$, $g_j$ standard normal, $w_j \perp e_j$ and $q_j = \|w_j\|^2$
+chi-square of $d_j - 1$ degrees, all independent. With the residual $\sum_j \sqrt{\lambda_j} g_j r_j
+- z$, $\|x\|^2 = \sum_j \lambda_j (g_j^2 + q_j)$ and s their clipped residual times the capped step,
 
 $$ p_j^2 = (r_j - s\sqrt{\lambda_j} g_j)^2 + s^2\lambda_j q_j, \qquad
    r_j'^2 = (p_j + \tau a_j)^2 + \tau^2 q_j', $$
 
-where $\tau = 2C\sigma_k$ and the noise is split along and across the new direction: $a_j$ standard
-normal, $q_j'$ chi-square of $d_j - 1$ degrees. The law of r' given u depends on u through r alone,
-so r is a Markov chain, and $R = \sum_j \lambda_j r_j^2 / 2$: exact for every number of steps,
-dimension, clip norm and schedule. A random scale of the inputs is drawn for each sample and
-multiplies all of it; Huber's loss cuts the residual. Neither sees directions.
-
-Derived: test_reduced checks it in law against `Iterates` and against Algorithm 1 as printed.
+where $\tau = 2C\sigma_k$ and the noise is split along ($a_j$ standard normal) and across ($q_j'$
+chi-square of $d_j - 1$ degrees) the new direction. The distribution of r' given u depends on r
+alone, so r is a Markov chain, with $R = \sum_j \lambda_j r_j^2 / 2$: exact for every number of
+steps, dimension, clip norm and schedule. Random scales of the inputs are drawn for each sample;
+Huber's loss cuts the residual. Derived: test_reduced checks it in distribution against `Iterates`
+and against Algorithm 1 as printed.
 """
 
 from typing import ClassVar
@@ -50,12 +48,12 @@ from jaxdp.simulation.streams.radial_chain import (
 
 
 class Reduced(AbstractSimulator):
-    """A smaller simulation, exact in law, at a cost per step that does not see the dimension.
+    """A smaller simulation, exact in distribution, with a cost per step independent of the
+    dimension.
 
-    The simulator covers linear regression on Gaussian inputs whose covariance has few distinct
-    eigenvalues, and labels that follow one direction of isotropic ones (`LogisticRegression`, by
-    `jaxdp.simulation.streams.overlap_chain`). The simulator has no parameters to return. Memory
-    beside the result: 500 numbers a run.
+    It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
+    and labels that follow one direction of isotropic ones (`LogisticRegression`). It has no
+    parameters to return. Memory besides the result: 500 numbers a run.
 
     Example:
         >>> import jax, jaxdp

@@ -1,16 +1,8 @@
-"""The file that keeps a run of training, from which a run that was stopped goes on.
+"""The file from which a stopped training run resumes, sealed with the run's key against editing.
 
-The file is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf
-after the other into the file itself, so that a full disk or a kill leaves half of one, and finds no
-damage.
-
-Batches and noise of a step are drawn from the run's key and the number of the step. Were the noise
-of one step added to two different sums, their difference would be public. So the file belongs to
-one run: one key, data, initial weights, loss, optimiser and number of steps. Nor is a run that
-has ended made longer: who adds steps because the result looked bad has chosen their number by
-private data, and the account is of a number that was chosen without.
-
-The file is sealed with the run's key, so that one that was edited is refused.
+It belongs to one run: the noise of a step is drawn from the key and the step number, and the same
+noise added to two different sums cancels. Nor is a finished run made longer: a number of steps
+chosen after seeing a result depends on private data, and the account takes it to be public.
 """
 
 import functools
@@ -57,10 +49,10 @@ def identity_of_run(
     key: Key[Array, ""],
     settings: Any,
 ) -> dict[str, Any]:
-    """What must be equal for a run to go on, as digests that tell nothing of private rows.
+    """The properties that must be equal to resume a run, as digests keyed by the run's key.
 
-    A plain digest of rows would confirm a guess of them, so digests are keyed by the run's key.
-    `carried` is model and state before the first step, `settings` what else decides what comes out.
+    Plain digests of rows would confirm a guess of them. `carried` is model and state before the
+    first step; `settings` are further settings on which the result depends.
     """
     require_untraced("checkpoint=", (optimiser, carried, records, key))
     keyed = functools.partial(_keyed, key)
@@ -103,7 +95,7 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
 
 
 class Checkpoint:
-    """The file of one run, for its owner alone, in a folder that is made where it is absent."""
+    """The file of one run, readable by its owner only, in a folder that is made if absent."""
 
     def __init__(self, folder: str | os.PathLike, identity: dict[str, Any], *, key: Key[Array, ""]):
         require_kind("checkpoint", folder, (str, os.PathLike), "the path of a folder, or None")
@@ -118,10 +110,7 @@ class Checkpoint:
         self.made = 0
 
     def restored(self, carried: PyTree) -> tuple[int, PyTree, dict[int, dict[str, Any]]]:
-        """How many steps were made, what they ended with, and what was measured at which step.
-
-        If there is no file yet, the run is kept as it is before the first step.
-        """
+        """The steps made, their result, and the metrics by step; a new file starts at step 0."""
         if not os.path.lexists(self.path):
             self.keep(0, carried, {})
             return 0, carried, {}
@@ -149,7 +138,7 @@ class Checkpoint:
         return self.made, eqx.combine(jax.tree.unflatten(structure, found), static), measurements
 
     def keep(self, made: int, carried: PyTree, measurements: dict[int, dict[str, Any]]) -> None:
-        """Put the run after `made` steps in the place of what was kept before."""
+        """Replace the kept run by that after `made` steps."""
         leaves = jax.tree.leaves(eqx.filter(carried, eqx.is_array))
         about = {"identity": self._identity, "made": made, "measured": list(measurements)}
         found = list(measurements.values())
@@ -206,7 +195,7 @@ def _written(leaf: Any) -> np.ndarray:
 
 
 def _read(content: np.ndarray, like: Any) -> Array:
-    """The array whose bytes were written; DamagedError where they are not as many."""
+    """The array with these bytes; DamagedError if their number is wrong."""
     numbers = _numbers(like)
     if content.dtype != np.uint8 or content.size != numbers.nbytes:
         raise DamagedError("an array is not of the model's shape")

@@ -1,8 +1,4 @@
-"""Records that do not fit a device: they stay in a file or on the host, and come batch by batch.
-
-Batches are those of records in memory: the same indices from the same key. A thread reads the next
-batch while the device works on this one.
-"""
+"""Records that do not fit a device: they stay on the host and are read batch by batch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +23,9 @@ _WANTED = (
 
 
 class HostRows:
-    """One array of records that stays on the host: whatever has a length and looks up indices.
+    """An array of records that stays on the host, from a source with a length and row look-up.
 
-    Attributes:
-        shape: of all records; dtype: that JAX gives them.
+    `shape` is that of all records, `dtype` the type that JAX gives them.
     """
 
     def __init__(self, source: Any, name: str):
@@ -45,7 +40,7 @@ class HostRows:
                 pass
 
     def __getitem__(self, indices: Int[Any, " batch"]) -> np.ndarray:
-        """The rows of these indices; ValueError where the source has changed its length or form."""
+        """The rows of these indices; ValueError if the source has changed its length or form."""
         # Files in chunks want increasing indices, each once.
         places, inverse = np.unique(np.asarray(indices), return_inverse=True)
         length = len(self._source)
@@ -64,7 +59,6 @@ class HostRows:
         return rows[inverse]
 
     def digest(self) -> str:
-        """A digest of all rows, which are read through once."""
         return digest(tuple(map(digest, self._blocks())))
 
     def _blocks(self) -> Iterator[np.ndarray]:
@@ -74,10 +68,8 @@ class HostRows:
 
 
 def _first_rows(source: Any, name: str) -> np.ndarray:
-    """Two rows of records that are read batch by batch, or the only one; errors if there is none.
-
-    A data set that gives one row for one number is found out here: it raises an error of its own
-    for an array of numbers, or gives something else than as many rows.
+    """Two rows of a source (or its only one), with an error if it does not look up arrays of
+    indices.
     """
     refuse_collections(name, source)
     try:
@@ -101,11 +93,7 @@ def _first_rows(source: Any, name: str) -> np.ndarray:
 
 
 def held_records(inputs: PyTree[Any], targets: PyTree[Any]) -> PyTree[Any]:
-    """Inputs and targets on the device, but for those that are read batch by batch.
-
-    These are memory maps of NumPy, and what has a length and looks up indices and is no array,
-    table or list.
-    """
+    """Inputs and targets on the device, except for memory maps and other sources read by batch."""
     records = records_of(inputs, targets, keep=_stays_on_host)
 
     def held(path, leaf):
@@ -116,19 +104,18 @@ def held_records(inputs: PyTree[Any], targets: PyTree[Any]) -> PyTree[Any]:
 
 
 def are_on_host(records: PyTree[Any]) -> bool:
-    """Whether some of the records are read batch by batch."""
     return any(isinstance(leaf, HostRows) for leaf in jax.tree.leaves(records))
 
 
 def num_records(records: PyTree[Any]) -> int:
-    """How many records there are; ValueError where the leading axes differ."""
+    """The number of records; ValueError if the leading axes differ."""
     return num_rows_of(*jax.tree.map(lambda leaf: np.broadcast_to(0, leaf.shape), records))
 
 
 def batches_ahead(
     records: PyTree[Any], sample: Callable[[int], tuple[Array, Array]], steps: range
 ) -> Iterator[tuple[PyTree[Array], tuple[Array, Array]]]:
-    """The records of each step, read one batch ahead, and the batch that all of them are."""
+    """The records of each step, read one batch ahead by a thread, with a batch of all of them."""
 
     def read(step):
         indices, is_real = sample(step)

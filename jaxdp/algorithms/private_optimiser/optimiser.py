@@ -68,45 +68,41 @@ _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as 
 class PrivateOptimiser(AbstractTrainable):
     """An optax optimiser that is given noisy sums of clipped gradients over a sampler's batches.
 
-    `train` runs all steps; `step` makes one: it draws the batch, clips, adds noise and updates. The
-    account covers one run of `num_steps` steps, with one key used for nothing else and each state
-    used once: two steps from one state (a branch, a checkpoint restored with other data or weights)
-    share batch and noise, which then cancels.
+    `train` makes all steps; `step` makes one: draw the batch, clip, add noise, update. The account
+    covers one run of `num_steps` steps, with a key of its own and each state used once: two steps
+    from one state share batch and noise, which then cancels.
 
-    By default noise is simulated: drawn by JAX in float32, to study private training rather than to
-    release a model. With `noise=jaxdp.privacy.SecretNoise()` noise and Poisson batches come from
-    the operating system and the guarantee holds in the machine's arithmetic; each step then returns
-    to the host, outside `jit`.
-
-    `replace` keeps `SecretNoise()` without a seed, and seeds below 2^128, whose cost is infinite.
-    It refuses a secret seed: the two optimisers would share batches and noise, which the account of
-    two runs takes to be independent.
+    By default JAX draws the noise in float32, to study private training rather than to release a
+    model. With `noise=jaxdp.privacy.SecretNoise()` noise and Poisson batches come from the
+    operating system and the guarantee holds in the machine's arithmetic; each step then returns to
+    the host, outside `jit`. `replace` refuses a secret seed, because the two optimisers would share
+    their noise.
 
     With `average` the model of every step is the average, and gradients are taken at the state's
-    `iterate`; pass on model and state together. With correlated noise the state also holds past
-    noise and has to stay secret.
+    `iterate`: pass on model and state together. With correlated noise the state holds past noise
+    and has to stay secret.
 
     Args:
         optimiser: an optax gradient transformation; with `learning_rate`, a function from a rate to
             one, such as `optax.sgd` or `functools.partial(optax.sgd, momentum=0.9)`. Equal partials
             share what is compiled; two lambdas do not.
         learning_rate: a number >= 0, or a schedule on [0, 1] that gives step k, from 0, the rate at
-            k/T (`jaxdp.FromSteps(f, T)` for f(k)); it may rise. The rate is data: it can be changed
-            without compiling, vmapped and differentiated. None: the rate is inside `optimiser`.
+            k/T (`jaxdp.FromSteps(f, T)` for f(k)); it may rise, compiles nothing, and can be
+            vmapped and differentiated. None: the rate is inside `optimiser`.
         clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a quantile
-            of the gradients' norms at the same privacy cost, with more noise on the sum.
+            of the gradients' norms.
         noise_multiplier: z, finite and >= 0. The noise on the sum has standard deviation z C (1 +
             b), where b covers rounding; z = 0 has no privacy. With correlated noise, z is the
-            standard deviation of the fresh noise divided by C times the sensitivity of the
-            correlation matrix.
+            standard deviation of the fresh noise over C times the sensitivity of the correlation
+            matrix.
         num_steps: T, the number of steps in the account.
-        sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, with amplification, or
-            `ShuffledEpochs` or `FixedSizeBatches` there, without.
+        sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling, or `ShuffledEpochs`
+            or `FixedSizeBatches` there, without.
         average: released instead of the last iterate: `jaxdp.PolyakAverage()`,
             `jaxdp.TailAverage()` or `jaxdp.ExponentialAverage(decay)`; None for no average.
         noise: None for simulated, independent noise; `jaxdp.privacy.BufferedToeplitzNoise(scales,
-            decays)` for simulated, correlated noise, accounted for if every record is in at most
-            one batch; `jaxdp.privacy.SecretNoise()` for certified noise.
+            decays)` for simulated, correlated noise, covered if every record is in at most one
+            batch; `jaxdp.privacy.SecretNoise()` for certified noise.
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
@@ -212,12 +208,10 @@ class PrivateOptimiser(AbstractTrainable):
     ) -> "PrivateOptimiser":
         """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
 
-        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, replace-one for epochs
-        and batches of fixed size.
+        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, else replace-one.
 
         Args:
-            epsilon: the budget, > 0.
-            delta: the budget, in (0, 1).
+            epsilon, delta: the budget; epsilon > 0, delta in (0, 1).
             optimiser, learning_rate, clip_norm, num_steps, sampler, average, noise: see the
                 constructor.
 
@@ -288,13 +282,11 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def nominal_std_of_sum(self) -> float:
-        """The standard deviation of the noise on each coordinate of a clipped sum, by the formula z
-        C.
+        """The standard deviation z C of the noise on each coordinate of a clipped sum.
 
-        With correlated noise: the standard deviation of each step's fresh draw. With
-        `AdaptiveClip`: the standard deviation at step 0; later it scales with the clip norm. The
-        noise added is larger by the factor 1 + b that covers rounding: b is 0.8 % for batches of
-        256 to 65,536 records, 0.1 % in microbatches of 64, more for larger batches.
+        Correlated noise: of each step's fresh draw. `AdaptiveClip`: at step 0; later it scales with
+        the clip norm. Rounding adds a factor 1 + b, with b = 0.8 % for batches of 256 to 65,536
+        records.
         """
         return self.sum_multiplier * self.clip.initial * self.correlation_sensitivity
 
@@ -398,9 +390,6 @@ class PrivateOptimiser(AbstractTrainable):
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
         """The model at which the next gradients are taken; with an average it is not the released
         one.
-
-        Model and state are those of `init` or of the last step; ValueError if only one of state and
-        optimiser has an average.
         """
         if (self.average is None) != (state.iterate is None):
             has = "no average" if state.iterate is None else "an average"

@@ -1,12 +1,9 @@
-r"""A private optimiser's step, from top to bottom: draw a batch, clip and sum, add noise, update.
+"""One step of a private optimiser: draw a batch, clip and sum, add noise, update.
 
-The gradient of each record of a batch is clipped at C; their *sum* gets noise, is divided by the
-expected batch size, which is public, and as a *mean* goes to the optimiser. All that follows the
-noise is post-processing. Sum and update are compiled apart from each other, so that secret noise
-can be added between them on the host.
-
-Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, with any
-optimiser in place of its last line.
+The noisy *sum* of clipped gradients is divided by the expected batch size, which is public, and all
+that follows the noise is post-processing. Sum and update are compiled separately, so that secret
+noise can be added between them on the host. Source: Abadi et al. (2016), "Deep learning with
+differential privacy", Algorithm 1, with any optimiser in place of its last line.
 """
 
 import dataclasses
@@ -48,11 +45,10 @@ from jaxdp.privacy.batches.base import require_step
 
 
 def untrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of a step that no number ends in an error if its noise comes from the host.
+    """Make a part of a step with host noise raise nothing for NaN or overflow.
 
-    NumPy and JAX can be set to raise FloatingPointError at overflow or NaN. Such an error depends
-    on the data and comes before the step counts as made: who calls the step again has fresh noise,
-    and errors would choose the run.
+    NumPy and JAX can be set to raise FloatingPointError. Such an error depends on the data and
+    comes before the step counts as made: repeated with fresh noise, errors would select the run.
     """
 
     @functools.wraps(function)
@@ -78,15 +74,11 @@ def private_step(
     mesh: jax.sharding.Mesh | None = None,
     batch: tuple[Array, Array] | None = None,
 ) -> StepResult:
-    """One step of a `PrivateOptimiser`: the arguments are those of its `step`.
+    """One step of a `PrivateOptimiser`, with the arguments of `PrivateOptimiser.step`.
 
-    Args:
-        optimiser: the private optimiser.
-        loss, model, state, inputs, targets, key, microbatch_size: as in `PrivateOptimiser.step`.
-        mesh: of one axis, whose devices share the batch; None: one device.
-        batch: the indices of its records among those given, and which of its places are real, if
-            it was drawn before. The account holds for a batch of the sampler, step and key alone.
-            None: it is drawn here.
+    A `mesh` of one axis splits the batch over its devices. A `batch` drawn before gives the indices
+    of its records among `inputs` and which of its places are real; the account holds only for a
+    batch of this sampler, step and key.
     """
     start = _begin(optimiser, model, state, key, (inputs, targets))
 
@@ -115,7 +107,7 @@ def private_step(
 def update_from_sum(
     optimiser, gradient_sum, count_within, model, state, key, **sizes
 ) -> tuple[PyTree, OptimiserState]:
-    """The second half of a step, from a clipped sum that the caller has made."""
+    """The second half of a step, from a clipped sum made by the caller."""
     start = _begin(optimiser, model, state, key, gradient_sum)
     noisy = _noisy_mean(optimiser, start, gradient_sum, count_within, state, key, **sizes)
     return _updated(optimiser, start, noisy, model, state)
@@ -132,7 +124,7 @@ class _Start(NamedTuple):
 
 
 def _begin(optimiser, model, state, key, arrays) -> _Start:
-    """The start of a step; an error if it would be no step that is accounted for."""
+    """The start of a step; an error if the account would not cover the step."""
     require_key(key)
     is_valid = optimiser.validity
     weights_of(model)
@@ -148,7 +140,7 @@ def _begin(optimiser, model, state, key, arrays) -> _Start:
 
 
 class _ClippedSum(NamedTuple):
-    """The contribution of a batch to a step: private, all of it."""
+    """The contribution of a batch to a step, which is private."""
 
     total: TwoPartSum
     num_dropped: Int[Array, ""]  # how many gradients were not finite
@@ -199,7 +191,7 @@ def _clipped_batch_sum(
 
 
 class _NoisyMean(NamedTuple):
-    """The release of a step, and what the state keeps for the next one."""
+    """The release of a step, and the parts of the next state that come with it."""
 
     mean: PyTree[Float[Any, "..."]]
     buffers: PyTree[Array] | None  # of past noise
@@ -207,11 +199,7 @@ class _NoisyMean(NamedTuple):
 
 
 def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMean:
-    """The noisy sum over the expected batch size; a clip norm that adapts has its noisy count.
-
-    The noise of the sum gets its size in `add_noise`, its kind in `AbstractNoise.added`, and meets
-    both parts of the sum in `with_noise` or `with_secret_noise` (`noise`).
-    """
+    """The noisy sum over the expected batch size, and with an adaptive clip norm a noisy count."""
     noisy, buffers = add_noise(
         optimiser, total, start.step, state.buffers, start.clip_norm, key=key, **sizes
     )
@@ -228,10 +216,7 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
 
 
 def _bounded_count(count, bound: float) -> Float[Array, ""]:
-    """A user's count as one half-integer within half a batch, which one record moves by at most 1.
-
-    Secret noise is a whole multiple of a unit that divides 1/2: a half-integer is not rounded.
-    """
+    """A user's count as a half-integer within half a batch; one record moves it by at most 1."""
     if count is None:
         raise ValueError("expected count_within where the clip norm adapts, got None")
     if np.shape(count) != () or jnp.iscomplexobj(count):
@@ -245,7 +230,7 @@ def _bounded_count(count, bound: float) -> Float[Array, ""]:
 def add_noise(
     optimiser, total, step, buffers, clip_norm, *, key, microbatch_size, num_devices
 ) -> tuple[PyTree, PyTree | None]:
-    """A sum at this clip norm with the noise of a step, and the buffers after it."""
+    """A sum at this clip norm with the noise of a step, and the noise buffers after it."""
     require_key(key)
     weights_of(total, "gradient_sum")
     optimiser.noise_strategy.require_arrays((total, step, clip_norm, key))
@@ -279,7 +264,7 @@ def add_noise(
 
 
 def nan_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
-    """The noisy numbers, or NaN if a traced number is found to be out of its range."""
+    """The noisy numbers, or NaN if a traced argument is out of its range."""
     # A concrete False has raised in `require_valid`.
     if not isinstance(is_valid, Tracer):
         return noisy
@@ -287,7 +272,7 @@ def nan_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
 
 
 def _updated(optimiser, start, noisy, model, state) -> tuple[PyTree, OptimiserState]:
-    """Model and state after the optimiser has seen the noisy mean."""
+    """Model and state after the optimiser has received the noisy mean."""
     move = _moved_compiled if optimiser.steps_on_host else moved
     length = jnp.asarray(optimiser.num_steps, jnp.int32)
     next_model, next_state = move(
@@ -314,9 +299,8 @@ def moved(
     average: AbstractAverage | None,
     num_steps: Int[Array, ""],
 ) -> tuple[PyTree, OptimiserState]:
-    """Model and state one step on, as the optimiser of optax and the average make them of a mean.
-
-    Noise buffers, key digest and clip norm of the state stay as they are.
+    """Weights, inner state, count and average after optimiser and average were given a mean
+    gradient.
     """
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     mean = jax.tree.map(lambda leaf, weight: jnp.asarray(leaf, weight.dtype), mean, weights)

@@ -1,22 +1,4 @@
-r"""The readings of a private optimiser by theory: as matrices, or as Adam.
-
-**Matrices.** An optimiser that is linear in gradient and state has a matrix F and a vector g for
-each step. Each step of an average is linear too: with the row $F_\theta$ of the weight in the
-optimiser's matrix, $g_\theta$ in its vector, and the share $\alpha_t$ of the new iterate,
-
-$$ a_{t+1} = (1 - \alpha_t)\, a_t + \alpha_t (F_\theta z_t + g_\theta\, \hat g_t). $$
-
-Derived: test_linear_algorithm, against runs of `PrivateOptimiser` itself.
-
-**Adam.** With bias-corrected means $\hat m_t$ of the gradients and $\hat v_t$ of their squares,
-Adam moves a weight by $-\eta_t\, \hat m_t / (\sqrt{\hat v_t} + \epsilon)$. A transformation of
-optax does not say which numbers it was made of, so they are found by probing: a second gradient of
-zero leaves $\beta_1$ and $\beta_2$ times the means; constant gradients are their own means, so
-that a huge one moves the weight by $-\eta_t$ and a tiny one shows $\epsilon$. Then the optimiser
-is held against Adam with these constants, on random gradients of many sizes, over all steps.
-
-Source: Kingma and Ba (2015), "Adam: a method for stochastic optimization", Algorithm 1.
-"""
+"""A private optimiser as theory reads it: linear, as matrices, or Adam, as constants."""
 
 from typing import Any
 
@@ -47,33 +29,33 @@ _EPSILONS = np.array([0.03, 0.3, 1, 3, 30])
 
 
 def linear_state_of(algorithm: PrivateOptimiser) -> LinearState:
-    """The matrices of a private optimiser that is linear: how noisy means of gradients move it.
+    r"""The matrices of a private optimiser whose steps are linear, an average included.
 
-    Numbers are read in float64 of NumPy, without x64, unless the learning rate or the average is
-    traced: then they are JAX arrays, of which derivatives can be taken and which vmap batches, and
-    the factory is checked at another rate.
+    With the row $F_\theta$ of the weight, $g_\theta$ and the share $\alpha_t$ of the new iterate,
+
+    $$ a_{t+1} = (1 - \alpha_t)\, a_t + \alpha_t (F_\theta z_t + g_\theta\, \hat g_t). $$
+
+    Numbers are float64 of NumPy; if the learning rate or the average is traced they are JAX arrays.
+    Derived: test_linear_algorithm, against runs of `PrivateOptimiser` itself.
 
     Args:
-        algorithm: whose optimiser `linear_state` covers.
+        algorithm: a `PrivateOptimiser` whose optimiser `linear_state` covers.
 
     Returns:
-        The optimiser's state, its weight first; an average is the last component, "average", and
-        is the `output`.
+        The optimiser's state, weight first; an average is the last component and the `output`.
 
     Raises:
-        NotCoveredError: the optimiser is not linear; says why.
+        NotCoveredError: the optimiser is not linear; the message says why.
         TypeError: it is no PrivateOptimiser, or a number inside its optimiser is traced.
 
     Example:
         >>> import jaxdp, optax
-        >>> from jaxdp.algorithms import linear_state_of
         >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
         >>> average = jaxdp.PolyakAverage()
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps, average=average)
-        >>> state = linear_state_of(algorithm)
-        >>> state.names, state.output
-        (('weight', 'average'), 1)
+        >>> jaxdp.algorithms.linear_state_of(algorithm).names
+        ('weight', 'average')
     """
     require_kind("algorithm", algorithm, PrivateOptimiser, "a PrivateOptimiser")
     found = linear_state(algorithm.transformation, int(algorithm.num_steps))
@@ -81,7 +63,6 @@ def linear_state_of(algorithm: PrivateOptimiser) -> LinearState:
 
 
 def with_average(state: LinearState, average: AbstractAverage) -> LinearState:
-    """The matrices of an optimiser with those of an average of its weight."""
     shares = _shares(average, state.num_steps)
     arrays = state.transitions, state.injections, state.initial, shares
     numbers: Any = jnp if any(isinstance(one, jax.Array) for one in arrays) else np
@@ -105,7 +86,7 @@ def with_average(state: LinearState, average: AbstractAverage) -> LinearState:
 
 
 def _shares(average: AbstractAverage, num_steps: int) -> np.ndarray | Array:
-    """The shares of all steps, in float64; one where they are known to be equal."""
+    """The shares of all steps, in float64; a single one if they are all equal."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(average)):
         return average.weight(jnp.arange(1, num_steps + 1), num_steps)
     with jax.ensure_compile_time_eval(), on_host():
@@ -115,20 +96,19 @@ def _shares(average: AbstractAverage, num_steps: int) -> np.ndarray | Array:
 
 
 class AdamConstants(eqx.Module):
-    r"""What Adam is made of.
+    r"""The constants of Adam.
 
     Attributes:
         b1: $\beta_1$, the decay of the mean of gradients.
-        b2: $\beta_2$, that of the mean of their squares.
-        eps: $\epsilon$, added to the root of the second.
+        b2: $\beta_2$, the decay of the mean of their squares.
+        eps: $\epsilon$, added to the root of the second mean.
         learning_rate: $\eta_t$ of each step, or one for all: float64 of NumPy, or as it is traced.
 
     Example:
         >>> import optax
         >>> from jaxdp.algorithms import adam_constants
-        >>> found = adam_constants(optax.adam(1e-3), num_steps=10)
-        >>> print(f"{found.b1:.3f}, {found.b2:.3f}, {found.eps:.0e}")
-        0.900, 0.999, 1e-08
+        >>> print(f"{adam_constants(optax.adam(1e-3), num_steps=10).eps:.0e}")
+        1e-08
     """
 
     b1: float = eqx.field(static=True)
@@ -141,19 +121,25 @@ def adam_constants(
     optimiser: PrivateOptimiser | Transformation | optax.GradientTransformation,
     num_steps: int | None = None,
 ) -> AdamConstants:
-    """The constants of an optimiser that is Adam.
+    r"""The constants of an optimiser that is Adam, found by probing it.
+
+    Adam moves a weight by $-\eta_t\, \hat m_t / (\sqrt{\hat v_t} + \epsilon)$, with bias-corrected
+    means of gradients and squares. A second gradient of zero multiplies the means by $\beta_1$ and
+    $\beta_2$; constant gradients are their own means, so a huge one moves the weight by $-\eta_t$
+    and a tiny one shows $\epsilon$. Then all steps are compared with Adam on random gradients of
+    many sizes. Source: Kingma and Ba (2015), "Adam: a method for stochastic optimization",
+    Algorithm 1.
 
     Args:
-        optimiser: covered is `optax.adam`, with any constants and rates, and whatever does the same
-            to every coordinate. A traced learning rate of a factory stays as it is, and the
-            factory is looked at with another; all other numbers have to be concrete.
-        num_steps: T; that of a private optimiser need not be given.
+        optimiser: `optax.adam` with any constants and rates, or an optimiser equal to it on every
+            coordinate. The learning rate of a factory may be traced; other numbers are concrete.
+        num_steps: T; None for that of a private optimiser.
 
     Returns:
         The rates of all steps and the other constants.
 
     Raises:
-        NotCoveredError: the optimiser is not Adam; says what differs.
+        NotCoveredError: the optimiser is not Adam; the message says what differs.
         TypeError: it is no optimiser, or num_steps is missing.
         ValueError: num_steps is below 1.
 
@@ -243,7 +229,6 @@ _OTHER = (
 
 
 def _means(state: Any) -> Any:
-    """The state of Adam inside that of a transformation, if there is one."""
     leaves = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, optax.ScaleByAdamState))
     found = [leaf for leaf in leaves if isinstance(leaf, optax.ScaleByAdamState)]
     return found[0] if len(found) == 1 else None
@@ -251,7 +236,7 @@ def _means(state: Any) -> Any:
 
 @eqx.filter_jit
 def _probes(optimiser: Transformation, num_steps: int) -> tuple[Array, Array, Array, Array]:
-    """Both decays; the rates of all steps; a tiny step; the inverse of a denominator, over eta."""
+    """Both decays, the rates of all steps, a tiny step, an inverse denominator over eta."""
     weights = jnp.zeros(1)
     start = optimiser.init(weights)
 

@@ -137,72 +137,64 @@ def train(
     microbatch_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Training:
-    """Train a model: all `num_steps` steps of an optimiser, with metrics and a checkpoint on the
+    """Train a model: all `num_steps` steps of an optimiser, with metrics and checkpoints on the
     way.
 
-    Steps between two stops run as one compiled loop. It is compiled once for each loss and
-    optimiser (the same objects), model shape and number of records; the noise, clip norm, number of
-    steps and `learning_rate` are data. `eqx.filter_vmap` over the key, weights, noise multiplier or
-    learning rate trains several runs together; publishing several of them costs their composition
-    (`jaxdp.privacy.compose`). Differentiate forwards (`jax.jvp`, `jax.jacfwd`), since the number of
-    steps is traced. With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its
-    noise; clipped sums and updates are still compiled.
+    Steps between two stops run as one compiled loop, compiled once for each loss and optimiser (the
+    same objects), model shape and number of records. `eqx.filter_vmap` over the key, weights, noise
+    multiplier or learning rate trains several runs together; publishing several costs their
+    composition (`jaxdp.privacy.compose`). Differentiate forwards (`jax.jvp`): the number of steps
+    is traced. With `SecretNoise()` every step returns to the host for its noise.
 
     Args:
-        optimiser: a `PrivateOptimiser`, whose privacy cost covers one run, or the baseline
-            `NonPrivateOptimiser`.
+        optimiser: a `PrivateOptimiser` (its cost covers one run), or a `NonPrivateOptimiser`.
         loss: the loss of one record, as in `jaxdp.clipped_gradient_sum`.
         model: the initial model.
         inputs: all records, a pytree of arrays, tables or lists of numbers with a leading axis.
             NumPy memory maps, and objects with a length that give rows for increasing indices (an
             h5py dataset), stay on the host and are read batch by batch. Keys made by
             `jax.random.key` (for dropout) are folded with the step number; keys of
-            `jax.random.PRNGKey` look like integers and stay unchanged.
+            `jax.random.PRNGKey` stay unchanged.
         targets: the labels of all records, in the same forms as `inputs`.
-        key: a key used for this run only, and secret in a real release: use
-            `jaxdp.privacy.secret_key()`, because a key made from an integer can be guessed.
+        key: a key for this run only, secret in a real release: `jaxdp.privacy.secret_key()`.
         evaluate: a function from the model (with an average: the average so far) to a dict of named
-            numbers or arrays, called on the host and tried on the initial model first. If it raises
-            later, the run goes on with a warning and that record is missing. Metrics on training
-            records are private data that the optimiser's account does not cover, so they cannot
-            stop a run early.
-        every: number of steps between two stops. At each stop, also before the first step and after
-            the last, the model is evaluated and kept in `checkpoint`; one of the two is needed.
+            numbers or arrays, called on the host, first on the initial model. An error later only
+            costs that record, with a warning. Metrics on training records are private and not in
+            the account, so they cannot stop a run early.
+        every: number of steps between two stops. At each stop, and before the first and after the
+            last step, the model is evaluated and kept in `checkpoint`; one of the two is needed.
             None: evaluate after the last step only, keep twenty times.
-        checkpoint: a folder for private data. A stopped run resumes if `train` is called again with
-            equal arguments, and gives bit-identical results on the same kind of device; a finished
-            run is returned as it was and cannot be made longer. Another key, number of steps, data,
-            weights, loss or optimiser is refused, as is an edited file; this check reads all
-            records once. One process at a time. With `SecretNoise()`, steps after the last
-            checkpoint are repeated with fresh noise, which nobody has seen. If a later checkpoint
-            cannot be written, the run goes on with a warning; if the last one cannot, remove the
-            folder, because resuming from it would be a second release.
-        progress: True for a bar, or a function called on the host with the fraction of steps done.
-            If the function raises, the run goes on with a warning.
-        delta: if given, the progress bar also shows epsilon at this delta (needs `progress=True`).
+        checkpoint: a folder for private data. Called again with equal arguments, `train` resumes
+            and gives bit-identical results on the same kind of device; a finished run is returned
+            and never made longer. A file of another run, or an edited one, is refused. One process
+            at a time. With `SecretNoise()` unkept steps are repeated with fresh noise, since nobody
+            has seen them. If a checkpoint after the first cannot be written, the run goes on with a
+            warning; if that is the last, remove the folder: resuming would be a second release.
+        progress: True for a bar, or a function called on the host with the fraction of steps done,
+            whose errors are warnings.
+        delta: if given, the progress bar also shows epsilon at this delta.
         microbatch_size: number of records clipped at a time, as in `jaxdp.clipped_gradient_sum`.
         mesh: a mesh with one axis, over whose devices every batch is split. The summed gradient
-            gets one noise draw, and the result equals the single-device one up to rounding and the
-            noise that covers rounding. None: one device.
+            gets one noise draw; the result equals the single-device one up to rounding and the
+            noise that covers rounding.
 
     Returns:
         The trained model, the final optimiser state and the recorded metrics.
 
     Warns:
-        UserWarning: after the last step, if records were dropped because their loss or gradient was
-            not finite (this depends on private data), or if the weights are not finite; at once, if
-            `evaluate`, `progress` or a checkpoint fails after the first step. If warnings are
-            errors, they are printed on standard error, because the budget of the run is spent.
+        UserWarning: records were dropped because their loss or gradient was not finite (this
+            depends on private data); the final weights are not finite; or `evaluate`, `progress` or
+            a checkpoint failed after the first step. A warning turned into an error is printed
+            instead, because the run's budget is spent.
 
     Raises:
         ValueError: `every` is below 1, `every` or `delta` has no effect, the checkpoint is damaged,
             edited or of another run, the loss has no gradient by any weight, or as in
             `PrivateOptimiser.step`.
-        OSError: the first checkpoint cannot be written, before the first step.
-        TypeError: an argument is of another kind, or inputs or targets hold something other than
-            numbers, of which nothing is shown.
-        KeyboardInterrupt: Ctrl-C; the message gives the number of steps made and how to resume.
-        Exception: an error of `evaluate` at the initial model, before the first step.
+        OSError: the first checkpoint cannot be written.
+        TypeError: an argument is of another kind, or data hold something other than numbers.
+        KeyboardInterrupt: Ctrl-C; the message gives the steps made and how to resume.
+        Exception: an error of `evaluate` at the initial model.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
@@ -299,7 +291,7 @@ def train(
 
 
 class _Failures:
-    """Errors of what a user gave beside the steps, which do not end a run that is paid for."""
+    """Errors of user callbacks and checkpoints, which do not end a run that is paid for."""
 
     def __init__(self, num_steps: int):
         self._num_steps = num_steps
@@ -325,7 +317,6 @@ class _Failures:
 def _how_to_go_on(
     reason: KeyboardInterrupt, kept: Checkpoint | None, done: int, num_steps: int
 ) -> str:
-    """How far a run came that was interrupted, in words."""
     words = f"{reason}: " if str(reason) else ""
     if kept is None:
         return (
@@ -339,7 +330,7 @@ def _how_to_go_on(
 
 
 def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
-    """Words on what a share of the steps has cost, found at most twenty times over a run."""
+    """A function from the fraction of steps made to their cost in words."""
     require_kind(
         "optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where delta is given"
     )
@@ -429,25 +420,24 @@ def _warn(text: str, *, level: int = 4) -> None:
 
 
 def _as_array(leaf: Any) -> Any:
-    """A number of an optimiser as an array, so that it is no part of what is compiled."""
+    """A number of an optimiser as an array, so that it is not part of what is compiled."""
     is_number = eqx.is_inexact_array(leaf) or isinstance(leaf, (int, float, np.number))
     return jnp.asarray(leaf, float) if is_number and not is_boolean(leaf) else leaf
 
 
 def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:
-    """The sum of two counts, which stays at the largest number instead of overflowing."""
+    """The sum of two counts, which saturates instead of overflowing."""
     return jnp.where(total > _ANY_NUMBER - more, _ANY_NUMBER, total + more)
 
 
 def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
-    """The numbers of steps after which the loop returns to the host."""
     blocks = _PROGRESS_BLOCKS if is_watched else 1
     regular = (num_steps * block // blocks for block in range(1, blocks + 1))
     return sorted({*range(0, num_steps, spacing), *regular})
 
 
 def _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh):
-    """A function of model, state and dropped records that makes a number of steps."""
+    """A function that makes a number of steps from model, state and dropped records."""
     if are_on_host(rows):
         expected = "a PrivateOptimiser where records are read batch by batch"
         require_kind("optimiser", optimiser, PrivateOptimiser, expected)

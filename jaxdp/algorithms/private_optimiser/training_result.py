@@ -27,26 +27,20 @@ class Training(AbstractExplained, eqx.Module):
 
     Attributes:
         model: the released model: the last iterate, or the optimiser's average of iterates.
-        state: the final state of the optimiser; with an average, `iterate` holds the weights at
-            which training can go on.
-        steps: the number of steps made at each record, without those at which `evaluate` raised.
-        records: results of `evaluate` at each of `steps`, by name, along a leading axis; None if
-            nothing was evaluated.
+        state: the final optimiser state; with an average, `iterate` has the weights to go on from.
+        steps: the number of steps made at each record.
+        records: results of `evaluate` at each of `steps`, by name, along a leading axis, or None.
         statement: the release and its proved guarantee; None without privacy.
-        num_dropped: how often, over all steps, a record counted as zero because its loss or
-            gradient was not finite; at most 2^31 - 1. Private data, like `records`: neither is
-            covered by the account. `print` shows both, this object's repr neither.
+        num_dropped: how often a record counted as zero because its loss or gradient was not finite;
+            at most 2^31 - 1. Like `records` it is private data outside the account; `print` shows
+            both, this object's repr neither.
 
     Example:
-        >>> import jax, jaxdp, numpy as np, optax
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
-        >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
-        >>> training = jaxdp.train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
-        >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
-        ((3,), 20, 0)
+        >>> import numpy as np
+        >>> from jaxdp.algorithms import Training  # as `train` returns it
+        >>> training = Training(np.zeros(3), None, steps=(0, 10), records={"loss": np.ones(2)})
+        >>> float(training.records["loss"][-1])
+        1.0
     """
 
     model: PyTree
@@ -67,10 +61,10 @@ class Training(AbstractExplained, eqx.Module):
         return self.statement
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Write the records to a CSV file: a line for each of `steps`, a column for each number.
+        """Write the records to a CSV file that only its owner can read: private data (mode 600).
 
-        An array becomes columns `name[0]`, `name[1]`, ...; numbers keep all digits. The records may
-        be private data that no account covers, so only the owner can read the file (mode 600).
+        There is a line for each of `steps` and a column for each number (`name[0]`, ... for
+        arrays).
 
         Args:
             path: the CSV file; an existing one is replaced, whole or not at all.
@@ -119,7 +113,6 @@ class Training(AbstractExplained, eqx.Module):
         return f"{count:,} parameters"
 
     def _rows_of_run(self) -> list[Row]:
-        """How many steps were made, and what kind of guarantee there is."""
         rows = []
         if isinstance(self.state, OptimiserState):
             rows.append(
@@ -133,7 +126,7 @@ class Training(AbstractExplained, eqx.Module):
 
 
 def _row_of_records(name: str, values: Any, steps: tuple[int, ...], num_axes: int) -> Row:
-    """A metric at its first and at its last record; the records follow the axes of the runs."""
+    """A metric at its first and last record; the axes of the runs come before the records."""
     if not is_known(values):
         return Row(name, in_words(values))
     known = np.moveaxis(np.asarray(values), num_axes, 0)

@@ -1,14 +1,8 @@
-"""Whether an optax optimiser is linear and does the same to every coordinate: a check by values.
+"""A check by values whether an optax optimiser is linear and treats all coordinates equally.
 
-What an optimiser remembers is told apart by shape. An array of real numbers that is shaped like
-the weights holds one number for each coordinate (momentum, an average); it enters the matrices.
-All else (the step's number, a scheduled rate, a key) is called the clock here: it may change from
-step to step, but not with the gradients.
-
-Each step of a run is tried on random weights, states and gradients of two shapes, all together and
-the gradients alone times powers of two from 2^-40 to 2^40 (1e-12 to 1e12): a threshold that only
-large gradients reach, or a small constant in a denominator that only small ones see, is found.
-Where matrices give every single step from a random state, they give every run.
+State arrays shaped like the weights enter the matrices; all else (step number, scheduled rate, key)
+is the *clock*, which gradients must not change. Each step is tried on random weights, states and
+gradients of two shapes, at sizes from 2^-40 to 2^40, to find thresholds and small constants.
 """
 
 from collections.abc import Callable
@@ -105,7 +99,7 @@ def coordinate_step(
 
 
 def unit_inputs(step: CoordinateStep) -> Float[np.ndarray, "inputs inputs *shape"]:
-    """Each number of the first coordinate in turn as one, the gradient last; all else zero."""
+    """The numbers of the first coordinate set to one in turn, the gradient last; others zero."""
     num_inputs = len(step.names) + 1
     units = np.zeros((num_inputs, num_inputs, *step.shape), step.dtype)
     units[(..., *_first(step))] = np.eye(num_inputs)
@@ -113,7 +107,6 @@ def unit_inputs(step: CoordinateStep) -> Float[np.ndarray, "inputs inputs *shape
 
 
 def unit_weights(step: CoordinateStep) -> Float[np.ndarray, "..."]:
-    """Weights of which the first is one and the others zero."""
     weights = np.zeros(step.shape, step.dtype)
     weights[_first(step)] = 1
     return weights
@@ -127,10 +120,10 @@ def at_first(step: CoordinateStep, values: Any) -> Any:
 def responses(
     step: CoordinateStep, num_steps: int, inputs: Float[Array, "trials inputs *shape"]
 ) -> tuple[Float[Array, "steps trials size *shape"], Bool[Array, " steps"]]:
-    """What each step of a run makes of some inputs, and whether any of them moved its clock.
+    """The outputs of each step of a run on some inputs, and whether any of them moved its clock.
 
-    The clock of the run goes on with gradients, weights and state that are zero. Without a clock
-    all steps are the same, and one is given.
+    The clock goes on with zero gradients and weights; without one all steps are equal, and one is
+    given.
     """
     still = jnp.zeros((len(step.names) + 1, *step.shape), step.dtype)
     inputs = jnp.concatenate([still[None], inputs])
@@ -179,7 +172,7 @@ class Reading(NamedTuple):
 
 
 def checked_reading(optimiser: Transformation, num_steps: int) -> Reading | str:
-    """The optimiser's steps as matrices, in float64; or, in words, why they are none."""
+    """The optimiser's steps as matrices, in float64, or the reason why they are not linear."""
     # An optimiser that has a key is tried many times from one state, which uses it again.
     with jax.ensure_compile_time_eval(), on_host(), jax.debug_key_reuse(False):
         try:
@@ -202,7 +195,7 @@ def checked_reading(optimiser: Transformation, num_steps: int) -> Reading | str:
 
 @eqx.filter_jit
 def compiled_responses(optimiser: Transformation, shape: tuple[int, ...], num_steps: int, inputs):
-    """`responses` of an optimiser, compiled once for all its learning rates."""
+    """`responses`, compiled once for all learning rates of an optimiser."""
     return responses(coordinate_step(optimiser, shape, inputs.dtype), num_steps, inputs)
 
 
@@ -257,14 +250,14 @@ def _reading(optimiser: Transformation, step: CoordinateStep, num_steps: int) ->
 
 @eqx.filter_jit
 def _starts(optimiser: Transformation, weights):
-    """What runs from several weights begin with, and whether their clocks differ."""
+    """The initial numbers of runs from several weights, and whether their clocks differ."""
     start = coordinate_step(optimiser, weights.shape[1:], weights.dtype).start
     values, clocks = jax.vmap(start)(weights)
     return values, is_other_clock(clocks, [leaf[0] for leaf in clocks])
 
 
 def _differs(first, second, size):
-    """At which steps, the first axis, two arrays differ by more than rounding of such a size."""
+    """The steps (first axis) at which two arrays differ by more than rounding of such a size."""
     is_close = np.abs(first - second) <= TOLERANCE * np.asarray(size)
     return ~is_close.reshape(len(is_close), -1).all(axis=1)
 

@@ -1,9 +1,4 @@
-"""An optimiser of optax whose learning rate is data, so that a new rate compiles nothing.
-
-A transformation such as `optax.sgd(0.1)` is a pair of functions with the number 0.1 inside them:
-to JAX another rate is another function. Here the rate, or the parameters of a schedule, are leaves
-of a pytree, and the transformation is made from them inside the function that is compiled.
-"""
+"""An optimiser of optax whose learning rate is data, so that a new rate compiles nothing."""
 
 import functools
 import math
@@ -28,10 +23,7 @@ _POINTS = 256
 
 
 class Transformation(eqx.Module):
-    """A transformation of optax, or a factory of them with the learning rate that it is given.
-
-    The object is used like a transformation itself, by `init` and `update`.
-    """
+    """A transformation of optax, or a factory with its learning rate as a leaf of this pytree."""
 
     # The transformation, or a function from a learning rate to one.
     optimiser: Any = eqx.field(static=True)
@@ -54,7 +46,9 @@ class Transformation(eqx.Module):
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
-        """Whether a traced rate keeps what is asked of a concrete one, a schedule's on a grid."""
+        """Whether the rate, which may be traced, is finite and >= 0; a schedule is checked on a
+        grid.
+        """
         rates = self.learning_rate
         if rates is None:
             return np.asarray(True)
@@ -64,17 +58,14 @@ class Transformation(eqx.Module):
         return ((rates >= 0) & (rates < math.inf)).all()
 
     def stand_in(self) -> "Transformation":
-        """The factory at a concrete rate, for a check that cannot look at a traced one."""
+        """The factory at a concrete rate, for checks that a traced rate does not allow."""
         rate = self.learning_rate
         if rate is None or self.num_steps is None:
             return Transformation(self.optimiser, None if rate is None else as_wide_float(0.1))
         return Transformation(self.optimiser, Hyperbolic(0.1, 1.0), self.num_steps)
 
     def made(self, dtype: Any) -> optax.GradientTransformation:
-        """The transformation of optax, for weights of a type.
-
-        The rate takes the type of the weights, as optax's own takes it, which is a Python number.
-        """
+        """The transformation of optax with its rate in the type of the weights."""
         rate = self.learning_rate
         if rate is None:
             return self.optimiser
@@ -104,15 +95,14 @@ class Transformation(eqx.Module):
         return state
 
     def update(self, updates: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
-        """What is added to the weights, and the next state."""
+        """The increment of the weights, and the next state."""
         return self.made(float_dtype(weights)).update(updates, state, weights)
 
 
 class Factory(functools.partial):
-    """A `functools.partial` that equals another of the same function and arguments.
+    """A `functools.partial` that equals another of the same function and hashable arguments.
 
-    Python's own is equal to itself alone, and JAX would compile once for each. Arguments that have
-    no hash, such as arrays, are compared by identity.
+    Python's own equals itself alone, and JAX would compile once for each.
     """
 
     @property
@@ -134,7 +124,7 @@ class Factory(functools.partial):
 
 
 def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
-    """The transformation of a user, or the factory, which has to be there with a learning rate."""
+    """The user's transformation, or with a learning rate the factory; else TypeError."""
     if learning_rate is None:
         expected = "an optax.GradientTransformation, such as optax.sgd(0.1)"
         if callable(optimiser) and not isinstance(optimiser, type):
@@ -154,10 +144,7 @@ def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
 def rate_of(
     optimiser: Callable[[Any], Any], learning_rate: Any, num_steps: int | Int[Array, ""]
 ) -> Rate | None:
-    """A learning rate as an array or a schedule, once its factory has taken it.
-
-    A schedule, or another function of the time in [0, 1], has the rate of step k, from 0, at k/T.
-    """
+    """A learning rate as an array or a schedule (step k, from 0, has its value at k/T)."""
     if learning_rate is None:
         return None
     if callable(learning_rate):
@@ -193,7 +180,7 @@ def _rates_at(schedule, steps, num_steps):
 
 
 def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) -> None:
-    """Raise ValueError where a concrete schedule has a rate below zero, or not finite."""
+    """Raise ValueError if a concrete schedule has a rate that is negative or not finite."""
     if concrete(num_steps) is None:
         return
     with jax.ensure_compile_time_eval():
@@ -210,9 +197,9 @@ def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) 
 
 
 def refuse_losses(transformation: Transformation) -> None:
-    """Raise TypeError where an update asks for the loss, before there is a model to say so.
+    """Raise TypeError if updates need the value of the loss, before there is a model.
 
-    On two weights: what fails on them for another reason may be made for others, which `init` sees.
+    Other failures on two weights are ignored: `init` will see the real model.
     """
     try:
         jax.eval_shape(transformation.init, jnp.zeros(2))
@@ -224,7 +211,7 @@ def refuse_losses(transformation: Transformation) -> None:
 
 
 def _require_no_more_than_gradients(transformation, state, weights):
-    """Raise TypeError where an update asks for the loss, say, which no noisy sum tells."""
+    """Raise TypeError if an update needs more than a gradient, such as the loss."""
     if not isinstance(transformation, optax.GradientTransformationExtraArgs):
         return
     try:

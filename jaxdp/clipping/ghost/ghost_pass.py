@@ -23,14 +23,10 @@ _FEW_BYTES_OF_OTHERS = 2**30
 
 
 class Measured(NamedTuple):
-    """A batch after its backward pass.
+    """A batch after its backward pass."""
 
-    `norms` are infinite or NaN where loss or gradient is not finite; `held` has, by weight, what
-    its clipped sum is made of, with a leading batch axis.
-    """
-
-    norms: Float[Array, " batch"]
-    held: dict[int, Any]
+    norms: Float[Array, " batch"]  # infinite or NaN if loss or gradient is not finite
+    held: dict[int, Any]  # by weight, the parts of its clipped sum, with a leading batch axis
 
 
 class GhostPass:
@@ -46,13 +42,12 @@ class GhostPass:
         }
 
     def largest_microbatch(self, num_samples: int) -> int:
-        """How many of a batch's samples to differentiate at a time.
+        """The number of samples to differentiate at a time, limited by memory.
 
-        As many as need no more memory than what the whole batch's products read and give, and a
-        few copies of the weights; fewer where gradients that have to be formed would not fit. One
-        where a kernel depends on the sample or on a weight not covered: some backends carry out
-        grouped convolutions with products by zero, through which one sample's NaN would reach the
-        others.
+        As much memory may be used as the whole batch's products read and write plus a few copies of
+        the weights. One sample if a convolution's kernel depends on the sample or on a weight not
+        covered: some backends multiply by zero in grouped convolutions, and one sample's NaN would
+        reach the others.
         """
         if any(self._is_grouped(step) for step in self.program.steps):
             return 1
@@ -92,9 +87,8 @@ class GhostPass:
     def weighted_sum(
         self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
     ) -> dict[int, TwoPartSum]:
-        """By weight, the sum of scale times gradient, as a vector, in equal blocks.
-
-        Samples that are not finite add nothing, whatever their scale.
+        """By weight, the sum of scale times gradient over finite samples, as a vector, in equal
+        blocks.
         """
         is_finite = jnp.isfinite(measured.norms)
         scale = jnp.where(is_finite, scale, 0)
@@ -127,7 +121,7 @@ class GhostPass:
         return not self.found.fixed.issuperset(kernels)
 
     def _known_values(self) -> dict[int, Any]:
-        """Every value that does not depend on the sample, evaluated once."""
+        """The values that do not depend on the sample, each evaluated once."""
         values = dict(self.program.constants)
         for position, value in enumerate(self.program.weights):
             if position not in self.found.not_covered:
@@ -196,12 +190,11 @@ class GhostPass:
 
 
 def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]:
-    """The values with zero in place of the samples not kept, each stored once for all readers.
+    """The values with zero for samples not kept, each stored once for all readers.
 
-    A compiler may compute a value anew for each of its readers, and round it otherwise: one would
-    measure a gradient that the other does not add. What a loop of unknown length returns has to be
-    stored. This one has one turn or none: a pass over all that is held costs a twentieth of the
-    whole.
+    A compiler may compute a value anew for each reader and round it differently: the norm would
+    measure one gradient and the sum add another. Results of a loop of unknown length, here of at
+    most one turn, have to be stored; this costs a twentieth of the whole.
     """
     return lax.fori_loop(
         0,
@@ -212,6 +205,5 @@ def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]
 
 
 def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
-    """Zero in place of the samples not kept."""
     keep = keep.reshape((-1,) + (1,) * (values.ndim - 1))
     return jnp.where(keep, values, jnp.zeros_like(values))

@@ -1,17 +1,10 @@
 r"""Ghost norms: per-sample gradients of one weight, measured and summed without being formed.
 
-A weight that meets a sample in one matrix product has the gradient $\delta x^\top$, of norm
-$\|\delta\|\|x\|$; a row of a table that is looked up has the sum of the cotangents of its
-look-ups. Elsewhere (several positions, several uses, a function of the weight) the gradient is
-formed and held.
-
-Two faster forms are left out because what they sum is not what they measure. The Gram form over
-positions cancels in float32 and then can under-estimate. A sum over all positions of all samples
-at once adds cotangents that cancel within a sample, but that destroy the other samples' low bits
-before they do.
-
-Source: Goodfellow (2015), "Efficient per-example gradient computations", for the norm of an outer
-product.
+A weight in one matrix product has the gradient $\delta x^\top$, of norm $\|\delta\|\|x\|$ (Source:
+Goodfellow (2015), "Efficient per-example gradient computations"); a row of a looked-up table has
+the sum of the cotangents of its look-ups. Otherwise the gradient is formed and held. The Gram form
+over positions is not used: it cancels in float32 and can underestimate. Nor is a sum over all
+positions of all samples: cotangents that cancel within a sample destroy the low bits of others.
 """
 
 import abc
@@ -49,8 +42,8 @@ _ROW_MODES = (
 class AbstractGhost(abc.ABC):
     """The per-sample gradients of one covered weight.
 
-    What `hold` returns is stored and then read twice, by `norms` and by `weighted_sum`. Both mean
-    the same gradient by it, to the last bit. `form` is in words, for `jaxdp.clipping.explain`.
+    The stored result of `hold` is read twice, by `norms` and `weighted_sum`, which both mean the
+    same gradient by it, to the last bit. `form` is the name in `jaxdp.clipping.explain`.
     """
 
     form: ClassVar[str]
@@ -59,16 +52,16 @@ class AbstractGhost(abc.ABC):
         self.gradient = gradient
 
     def sizes(self) -> tuple[int, dict[int, int]]:
-        """How many bytes a sample takes, at a guess, and those of each operand and output."""
+        """An estimate of the bytes for a sample, and those of each operand and output."""
         return 0, {}
 
     @abc.abstractmethod
     def multiplications(self) -> tuple[int, int]:
-        """Products for one sample: those of its batch gradient, those of its norm and scaling."""
+        """Products for one sample: in its batch gradient, and in its norm and scaling."""
 
     @abc.abstractmethod
     def hold(self, captures: list[Capture]) -> Any:
-        """What each sample's gradient is read from, with a leading batch axis."""
+        """The arrays from which each sample's gradient is read, with a leading batch axis."""
 
     @abc.abstractmethod
     def norms(self, held: Any) -> Float[Array, " batch"]:
@@ -79,7 +72,6 @@ class AbstractGhost(abc.ABC):
         """The sum over samples of scale times gradient, as a vector."""
 
     def in_the_weight(self, vector: Float[Array, " size"]) -> Float[Array, "..."]:
-        """A sum in the weight's shape."""
         return vector.reshape(self.gradient.shape)
 
     def total(
@@ -90,15 +82,14 @@ class AbstractGhost(abc.ABC):
 
 
 class _Axes(NamedTuple):
-    """The axes of a weight's view, a letter each, and which of them operand and cotangent have.
-
-    Axes of length one are left out; all three have those of `batch`, an ensemble of weights.
+    """The axes (letters) of a weight's view, and those of operand and cotangent, without length
+    one.
     """
 
     weight: str
     inputs: str
     cotangent: str
-    batch: str
+    batch: str  # an ensemble of weights, in all three
 
 
 class OuterProduct(AbstractGhost):
@@ -108,7 +99,6 @@ class OuterProduct(AbstractGhost):
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the weight's view."""
         return self.gradient.program.shapes[self.gradient.uses[0].value].shape
 
     @functools.cached_property
@@ -190,7 +180,7 @@ class OuterProduct(AbstractGhost):
         return self.gradient.through_view(vector.reshape(self.shape))
 
     def _slice(self, held, at, number):
-        """What is held of one of so many slices of the weight along its first axis."""
+        """The held arrays of slice `at` of `number` slices of the weight along its first axis."""
         size, axes = self.shape[0] // number, (self.axes.inputs, self.axes.cotangent)
         places = (1 + letters.find(self.axes.weight[0]) for letters in axes)
         return tuple(
@@ -302,7 +292,7 @@ class Kept(AbstractGhost):
 
 
 def choose_ghost(gradient: WeightGradient) -> AbstractGhost:
-    """The cheapest form for one weight whose sum adds nothing but what was measured."""
+    """The cheapest form for one weight whose sum adds exactly what was measured."""
     program, uses = gradient.program, gradient.uses
     if len(uses) == 1 and uses[0].view.is_rearrangement:
         (use,) = uses
@@ -345,7 +335,7 @@ def _takes_rows(program: Program, use: Use) -> bool:
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
     """Euclidean norm over the last axis, in float32 at least, without overflow or underflow.
 
-    Pieces of `CHUNK` are measured, and then their norms: the error grows as the size's logarithm.
+    Pieces of `CHUNK` are measured, then their norms: the error grows as the logarithm of the size.
     """
     size = values.shape[-1]
     if size > CHUNK:

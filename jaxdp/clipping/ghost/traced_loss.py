@@ -1,9 +1,8 @@
-"""The loss of one sample, traced, and refused where it may mix the samples of a batch.
+"""The loss of one sample, traced, and refused if it may mix the samples of a batch.
 
-Clipping bounds what a sample adds to a sum only if its gradient is a function of that sample
-alone. A loss of one sample is turned into one of a batch by `jax.vmap`, and nearly every operation
-of JAX then does to each sample what it did to one. Those refused here do what somebody else wrote
-for them. What a callback remembers from one call to the next nobody can see.
+Clipping bounds a sample's influence only if its gradient is a function of that sample alone.
+`jax.vmap` makes a batch of the loss, and nearly all operations of JAX treat samples alone; refused
+are those whose batching someone else wrote. The memory of a callback cannot be seen.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,8 +32,7 @@ def trace_loss(
 ) -> Program:
     """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
 
-    ValueError unless the loss is a real scalar, and neither it nor its derivative reaches another
-    sample.
+    ValueError unless the loss is a real scalar and, with its derivative, reads one sample only.
     """
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)
@@ -71,7 +69,7 @@ def trace_loss(
 
 
 def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> Any:
-    """The loss at one record, traced; what it raises is told with what it is given."""
+    """The loss at one record, traced, with a note or a clearer message if it raises."""
     try:
         return loss(model, *record)
     except Exception as error:
@@ -97,7 +95,7 @@ def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) ->
 
 
 def _takes_batches(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> bool:
-    """Whether the loss gives one number for a stack of two such records."""
+    """Whether the loss of a stack of two such records is one number."""
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), record)
     try:
         return jax.tree.leaves(jax.eval_shape(lambda: loss(model, *two)))[0].shape == ()
@@ -118,11 +116,9 @@ def require_gradient(
     inputs: PyTree[Array],
     targets: PyTree[Array],
 ) -> None:
-    """Raise ValueError where the loss of one record has no derivative by any weight.
+    """Raise ValueError if the traced loss of one record has no derivative by any weight.
 
-    So it is for a loss that ignores the model, stops every gradient or counts errors: a private
-    optimiser would follow its noise. The loss is traced at the shape of one record, so the answer
-    is the same for all data; a gradient that is zero by its numbers alone is not found.
+    Training would follow the noise alone. A gradient that happens to be zero is not found.
     """
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     sample = jax.tree.map(
@@ -164,10 +160,7 @@ def refuse_mixing_layers(model: PyTree) -> None:
 
 
 def refuse_mixing_operations(closed: ClosedJaxpr, num_weights: int) -> None:
-    """Raise ValueError if a traced loss, or its derivative, has an operation that may mix samples.
-
-    A derivative rule of one's own (`jax.custom_vjp`) shows in the derivative only.
-    """
+    """Raise ValueError if an operation of a traced loss or its derivative may mix samples."""
     _refuse(all_equations(closed.jaxpr))
 
     def gradient(arguments):
@@ -196,7 +189,7 @@ def _refuse(equations: Iterator[JaxprEqn]) -> None:
 
 
 def _own_batching(equation: JaxprEqn) -> str:
-    """How somebody else says what an operation does to a batch; empty if nobody does."""
+    """The batching rule of an operation if someone else wrote it, in words; else empty."""
     params = equation.params
     method = params.get("vmap_method")
     if method is None and params.get("vectorized"):
@@ -216,7 +209,7 @@ def _own_batching(equation: JaxprEqn) -> str:
 
 
 def _module_of_rule(primitive: Any) -> str:
-    """Where the batching rule of a primitive was written; empty if that cannot be seen."""
+    """The module that defines a primitive's batching rule; empty if unknown."""
     rule = None
     for name in ("fancy_primitive_batchers", "primitive_batchers", "axis_primitive_batchers"):
         rules = getattr(batching, name, None)
@@ -233,7 +226,7 @@ def _module_of_rule(primitive: Any) -> str:
 
 
 def _named_axes(params: dict[str, Any]) -> list[str]:
-    """The axes bound outside the loss that an operation runs over."""
+    """The axes bound outside the loss over which an operation runs."""
     axes = [params.get("axes", ()), params.get("axis_name", ())]
     flat = [axis for group in axes for axis in (group if isinstance(group, tuple) else (group,))]
     return [str(axis) for axis in flat if not isinstance(axis, (int, np.integer))]

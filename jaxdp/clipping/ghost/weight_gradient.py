@@ -1,4 +1,4 @@
-"""The gradient of one covered weight, from what one backward pass knows of its uses."""
+"""The gradient of one covered weight, from the captures of its uses in one backward pass."""
 
 import functools
 import math
@@ -21,17 +21,14 @@ _FEW = 8
 
 
 class Capture(eqx.Module):
-    """What a backward pass knows of a use: the sample's operands by number, the cotangent."""
+    """The values of a use in a backward pass: the sample's operands by number, the cotangent."""
 
     operands: dict[int, Array]
     cotangent: Inexact[Array, "..."]
 
 
 class WeightGradient:
-    """Gradients of one weight, in float32 or wider and at the highest precision of products.
-
-    `known` has the values of the program that do not depend on the sample.
-    """
+    """Gradients of one weight, in float32 or wider; `known` holds the sample-independent values."""
 
     def __init__(self, program: Program, uses: Sequence[Use], known: dict[int, Any]):
         self.program, self.uses, self.known = program, tuple(uses), known
@@ -45,10 +42,8 @@ class WeightGradient:
         return functools.reduce(jnp.add, parts)
 
     def through_view(self, total: Float[Array, "..."]) -> Float[Array, "..."]:
-        """From a sum of gradients of the view in the only use to one of the weight's gradients.
-
-        The view rearranges the weight. The sum keeps its own type, whatever type the view has:
-        what no norm has measured may not be rounded.
+        """The weight's gradient from that of the view in its only use, entries rearranged, not
+        rounded.
         """
         (use,) = self.uses
 
@@ -65,7 +60,6 @@ class WeightGradient:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The weight's shape."""
         return self.program.shapes[self.program.weights[self.uses[0].view.weight]].shape
 
     def bytes_of(self, value: int) -> int:
@@ -93,7 +87,6 @@ class WeightGradient:
         return _evaluate(use.step, [widened(values[value]) for value in use.step.inputs])[0]
 
     def _through_view(self, view: View, value: int, gradient):
-        """From the gradient of a view to its weight's."""
         if not view.steps:
             return gradient
         source = self.program.weights[view.weight]
@@ -116,8 +109,7 @@ def kernel_gradient(
 ) -> Float[Array, "..."]:
     """Gradient of a convolution's kernel as one product with unfolded patches of its inputs.
 
-    A grouped convolution, one group a sample, would run far below the speed of a matrix product.
-    Stride, padding, both dilations, feature groups and any layout are those of the equation.
+    A grouped convolution, one group a sample, runs far below the speed of a matrix product.
     """
     params = equation.params
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
@@ -154,19 +146,18 @@ def kernel_gradient(
 
 
 def widened(value: Any) -> Any:
-    """A floating array in float32 at least; anything else as it is."""
+    """A floating array in float32 at least; other arrays unchanged."""
     return value.astype(jnp.float32) if is_narrow(value.dtype) else value
 
 
 def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
-    """Each sample's values times its scale."""
     return scale.reshape((-1,) + (1,) * (values.ndim - 1)) * widened(values)
 
 
 def flushed(values: Array) -> Array:
-    """Zero in place of floating-point numbers too small for full relative precision.
+    """Values with zero for floating-point numbers too small for full relative precision.
 
-    Processors differ in how they read them; multiplied by a huge number, that would count.
+    Processors read them differently, which counts once they are multiplied by a huge number.
     """
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return values
@@ -184,13 +175,12 @@ def weighted(values: Float[Array, "batch ..."], scale: Float[Array, " batch"]) -
 
 
 def _pull(function, at: Array, cotangent: Array) -> Array:
-    """The transposed derivative of a function at a point."""
     output, pull = jax.vjp(function, at)
     return pull(cotangent.astype(output.dtype))[0]
 
 
 def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
-    """The step on widened values: products at the highest precision, nothing narrowed again."""
+    """The step on widened values: products at the highest precision, and no narrowing."""
     params = step.equation.params
     if step.name == "convert_element_type" and is_narrow(params["new_dtype"]):
         return inputs

@@ -1,7 +1,7 @@
-"""Steps of any algorithm for fixed rows, with full batches or drawn ones, many runs together.
+"""Steps of any algorithm on fixed rows, with full or drawn batches, many runs together.
 
-One step of R runs is two products of (R, n) and (n, features) arrays: the rows that a batch leaves
-out have slope zero. Each normal depends on its run's key and its step alone. Memory is O(records).
+A step of R runs is two products of (R, n) and (n, features) arrays, with slope zero for rows
+outside the batch. Each normal depends on its run's key and its step alone.
 """
 
 import dataclasses
@@ -39,9 +39,8 @@ def independent_normals(key, step, count, dtype):
 
 
 class OptimiserOnRows(eqx.Module):
-    """A private optimiser with the methods of `DPGD` for all runs together.
-
-    The noise is that of its formula, without the share that covers the rounding of training's sums.
+    """A private optimiser with the methods of `DPGD` for all runs together, and the formula's
+    noise.
     """
 
     optimiser: PrivateOptimiser
@@ -109,8 +108,7 @@ class _State(eqx.Module):
 class RowRuns(AbstractRuns):
     """Runs on the features that training sees, all in one product.
 
-    The coordinates that it never sees have gradient zero. Where they are sums of the algorithm's
-    noise they get that of all steps between two records at once; else its steps move them too.
+    Other coordinates have gradient zero. If they are sums of noise, they get it once per record.
     """
 
     problem: ReducedFeatures
@@ -181,7 +179,7 @@ def _begin(problem: ReducedFeatures, algorithm: RowsAlgorithm, keys):
 
 @eqx.filter_jit
 def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Draw):
-    """Runs the steps between neighbouring bounds, one range after the other."""
+    """Run the steps between neighbouring bounds, one range after the other."""
     norms = problem.feature_norms()
     std = algorithm.noise_std(problem.num_train)
     noise_keys = jax.vmap(lambda key: purpose_key(key, "noise"))(keys)
@@ -220,7 +218,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
 
 
 def _record(problem: ReducedFeatures, algorithm: RowsAlgorithm, state: _State):
-    """What a `Reading` has of each run: of the released model, and since the last record."""
+    """The `Reading` of each run: values of the released model, and counts since the last record."""
     loss, features = problem.loss, problem.test_features()
     released = state.stepped
     num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
@@ -239,7 +237,7 @@ def _record(problem: ReducedFeatures, algorithm: RowsAlgorithm, state: _State):
 
 
 def _noise(draw: Draw, std, keys, step, like: Any):
-    """Noise of standard deviation `std` for each run; none is drawn where it is 0."""
+    """Noise of standard deviation `std` for each run, drawn only if it is not 0."""
     dtype = jnp.result_type(std, like)
     if like.size == 0:
         return jnp.zeros(like.shape, dtype)
@@ -266,7 +264,7 @@ def _padded(gradients, count: int):
 def predictions_of(
     parameters: Float[Array, "runs features *outputs"], features: Float[Array, "rows features"]
 ) -> Float[Array, "runs rows *outputs"]:
-    """What the model of each run predicts for the rows."""
+    """The predictions of each run's model for the rows."""
     # Residuals decide a clip: products at full precision, here and below.
     if parameters.ndim == 2:
         return jnp.matmul(parameters, features.T, precision=Precision.HIGHEST)
@@ -290,9 +288,8 @@ def clipped_slopes(
 ) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:
     r"""The slopes as the algorithm clips them, and which samples were clipped.
 
-    The gradient of a sample with features $\varphi$ and slopes s, one an output, is the matrix
-    $\varphi s^\top$, of norm $\|\varphi\|\,\|s\|$: its slopes are scaled together, as one slope of
-    their norm would be.
+    The gradient of several outputs, $\varphi s^\top$, has norm $\|\varphi\|\,\|s\|$: its slopes s
+    are scaled together, as one slope of their norm.
     """
     if slopes.ndim == 2:
         return algorithm.clipped_slopes(slopes, feature_norms)

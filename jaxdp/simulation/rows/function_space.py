@@ -1,10 +1,10 @@
-r"""The law of private training on fixed features, from the kernel alone.
+r"""The distribution of private training on fixed features, from the kernel alone.
 
 Source: the function-space form of PF Algorithm 1, $f \leftarrow f - (\eta/n)K w(f) + \text{noise}$
-with the kernel as the noise's covariance. Derived: rotating the parameters (`ReducedFeatures`);
-test_function_space checks it path by path and in law against `Iterates`. An optimiser that is
-linear and does the same to every coordinate commutes with the rotation, which leaves the law of the
-noise as it is; test_everyday_simulation checks that in law against NumPy.
+with the kernel as the noise's covariance. Derived: rotating the parameters (`ReducedFeatures`),
+with which an optimiser commutes that is linear and equal for every coordinate; test_function_space
+checks it path by path and in distribution against `Iterates`, test_everyday_simulation against
+NumPy.
 """
 
 from typing import ClassVar
@@ -24,17 +24,14 @@ from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 
 
 class FunctionSpace(AbstractSimulator):
-    """Simulation of predictions alone, exact in law, at a cost that does not see how many features.
+    """Simulation of predictions alone, exact in distribution, for any number of features.
 
-    The simulator covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient
-    descent with any schedule, momentum, averages), for any loss and infinite width.
-
-    After one reduction of the features (`problem.reduced()`; pass its result as the problem to
-    share it between calls), a step costs 4 n min(n, p) operations a run. The coordinates that only
-    the test rows see are drawn once per record for `DPGD`, and have their noise in every step for
-    an optimiser. Batches of algorithms are made by `vmap` (of unequal `num_steps` too). There are
-    no parameters to return; observables are those of `Iterates`. Memory beside problem and result:
-    10 numbers a run for each row and test row, and 10 n^2.
+    It covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient descent with
+    any schedule, momentum, averages), for any loss and infinite width. After one reduction of the
+    features (`problem.reduced()`; pass its result as the problem to share it), a step costs 4 n
+    min(n, p) operations a run. Batches of algorithms are made by `vmap` (also over `num_steps`).
+    There are no parameters to return; observables are those of `Iterates`. Memory besides problem
+    and result: 10 numbers a run for each row and test row, and 10 n^2.
 
     Example:
         >>> import jax, jaxdp
@@ -84,7 +81,7 @@ class FunctionSpace(AbstractSimulator):
 
 
 def _reason_not_linear(algorithm: PrivateOptimiser) -> str | None:
-    """Why a rotation of the parameters would change what the optimiser does, or None."""
+    """The reason why a rotation of the parameters would change the optimiser's steps, or None."""
     optimiser = algorithm.transformation
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
         # Whether the factory's optimisers are linear does not depend on the rate.

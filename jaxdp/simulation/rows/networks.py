@@ -1,9 +1,4 @@
-"""Networks in private training: the true one, and the one that is linear in its weights.
-
-Both make the steps of `jaxdp.train`: gradients of each record of a batch, clipped,
-summed and noised by the optimiser. With one key both see the same batches and the same noise, so
-that what linearisation changes is seen run by run.
-"""
+"""Networks in private training: the true one, and the one that is linear in its weights."""
 
 import functools
 from typing import ClassVar
@@ -56,15 +51,13 @@ class AbstractNetworkSimulator(AbstractSimulator):
 
 
 class NetworkTraining(AbstractNetworkSimulator):
-    r"""Private training of the true network, all of its chosen weights, step by step.
+    """Private training of the true network, all of its chosen weights, step by step as in `train`.
 
-    The simulator covers `jaxdp.Linearised` problems and any `PrivateOptimiser` whose noise is
-    simulated, Adam among them. The noise is that of training: .05 % above the formula's, for the
-    rounding of sums.
-
-    Observables are "movement", $|w - w_0|/|w_0|$ of the weights that are released, "train_risk"
-    and, for losses of classification, "accuracy" and "train_accuracy". Each record costs a forward
-    pass over all rows: with large networks ask for few `records`.
+    It covers `jaxdp.Linearised` problems and any `PrivateOptimiser` with simulated noise, Adam
+    among them. The noise is that of training: 0.05 % above the formula's, for the rounding of sums.
+    Observables are "movement", $|w - w_0|/|w_0|$ of the released weights, "train_risk" and, for
+    losses of classification, "accuracy" and "train_accuracy". Each record costs a forward pass over
+    all rows: with large networks ask for few `records`.
 
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
@@ -88,15 +81,12 @@ class NetworkTraining(AbstractNetworkSimulator):
 class LinearisedNetwork(AbstractNetworkSimulator):
     """Private training of the network that is linear in its weights, by the same steps.
 
-    The linear network has the predictions and the gradients of the true one at its start. Its
-    runs share batches and noise with those of `NetworkTraining` under the same key.
-
-    Observables are those of `NetworkTraining`.
+    The linear network has the predictions and gradients of the true one at its start. With one key
+    its runs share batches and noise with `NetworkTraining`; observables are the same.
 
     Example:
         >>> import jaxdp
-        >>> linear = jaxdp.LinearisedNetwork()  # in the example of `NetworkTraining`: simulator=
-        >>> linear.has_parameters
+        >>> jaxdp.LinearisedNetwork().has_parameters  # use: see `NetworkTraining`
         True
     """
 
@@ -148,7 +138,7 @@ class NetworkRuns(AbstractRuns):
 
 
 def _evenly(count: int, most: int) -> int:
-    """How many at a time: if possible so that nothing is left over, which would compile twice."""
+    """A number of runs at a time, chosen so that no smaller rest compiles again."""
     most = min(count, most)
     return next((size for size in range(most, most // 2, -1) if count % size == 0), most)
 
@@ -165,7 +155,7 @@ def _begin(runs: NetworkRuns):
 
 @eqx.filter_jit
 def _advance(runs: NetworkRuns, state, starts, ends):
-    """Runs the steps between neighbouring bounds, a few runs together."""
+    """Run the steps between neighbouring bounds, a few runs together."""
     problem, algorithm, loss = runs.loss.problem, runs.algorithm, runs.loss
     made = problem.weights, algorithm.init(problem.weights)
     static = eqx.filter(made, eqx.is_array, inverse=True)

@@ -6,25 +6,19 @@ $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
    + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p. $$
 
 The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
-\tilde\eta^2(t))/\rho^2$, so no derivative of the schedule is needed and any schedule works.
-For inputs of random scale and Huber's loss the two factors are asked of the loss: given a scale s
-of the input, the prediction's error is $N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt s$,
-and the rate is at most $2/(\gamma B s)$ over the loss's curvature; then they are averaged over s
-(Derived: test_gradient_moments).
-AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
+\tilde\eta^2(t))/\rho^2$, which needs no derivative of the schedule. For inputs of random scale s
+and Huber's loss, the prediction's error is $N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt
+s$, and the rate is at most $2/(\gamma B s)$ over the loss's curvature, all averaged over s
+(Derived: test_gradient_moments). AC Theorem 4 is a law of large numbers: means agree with Algorithm
+1, standard deviations do not.
 
-**Signals.** Homogenized DP-SGD where labels follow one direction of isotropic inputs.
-
-As AC (3), with the mean and the second moment of the clipped slope beside a signal (`SignalSlope`)
-in place of a residual's:
+**Signals.** If labels follow one direction e of isotropic inputs, the mean and second moment of the
+clipped slope (`SignalSlope`) replace a residual's (Derived: test_signal_sde):
 
 $$ d\Theta = -g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s
    + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
 
-where e is the target's direction, $\Theta_\perp$ what is orthogonal to it and $g =
-\min(\tilde\eta, 2/(\ell\gamma B))$. The private noise of a step of the path has the variance by
-which $\tilde\eta^2$ falls. Means agree with Algorithm 1, standard deviations do not. For the
-squared loss it is AC (3) itself. Derived: test_signal_sde.
+with $\Theta_\perp$ orthogonal to e and $g = \min(\tilde\eta, 2/(\ell\gamma B))$.
 """
 
 import functools
@@ -56,12 +50,12 @@ from jaxdp.simulation.driver import announced, average_so_far, ranges_of
 class HomogenizedSDE(AbstractSimulator):
     r"""Paths of homogenized DP-SGD, AC equation (3): Euler-Maruyama with a fixed step, by diffrax.
 
-    The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
-    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Memory
-    beside the result: 20 numbers a run for each distinct eigenvalue.
+    The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. The
+    gradient's rate is at most 2/(gamma B), as in the coupled equations. Memory besides the result:
+    20 numbers a run for each distinct eigenvalue.
 
     Args:
-        num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
+        num_steps: number of steps of the path over [0, 1], rounded up to a whole number per record.
 
     Example:
         >>> import jax, jaxdp
@@ -152,11 +146,9 @@ def mean_gradient(
 
 
 class _PrivateNoisePath(diffrax.AbstractPath):
-    r"""Increments of the private Brownian motion, whose clock is the squared learning rate.
+    """Increments of the private Brownian motion, whose clock is the squared learning rate.
 
-    Over [t0, t1] a vector of variance $\tilde\eta^2(t_0) - \tilde\eta^2(t_1)$ per coordinate. Each
-    step asks for its own increment once, so independent draws suffice and no Brownian tree is
-    kept.
+    Each step asks for its own increment once, so independent draws need no Brownian tree.
     """
 
     schedule: AbstractSchedule
@@ -268,7 +260,7 @@ def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) ->
 
 
 def _subdivide(times, per_record: int):
-    """A grid that has `per_record` equal steps between neighbouring times and meets each time."""
+    """A grid with `per_record` equal steps between neighbouring times."""
     share = np.arange(per_record) / per_record
     inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)[None]
     return jnp.append(inner.reshape(-1), times[-1])
@@ -283,7 +275,7 @@ def signal_paths(
     slots,
     per_record: int,
 ) -> Trajectory:
-    """Paths by Euler and Maruyama's rule; record j is the state at times[slots[j]]."""
+    """Paths by the Euler-Maruyama rule; record j is the state at times[slots[j]]."""
     dtype, dim = float_dtype(problem, algorithm), problem.dim
     times, schedule = times.astype(dtype), algorithm.learning_rate
     gamma = algorithm.aspect_ratio(dim).astype(dtype)

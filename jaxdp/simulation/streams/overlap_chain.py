@@ -1,19 +1,14 @@
-r"""The law of Algorithm 1 where labels follow one direction of isotropic inputs, from two numbers.
+r"""The distribution of Algorithm 1 for labels along one direction of isotropic inputs: two numbers.
 
 Let the target be $S e$, $p = \langle\theta, e\rangle$ the overlap and $w = \|\theta_\perp\|^2$ the
 remainder, $r = \sqrt w$. An input is $x = g_1 e + g_2\theta_\perp/r + v$ with $g_1, g_2$ standard
-normal and $\|v\|^2 = q$ chi-square of $d - 2$ degrees, all independent. The label follows from
-$S g_1$ and randomness of its own, the slope from the label and $p g_1 + r g_2$, and $\|x\|^2 =
-g_1^2 + g_2^2 + q$. With s, the clipped slope times the capped step,
-
-$$ p' = p - s g_1, \qquad w' = (r - s g_2)^2 + s^2 q, $$
-
-and noise of deviation $\tau$ adds $\tau b_1$ to p and makes $(r + \tau b_2)^2 + \tau^2 q'$ of w.
-The law of (p', w') given $\theta$ depends on it through (p, w) alone: a Markov chain that is exact
-for every dimension, number of steps, clip norm and schedule. The changes are added by Kahan's sum,
-so that steps of 10^-8 are not lost in float32.
-
-Derived: test_overlap_chain checks it in law against `Iterates` and a transcription in NumPy.
+normal and $\|v\|^2 = q$ chi-square of $d - 2$ degrees, all independent. The label follows from $S
+g_1$ and randomness of its own, the slope from the label and $p g_1 + r g_2$, and $\|x\|^2 = g_1^2 +
+g_2^2 + q$. With s, the clipped slope times the capped step, $p' = p - s g_1$ and $w' = (r - s
+g_2)^2 + s^2 q$; noise of deviation $\tau$ adds $\tau b_1$ to p and makes $(r + \tau b_2)^2 + \tau^2
+q'$ of w. The distribution of (p', w') given $\theta$ depends on (p, w) alone: a Markov chain that
+is exact for every dimension, number of steps, clip norm and schedule. Derived: test_overlap_chain
+checks it in distribution against `Iterates` and a transcription in NumPy.
 """
 
 import equinox as eqx
@@ -33,7 +28,7 @@ from jaxdp.simulation.streams.radial_chain import random_streams
 
 
 class _State(eqx.Module):
-    """Overlap and remainder of each run, what rounding has added to them, and counts."""
+    """Overlap and remainder of each run, their rounding errors, and counts."""
 
     overlap: Float[Array, " runs"]
     remainder: Float[Array, " runs"]
@@ -149,7 +144,7 @@ def _chunk(problem, algorithm, streams, state, steps, last, is_noisy) -> _State:
 
 
 def _moved(state: _State, ahead, aside, square_across) -> _State:
-    """The state after a vector is added: along the target, along the rest, and across both."""
+    """The state after adding a vector: along the target, along the rest, and across both."""
     length = jnp.sqrt(state.remainder)
     change = aside * (aside + 2 * length) + square_across
     overlap, first = compensated_add(state.overlap, state.excess[0], ahead)

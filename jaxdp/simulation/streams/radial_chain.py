@@ -1,8 +1,7 @@
 """Steps of the Markov chain of radii behind `Reduced`, vectorised over runs.
 
-The runs of all batched problems, the cells of `core.numerics.batching`, are stored along the last
-axis, so that one vector instruction advances many runs. Each random number depends only on its
-run's key and step. Memory is O(records).
+The runs of all batched problems, the cells of `core.numerics.batching`, lie along the last axis.
+Each random number depends only on its run's key and step.
 """
 
 import functools
@@ -29,10 +28,7 @@ from jaxdp.simulation.driver import even_chunks
 
 
 class State(eqx.Module):
-    """Radii of the runs of one problem, and how many of their samples were clipped and capped.
-
-    `excess` is what rounding has added to the radii: steps of 10^-8 are not lost in float32.
-    """
+    """Radii of the runs of one problem, their rounding errors (`excess`), and counts of samples."""
 
     radii: Float[Array, "blocks runs"]
     excess: Float[Array, "blocks runs"]
@@ -41,8 +37,6 @@ class State(eqx.Module):
 
 
 class Record(eqx.Module):
-    """What is kept of a state."""
-
     risk: Float[Array, "*ranges runs"]
     distance: Float[Array, "*ranges runs"]
     clipped: Int[Array, "*ranges runs"]
@@ -50,7 +44,7 @@ class Record(eqx.Module):
 
 
 class RandomStreams(eqx.Module):
-    """Where the random numbers of each run come from."""
+    """The counter-based random streams of each run."""
 
     sampling: Words
     noise: Words
@@ -69,7 +63,7 @@ def random_streams(key, num_runs: int) -> RandomStreams:
 
 
 class _RunConstants(eqx.Module):
-    """What each run keeps throughout; the last axis has length 1 where all runs share it."""
+    """The constants of each run; the last axis has length 1 if all runs share it."""
 
     eigenvalues: Float[Array, " blocks #runs"]
     label_noise: Float[Array, " #runs"]
@@ -80,8 +74,6 @@ class _RunConstants(eqx.Module):
 
 
 class _Steps(eqx.Module):
-    """What the steps of a chunk read."""
-
     samples: Complex[Array, "steps blocks runs"]
     labels: Inexact[Array, "steps runs"]
     rates: Float[Array, " steps #runs"]
@@ -103,10 +95,10 @@ def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
 def draw(
     words: Words, steps: Int[Array, " steps"], sizes: tuple[int, ...], dtype
 ) -> Complex[Array, "steps blocks runs"]:
-    """Along each block's direction a standard normal, and across it a chi-square.
+    """Along each block's direction a standard normal, and across it a chi-square, as one complex
+    number.
 
-    They are the two parts of one complex number: a fused loop has one result, and two results
-    would hash twice.
+    A fused loop has one result; two results would hash twice.
     """
     blocks = jnp.arange(len(sizes))
     parallel, across = normal_pairs(words, steps[:, None, None], blocks[:, None], dtype)
@@ -114,10 +106,7 @@ def draw(
 
 
 def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
-    """Standard normals of the label noise, from the counter after those of the blocks.
-
-    Where inputs have scales, theirs are the imaginary parts, which the same hash yields.
-    """
+    """Standard normals of the label noise; with scales, theirs are the imaginary parts."""
     label, scale = normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)
     return lax.complex(label, scale) if has_scales else label
 
@@ -151,10 +140,8 @@ def advance(
     longest: int,
     is_noisy: bool,
 ) -> tuple[State, Record]:
-    """Runs step ranges (start, end] one after the other; the last state, and the ends' records.
-
-    A range has at most `longest` steps. Where it is not noisy, there is no noise before the last
-    step's.
+    """Run step ranges (start, end] of at most `longest` steps; the last state, and the ends'
+    records.
     """
     description, static = eqx.partition((problem, algorithm), eqx.is_array)
     blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None
@@ -223,7 +210,7 @@ def _rates(steps, active, problem, algorithm: OnePassDPSGD):
 
 
 def _of_each(description, static, function: Callable[..., Any]):
-    """The function of each cell's problem and algorithm, once if all cells share all of it."""
+    """The function of each cell's problem and algorithm, evaluated once if all cells share them."""
     shared, own = eqx.partition(description, lambda leaf: len(leaf) == 1)
     shared = jax.tree.map(lambda leaf: leaf[0], shared)
     if not jax.tree.leaves(own):
@@ -240,7 +227,7 @@ def _flat(leaf, *, cells: int, runs: int):
 
 
 def _spread(leaf, *, num_runs: int):
-    """A value for every cell, where all cells share it."""
+    """A value for every cell, if all cells share it."""
     return jnp.tile(leaf, num_runs // leaf.shape[-1])
 
 
