@@ -36,13 +36,11 @@ def as_length(num_steps: Any) -> Length | Int[Array, ""]:
     dtype = getattr(num_steps, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
         raise TypeError(f"expected num_steps to be a whole number, got {num_steps!r}")
-    # Of one type, not weak, so that no kind of whole number compiles a program of its own.
+    # A single type, not weak, so that all kinds of whole numbers share compiled programs.
     array = jnp.asarray(num_steps).astype(int)
     if array.shape != ():
-        raise ValueError(
-            f"expected num_steps to be a scalar, got shape {array.shape}; "
-            "make a batch with vmap over the constructor"
-        )
+        came = f"got shape {array.shape}; make a batch with vmap over the constructor"
+        raise ValueError(f"expected num_steps to be a scalar, {came}")
     known = concrete(array)
     if known is not None and known < 1:
         raise ValueError(f"expected num_steps >= 1, got {int(known)}")
@@ -84,15 +82,14 @@ def _written(optimiser: Any) -> bytes:
     """The bytes of a user's optimiser for another process; TypeError if it cannot be pickled."""
     try:
         return pickle.dumps(optimiser)
-    # What pickling may raise has no common name.
+    # Pickling raises errors of many types.
     except Exception as error:
         try:
             import cloudpickle
         except ImportError:
             raise TypeError(
-                "expected an optimiser that other processes can be sent, got one that optax made "
-                f"of functions ({error}): give the factory and its rate, as in "
-                "PrivateOptimiser(optax.sgd, learning_rate=0.1, ...), or install cloudpickle"
+                f"expected an optimiser that can be pickled ({error}): give factory and rate, as "
+                "in PrivateOptimiser(optax.sgd, learning_rate=0.1, ...), or install cloudpickle"
             ) from None
         return cloudpickle.dumps(optimiser)
 
@@ -109,9 +106,7 @@ class StepResult(NamedTuple):
 
     model: PyTree
     state: Any  # of the optimiser
-    # How many records of the batch had a gradient that is not finite: private data, which no
-    # account covers.
-    num_dropped: Int[Array, ""]
+    num_dropped: Int[Array, ""]  # records with a gradient that is not finite: private data
 
 
 class AbstractTrainable(AbstractStepwise):

@@ -48,16 +48,14 @@ def largest_rho(epsilon: Any, delta: Any) -> Any:
 
 def checked_clip_and_rho(clip_scale: Any, rho: Any) -> tuple[NormClip, Float[Array, ""]]:
     """Clip and rho of a pass; ValueError for a finite rho without clipping."""
-    # Half precision would move clip norm and noise apart by more than rho says.
+    # In half precision clip norm and noise would differ by more than rho allows.
     found = as_wide_float(clip_scale, "clip_scale"), as_wide_float(rho, "rho")
     for name, value in zip(("clip_scale", "rho"), found, strict=True):
         require_positive(name, value, infinite=True)
     scale, strength = map(concrete, found)
     if scale is not None and strength is not None and np.isinf(scale) > np.isinf(strength):
-        raise ValueError(
-            f"expected a finite clip_scale with rho = {strength}: without clipping no finite "
-            "noise is private; use rho = inf for no noise"
-        )
+        why = "without clipping no finite noise is private; use rho = inf for no noise"
+        raise ValueError(f"expected a finite clip_scale with rho = {strength}: {why}")
     return NormClip(found[0]), found[1]
 
 
@@ -152,8 +150,8 @@ class PublishedCalibration(AbstractCalibration):
             largest = -8 * math.log(float(delta))
             if not float(epsilon) < largest:
                 raise ValueError(
-                    f"expected 0 < epsilon < 8 log(1/delta) = {largest:.6g}, the range of PF "
-                    f"Proposition 3.2, got {epsilon}; ExactCalibration has no such limit"
+                    f"expected 0 < epsilon < 8 log(1/delta) = {largest:.6g} (PF Proposition 3.2), "
+                    f"got {epsilon}; ExactCalibration has no such limit"
                 )
         values = (epsilon, delta, learning_rate, num_steps)
         if all(concrete(value) is not None for value in values):

@@ -23,8 +23,8 @@ from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column
 
 
 class _DrawnNoise(eqx.Module):
-    fresh: Float[Array, "steps dim"]  # what was drawn so far, a row a step, zero for those to come
-    count: Int[Array, ""]  # how many steps were made
+    fresh: Float[Array, "steps dim"]  # the draws so far, a row a step, zero for later steps
+    count: Int[Array, ""]  # of steps made
 
 
 class CorrelatedDPSGD(AbstractRhoPass):
@@ -89,7 +89,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         self._length = Length(len(self.rates))
         check_strategy(strategy, len(self.rates))
         self.strategy = as_wide_float(strategy, "strategy")
-        # From what was given, which may have more digits than what is kept.
+        # From the argument, which may have more digits than the kept strategy.
         self._mixing = as_wide_float(noise_mixing(strategy, self.strategy.dtype))
 
     @classmethod
@@ -129,7 +129,6 @@ class CorrelatedDPSGD(AbstractRhoPass):
     def is_valid(self):
         rates = in_numpy(self.rates)
         are_rates = ((rates >= 0) & (rates < math.inf)).all()
-        # One rate and one row of the noise for each step.
         are_as_many = self.num_steps == rates.shape[-1] == self._mixing.shape[-1]
         return self._has_enough_noise & are_rates & are_as_many & is_strategy(self.strategy)
 
@@ -210,12 +209,10 @@ class CorrelatedDPSGD(AbstractRhoPass):
         single participation, in trade-off functions. test_correlated_dp_sgd.py audits the pair that
         attains it.
         """
-        unchecked = ()
-        if isinstance(self._mixing, Tracer):
-            unchecked = (
-                "the strategy was traced, so that its inverse was not looked at in float64: the "
-                "bound on its columns was computed in the strategy's own type",
-            )
+        unchecked = (
+            "the strategy was traced, so that its inverse was not checked in float64: the bound on "
+            "its columns was computed in the strategy's own type",
+        )
         rho = self._proved(self.rho)
         if not np.ndim(rho):
             known, longest = concrete(rho), longest_column_of(self._mixing)
@@ -232,7 +229,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
                 "or centring and scaling the data by itself, is not included",
                 "noise is made of exact Gaussian numbers of the stated standard deviation: a "
                 "simulated run draws them and adds them up in floating point",
-                *unchecked,
+                *(unchecked if isinstance(self._mixing, Tracer) else ()),
             ),
             num_records=self.num_records,
         )
@@ -240,13 +237,8 @@ class CorrelatedDPSGD(AbstractRhoPass):
 
 def _check_rates(rates: Any) -> None:
     if rates.ndim != 1 or rates.size == 0:
-        raise ValueError(
-            f"expected rates to be a vector of one rate a step, got shape {rates.shape}; make a "
-            "batch with vmap over the constructor"
-        )
+        came = f"got shape {rates.shape}; make a batch with vmap over the constructor"
+        raise ValueError(f"expected rates to be a vector of one rate a step, {came}")
     known = concrete(rates)
-    if known is None:
-        return
-    if not (np.all(np.isfinite(known)) and known.min() >= 0):
-        wrong = known[~(np.isfinite(known) & (known >= 0))]
+    if known is not None and (wrong := known[~(np.isfinite(known) & (known >= 0))]).size:
         raise ValueError(f"expected finite rates >= 0, got one of {wrong[0]:.6g}")

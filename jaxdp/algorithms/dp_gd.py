@@ -79,16 +79,12 @@ class DPGD(AbstractAlgorithm):
         require_non_negative("noise_scale", self.noise_scale)
         norm, scale = concrete(self.clip_norm), concrete(self.noise_scale)
         if norm is not None and scale is not None and np.isinf(norm) and scale > 0:
-            raise ValueError(
-                f"expected a finite clip_norm with noise_scale = {scale}: without clipping no "
-                "finite noise is private; use noise_scale = 0 for no noise"
-            )
+            why = "without clipping no finite noise is private; use noise_scale = 0 for no noise"
+            raise ValueError(f"expected a finite clip_norm with noise_scale = {scale}: {why}")
         has_room = self._has_room_for_noise
         if not isinstance(has_room, Tracer) and not has_room:
-            raise ValueError(
-                f"expected noise that {self.noise_scale.dtype} can hold, got clip_norm = {norm} "
-                f"with noise_scale = {scale}; rescale the features"
-            )
+            came = f"clip_norm = {norm} with noise_scale = {scale}; rescale the features"
+            raise ValueError(f"expected noise that {self.noise_scale.dtype} can hold, got {came}")
 
     @classmethod
     def calibrated(
@@ -117,14 +113,13 @@ class DPGD(AbstractAlgorithm):
             ValueError: the budget is outside the calibration's range.
         """
         calibration = ExactCalibration() if calibration is None else calibration
-        require_kind(
-            "calibration", calibration, AbstractCalibration, "one such as ExactCalibration()"
-        )
+        expected = "one such as ExactCalibration()"
+        require_kind("calibration", calibration, AbstractCalibration, expected)
         rate = as_wide_float(learning_rate, "learning_rate")
         require_positive("learning_rate", rate)
         length = as_length(num_steps)
         steps = length.value if isinstance(length, Length) else length
-        # The rate as it is stored, so that what is accounted for is what was calibrated.
+        # The rate as it is stored, so that account and calibration use the same number.
         stored = rate if concrete(rate) is None else float(concrete(rate))  # pyright: ignore
         scale = calibration.noise_scale(epsilon, delta, learning_rate=stored, num_steps=steps)
         return cls(rate, clip_norm, num_steps, _away_from_zero(scale))
@@ -187,9 +182,9 @@ class DPGD(AbstractAlgorithm):
         norm = jnp.where(noiseless, 1, self.clip_norm)
         return jnp.where(noiseless, 0, 2 * norm * self.noise_scale / num_samples)
 
-    # The steps, as simulations on fixed rows make them, of many runs together.
+    # The steps of many runs together, as simulations on fixed rows make them.
 
-    # A coordinate without gradient is the sum of its noise, so that of many steps is drawn at once.
+    # A coordinate without gradient is the sum of its noise, which is drawn at once for many steps.
     is_sum_of_noise: ClassVar[bool] = True
 
     def start(self, parameters: Float[Array, "runs dim *outputs"]) -> None:
@@ -272,10 +267,9 @@ def warn_if_unstable(
         return
     limit = stability_limit()
     if not math.isnan(limit) and rate >= limit:
-        warnings.warn(
+        text = (
             f"expected learning_rate < {limit:.4g} = 2 n / (largest eigenvalue of the kernel times "
             "the loss's curvature, 2 for the squared loss), the stability limit of gradient "
-            f"descent, got {rate:.4g}",
-            UserWarning,
-            stacklevel=stacklevel,
+            f"descent, got {rate:.4g}"
         )
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)

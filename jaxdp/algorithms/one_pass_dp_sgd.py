@@ -168,8 +168,8 @@ class OnePassDPSGD(AbstractRhoPass):
         if is_checked(self.learning_rate, self.num_steps):
             return ()
         return (
-            "the learning rate rises at no step: not all were looked at, as they are traced or "
-            "more than 2^22 (where it rises, noise and iterate are not numbers)",
+            "the learning rate rises at no step: not all were checked, as they are traced or more "
+            "than 2^22 (if it rises, noise and iterate are NaN)",
         )
 
     def release(self):
@@ -179,21 +179,21 @@ class OnePassDPSGD(AbstractRhoPass):
         Write step k on the first as $X_k = \phi_k(X_{k-1}) + \tau_k b_k$ and on the second as
         $X'_k = \phi'_k(X'_{k-1}) + \tau_k b'_k$, with $b_k, b'_k$ standard normal, $\tau_k =
         2C\sigma_k/B$ and both from the same start. Then $T(X_K, X'_K) \ge G(\rho)$. Here T(P, Q)
-        is the trade-off function of two laws (the least error of the second kind at each level of
-        the first), $G(\mu) = T(N(0, 1), N(\mu, 1))$, and larger is more private.
+        is the trade-off function of two distributions (the least error of the second kind at each
+        level of the first), $G(\mu) = T(N(0, 1), N(\mu, 1))$, and larger is more private.
 
-        **What is used of the maps.** (a) $\phi_k = \phi'_k$ for $k \ne j$. (b) $|\phi_j(\theta) -
+        **Properties of the maps.** (a) $\phi_k = \phi'_k$ for $k \ne j$. (b) $|\phi_j(\theta) -
         \phi'_j(\theta)| \le s_j = 2C\eta_j/B$ at every $\theta$: of the B terms averaged one
         differs, and each is at most $\eta_j C$ long. (c) $\phi_k$ is non-expansive for $k > j$. A
         gradient is $x\,s(x \cdot \theta)$ with s non-decreasing and l-Lipschitz. Clipped it is
         $x\,c(x \cdot \theta)$ where c is s cut at $\pm C/|x|$: non-decreasing and l-Lipschitz
-        too. A sample's map $\theta - \eta\,x\,c(x \cdot \theta)$ leaves what is orthogonal to x
-        as it is and takes $u = x \cdot \theta$ to $u - \eta|x|^2 c(u)$, of slope between $1 -
+        too. A sample's map $\theta - \eta\,x\,c(x \cdot \theta)$ keeps the part orthogonal to x
+        and takes $u = x \cdot \theta$ to $u - \eta|x|^2 c(u)$, of slope between $1 -
         \eta\,l|x|^2$ and 1; with the cap $\eta \le 2/L$, $L \ge l|x|^2$, it is at least -1. The
         cap reads its own sample only, and an average of non-expansive maps is non-expansive.
 
-        **Three facts** (Dong, Roth and Su 2022). (i) What is computed from two outcomes in one
-        way, with fresh randomness or none, has no smaller T. (ii) If $T(Y, Y') \ge G(\mu_1)$ and,
+        **Three facts** (Dong, Roth and Su 2022). (i) Processing both outcomes in one way,
+        with fresh randomness or none, cannot lower T. (ii) If $T(Y, Y') \ge G(\mu_1)$ and,
         given that both are y, $T(W, W') \ge G(\mu_2)$ for every y, then $T((Y, W), (Y', W')) \ge
         G(\sqrt{\mu_1^2 + \mu_2^2})$: adaptive composition, and $G(\mu_1) \otimes G(\mu_2) =
         G(\sqrt{\mu_1^2 + \mu_2^2})$. (iii) $T(h + \tau b, \tau b) = G(|h|/\tau)$ for a vector h.
@@ -211,19 +211,19 @@ class OnePassDPSGD(AbstractRhoPass):
         the distance that is left at the end is 0: $\tilde X_K = X_K$.
 
         **Each share costs $a_k/\tau_k$.** $h_k$ depends on $\tilde X_{k-1}$ and on the past, not
-        on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h beside $X'_{k-1}$ from
-        the conditional law of $h_k$ given $\tilde X_{k-1}$; by (i) the pairs are no easier to
-        tell apart. Given both, $h + \tau_k b_k$ against $\tau_k b'_k$ costs $|h|/\tau_k \le
+        on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h with $X'_{k-1}$ from the
+        conditional distribution of $h_k$ given $\tilde X_{k-1}$; by (i) the pairs are no easier to
+        distinguish. Given both, $h + \tau_k b_k$ against $\tau_k b'_k$ costs $|h|/\tau_k \le
         a_k/\tau_k$ by (iii). By (ii), and by (i) for $(y, h, w) \mapsto \phi'_k(y) + w$, it
         follows that $T(\tilde X_k, X'_k) \ge G(\sqrt{\mu^2 + a_k^2/\tau_k^2})$. A step without
-        noise takes no part: $a_k = 0$, $h_k = 0$, and (i) alone is used. At $k = j - 1$ both laws
-        are one and $\mu = 0$. In all $\mu^2 = \sum_{k \ge j} a_k^2/\tau_k^2$.
+        noise takes no part: $a_k = 0$, $h_k = 0$, and (i) alone is used. At $k = j - 1$ both
+        distributions are one and $\mu = 0$. In all $\mu^2 = \sum_{k \ge j} a_k^2/\tau_k^2$.
 
         **The shares.** With $S_j = \sum_{k \ge j} \sigma_k^2$ and $a_k = s_j\sigma_k^2/S_j$ (the
         best choice, by Cauchy and Schwarz) $\mu^2 = s_j^2/((2C/B)^2 S_j) = \eta_j^2/S_j$. By AC
         equation (2) the sum telescopes to $S_j = \eta_j^2/\rho^2$: $\mu = \rho$ for every record.
-        Where rounding lifts a rate, $\sigma_k^2$ is 0 and not negative, which adds to $S_j$.
-        If $\eta_j = 0$ the record moves nothing, $X_K$ and $X'_K$ have one law. Where every
+        If rounding lifts a rate, $\sigma_k^2$ is 0 and not negative, which adds to $S_j$.
+        If $\eta_j = 0$ the record moves nothing, $X_K$ and $X'_K$ have one distribution. If every
         gradient is clipped along one direction the maps are translations, and for the first
         record $\rho$ is attained; later ones are hidden by the noise before them as well.
 

@@ -129,11 +129,10 @@ class AdaptiveClip(AbstractDescription):
         """The conditions on the numbers and on the noise multiplier of sum and count together."""
         yield from self.conditions()
         count_noise, multiplier = in_numpy((self.count_noise, noise_multiplier))
-        # With a little room, in which the rounding of what is left for the sum is covered.
+        # The margin covers the rounding of the sum's multiplier.
         is_more = count_noise > multiplier / 2 * (1 + 1e-6)
-        yield Condition(
-            f"count_noise > noise_multiplier/2 = {multiplier / 2}", count_noise, is_more
-        )
+        expected = f"count_noise > noise_multiplier/2 = {multiplier / 2}"
+        yield Condition(expected, count_noise, is_more)
 
     def start(self) -> Float[Array, ""]:
         """The initial clip norm, as the optimiser's state keeps it."""
@@ -148,7 +147,7 @@ class AdaptiveClip(AbstractDescription):
     def sum_multiplier(self, noise_multiplier: Any) -> Any:
         """The noise multiplier of the sum alone, from that of sum and count together."""
         share = noise_multiplier / (2 * self.count_noise)
-        # Towards more noise: the difference, of which little may be left, is off by up to 2^-51.
+        # Towards more noise: the difference, which may be small, is off by up to 2^-51.
         return noise_multiplier / (1 - share * share - 2.0**-50) ** 0.5 * (1 + 2.0**-50)
 
     def next_norm(

@@ -72,10 +72,8 @@ def identity_of_run(
             "evaluate, every or microbatch_size": keyed(settings),
         }
     except UnreadableError as error:
-        raise ValueError(
-            "expected a loss and an optimiser that a checkpoint can tell from others, but there is "
-            f"{error} in them"
-        ) from error
+        expected = "a loss and an optimiser that a checkpoint can tell from others"
+        raise ValueError(f"expected {expected}, but there is {error} in them") from error
 
 
 def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: PyTree) -> Any:
@@ -104,7 +102,7 @@ class Checkpoint:
         if self.path.parent.exists() and not self.path.parent.is_dir():
             raise ValueError(f"expected checkpoint to be a folder, got the file {folder}")
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # What a killed process had begun to write.
+        # Files that a killed process had begun to write.
         for unfinished in self.path.parent.glob(f".{FILE}.*.partial"):
             unfinished.unlink(missing_ok=True)
         self.made = 0
@@ -120,7 +118,7 @@ class Checkpoint:
             about = header_of(arrays)
             self._require_same(about["identity"])
             if not hmac.compare_digest(str(arrays.pop("seal")), self._seal(whole)):
-                raise DamagedError("it was edited: it is not what this run has written")
+                raise DamagedError("it was edited after this run wrote it")
             self.made, steps = about["made"], about["measured"]
             held, static = eqx.partition(carried, eqx.is_array)
             leaves, structure = jax.tree.flatten(held)
@@ -142,39 +140,31 @@ class Checkpoint:
         leaves = jax.tree.leaves(eqx.filter(carried, eqx.is_array))
         about = {"identity": self._identity, "made": made, "measured": list(measurements)}
         found = list(measurements.values())
-        arrays = {
-            HEADER: as_header(about),
-            **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},
-            **{
-                _RECORD + name: np.stack([one[name] for one in found])
-                for name in (found[0] if found else ())
-            },
-        }
+        arrays = {HEADER: as_header(about)}
+        arrays |= {f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)}
+        for name in found[0] if found else ():
+            arrays[_RECORD + name] = np.stack([one[name] for one in found])
         content = archived(arrays | {"seal": np.asarray(self._seal(arrays))})
         try:
             write_whole(self.path, content, private=True)
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}",
-            ) from error
+            what = f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}"
+            raise OSError(error.errno, what) from error
         self.made = made
 
     def _require_same(self, found: dict[str, Any]) -> None:
         wanted = self._identity
-        other = [name for name in wanted if found.get(name) != wanted[name]]
-        if not other:
+        name = next((name for name in wanted if found.get(name) != wanted[name]), None)
+        if name is None:
             return
-        name = other[0]
         is_plain = name in ("format", *versions_of_results())
         what = f"{name} {found.get(name)}, not {wanted[name]}" if is_plain else f"another {name}"
         if name == "num_steps":
             raise ValueError(
                 f"expected checkpoint to be the folder of a run of {wanted[name]} steps, got "
-                f"{self.path.parent} of a run of {found.get(name)}: its cost is that of the steps "
-                "it was begun with, and to choose their number by what came out would be a "
-                f"release of its own; call train with num_steps={found.get(name)}, or use another "
-                "folder for a run of its own"
+                f"{self.path.parent} of a run of {found.get(name)}: a number of steps chosen by "
+                "looking at results is in no account; call train with "
+                f"num_steps={found.get(name)}, or use another folder"
             )
         raise ValueError(
             f"expected checkpoint to be the folder of this run, got {self.path.parent} of a run "

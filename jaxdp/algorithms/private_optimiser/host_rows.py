@@ -14,7 +14,7 @@ from jaxdp.core.arrays import as_numbers
 from jaxdp.core.checks import refuse_collections
 from jaxdp.core.digests import digest
 
-# How many bytes are read at a time where all records are.
+# Bytes read at a time if all records are read.
 _BLOCK_BYTES = 2**26
 _WANTED = (
     "an array, or to have a length and give rows for an array of row numbers "
@@ -35,7 +35,7 @@ class HostRows:
         self.shape = (len(source), *first.shape[1:])
         self.dtype = jax.dtypes.canonicalize_dtype(first.dtype)
         if self.dtype != first.dtype and first.dtype.kind in "iu":
-            # A number that is too large is refused before the first step, not when it is drawn.
+            # Refuse numbers that are too large before the first step, not when they are drawn.
             for _ in self._blocks():
                 pass
 
@@ -45,10 +45,8 @@ class HostRows:
         places, inverse = np.unique(np.asarray(indices), return_inverse=True)
         length = len(self._source)
         if length != self.shape[0]:
-            raise ValueError(
-                f"expected {self._name} to keep its {self.shape[0]} rows, got {length} while "
-                "training went on"
-            )
+            expected = f"{self._name} to keep its {self.shape[0]} rows"
+            raise ValueError(f"expected {expected}, got {length} while training went on")
         rows = np.asarray(as_numbers(self._source[places], self._name))
         if (rows.shape[1:], rows.dtype) != self._form or len(rows) != len(places):
             shape, dtype = self._form
@@ -78,7 +76,7 @@ def _first_rows(source: Any, name: str) -> np.ndarray:
     except (MemoryError, OSError):
         raise
     except Exception as error:
-        # In its words there may be a cell.
+        # Its message may show private data.
         came = f"{type(source).__name__}, which raised {type(error).__name__}"
         raise TypeError(f"expected {name} to be {_WANTED}, got {came}") from None
     if not count:
@@ -120,7 +118,7 @@ def batches_ahead(
     def read(step):
         indices, is_real = sample(step)
         rows = [leaf[indices] for leaf in jax.tree.leaves(records)]
-        # No number ends a step in an error, which would tell of the data.
+        # No number may raise an error, which would depend on the data.
         with np.errstate(all="ignore"), jax.debug_nans(False), jax.debug_infs(False):
             held = [jnp.asarray(leaf) for leaf in rows]
         whole = jnp.arange(len(indices)), is_real
@@ -140,5 +138,5 @@ def _stays_on_host(leaf: Any) -> bool:
         return True
     is_whole = isinstance(leaf, (jax.Array, np.ndarray, np.generic, Sequence, Mapping))
     looks_up = hasattr(leaf, "__len__") and hasattr(leaf, "__getitem__")
-    # Tables of every library have `to_numpy`.
+    # Tables have `to_numpy`.
     return looks_up and not is_whole and not hasattr(leaf, "to_numpy")

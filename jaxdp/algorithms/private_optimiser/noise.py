@@ -62,8 +62,8 @@ class Scale(NamedTuple):
     """The size of one step's noise, computed from public numbers."""
 
     std: Any  # of the noise on each coordinate of the sum, its rounding included
-    # z: `std` is z C (1 + b), times the correlation's sensitivity where noise is correlated. To
-    # replace a record moves the sum by twice C (1 + b), which the sampler's mechanism pays for.
+    # z: `std` is z C (1 + b), times the sensitivity of a correlation. Replacing a record moves the
+    # sum by 2 C (1 + b), which the sampler's mechanism accounts for.
     multiplier: Any
     bound: Any  # no coordinate of a true sum is larger
     num_weights: int  # how many coordinates the sum has
@@ -72,10 +72,8 @@ class Scale(NamedTuple):
 class AbstractNoise(eqx.Module):
     """Noise for the sums of all steps of a run."""
 
-    # Whether the proof has one scale for all steps, however each makes its sum.
-    has_one_scale: ClassVar[bool] = False
-    # Whether noise is added on the host, between compiled parts of a step.
-    is_on_host: ClassVar[bool] = False
+    has_one_scale: ClassVar[bool] = False  # the proof has one scale for all steps
+    is_on_host: ClassVar[bool] = False  # noise is added between compiled parts of a step
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
@@ -134,18 +132,12 @@ class AbstractNoise(eqx.Module):
         """
 
     def noisy_count(
-        self,
-        count: Float[Array, ""],
-        std: float,
-        bound: float,
-        step: int | Int[Array, ""],
-        *,
-        key: Key[Array, ""],
+        self, count: Float[Array, ""], std: float, bound: float, step: Any, *, key: Key[Array, ""]
     ) -> Float[Any, ""]:
         """A half-integer count, at most `bound`, with its own noise; ValueError if nothing is
         proved.
         """
-        raise ValueError("expected independent noise beside a count, got correlated noise")
+        raise ValueError("expected independent noise for a noisy count, got correlated noise")
 
     def require_covered(self, sampler: AbstractSampler, num_steps: int) -> None:
         """Raise NotCoveredError if nothing is proved for so many steps of a sampler."""
@@ -174,7 +166,7 @@ class IndependentNoise(AbstractNoise):
         return with_noise(total, simulated_noise(total.high, scale.std, step, key=key)), None
 
     def noisy_count(self, count, std, bound, step, *, key):
-        # Of a stream of its own: the sum's noise is drawn from the key itself.
+        # From a separate stream: the sum's noise is drawn from the key itself.
         return count + simulated_noise(count, std, step, key=stream_key(key, "clip count"))
 
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
@@ -264,11 +256,8 @@ class CertifiedNoise(AbstractNoise):
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         if (unproved := why_sums_are_unproved()) is not None:
             return Claim(Unproved(unproved), (), False)
-        return Claim(
-            self.source.proved(mechanism),
-            self.source.assumptions(*_CERTIFIED),
-            not self.source.is_guessable,
-        )
+        proved, lines = self.source.proved(mechanism), self.source.assumptions(*_CERTIFIED)
+        return Claim(proved, lines, is_certified=not self.source.is_guessable)
 
 
 def noise_of(noise: SecretNoise | BufferedToeplitzNoise | None) -> AbstractNoise:

@@ -131,8 +131,7 @@ class PrivateOptimiser(AbstractTrainable):
     sampler: AbstractSampler
     average: AbstractAverage | None
     noise: SecretNoise | BufferedToeplitzNoise | None
-    # What correlated noise is multiplied by, so that all steps cost what one of them would.
-    correlation_sensitivity: Any
+    correlation_sensitivity: Any  # factor on correlated noise
 
     def __init__(
         self,
@@ -232,7 +231,7 @@ class PrivateOptimiser(AbstractTrainable):
             average=average,
             noise=noise,
         )
-        # What is wrong is said before the search for the noise, which may take seconds.
+        # Wrong arguments raise before the search for the noise, which may take seconds.
         make(noise_multiplier=1.0).release()
         multiplier = multiplier_for(epsilon, delta, sampler, num_steps)
         warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
@@ -242,9 +241,8 @@ class PrivateOptimiser(AbstractTrainable):
         """The argument that `replace` passes on; a secret seed is refused."""
         if name == "noise" and not self.noise_strategy.is_reusable:
             raise ValueError(
-                "expected noise= in replace: this optimiser's has a secret seed, whose batches and "
-                "noise are for one run alone. Give SecretNoise() or another seed; the same noise "
-                "only if no step was made with it"
+                "expected noise= in replace: this optimiser's secret seed is for one run. Give "
+                "SecretNoise() or another seed; the same seed only if no step was made with it"
             )
         return getattr(self, name)
 
@@ -322,7 +320,7 @@ class PrivateOptimiser(AbstractTrainable):
         strategy = self.noise_strategy
         strategy.require_covered(self.sampler, num_steps)
         needed = strategy.correlation_sensitivity(num_steps)
-        # A traced noise, or what was set afterwards, may be multiplied by less than it needs.
+        # Traced noise, or noise set afterwards, may be multiplied by less than it needs.
         is_known = all(concrete(x) is not None for x in (needed, self.correlation_sensitivity))
         numpy: Any = np if is_known else jnp
         multiplier = self.noise_multiplier * numpy.minimum(1, self.correlation_sensitivity / needed)
@@ -336,16 +334,12 @@ class PrivateOptimiser(AbstractTrainable):
         follows = "all that follows from them"
         if self.average is not None:
             follows += ", the average of the iterates included, at no further cost"
+        charges = self.sampler.charges(num_steps)
         return Release(
             what=f"{num_steps} noisy sums of clipped gradients and {follows}",
             adjacency=self.sampler.adjacency,
             mechanism=claim.mechanism,
-            assumptions=(
-                *self.sampler.charges(num_steps),
-                *_ASSUMPTIONS,
-                *self.clip.assumptions,
-                *claim.lines,
-            ),
+            assumptions=(*charges, *_ASSUMPTIONS, *self.clip.assumptions, *claim.lines),
             is_certified=claim.is_certified,
             num_records=self.sampler.num_records,
         )
@@ -353,9 +347,7 @@ class PrivateOptimiser(AbstractTrainable):
     def reason_not_simulated(self) -> str | None:
         """Why no simulation draws its batches, clips and noise, or None."""
         if self.clip.is_adaptive:
-            return (
-                "no clip norm that adapts is simulated on fixed rows; give a number, or use train"
-            )
+            return "no clip norm that adapts is simulated on fixed rows; give a number or use train"
         return self.noise_strategy.reason_not_simulated()
 
     def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
@@ -365,10 +357,10 @@ class PrivateOptimiser(AbstractTrainable):
     def require_rows(self, num_rows: int) -> None:
         """Raise ValueError if the sampler draws from another number of records."""
         if num_rows != self.sampler.num_records:
-            raise ValueError(
-                f"expected {self.sampler.num_records} training rows, as many as the sampler draws "
-                f"from, got {num_rows}"
+            expected = (
+                f"{self.sampler.num_records} training rows, as many as the sampler draws from"
             )
+            raise ValueError(f"expected {expected}, got {num_rows}")
 
     # Training, step by step.
 
@@ -393,9 +385,7 @@ class PrivateOptimiser(AbstractTrainable):
         """
         if (self.average is None) != (state.iterate is None):
             has = "no average" if state.iterate is None else "an average"
-            raise ValueError(
-                f"expected a state of this optimiser's init, got one of an optimiser with {has}"
-            )
+            raise ValueError(f"expected a state of this optimiser's init, got one with {has}")
         if state.iterate is None:
             return model
         return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))

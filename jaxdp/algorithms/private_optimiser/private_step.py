@@ -117,7 +117,7 @@ class _Start(NamedTuple):
     """The public numbers and the weights that a step begins with."""
 
     step: Int[Array, ""]  # its number, from 0
-    iterate: PyTree  # where gradients are taken
+    iterate: PyTree  # the model at which gradients are taken
     clip_norm: Any
     key_digest: Array | None  # of the run's key, if one key has to serve all steps
     is_valid: Any  # whether traced numbers and a traced key are those of the account
@@ -144,8 +144,7 @@ class _ClippedSum(NamedTuple):
 
     total: TwoPartSum
     num_dropped: Int[Array, ""]  # how many gradients were not finite
-    # Half of the records with gradients no longer than the clip norm minus half of those with
-    # longer ones: halves, which float32 adds exactly up to 2^23.
+    # (Records within the clip norm - others) / 2: halves are exact in float32 up to 2^23.
     count_within: Float[Array, ""]
 
 
@@ -210,15 +209,14 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
         count = optimiser.noise_strategy.noisy_count(count, std, bound, start.step, key=key)
         next_norm = optimiser.clip.next_norm(start.clip_norm, count, sampler.expected_batch_size)
     mean = jax.tree.map(lambda leaf: leaf / sampler.expected_batch_size, noisy)
-    # A traced number out of its range leaves no weights, as it leaves no simulated risk; nor does
-    # a traced key that is not the one of the steps before.
+    # A traced number out of its range, or a traced key other than before, leaves no weights.
     return _NoisyMean(nan_unless(start.is_valid, mean), buffers, next_norm)
 
 
 def _bounded_count(count, bound: float) -> Float[Array, ""]:
     """A user's count as a half-integer within half a batch; one record moves it by at most 1."""
     if count is None:
-        raise ValueError("expected count_within where the clip norm adapts, got None")
+        raise ValueError("expected count_within because the clip norm adapts, got None")
     if np.shape(count) != () or jnp.iscomplexobj(count):
         came = f"shape {np.shape(count)} of {jnp.result_type(count)}"
         raise TypeError(f"expected count_within to be one real number, got {came}")
@@ -249,13 +247,11 @@ def add_noise(
     if noise.has_one_scale:
         excess = max(excess, find(microbatch_size=None, is_rounded=True))
     if math.isinf(excess):
-        raise ValueError(
-            "expected batches whose rounding is bounded, up to about 2^22 records, got a "
-            f"capacity of {places}"
-        )
+        expected = "batches whose rounding is bounded, up to about 2^22 records"
+        raise ValueError(f"expected {expected}, got a capacity of {places}")
     if noise.is_on_host:
         clip_norm = float(clip_norm)
-    # The share of the first clip norm is one, to the last bit, where the clip norm is fixed.
+    # A fixed clip norm over the initial one is exactly 1.
     std = optimiser.nominal_std_of_sum * (clip_norm / optimiser.clip.initial) * (1 + excess)
     bound = places * clip_norm * (1 + excess)
     return noise.added(

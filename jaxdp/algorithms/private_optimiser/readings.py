@@ -21,9 +21,9 @@ from jaxdp.schedules import AbstractSchedule
 
 _SHAPES = ((3, 2), (4,))
 _HUGE, _TINY = 1e100, 1e-100
-# Of float64; what computes in float32, or rounds its state to it, is not recognised.
+# For float64: an optimiser that computes or keeps its state in float32 is not recognised.
 _TOLERANCE = 1e-7
-# Typical sizes of random gradients, besides multiples of epsilon.
+# Typical sizes of random gradients, in addition to multiples of epsilon.
 _SIZES = 10.0 ** np.arange(-12, 13, 4)
 _EPSILONS = np.array([0.03, 0.3, 1, 3, 30])
 
@@ -68,7 +68,6 @@ def with_average(state: LinearState, average: AbstractAverage) -> LinearState:
     numbers: Any = jnp if any(isinstance(one, jax.Array) for one in arrays) else np
     count = max(len(state.transitions), len(shares))
     shares = numbers.asarray(shares)[:, None]
-    # Of the average itself, then of what the weight becomes.
     above = numbers.concatenate([state.transitions, 0 * state.transitions[:, :, :1]], axis=2)
     kept = np.eye(state.size + 1)[-1]
     below = (1 - shares) * kept[None] + shares * above[:, 0]
@@ -162,9 +161,7 @@ def adam_constants(
     with jax.ensure_compile_time_eval(), on_host():
         given = np.asarray(_given_rates(other, num_steps), np.float64)
     if not _is_close(found.learning_rate, given):
-        raise NotCoveredError(
-            "got a factory that makes another rate of the traced one that it is given"
-        )
+        raise NotCoveredError("got a factory that changes the traced rate that it is given")
     rates = _given_rates(optimiser, num_steps)
     return AdamConstants(found.b1, found.b2, found.eps, rates)
 
@@ -180,13 +177,9 @@ def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants:
         try:
             state = optimiser.init(weights)
             if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state)):
-                raise NotCoveredError(
-                    "got one of which a number is traced that is not its learning_rate="
-                )
+                raise NotCoveredError("got one with a traced number that is not its learning_rate=")
             if _means(state) is None:
-                raise NotCoveredError(
-                    "got one whose state holds no means of gradients and squares as Adam's does"
-                )
+                raise NotCoveredError("got one whose state holds no means as Adam's does")
             probes = [np.asarray(part) for part in _probes(optimiser, num_steps)]
         except NotCoveredError:
             raise
@@ -197,24 +190,18 @@ def _probed(optimiser: Transformation, num_steps: int) -> AdamConstants:
                 f"got one that needs more than gradients, or whose constants are traced: {name}"
             ) from None
         decays, rates, tiny, further = probes
-        if not np.all(np.isfinite(decays)) or np.any(decays < 0) or np.any(decays >= 1):
+        if not np.all((decays >= 0) & (decays < 1)):
             raise NotCoveredError("got one whose means are not those of Adam")
         if not np.all(np.isfinite(rates)):
             raise NotCoveredError("got one that does not move by its rate under a huge gradient")
         if not rates[0]:
-            raise NotCoveredError(
-                "got one whose first rate is zero, under which its epsilon cannot be seen"
-            )
+            raise NotCoveredError("got one whose first rate is zero, which hides its epsilon")
         # The denominator under a tiny gradient, and under one of the size of that denominator.
         least = max(_TINY * (rates[0] / tiny - 1), 0.0)
         if least <= _TINY * _TOLERANCE:
             least = 0.0
-        if least:
-            rise = float(further) * rates[0] - least
-            if not _is_close(rise, least):
-                raise NotCoveredError(
-                    "got one that adds a number inside the root, as eps_root does"
-                )
+        elif not _is_close(float(further) * rates[0] - least, least):
+            raise NotCoveredError("got one that adds a number inside the root, as eps_root does")
         rates = rates[:1] if np.all(np.abs(rates - rates[0]) <= 1e-12 * rates[0]) else rates
         found = AdamConstants(float(decays[0]), float(decays[1]), float(least), rates)
         if not _is_adam(optimiser, found, num_steps):
@@ -254,7 +241,7 @@ def _probes(optimiser: Transformation, num_steps: int) -> tuple[Array, Array, Ar
 
     rates = lax.scan(step, start, None, num_steps)[1]
     tiny = -first(_TINY)[0][0]
-    # Where nothing is added inside the root, this gradient doubles the denominator.
+    # If nothing is added inside the root, this gradient doubles the denominator.
     size = _TINY * (rates[0] / tiny - 1)
     return after / before, rates, tiny, size / -first(size)[0][0]
 

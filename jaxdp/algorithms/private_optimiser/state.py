@@ -60,9 +60,7 @@ def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
     require_kind("state", state, OptimiserState, "that of init(model) or of the last step")
     made, most = concrete(state.num_released), concrete(num_steps)
     if made is not None and most is not None and made >= most:
-        raise ValueError(
-            f"expected at most {num_steps} steps, which are accounted for, got one more"
-        )
+        raise ValueError(f"expected at most {num_steps} steps, which the account covers, got more")
     return state.num_released
 
 
@@ -70,10 +68,7 @@ def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bo
     """The digest of a key, and whether earlier steps had that key; ValueError if known not to."""
     require_key(key)
     if state.key_digest is None:
-        raise ValueError(
-            "expected a state of this optimiser's init, which holds a digest of the run's key, got "
-            "one without"
-        )
+        raise ValueError("expected a state of this optimiser's init, got one without a key digest")
     digest = jr.bits(stream_key(key, "digest"), state.key_digest.shape, jnp.uint32)
     is_same = (state.num_released == 0) | jnp.all(digest == state.key_digest)
     if not isinstance(is_same, Tracer) and not is_same:
@@ -110,13 +105,7 @@ class AbstractAverage(AbstractDescription):
         """Whether traced parameters are in the constructor's ranges."""
         return np.asarray(True)
 
-    def after(
-        self,
-        average: PyTree[Array],
-        iterate: PyTree[Array],
-        step: int | Int[Array, ""],
-        num_steps: int | Int[Array, ""],
-    ) -> PyTree[Array]:
+    def after(self, average: PyTree, iterate: PyTree, step: Any, num_steps: Any) -> PyTree:
         """The average after step number `step`, from 1, in the types of `average`."""
         share = self.weight(step, num_steps)
 

@@ -207,12 +207,8 @@ def train(
         >>> print(f"mu = {jaxdp.account(training, delta=1e-5).mu:.3f}")
         mu = 1.789
     """
-    require_kind(
-        "optimiser",
-        optimiser,
-        (PrivateOptimiser, NonPrivateOptimiser),
-        "a PrivateOptimiser, or a NonPrivateOptimiser, around one of optax",
-    )
+    kinds = PrivateOptimiser, NonPrivateOptimiser
+    require_kind("optimiser", optimiser, kinds, "a PrivateOptimiser or a NonPrivateOptimiser")
     require_key(key)
     require_loss(loss)
     if evaluate is not None:
@@ -223,15 +219,15 @@ def train(
     num_steps = int(optimiser.num_steps)
     spacing = num_steps if every is None else require_count("every", every)
     if every is not None and evaluate is None and checkpoint is None:
-        raise ValueError("expected evaluate or checkpoint beside every, got neither to stop for")
+        raise ValueError("expected evaluate or checkpoint together with every, got neither")
     rows = held_records(inputs, targets)
-    # What cannot be accounted for is refused before the data are used.
+    # Refuse a run without an account before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     note = None if delta is None else _cost_so_far(optimiser, delta)
     if note is not None and progress is not True:
-        raise ValueError("expected progress=True beside delta, got no bar that would show the cost")
+        raise ValueError("expected progress=True together with delta, got no bar for the cost")
     carried, measurements, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), {}, 0
-    # Before anything is paid for.
+    # An error of the user's function shows before anything is paid for.
     tried = None if evaluate is None else _checked(evaluate(model))
     kept = None
     if checkpoint is not None:
@@ -249,7 +245,7 @@ def train(
     if every is not None and tried is not None and done == 0:
         measurements = {0: tried}
     stops_to_measure = {*range(spacing, num_steps, spacing), num_steps}
-    failures = _Failures(num_steps)
+    failed = set()
     try:
         with listening(progress, "train", note) as told:
             is_watched = told is not None or (kept is not None and every is None)
@@ -259,16 +255,16 @@ def train(
                     carried = jax.block_until_ready(make_steps(carried, stop - done))
                     done = stop
                     if kept is not None:
-                        with failures.of("the checkpoint", done):
+                        with _going_on("the checkpoint", done, num_steps, failed):
                             kept.keep(done, carried, measurements)
                         is_kept = kept.made == done
                     if told is not None:
-                        with failures.of("progress", done):
+                        with _going_on("progress", done, num_steps, failed):
                             told(done / num_steps)
-                # After the run was kept: what has been seen of it is what goes on.
+                # Only after the run was kept: a run that was seen must be the one that goes on.
                 is_due = stop == done and stop in stops_to_measure and stop not in measurements
                 if evaluate is not None and is_due and (is_kept or done == num_steps):
-                    with failures.of("evaluate", done):
+                    with _going_on("evaluate", done, num_steps, failed):
                         measurements[stop] = _checked(evaluate(carried[0]), tried)
     except KeyboardInterrupt as reason:
         raise KeyboardInterrupt(_how_to_go_on(reason, kept, done, num_steps)) from None
@@ -281,59 +277,40 @@ def train(
     found = measurements.values()
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found) if found else None
     model, state, dropped = carried
-    _warn_of_dropped(dropped)
-    _warn_of_weights(model)
+    _warn_of_numbers(dropped, model)
     if isinstance(optimiser, PrivateOptimiser) and isinstance(state, OptimiserState):
         made = concrete(state.num_released)
-        # The cost is that of the steps which were made.
         statement = statement if made is None else optimiser.release(key=key, num_steps=int(made))
     return Training(model, state, tuple(measurements), stacked, statement, dropped)
 
 
-class _Failures:
-    """Errors of user callbacks and checkpoints, which do not end a run that is paid for."""
-
-    def __init__(self, num_steps: int):
-        self._num_steps = num_steps
-        self._told: set[str] = set()
-
-    @contextlib.contextmanager
-    def of(self, name: str, done: int) -> Iterator[None]:
-        """Warn of the first error in the block, and go on."""
-        try:
-            yield
-        except Exception as error:
-            if name in self._told:
-                return
-            self._told.add(name)
+@contextlib.contextmanager
+def _going_on(name: str, done: int, num_steps: int, failed: set[str]) -> Iterator[None]:
+    """Warn of the first error under a name, and go on: the steps made are paid for."""
+    try:
+        yield
+    except Exception as error:
+        if name not in failed:
+            failed.add(name)
             _warn(
-                f"{name} failed after step {done} of {self._num_steps}: {type(error).__name__}: "
-                f"{error}. The run goes on, since its steps are paid for; further failures "
-                "of this kind show no warning",
+                f"{name} failed after step {done} of {num_steps}: {type(error).__name__}: {error}. "
+                "The run goes on, and further failures of this kind show no warning",
                 level=5,
             )
 
 
-def _how_to_go_on(
-    reason: KeyboardInterrupt, kept: Checkpoint | None, done: int, num_steps: int
-) -> str:
+def _how_to_go_on(reason: Any, kept: Checkpoint | None, done: int, num_steps: int) -> str:
     words = f"{reason}: " if str(reason) else ""
+    words += f"train stopped after {done} of {num_steps} steps, "
     if kept is None:
-        return (
-            f"{words}train stopped after {done} of {num_steps} steps, which are lost: give a "
-            "checkpoint to keep them next time"
-        )
-    return (
-        f"{words}train stopped after {done} of {num_steps} steps, {kept.made} of which are kept in "
-        f"{kept.path.parent}: call train again with the same arguments to go on"
-    )
+        return f"{words}which are lost: give a checkpoint to keep them next time"
+    words += f"{kept.made} of which are kept in {kept.path.parent}: "
+    return f"{words}call train again with the same arguments to go on"
 
 
 def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
     """A function from the fraction of steps made to their cost in words."""
-    require_kind(
-        "optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where delta is given"
-    )
+    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser if delta is given")
     num_steps, said = int(optimiser.num_steps), {}
 
     def cost(share: float) -> str:
@@ -344,7 +321,6 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
             said[block] = f"epsilon {found:.2f} after step {made}"
         return said[block]
 
-    # A delta at which nothing is proved is refused, and a large one warned of, before any step.
     require_scalar("delta", delta)
     check_delta(delta)
     warn_of_large_delta(delta, optimiser.sampler.num_records, stacklevel=3)
@@ -355,7 +331,7 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
 def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
     """The mesh with an axis of the kind that the compiler shards by itself."""
     require_kind("mesh", mesh, jax.sharding.Mesh, "a jax.sharding.Mesh of one axis, or None")
-    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where mesh is given")
+    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser if mesh is given")
     if len(mesh.axis_names) != 1:
         raise ValueError(f"expected a mesh of one axis, got {mesh.axis_names}")
     return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
@@ -368,15 +344,14 @@ def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]
             f"expected evaluate to return a dict of names and numbers, got {described(found)}"
         )
     for value in found.values():
-        # A True or False may be measured as well.
         if not is_boolean(value):
             require_real("what evaluate returns", value)
-    # What JAX has no array for would end the run after its last step.
+    # Values without a JAX array would otherwise end the run after its last step.
     found = {
         name: jnp.asarray(as_numbers(value if eqx.is_array(value) else np.asarray(value), name))
         for name, value in found.items()
     }
-    if before is not None and _form(found) != _form(before):
+    if before is not None and jax.tree.map(np.shape, found) != jax.tree.map(np.shape, before):
         raise ValueError(
             "expected evaluate to return the same names and shapes each time, got "
             f"{eqx.tree_pformat(found)} after {eqx.tree_pformat(before)}"
@@ -384,23 +359,16 @@ def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]
     return found
 
 
-def _form(found: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    return {name: np.shape(value) for name, value in found.items()}
-
-
-def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
+def _warn_of_numbers(dropped: Int[Array, ""], model: PyTree) -> None:
+    """Warn of records (private) and of weights (public) that were not finite."""
     known = concrete(dropped)
     if known is not None and known > 0:
         _warn(
             f"the losses or gradients of records were not finite {int(known)} times over the run, "
             "and those records counted as zero: look for labels out of range, NaN in the table, or "
-            "a learning rate at which training diverges. This is for whoever holds the data "
-            "alone: the number is not private"
+            "a learning rate at which training diverges. Only the data's owner may see this "
+            "number: it depends on private data"
         )
-
-
-def _warn_of_weights(model: PyTree) -> None:
-    """Warn of weights that are not finite, which follow from what is released."""
     weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
     if any(isinstance(leaf, Tracer) for leaf in weights):
         return
@@ -439,7 +407,7 @@ def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
 def _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh):
     """A function that makes a number of steps from model, state and dropped records."""
     if are_on_host(rows):
-        expected = "a PrivateOptimiser where records are read batch by batch"
+        expected = "a PrivateOptimiser for records that are read batch by batch"
         require_kind("optimiser", optimiser, PrivateOptimiser, expected)
         require_untraced("records that are read batch by batch", (optimiser, key))
         optimiser.require_rows(num_records(rows))

@@ -17,8 +17,8 @@ from jaxdp.core.files import write_whole
 from jaxdp.privacy.release import Release
 
 _PRIVATE = (
-    "what the records and num_dropped say of private data is covered by no account: they are for "
-    "whoever holds the data"
+    "the records and num_dropped may depend on private data outside the account: only the data's "
+    "owner may see them"
 )
 
 
@@ -115,9 +115,8 @@ class Training(AbstractExplained, eqx.Module):
     def _rows_of_run(self) -> list[Row]:
         rows = []
         if isinstance(self.state, OptimiserState):
-            rows.append(
-                Row("steps", in_words(self.state.num_released, 0), "noisy sums, all counted")
-            )
+            made = in_words(self.state.num_released, 0)
+            rows.append(Row("steps", made, "noisy sums, all counted"))
         if self.statement is None:
             return [*rows, Row("release", "none", "the run had no privacy")]
         kind = "certified" if self.statement.is_certified else "simulated"

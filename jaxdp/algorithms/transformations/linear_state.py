@@ -105,7 +105,7 @@ def linear_state(
     num_steps = require_count("num_steps", num_steps)
     if not isinstance(optimiser, Transformation):
         optimiser = Transformation(optimiser_of(optimiser, None))
-    if _has_tracers(optimiser):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
         return _at_traced_rate(optimiser, num_steps)
     _refuse_hidden_tracers(optimiser)
     found = _known_reading(_Content(optimiser), num_steps)
@@ -156,13 +156,9 @@ class _Content:
 def _known_reading(content, num_steps):
     found = checked_reading(content.optimiser, num_steps)
     if not isinstance(found, str):
-        # Those who share the arrays must not write to them.
+        # The cached arrays are shared and must not be written to.
         found.rows.flags.writeable = found.initial.flags.writeable = False
     return found
-
-
-def _has_tracers(optimiser):
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser))
 
 
 def _refuse_hidden_tracers(optimiser):
@@ -172,11 +168,11 @@ def _refuse_hidden_tracers(optimiser):
         with jax.ensure_compile_time_eval():
             state = optimiser.init(weights)
             found = state, optimiser.update(weights, state, weights)
-    # It cannot be run at all, which the check says.
+    # `checked_reading` will report that it cannot be run.
     except Exception:
         return
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(found)):
         raise TypeError(
-            "expected an optimiser of concrete numbers, got a traced one, of which nothing can be "
-            "looked at: give the factory and the traced rate as learning_rate="
+            "expected an optimiser of concrete numbers, got a traced one: give the factory and the "
+            "traced rate as learning_rate="
         )

@@ -18,19 +18,16 @@ from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic
 from jaxdp.schedules.callables import as_schedule
 
 Rate = Float[Array, ""] | AbstractSchedule
-# Times at which a traced schedule is looked at; the time 1, after the last step, is none of them.
+# Number of times below 1 at which a traced schedule is checked.
 _POINTS = 256
 
 
 class Transformation(eqx.Module):
     """A transformation of optax, or a factory with its learning rate as a leaf of this pytree."""
 
-    # The transformation, or a function from a learning rate to one.
-    optimiser: Any = eqx.field(static=True)
-    # a number, a schedule, or None where `optimiser` is a transformation.
-    learning_rate: Rate | None = None
-    # T, over which a schedule runs; None without a schedule.
-    num_steps: Int[Array, ""] | None = None
+    optimiser: Any = eqx.field(static=True)  # the transformation, or a function of a rate to one
+    learning_rate: Rate | None = None  # None if `optimiser` is a transformation
+    num_steps: Int[Array, ""] | None = None  # T, over which a schedule runs
 
     def __init__(
         self,
@@ -83,7 +80,7 @@ class Transformation(eqx.Module):
             is_float = eqx.is_inexact_array(leaf)
             return leaf.astype(jnp.promote_types(leaf.dtype, dtype)) if is_float else leaf
 
-        # So that what is read in float64 has the schedule in float64 too.
+        # A float64 reading needs the schedule in float64 too.
         rate, num_steps = jax.tree.map(widened, rate), self.num_steps.astype(int)
         return rate.at_step(step, num_steps).astype(dtype)
 
@@ -136,7 +133,7 @@ def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
             "expected optimiser to be a function from a learning rate to a transformation, such as "
             f"optax.sgd, because learning_rate= is given; got {described(optimiser)}"
         )
-    # A factory that is made equal already stays itself, and with it what is compiled for it.
+    # A `Factory` keeps its identity, and with it the programs compiled for it.
     is_plain = isinstance(optimiser, functools.partial) and not isinstance(optimiser, Factory)
     return Factory(optimiser) if is_plain else optimiser
 
@@ -157,20 +154,17 @@ def rate_of(
         rate = as_wide_float(learning_rate, "learning_rate")
         require_non_negative("learning_rate", rate)
         if rate.ndim:
-            raise ValueError(
-                f"expected learning_rate to be a scalar, got shape {rate.shape}; make a batch "
-                "with vmap over the constructor"
-            )
-    expected = "expected optimiser to make an optax.GradientTransformation of a learning rate, as "
+            came = f"got shape {rate.shape}; make a batch with vmap over the constructor"
+            raise ValueError(f"expected learning_rate to be a scalar, {came}")
+    expected = "expected optimiser to make a transformation of a learning rate, as optax.sgd does"
     try:
         made = Transformation(optimiser, rate, num_steps).made(float)
     # The factory is the user's, and may raise anything.
     except Exception as error:
-        raise TypeError(
-            f"{expected}optax.sgd does, got one that raised {type(error).__name__}: {error}"
-        ) from error
+        came = f"got one that raised {type(error).__name__}: {error}"
+        raise TypeError(f"{expected}, {came}") from error
     if not isinstance(made, optax.GradientTransformation):
-        raise TypeError(f"{expected}optax.sgd does, got one that made {described(made)}")
+        raise TypeError(f"{expected}, got one that made {described(made)}")
     return rate
 
 
@@ -185,15 +179,10 @@ def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) 
         return
     with jax.ensure_compile_time_eval():
         rates = concrete(_rates_at(schedule, *in_jax((np.arange(int(num_steps)), num_steps))))
-    if rates is None:
-        return
-    is_wrong = ~(np.isfinite(rates) & (rates >= 0))
-    if is_wrong.any():
+    if rates is not None and (is_wrong := ~(np.isfinite(rates) & (rates >= 0))).any():
         worst = int(np.argmax(is_wrong))
-        raise ValueError(
-            "expected learning_rate to be finite and >= 0 at every step, got "
-            f"{rates[worst]} at step {worst} of {num_steps}"
-        )
+        came = f"{rates[worst]} at step {worst} of {num_steps}"
+        raise ValueError(f"expected learning_rate to be finite and >= 0 at every step, got {came}")
 
 
 def refuse_losses(transformation: Transformation) -> None:
@@ -216,13 +205,12 @@ def _require_no_more_than_gradients(transformation, state, weights):
         return
     try:
         jax.eval_shape(transformation.update, weights, state, weights)
-    # What needs concrete numbers may still run outside of jit.
+    # An update that needs concrete numbers may still run outside of jit.
     except jax.errors.JAXTypeError:
         return
     # An optimiser may miss its argument in any way.
     except Exception as error:
         raise TypeError(
             "expected an optimiser that needs gradient, state and weights only, as optax.sgd does, "
-            "because the value of the loss, or the loss itself, is not released; got one that "
-            f"raised {type(error).__name__}: {error}"
+            f"because the loss is not released; got one that raised {type(error).__name__}: {error}"
         ) from error
