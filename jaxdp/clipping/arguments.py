@@ -19,15 +19,14 @@ def require_loss(loss: Any) -> None:
     require_callable("loss", loss, "a function of model, input and target")
     try:
         signature = inspect.signature(loss)
-    # Some functions that are written in C have none.
+    # Some functions written in C have none.
     except (TypeError, ValueError):
         return
     try:
         signature.bind(None, None, None)
     except TypeError:
-        raise TypeError(
-            f"expected loss to be a function of model, input and target, got one of {signature}"
-        ) from None
+        expected = "loss to be a function of model, input and target"
+        raise TypeError(f"expected {expected}, got one of {signature}") from None
 
 
 def records_of(
@@ -43,7 +42,7 @@ def records_of(
                 leaf if keep(leaf) else as_numbers(leaf, name + jax.tree_util.keystr(path))
             ),
             part,
-            # A sparse array of JAX is a pytree, of numbers that are no rows.
+            # A sparse array of JAX is a pytree whose leaves are not rows.
             is_leaf=lambda node: _is_list_of_scalars(node) or hasattr(type(node), "todense"),
         )
 
@@ -84,21 +83,18 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
         array = value if eqx.is_array(value) else np.asarray(value)
     except Exception:
         array = None
-    # As float64 NumPy would read the text "1" as 1.
     if array is None or (isinstance(array, np.ndarray) and array.dtype.kind not in "biufV"):
-        raise TypeError(
-            f"expected clip_norm to be a number or an array, got {type(value).__name__}"
-        )
+        came = type(value).__name__
+        raise TypeError(f"expected clip_norm to be a number or an array, got {came}")
     if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
         raise TypeError(f"expected clip_norm to be real, got {array.dtype}")
     known = concrete(array)
     if array.shape not in ((), (size,)) or (known is not None and not (known >= 0).all()):
         found = value if known is not None and not known.shape else f"one of shape {array.shape}"
-        raise ValueError(
-            f"expected clip_norm >= 0, a scalar or one for each of {size} samples, got {found}"
-        )
+        expected = f"clip_norm >= 0, a scalar or one for each of {size} samples"
+        raise ValueError(f"expected {expected}, got {found}")
+    # A clip norm beyond the largest float32 clips nothing.
     with np.errstate(over="ignore"):
-        # Beyond the largest number of its precision nothing is clipped.
         return jnp.broadcast_to(jnp.asarray(array, float), (size,))
 
 
@@ -109,15 +105,14 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
     refuse_collections("mask", value)
     try:
         mask = value if eqx.is_array(value) else np.asarray(value)
-    # Other libraries raise errors of many kinds, some of which show a cell.
+    # Other libraries raise errors of many types, some of which show private data.
     except Exception:
         mask = None
     if mask is None:
         raise TypeError(f"expected mask to be an array of booleans, got {type(value).__name__}")
     if mask.shape != (size,) or mask.dtype != bool:
-        raise ValueError(
-            f"expected mask to be {size} booleans, got {mask.dtype} of shape {mask.shape}"
-        )
+        came = f"{mask.dtype} of shape {mask.shape}"
+        raise ValueError(f"expected mask to be {size} booleans, got {came}")
     return jnp.asarray(mask)
 
 

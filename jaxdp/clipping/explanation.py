@@ -60,24 +60,23 @@ class GradientForms(AbstractExplained, eqx.Module):
         return tuple(weight.name for weight in self.weights if weight.form == _FALLS_BACK)
 
     def _explanation(self):
-        rows, notes = [], []
+        rows = []
         for weight in self.weights:
             taken = "" if weight.gradient is None else f"{weight.gradient:,} + "
             meaning = f"{taken}{weight.added:,} products, {weight.num_bytes / 1e3:,.1f} kB"
             rows.append(Row(weight.name, weight.form, "" if weight.form == _NOT_READ else meaning))
-        notes.append(
-            "for one record: how many products the gradient takes without privacy, plus those of "
-            "norm and scaling, and temporary memory"
-        )
+        notes = [
+            "for one record: products of the gradient without privacy + those of norm and scaling, "
+            "and temporary memory"
+        ]
         if self.falls_back:
             notes.append(
                 f"{len(self.falls_back)} of {len(self.weights)} weights fall back: used in a "
                 "branch or a nested loop, mixed with another weight before the record enters, or "
                 "under a derivative rule of their own"
             )
-        return Explanation(
-            "How each weight's per-sample gradient is measured", tuple(rows), (*notes,)
-        )
+        title = "How each weight's per-sample gradient is measured"
+        return Explanation(title, tuple(rows), (*notes,))
 
 
 def explain(

@@ -34,7 +34,7 @@ from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, add, blocks_of
 from jaxdp.core.arrays import on_auto_axes
 from jaxdp.core.checks import require_count
 
-# Arrays with a leading batch axis, the last of which says which samples count.
+# Arrays with a leading batch axis; the last is the mask.
 Microbatch = tuple[PyTree[Array], PyTree[Array], Array]
 
 
@@ -52,7 +52,7 @@ def in_microbatches(
     """
     length = len(batch[-1])
     fewest = -(-length // min(size, length))
-    # Equal ones, if there are any of fair length, need no samples that stand in for missing ones.
+    # Equal microbatches, if there are any of fair length, need no padding.
     number = next((n for n in range(fewest, 2 * fewest) if length % n == 0), fewest)
     num_blocks, block = blocks_of(-(-length // number))
     size = num_blocks * block
@@ -60,8 +60,8 @@ def in_microbatches(
     in_block = max(n for n in range(1, most_in_block + 1) if number % n == 0)
 
     def piece(at: Any) -> Microbatch:
-        # Samples of a microbatch lie far apart, so that devices which share a batch share each of
-        # them. One is cut out at a time: all in a new order would be a second copy of the batch.
+        # Samples of a microbatch lie far apart, so that devices that share a batch share each one.
+        # It is cut out alone, because reordering all of them would copy the batch.
         if number * size == length:
             return jax.tree.map(
                 lambda leaf: lax.dynamic_index_in_dim(
@@ -70,7 +70,7 @@ def in_microbatches(
                 batch,
             )
         places = number * jnp.arange(size) + at
-        # The last sample stands in for the missing ones, masked out.
+        # Padded with the last sample, masked out.
         *rest, mask = jax.tree.map(lambda leaf: leaf[jnp.minimum(places, length - 1)], batch)
         return (*rest, mask & (places < length))
 
@@ -78,9 +78,7 @@ def in_microbatches(
         return function(piece(at), num_blocks)
 
     def in_a_block(places: Any):
-        return _added_up(
-            each, places, lambda total, part: TwoPartSum(total.high + part.high, part.low)
-        )
+        return _added_up(each, places, lambda one, part: TwoPartSum(one.high + part.high, part.low))
 
     places = jnp.arange(number).reshape(-1, in_block)
     total, norms = _added_up(in_a_block, places, add)
@@ -261,7 +259,7 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         norms = measured.norms
         if clip_norm is None:
             return {}, jnp.where(mask, norms, 0)
-        # A traced clip norm that is none (negative, NaN) lets nothing through.
+        # A traced clip norm that is negative or NaN lets nothing through.
         counts = mask & (clip_norm >= 0)
         scale = jnp.where(counts, clip_factor(norms, clip_norm.astype(norms.dtype)), 0)
         return ghost_pass.weighted_sum(measured, scale, num_blocks), jnp.where(mask, norms, 0)
@@ -278,11 +276,8 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         else TwoPartSum(_zeros(leaf), _zeros(leaf))
         for position, leaf in enumerate(leaves)
     ]
-    total = TwoPartSum(
-        jax.tree.unflatten(structure, [part.high for part in parts]),
-        jax.tree.unflatten(structure, [part.low for part in parts]),
-    )
-    return total, norms
+    both = zip(*((part.high, part.low) for part in parts), strict=True)
+    return TwoPartSum(*(jax.tree.unflatten(structure, leaves) for leaves in both)), norms
 
 
 def _zeros(leaf):

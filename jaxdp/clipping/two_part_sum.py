@@ -19,13 +19,11 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 Held = TypeVar("Held")
-# The most records that are added in float32. The error of a block grows with the square of its
-# length, and shorter blocks cost time: at 128 a wide layer takes a quarter more.
+# The most records that are added in float32. A block's error grows with the square of its length,
+# and shorter blocks cost time: at 128 a wide layer takes a quarter more.
 BLOCK_LENGTH = 256
-# The most blocks that are held at once.
-GROUP = 8
-# Beside it float32 forgets 1 and rounds 3/2.
-_LARGE = 2.0**24
+GROUP = 8  # the most blocks that are held at once
+_LARGE = 2.0**24  # added to it, float32 forgets 1 and rounds 3/2
 
 
 class TwoPartSum(eqx.Module):
@@ -67,8 +65,14 @@ def two_sum(
 
 def add(left: TwoPartSum, right: TwoPartSum) -> TwoPartSum:
     """The sum of two sums, to about 45 bits."""
-    pairs = jax.tree.map(_add, left.high, left.low, right.high, right.low)
-    return _unzipped(pairs, jax.tree.structure(left.high))
+
+    def of_leaf(high, low, other_high, other_low):
+        total, error = two_sum(high, other_high)
+        return two_sum(total, (low + other_low) + error)
+
+    pairs = jax.tree.map(of_leaf, left.high, left.low, right.high, right.low)
+    structure = jax.tree.structure(left.high)
+    return TwoPartSum(*jax.tree.transpose(structure, jax.tree.structure((0, 0)), pairs))
 
 
 def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
@@ -76,7 +80,7 @@ def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
     digits = jnp.finfo(dtype)
     if digits.bits >= jnp.finfo(total.high.dtype).bits:
         return jax.tree.map(lambda part: part.astype(dtype), total)
-    # Unlike a cast to and fro, no compiler leaves it out.
+    # Compilers may remove a cast to and fro, but not this.
     high = lax.reduce_precision(total.high, digits.nexp, digits.nmant)
     low = (total.high - high) + total.low
     return TwoPartSum(high.astype(dtype), low.astype(dtype))
@@ -130,8 +134,8 @@ def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
 def _why_unproved_on(device: Any) -> str | None:
     if device.platform == "tpu":
         return (
-            "the bound on what rounding adds to one record is not proved for the products of a TPU "
-            "(jaxdp.clipping.sensitivity); use a CPU or a GPU"
+            "the bound on rounding (jaxdp.clipping.sensitivity) is not proved for products of a TPU; "
+            "use a CPU or a GPU"
         )
     rows = _known_rows()
     # As arguments: a compiler evaluates sums of constants by itself, in another arithmetic.
@@ -140,9 +144,8 @@ def _why_unproved_on(device: Any) -> str | None:
         return None
     return (
         f"additions on this {device.platform} are not those of IEEE arithmetic: the compiler "
-        "drops their rounding errors, as XLA's --xla_cpu_enable_fast_math does, and one record "
-        "can then move a sum of clipped gradients many times as far as the clip norm; leave such "
-        "options out of XLA_FLAGS"
+        "drops rounding errors, and one record can move a sum by many times the clip norm; leave "
+        "options such as XLA's --xla_cpu_enable_fast_math out of XLA_FLAGS"
     )
 
 
@@ -193,7 +196,7 @@ def sum_of_blocks(
         group -= 1
 
     def pieces(leaf):
-        # Blocks of one turn lie far apart, so that devices which share a batch share each turn.
+        # The blocks of a turn lie far apart, so that devices that share a batch share each turn.
         return leaf.reshape(group, num_blocks // group, length, *leaf.shape[1:]).swapaxes(0, 1)
 
     pieced = jax.tree.map(pieces, (held, scale))
@@ -223,12 +226,3 @@ def _of_few(blocks: Float[Array, "blocks ..."]) -> TwoPartSum:
         high, error = two_sum(high, block)
         low = low + error
     return TwoPartSum(*two_sum(high, low))
-
-
-def _add(high, low, other_high, other_low):
-    total, error = two_sum(high, other_high)
-    return two_sum(total, (low + other_low) + error)
-
-
-def _unzipped(pairs: Any, structure: Any) -> TwoPartSum:
-    return TwoPartSum(*jax.tree.transpose(structure, jax.tree.structure((0, 0)), pairs))

@@ -51,10 +51,8 @@ class AbstractSimulator(AbstractDescription):
 
 def known_length(algorithm: AbstractStepwise) -> int:
     if not isinstance(algorithm.num_steps, int):
-        raise TypeError(
-            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
-            "simulation's loop; got an array"
-        )
+        why = "because it sets the length of the simulation's loop"
+        raise TypeError(f"expected algorithm.num_steps to be a Python int, {why}; got an array")
     return algorithm.num_steps
 
 

@@ -14,13 +14,8 @@ from jaxdp.simulation.reduced import Reduced
 from jaxdp.simulation.rows.function_space import FunctionSpace
 from jaxdp.simulation.rows.networks import NetworkTraining
 
-# Exact in law, cheapest first.
-_DEFAULTS: tuple[AbstractSimulator, ...] = (
-    FunctionSpace(),
-    Reduced(),
-    NetworkTraining(),
-    Iterates(),
-)
+# Exact in distribution, cheapest first.
+_DEFAULTS = FunctionSpace(), Reduced(), NetworkTraining(), Iterates()
 
 
 def simulate(
@@ -80,13 +75,11 @@ def simulate(
         if keep_parameters and not candidate.has_parameters:
             if simulator is None:
                 continue
-            raise ValueError(
-                f"expected keep_parameters=False: {name} has no parameters to return; use "
-                "Iterates()"
-            )
+            why = f"{name} has no parameters to return; use Iterates()"
+            raise ValueError(f"expected keep_parameters=False: {why}")
         reason = candidate.reason_against(problem, algorithm)
         if reason is None:
-            with listening(progress, "simulate") as told:
+            with listening(progress, "simulate") as report:
                 return candidate.simulate(
                     problem,
                     algorithm,
@@ -94,7 +87,7 @@ def simulate(
                     num_runs=num_runs,
                     records=records,
                     keep_parameters=keep_parameters,
-                    progress=told,
+                    progress=report,
                 )
         reasons.append(f"{name}: {reason}")
     raise NotCoveredError(" | ".join(reasons))

@@ -15,26 +15,22 @@ from jaxdp.core.trajectory import Trajectory, record_steps, trajectory_of
 from jaxdp.simulation.base import Progress
 
 _PROGRESS_BLOCKS = 20
-# Random numbers dominate the cost of a simulation. On a CPU they are drawn in chunks of steps that
-# fit the cache, on an accelerator in chunks that are worth a launch; no draw depends on its chunk.
-# Numbers per draw over all runs: two megabytes of float32, measured best on two cores. On
-# other platforms 64 MB, which take an H100 a tenth of a millisecond: a hundred launches' worth.
+# Numbers per draw over all runs, which no draw depends on: on a CPU two megabytes of float32, which
+# fit the cache; elsewhere 64 MB, which take an H100 a tenth of a millisecond, a hundred launches.
 _CHUNK_NUMBERS = {"cpu": 500_000}
 _CHUNK_NUMBERS_OF_OTHERS = 16_000_000
-# The most steps of a chunk of `even_chunks`.
-_CHUNK_STEPS = 64
+_CHUNK_STEPS = 64  # the most of a chunk of `even_chunks`
 
 Steps = np.ndarray | Int[Array, " counts"]
-"""Numbers of steps: NumPy integers, or a traced array where the run's length is traced."""
+"""Numbers of steps: NumPy integers, or a traced array if the run's length is traced."""
 
 
 class Reading(eqx.Module):
     """The numbers read from all runs, one column a record."""
 
     risk: Float[Array, "runs records"]  # the problem's own risk
-    # By name, over the steps, what observables are made of.
-    sums: dict[str, Shaped[Array, "runs records"]]
-    # By name, observables as they are at the record.
+    sums: dict[str, Shaped[Array, "runs records"]]  # counts over the steps, for observables
+    # By name, the observables that are not made of counts.
     values: dict[str, Float[Array, "runs records"]] = eqx.field(default_factory=dict)
 
 
@@ -88,9 +84,9 @@ class AbstractPassRuns(AbstractRuns):
 class Ranges(NamedTuple):
     """The steps of a run, cut at its records."""
 
-    steps: Steps  # after how many the run is recorded, each number once where they are known
-    slots: np.ndarray  # which of them is each record
-    block: int  # how many ranges lie between two returns to the host
+    steps: Steps  # numbers of steps at the records, each once if they are known
+    slots: np.ndarray  # the index in `steps` of each record
+    block: int  # number of ranges between two returns to the host
 
     @property
     def longest(self) -> int:
@@ -130,14 +126,13 @@ def _cut(longest: int, target: int) -> tuple[int, int]:
 class Chunks(NamedTuple):
     """The cutting of steps: `records` ranges are drawn at once, or one in `per_record` parts."""
 
-    rows: int
+    rows: int  # draws in a block of ranges
     records: int
     steps: int
     per_record: int
 
     @classmethod
     def of(cls, ranges: Ranges, numbers_per_step: int, chunk_size: int | None) -> "Chunks":
-        """Chunks of the platform's size, cut evenly so that little is padded."""
         longest, block = ranges.longest, ranges.block
         target = chunk_size or max(1, _numbers_of_a_draw() // numbers_per_step)
         if target < longest:

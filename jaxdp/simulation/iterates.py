@@ -57,20 +57,16 @@ class Iterates(AbstractSimulator):
     def reason_against(self, problem, algorithm):
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
-                return (
-                    "samples one after the other need an algorithm that uses each once, such as "
-                    f"OnePassDPSGD, got {type(algorithm).__name__}"
-                )
+                came = type(algorithm).__name__
+                return f"samples need an algorithm that uses each once (OnePassDPSGD), got {came}"
             return None
         if isinstance(problem, AbstractFeatureProblem):
             reason = None
             if isinstance(algorithm, PrivateOptimiser):
                 reason = algorithm.reason_not_simulated()
             elif not isinstance(algorithm, DPGD):
-                return (
-                    "features on fixed rows need a full-batch algorithm such as DPGD, or a "
-                    f"PrivateOptimiser, got {type(algorithm).__name__}"
-                )
+                came = type(algorithm).__name__
+                return f"features on fixed rows need DPGD or a PrivateOptimiser, got {came}"
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
@@ -140,20 +136,16 @@ class OnePassRuns(AbstractPassRuns):
         return (runs, state), Reading(*jax.tree.map(lambda values: values[:, None], recorded))
 
     def advance(self, state, starts, ends):
-        rows = self._rows(starts, ends)
+        # Ranges in rows of one draw, padded with empty ranges after the last.
+        shape = self.chunks.rows, self.chunks.records
+        padding = np.full(shape[0] * shape[1] - len(ends), ends[-1])
+        rows = (np.append(bounds, padding).reshape(shape) for bounds in (starts, ends))
         runs, state = state
         state, recorded = _advance(
             self.problem, self.algorithm, runs, state, *rows, chunks=self.chunks
         )
-        # What was recorded of padding is left out.
         kept = jax.tree.map(lambda values: values[:, : len(ends)], recorded)
         return (runs, state), Reading(*kept)
-
-    def _rows(self, starts, ends):
-        """The ranges in rows of one draw, padded with empty ranges after the last."""
-        shape = self.chunks.rows, self.chunks.records
-        padding = np.full(shape[0] * shape[1] - len(ends), ends[-1])
-        return tuple(np.append(bounds, padding).reshape(shape) for bounds in (starts, ends))
 
     def finish(self, state):
         return _finish(self.problem, self.algorithm, *state)

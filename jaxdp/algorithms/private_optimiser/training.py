@@ -247,8 +247,8 @@ def train(
     stops_to_measure = {*range(spacing, num_steps, spacing), num_steps}
     failed = set()
     try:
-        with listening(progress, "train", note) as told:
-            is_watched = told is not None or (kept is not None and every is None)
+        with listening(progress, "train", note) as report:
+            is_watched = report is not None or (kept is not None and every is None)
             for stop in _stops(num_steps, spacing, is_watched):
                 is_kept = True
                 if stop > done:
@@ -258,9 +258,9 @@ def train(
                         with _going_on("the checkpoint", done, num_steps, failed):
                             kept.keep(done, carried, measurements)
                         is_kept = kept.made == done
-                    if told is not None:
+                    if report is not None:
                         with _going_on("progress", done, num_steps, failed):
-                            told(done / num_steps)
+                            report(done / num_steps)
                 # Only after the run was kept: a run that was seen must be the one that goes on.
                 is_due = stop == done and stop in stops_to_measure and stop not in measurements
                 if evaluate is not None and is_due and (is_kept or done == num_steps):

@@ -17,7 +17,7 @@ from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, in_type, sum_o
 
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
-# So little memory is not worth a loop: on a GPU, where each turn is many launches, a gigabyte.
+# Memory below which no loop is worth it: on a GPU, where each turn is many launches, a gigabyte.
 _FEW_BYTES = {"cpu": 2**16}
 _FEW_BYTES_OF_OTHERS = 2**30
 
@@ -63,8 +63,8 @@ class GhostPass:
         few = _FEW_BYTES.get(jax.default_backend(), _FEW_BYTES_OF_OTHERS)
         if most * each <= max(products + 3 * weights, few):
             return most
-        # A copy of the weights is the sum of a block; two are that of all blocks, if they are
-        # several, and two more that of a microbatch of several.
+        # One copy of the weights for the sum of a block, two for the sum of several blocks, and two
+        # for a microbatch of several.
         copies = 1 if num_samples <= BLOCK_LENGTH else 0
         one_block = min(BLOCK_LENGTH, max(2, (products + copies * weights) // each))
         return min(most, max(one_block, (products - 2 * weights) // each))
@@ -98,7 +98,7 @@ class GhostPass:
         for position, values in held.items():
             ghost = self.ghosts.get(position)
             sum_up = functools.partial(sum_of_blocks, weighted) if ghost is None else ghost.total
-            # Blocks held at once fill no more than one copy of the weights, or what there is.
+            # Blocks held at once fill at most one copy of the weights, or a quarter of the values.
             most = max(weights, sum(leaf.size for leaf in jax.tree.leaves(values)) // 4)
             sums[position] = sum_up(values, scale, num_blocks, most=most)
         return sums
@@ -159,11 +159,8 @@ class GhostPass:
             for step in steps:
                 if step.results and self.found.fixed.issuperset(step.results):
                     continue
-                for value, result in zip(
-                    step.results,
-                    step.evaluate([values[value] for value in step.inputs]),
-                    strict=True,
-                ):
+                results = step.evaluate([values[value] for value in step.inputs])
+                for value, result in zip(step.results, results, strict=True):
                     values[value] = result + zeros[value] if value in zeros else result
             return values[program.result], {value: values[value] for value in captured}
 
@@ -172,7 +169,7 @@ class GhostPass:
 
         samples, whole = list(samples), jax.vmap(one)
         if any(step.contains("conv_general_dilated") for step in program.steps):
-            # Those of the derivative too, which only a second trace shows.
+            # A second trace also shows the convolutions of the derivative.
             closed, shapes = jax.make_jaxpr(whole, return_shape=True)(samples)
             found = evaluate(closed, jax.tree.leaves(samples))
             found = jax.tree.unflatten(jax.tree.structure(shapes), found)
@@ -196,14 +193,10 @@ def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]
     measure one gradient and the sum add another. Results of a loop of unknown length, here of at
     most one turn, have to be stored; this costs a twentieth of the whole.
     """
-    return lax.fori_loop(
-        0,
-        jnp.any(~keep).astype(jnp.int32),
-        lambda _, values: jax.tree.map(lambda leaf: _only(keep, leaf), values),
-        values,
-    )
 
+    def kept(leaf):
+        is_kept = keep.reshape((-1,) + (1,) * (leaf.ndim - 1))
+        return jnp.where(is_kept, leaf, jnp.zeros_like(leaf))
 
-def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
-    keep = keep.reshape((-1,) + (1,) * (values.ndim - 1))
-    return jnp.where(keep, values, jnp.zeros_like(values))
+    turns = jnp.any(~keep).astype(jnp.int32)
+    return lax.fori_loop(0, turns, lambda _, values: jax.tree.map(kept, values), values)

@@ -137,7 +137,7 @@ class OuterProduct(AbstractGhost):
         def without_ones(values, axes):
             return values.reshape(len(values), *(lengths[axis] for axis in axes))
 
-        # Cotangents are not stored flushed: a bias holds the same ones as they are.
+        # Cotangents are not stored flushed, because a bias holds the same array unflushed.
         cotangent = without_ones(capture.cotangent, self.axes.cotangent)
         return without_ones(flushed(inputs), self.axes.inputs), cotangent
 
@@ -151,7 +151,7 @@ class OuterProduct(AbstractGhost):
 
     def weighted_sum(self, held, scale):
         axes, (inputs, cotangent) = self.axes, (held[0], flushed(held[1]))
-        # What is cut into slices is what is scaled: no scaled copy of the whole is made.
+        # The factor that is cut into slices is scaled, so that no scaled copy of all is made.
         if axes.weight[:1] in axes.cotangent:
             cotangent = flushed(scaled(scale, cotangent))
         else:
@@ -161,7 +161,7 @@ class OuterProduct(AbstractGhost):
         return jnp.einsum(formula, *factors, precision=lax.Precision.HIGHEST).ravel()
 
     def total(self, held, scale, num_blocks, *, most):
-        # Two copies of a wide weight in blocks are added faster than one, and leave room enough.
+        # Two copies of a wide weight in blocks are added faster than one.
         most = 2 * most
         wanted = -(-min(num_blocks, GROUP) * math.prod(self.shape) // most)
         first = self.shape[0] if self.shape else 1
@@ -199,7 +199,7 @@ class Rows(AbstractGhost):
         table, output = self._table(), self.gradient.program.shapes[use.output]
         num_rows = output.size * table.shape[0] // table.size
         size = self.gradient.bytes_of(use.output)
-        # Cotangents, and what sorting whole numbers takes.
+        # Cotangents, and memory for sorting integers.
         return 4 * size + 32 * num_rows, {use.output: size}
 
     def multiplications(self):
@@ -213,14 +213,14 @@ class Rows(AbstractGhost):
         (indices,) = capture.operands.values()
         batch = len(indices)
         if indices.dtype.itemsize < 4:
-            # Narrow whole numbers could not be compared with the number of rows.
+            # Narrow integers could not be compared with the number of rows.
             indices = indices.astype(jnp.int32)
         place = numbers.start_index_map.index(0)
         last = self._table().shape[0] - 1
         rows = indices[..., place]
         counts = jnp.ones(rows.shape, bool)
         if params["mode"] != lax.GatherScatterMode.CLIP:
-            # What lies outside has no derivative.
+            # Rows outside have no derivative.
             others = jnp.delete(indices, place, axis=-1)
             counts = (rows >= 0) & (rows <= last) & jnp.all(others == 0, axis=-1)
         rows, counts = jnp.clip(rows, 0, last).reshape(batch, -1), counts.reshape(batch, -1)
@@ -229,7 +229,7 @@ class Rows(AbstractGhost):
         cotangent = jnp.where(counts[..., None], cotangent.reshape(*rows.shape, -1), 0)
 
         def by_row(rows, cotangent):
-            # Where each row stands first, without comparing all with all.
+            # The first place of each row, by sorting.
             order = jnp.argsort(rows)
             ordered, places = rows[order], jnp.arange(len(rows))
             is_new = jnp.append(True, ordered[1:] != ordered[:-1])
@@ -271,8 +271,7 @@ class Kept(AbstractGhost):
                 kernel, inputs = shapes[use.value], use.captured[0]
                 patches = num_unfolded(use.step.equation, kernel, shapes[use.output])
                 seen[inputs] = patches * shapes[inputs].dtype.itemsize
-        # The gradient, what it is formed from, and half as much again, measured on networks of each
-        # kind of layer: not all of it is there at once.
+        # The gradient, its factors, and half as much again, as measured on each kind of layer.
         return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()) // 2, seen
 
     def multiplications(self):
@@ -281,7 +280,7 @@ class Kept(AbstractGhost):
         return products, 2 * math.prod(self.gradient.shape)
 
     def hold(self, captures):
-        # As vectors: loops over short last axes, as kernels have, are many times slower.
+        # As vectors, because loops over the short last axes of kernels are many times slower.
         return jax.vmap(lambda capture: self.gradient.of_sample(capture).ravel())(captures)
 
     def norms(self, held):
@@ -311,7 +310,7 @@ def _is_one_product(program: Program, use: Use) -> bool:
     contracted, batched = use.step.equation.params["dimension_numbers"]
     inputs = program.shapes[use.captured[0]]
     if not jnp.issubdtype(inputs.dtype, jnp.floating):
-        # Of a product with complex numbers only the real part is a gradient.
+        # In a product with complex numbers only the real part is a gradient.
         return False
     joined = {*contracted[1 - side], *batched[1 - side]}
     return all(size == 1 for axis, size in enumerate(inputs.shape) if axis not in joined)

@@ -20,7 +20,7 @@ from jaxtyping import Array
 
 from jaxdp.clipping.ghost.program import Step, Unroller
 
-# What batching may put behind a use: they move entries only.
+# Operations that batching may put behind a use; they only move entries.
 _MOVES = {"transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"}
 
 
@@ -49,11 +49,11 @@ class _Opening:
         first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
         carries = list(zip(inputs[first:last], operands[first:last], strict=True))
         self.num_carry = len(carries)
-        # Handed on as it is by each turn.
+        # Carries that no turn changes.
         is_kept = [new == old for new, (old, _) in zip(self.body_results, carries, strict=False)]
         self.kept = {at: carries[at][1] for at, kept in enumerate(is_kept) if kept}
         self.carries = {at: pair for at, pair in enumerate(carries) if at not in self.kept}
-        # By value of the body: that outside, if it is known there.
+        # The value outside of each value of the body that is known there.
         self.outside = dict(zip(inputs, operands, strict=True))
         for value, _ in self.carries.values():
             del self.outside[value]

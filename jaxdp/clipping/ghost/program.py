@@ -14,7 +14,7 @@ from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
-# The parameter of each call that holds what it calls.
+# For each call the parameter that holds the called program.
 _TRANSPARENT = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -24,7 +24,6 @@ _TRANSPARENT = {
     "remat2": "jaxpr",
 }
 _NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_precision")
-
 
 OpenLoop: TypeAlias = Callable[["Unroller", JaxprEqn, Sequence[int]], list[int]]
 
@@ -76,7 +75,7 @@ class Step(NamedTuple):
         operands = [values[operand] for operand in self.operands if operand is not None]
         if self.name == "conv_general_dilated" and len(operands) == len(self.operands):
             return [channels_last(self.equation, *operands)]
-        # The same value may stand under two names.
+        # One value may have two names.
         named = {
             variable: values[operand]
             for operand, variable in zip(self.operands, self.equation.invars, strict=True)
@@ -127,13 +126,11 @@ def channels_last(equation: JaxprEqn, lhs: Array, rhs: Array) -> Array:
     lhs_spec, rhs_spec, out_spec = equation.params["dimension_numbers"]
     last, spatial = lhs.ndim - 1, range(1, lhs.ndim - 1)
     images, kernels = (0, last, *spatial), (last, last - 1, *range(last - 1))
+    numbers = lax.ConvDimensionNumbers(images, kernels, images)
     outputs = equation.primitive.bind(
         lhs.transpose([lhs_spec[0], *lhs_spec[2:], lhs_spec[1]]),
         rhs.transpose([*rhs_spec[2:], rhs_spec[1], rhs_spec[0]]),
-        **{
-            **equation.params,
-            "dimension_numbers": lax.ConvDimensionNumbers(images, kernels, images),
-        },
+        **equation.params | {"dimension_numbers": numbers},
     )
     order = [out_spec[0], *out_spec[2:], out_spec[1]]
     return outputs.transpose([order.index(axis) for axis in range(lhs.ndim)])
@@ -210,11 +207,9 @@ class Unroller:
             return
         self.fixed.update(step.results)
         if self.of_weights.intersection(step.inputs) and step.name != "stop_gradient":
-            self.of_weights.update(
-                value
-                for value in step.results
-                if jnp.issubdtype(self.shapes[value].dtype, jnp.inexact)
-            )
+            for value in step.results:
+                if jnp.issubdtype(self.shapes[value].dtype, jnp.inexact):
+                    self.of_weights.add(value)
 
     def _meet(self, equation: JaxprEqn, operands: Sequence[int]) -> bool:
         """Whether it is a scan in which weights meet values of the sample."""
@@ -305,7 +300,7 @@ def _needed(steps: Sequence[Step], result: int) -> tuple[Step, ...]:
     """The steps that the result depends on, or that have an effect."""
     needed, kept = {result}, []
     for step in reversed(steps):
-        # What stands in for a use comes behind the loop that has it.
+        # A step that stands in for a use comes behind the loop that has it.
         if step.equation.effects or step.stands_in or needed & set(step.results):
             needed |= set(step.inputs)
             kept.append(step)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PyTree
 from jaxdp.clipping.ghost.loops import open_scan
 from jaxdp.clipping.ghost.program import Program, all_equations, trace
 
-# Their batching rules are read and known to treat each sample alone.
+# Packages whose batching rules are known to treat each sample alone.
 _TRUSTED = ("jax", "jaxlib", "equinox", "lineax", "optimistix", "diffrax")
 
 
@@ -43,17 +43,15 @@ def trace_loss(
         whole = eqx.combine(jax.tree.unflatten(structure, leaves), static)
         record = jax.tree.unflatten(sample_structure, sample)
         value = _of_one(loss, whole, record)
+        expected = "expected loss(model, input, target) of one sample to be a real scalar"
         if not eqx.is_array_like(value):
-            raise ValueError(
-                "expected loss(model, input, target) of one sample to be a real scalar, "
-                f"got {_described(value)}"
-            )
+            came = type(value).__name__
+            if isinstance(value, (tuple, list)):
+                came = f"a {came} of {len(value)}: return the loss alone, without auxiliary outputs"
+            raise ValueError(f"{expected}, got {came}")
         value = jnp.asarray(value)
         if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
-            raise ValueError(
-                "expected loss(model, input, target) of one sample to be a real scalar, "
-                f"got {value.dtype} of shape {value.shape}"
-            )
+            raise ValueError(f"{expected}, got {value.dtype} of shape {value.shape}")
         return value
 
     try:
@@ -61,9 +59,8 @@ def trace_loss(
     except NameError as error:
         if "axis name" not in str(error):
             raise
-        raise ValueError(
-            f"expected a loss of one sample alone, got one that reaches others: {error}"
-        ) from error
+        came = f"got one that reaches others: {error}"
+        raise ValueError(f"expected a loss of one sample alone, {came}") from error
     refuse_mixing_operations(program.closed, len(leaves))
     return program
 
@@ -76,9 +73,9 @@ def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) ->
         if _takes_batches(loss, model, record):
             raise ValueError(
                 "expected loss(model, input, target) of one record, got the loss of a batch: leave "
-                "out jax.vmap and the mean over records, jaxdp has its own"
+                "out jax.vmap and the mean over records"
             ) from error
-        # The words of Equinox.
+        # A message of Equinox.
         if "requires a key" in str(error):
             raise ValueError(
                 "expected a key for every Dropout, got none: give each record one, inputs = "
@@ -103,13 +100,6 @@ def _takes_batches(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: 
         return False
 
 
-def _described(value: Any) -> str:
-    kind = type(value).__name__
-    if isinstance(value, (tuple, list)):
-        return f"a {kind} of {len(value)}: return the loss alone, without auxiliary outputs"
-    return kind
-
-
 def require_gradient(
     loss: Callable[[Any, Any, Any], Float[Array, ""]],
     model: PyTree,
@@ -131,7 +121,7 @@ def require_gradient(
 
     one = jax.ShapeDtypeStruct((), jnp.float32)
     jaxpr = jax.make_jaxpr(gradient)(one, weights, sample).jaxpr
-    # A gradient is linear in the cotangent: what does not depend on it is zero.
+    # A gradient is linear in the cotangent: values that do not depend on it are zero.
     reached = set(jaxpr.invars[:1])
     for equation in jaxpr.eqns:
         if any(not isinstance(v, Literal) and v in reached for v in equation.invars):
@@ -152,10 +142,10 @@ def refuse_mixing_layers(model: PyTree) -> None:
 
     for path, node in jax.tree_util.tree_flatten_with_path(model, is_leaf=is_mixing)[0]:
         if is_mixing(node):
+            where = f"model{jax.tree_util.keystr(path)}"
             raise ValueError(
-                "expected layers that treat each sample alone, got BatchNorm at "
-                f"model{jax.tree_util.keystr(path)}: it mixes samples, so that no clipping of "
-                "one sample's gradient bounds its influence; use GroupNorm or LayerNorm"
+                f"expected layers that treat each sample alone, got BatchNorm at {where}, which "
+                "mixes samples, so that clipping bounds nothing; use GroupNorm or LayerNorm"
             )
 
 
@@ -177,15 +167,11 @@ def _refuse(equations: Iterator[JaxprEqn]) -> None:
     for equation in equations:
         name, params = equation.primitive.name, equation.params
         if axes := _named_axes(params):
-            raise ValueError(
-                "expected a loss of one sample alone, got one that reaches other samples by "
-                f"{name} over the axis {', '.join(axes)}"
-            )
+            came = f"{name} over the axis {', '.join(axes)}"
+            raise ValueError(f"expected a loss of one sample alone, got one that reaches {came}")
         if reason := _own_batching(equation):
-            raise ValueError(
-                f"expected operations that treat each sample alone, got {name} {reason}, "
-                "which may mix samples"
-            )
+            came = f"{name} {reason}, which may mix samples"
+            raise ValueError(f"expected operations that treat each sample alone, got {came}")
 
 
 def _own_batching(equation: JaxprEqn) -> str:
@@ -215,7 +201,7 @@ def _module_of_rule(primitive: Any) -> str:
         rules = getattr(batching, name, None)
         if isinstance(rules, dict):
             rule = rule or rules.get(primitive)
-    # The registry wraps the rule that it is given.
+    # The registry wraps the given rule.
     for cell in getattr(rule, "__closure__", None) or ():
         if callable(cell.cell_contents) and rule.__module__.startswith("jax."):
             rule = cell.cell_contents

@@ -16,8 +16,7 @@ from jaxtyping import Array, Float, Inexact
 from jaxdp.clipping.ghost.program import Program, Step
 from jaxdp.clipping.ghost.weight_uses import Use, View, is_narrow, is_unfoldable
 
-# So few samples are scaled and added one by one.
-_FEW = 8
+_FEW = 8  # so few samples are scaled and added one by one
 
 
 class Capture(eqx.Module):
@@ -81,7 +80,7 @@ class WeightGradient:
         values = {**self.known, **operands, use.value: view}
         for value in use.step.inputs:
             if value not in values:
-                # The derivative of an addition does not see its other operand.
+                # The derivative of an addition does not depend on its other operand.
                 shape = self.program.shapes[value]
                 values[value] = jnp.zeros(shape.shape, shape.dtype)
         return _evaluate(use.step, [widened(values[value]) for value in use.step.inputs])[0]
@@ -168,7 +167,7 @@ def flushed(values: Array) -> Array:
 def weighted(values: Float[Array, "batch ..."], scale: Float[Array, " batch"]) -> Array:
     """The sum over samples of scale times values."""
     if len(values) <= _FEW:
-        # In one pass with what it is added to, where a product would be stored first.
+        # One pass with the sum that it is added to; a product would be stored first.
         parts = [part * widened(row) for part, row in zip(scale, values, strict=True)]
         return functools.reduce(jnp.add, parts)
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
@@ -189,15 +188,8 @@ def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
         return [lax.dot_general(lhs, rhs, params["dimension_numbers"], lax.Precision.HIGHEST)]
     if step.name == "conv_general_dilated":
         lhs, rhs = (inputs[step.inputs.index(operand)] for operand in step.operands)
-        names = (
-            "window_strides",
-            "padding",
-            "lhs_dilation",
-            "rhs_dilation",
-            "dimension_numbers",
-            "feature_group_count",
-            "batch_group_count",
-        )
+        names = ["window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers"]
+        names += ["feature_group_count", "batch_group_count"]
         options = {name: params[name] for name in names}
         return [lax.conv_general_dilated(lhs, rhs, precision=lax.Precision.HIGHEST, **options)]
     return step.evaluate(inputs)

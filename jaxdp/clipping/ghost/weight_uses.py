@@ -17,22 +17,13 @@ from jax.extend.core import JaxprEqn
 
 from jaxdp.clipping.ghost.program import Program, Step
 
-# Their derivative does not depend on the other operand.
+# Operations whose derivative does not depend on the other operand.
 _ADDITIONS = {"add", "add_any", "sub"}
 # The only uses of a weight of lower precision than float32 whose gradients can be widened.
 _WIDENED = {*_ADDITIONS, "mul", "dot_general", "conv_general_dilated", "gather"}
-# They move the entries of an array and lose or repeat none.
-_REARRANGEMENTS = {
-    "transpose",
-    "reshape",
-    "squeeze",
-    "expand_dims",
-    "rev",
-    "neg",
-    "copy",
-    "copy_p",
-    "convert_element_type",
-}
+# Operations that move the entries of an array and lose or repeat none.
+_REARRANGEMENTS = {"transpose", "reshape", "squeeze", "expand_dims", "rev", "neg", "copy", "copy_p"}
+_REARRANGEMENTS |= {"convert_element_type"}
 
 
 class View(NamedTuple):
@@ -88,12 +79,12 @@ def _classify(program: Program, not_covered: frozenset[int]) -> tuple[WeightUses
         if weight not in not_covered
     }
     constants = set(program.constants)
-    # Made of weights not covered, and of nothing of the sample.
+    # Values made of weights not covered, but not of the sample.
     left_alone = {program.weights[weight] for weight in not_covered}
     uses: list[Use] = []
     also: set[int] = set()
     for step in program.steps:
-        # Of what a loop reads through taps, a step that stands in for each use has the derivative.
+        # Weights that a loop reads through taps get derivatives by the steps that stand in.
         tapped = step.tapped.intersection(views)
         viewed = [value for value in step.inputs if value in views and value not in tapped]
         weights = {views[value].weight for value in viewed}

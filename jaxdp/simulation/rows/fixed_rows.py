@@ -44,7 +44,7 @@ class OptimiserOnRows(eqx.Module):
     """
 
     optimiser: PrivateOptimiser
-    # Noise of several steps cannot be drawn at once: an optimiser need not add it up.
+    # Noise of several steps cannot be drawn at once, because an optimiser need not add it up.
     is_sum_of_noise: ClassVar[bool] = False
 
     @property
@@ -95,14 +95,12 @@ RowsAlgorithm = DPGD | OptimiserOnRows
 
 
 class _State(eqx.Module):
-    # Of what is released: the coordinates that the algorithm's steps move, and those that only
-    # collect noise.
-    stepped: Float[Array, "runs stepped *outputs"]
-    noisy: Float[Array, "runs noisy *outputs"]
+    stepped: Float[Array, "runs stepped *outputs"]  # coordinates that the algorithm's steps move
+    noisy: Float[Array, "runs noisy *outputs"]  # coordinates that only collect noise
     inner: PyTree  # of the algorithm
     # Shares of the samples, summed over the steps since a record.
     clipped: Float[Array, " runs"]
-    used: Float[Array, " runs"] | None  # None where every step uses all of them
+    used: Float[Array, " runs"] | None  # None if every step uses all of them
 
 
 class RowRuns(AbstractRuns):
@@ -154,7 +152,7 @@ def simulate_on_rows(
 ) -> Trajectory:
     """Independent runs of the algorithm on the features that training sees, for any loss."""
     ranges = ranges_of(algorithm.num_steps, records, progress)
-    # Runs of any length share what is compiled.
+    # Runs of any length share compiled programs.
     traced = algorithm.with_traced_length()
     view = OptimiserOnRows(traced) if isinstance(traced, PrivateOptimiser) else traced
     runs = RowRuns(problem, view, run_keys(key, num_runs), draw)
@@ -241,8 +239,7 @@ def _noise(draw: Draw, std, keys, step, like: Any):
     dtype = jnp.result_type(std, like)
     if like.size == 0:
         return jnp.zeros(like.shape, dtype)
-    # As plain numbers: where `std` is batched, `lax.cond` selects among its operands, and a key
-    # counts as used up by that.
+    # As plain numbers: with a batched `std`, `lax.cond` selects operands, which uses a key up.
     words, kind = jr.key_data(keys), jr.key_impl(keys)
     shape = like.shape[1:]
 

@@ -54,10 +54,7 @@ class FunctionSpace(AbstractSimulator):
             reason, is_explicit = _reason_not_linear(algorithm), problem.num_features is not None
             return reason and reason + ("; use Iterates()" if is_explicit else "")
         if not isinstance(algorithm, DPGD):
-            return (
-                "it needs a full-batch algorithm such as DPGD, or a PrivateOptimiser, got "
-                f"{type(algorithm).__name__}"
-            )
+            return f"it needs DPGD or a PrivateOptimiser, got {type(algorithm).__name__}"
         return None
 
     def simulate(
@@ -90,7 +87,7 @@ def _reason_not_linear(algorithm: PrivateOptimiser) -> str | None:
         linear_state(optimiser, int(algorithm.num_steps))
     except NotCoveredError as error:
         return str(error)
-    # A number inside the optimiser is traced, and nothing of it can be looked at.
+    # A number inside the optimiser is traced and cannot be checked.
     except TypeError as error:
         return f"it needs an optimiser known to be linear: {error}"
     return None

@@ -109,17 +109,15 @@ class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
 
 def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((problem, algorithm))):
-        raise TypeError(
-            "expected num_steps of the diffusion as a Python int, because the learning rate or "
-            "the features are traced; got None"
-        )
+        why = "because the learning rate or the features are traced"
+        raise TypeError(f"expected num_steps of the diffusion as a Python int, {why}; got None")
     fastest = problem.stability_limit() / 2
     wanted = _STEPS_PER_TIME * float(algorithm.duration) / fastest
     if not wanted <= _MOST_STEPS:
+        most = _MOST_STEPS / _STEPS_PER_TIME * fastest
         raise ValueError(
-            f"expected a duration eta T below {_MOST_STEPS / _STEPS_PER_TIME * fastest:.3g}, which "
-            f"{_MOST_STEPS} steps of the diffusion resolve, got {float(algorithm.duration):.3g}; "
-            "pass num_steps to take longer ones"
+            f"expected a duration eta T below {most:.3g}, which {_MOST_STEPS} steps resolve, got "
+            f"{float(algorithm.duration):.3g}; pass num_steps to take longer ones"
         )
     return max(_LEAST_STEPS, math.ceil(wanted))
 
@@ -158,7 +156,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
 
         solution = diffrax.diffeqsolve(
             diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(noise, path)),
-            # Strong order 1.5 for additive noise, and order 2 where there is none.
+            # Strong order 1.5 for additive noise, and order 2 without noise.
             diffrax.SRA1(),
             grid[0],
             grid[-1],

@@ -18,9 +18,9 @@ from jaxdp.problems.rows.linearised import BLOCK_ROWS, Linearised
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import AbstractRuns, Reading, drive, ranges_of
 
-# The optimiser adds noise for the rounding of its sums: in sums of 64 rows .05 % of it.
+# Sums of 64 rows get 0.05 % more noise, for their rounding.
 _SUMMED_ROWS = 64
-# Runs are made together as long as their batches' gradients have at most so many numbers.
+# The most numbers of batches' gradients of runs that are made together.
 _NUMBERS_TOGETHER = 2**22
 
 
@@ -120,8 +120,15 @@ class NetworkRuns(AbstractRuns):
     def is_valid(self):
         return self.loss.problem.is_valid & jnp.asarray(self.algorithm.is_valid)
 
+    @eqx.filter_jit
     def begin(self):
-        return _begin(self)
+        weights = self.loss.problem.weights
+        state = eqx.filter((weights, self.algorithm.init(weights)), eqx.is_array)
+        state, read = jax.tree.map(
+            lambda part: jnp.repeat(part[None], len(self.keys), axis=0),
+            (state, _record(self.loss, weights)),
+        )
+        return state, _reading(jax.tree.map(lambda value: value[:, None], read))
 
     def advance(self, state, starts, ends):
         return _advance(self, state, jnp.asarray(starts), jnp.asarray(ends))
@@ -141,16 +148,6 @@ def _evenly(count: int, most: int) -> int:
     """A number of runs at a time, chosen so that no smaller rest compiles again."""
     most = min(count, most)
     return next((size for size in range(most, most // 2, -1) if count % size == 0), most)
-
-
-@eqx.filter_jit
-def _begin(runs: NetworkRuns):
-    weights = runs.loss.problem.weights
-    state = eqx.filter((weights, runs.algorithm.init(weights)), eqx.is_array)
-    read = _record(runs.loss, weights)
-    count = len(runs.keys)
-    state, read = jax.tree.map(lambda part: jnp.repeat(part[None], count, axis=0), (state, read))
-    return state, _reading(read)
 
 
 @eqx.filter_jit
@@ -184,11 +181,10 @@ def _advance(runs: NetworkRuns, state, starts, ends):
         return lax.scan(record, state, (starts, ends))
 
     state, read = lax.map(one, (runs.keys, state), batch_size=runs.together)
-    return state, _reading(read, is_first=False)
+    return state, _reading(read)
 
 
-def _reading(read, *, is_first: bool = True) -> Reading:
-    values = jax.tree.map(lambda value: value[:, None], read) if is_first else read
+def _reading(values) -> Reading:
     return Reading(values.pop("risk"), {}, values)
 
 

@@ -97,19 +97,16 @@ class HomogenizedSDE(AbstractSimulator):
             is_valid = in_jax(problem.is_valid & algorithm.is_valid)
             paths = _paths(problem, algorithm, is_valid, keys, times, ranges.slots, per_record)
         trajectory = announced(paths, progress)
-        return (
-            trajectory
-            if keep_parameters
-            else eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
-        )
+        if keep_parameters:
+            return trajectory
+        return eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
 
 
 class MeanGradient(NamedTuple):
     """Mean and spread of a sample's part in a step."""
 
     descent: Float[Array, ""]  # factor of $\Sigma(\theta - \theta^*)$ in the mean
-    # The root of the factor of $\Sigma$ in the second moment, over n samples.
-    spread: Float[Array, ""]
+    spread: Float[Array, ""]  # root of the factor of $\Sigma$ in the second moment, over n samples
     clipped: Float[Array, ""]  # the probability that the gradient's norm is clipped
 
 

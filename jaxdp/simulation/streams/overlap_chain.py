@@ -15,16 +15,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
-from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.counter_normals import Words, normal_pairs
 from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
-from jaxdp.simulation.streams.radial_chain import random_streams
+from jaxdp.simulation.driver import Reading, even_chunks
 
 
 class _State(eqx.Module):
@@ -37,38 +35,8 @@ class _State(eqx.Module):
     capped: Int[Array, " runs"]
 
 
-class OverlapRuns(AbstractPassRuns):
-    """The chains of overlap and remainder of independent runs."""
-
-    problem: AbstractSignalProblem
-    algorithm: OnePassDPSGD
-    key: Key[Array, ""]
-    num_runs: int = eqx.field(static=True)
-    longest: int = eqx.field(static=True)  # how many steps a range has at most
-    is_noisy: bool = eqx.field(static=True)  # whether there may be noise before the last step's
-
-    @property
-    def is_valid(self):
-        return self.problem.is_valid & self.algorithm.is_valid
-
-    def begin(self):
-        state, reading = _begin(self.problem, self.algorithm, self.num_runs)
-        return (random_streams(self.key, self.num_runs), state), reading
-
-    def advance(self, state, starts, ends):
-        streams, state = state
-        sizes = {"longest": self.longest, "is_noisy": self.is_noisy}
-        state, reading = _advance(
-            self.problem, self.algorithm, streams, state, (starts, ends), **sizes
-        )
-        return (streams, state), reading
-
-    def finish(self, state):
-        return _final_risk(self.problem, self.algorithm, *state), None
-
-
 @eqx.filter_jit
-def _begin(problem, algorithm, num_runs: int):
+def begin(problem, algorithm, num_runs: int):
     dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
     zero, count = jnp.zeros(num_runs, dtype), jnp.zeros(num_runs, jnp.int32)
     state = _State(zero, zero, (zero, zero), count, count)
@@ -77,8 +45,8 @@ def _begin(problem, algorithm, num_runs: int):
 
 
 @eqx.filter_jit
-def _advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
-    """Runs step ranges (start, end] one after the other; the last state and the ends' reading."""
+def advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
+    """Run step ranges (start, end] one after the other; the last state and the ends' reading."""
     num_chunks, size = even_chunks(longest, numbers_per_step=7 * len(state.overlap))
 
     def one_range(state, bounds):
@@ -149,7 +117,7 @@ def _moved(state: _State, ahead, aside, square_across) -> _State:
     change = aside * (aside + 2 * length) + square_across
     overlap, first = compensated_add(state.overlap, state.excess[0], ahead)
     remainder, second = compensated_add(state.remainder, state.excess[1], change)
-    # The square of what is there; rounding alone makes it negative.
+    # A square; only rounding makes it negative.
     remainder = jnp.maximum(remainder, 0)
     return _State(overlap, remainder, (first, second), state.clipped, state.capped)
 
@@ -170,7 +138,7 @@ def _noise(words: Words, steps, dim: int, dtype):
 
 
 @eqx.filter_jit
-def _final_risk(problem, algorithm, streams, state: _State):
+def final_risk(problem, algorithm, streams, state: _State):
     last, dtype = jnp.asarray([algorithm.num_steps]), state.overlap.dtype
     ahead, aside, across = (part[0] for part in _noise(streams.noise, last, problem.dim, dtype))
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)

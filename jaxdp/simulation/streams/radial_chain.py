@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping.norm_clip import NormClip
+from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.batching import side_by_side
 from jaxdp.core.numerics.chi_square import chi_square
@@ -24,7 +25,7 @@ from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.losses.base import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.simulation.driver import even_chunks
+from jaxdp.simulation.driver import Reading, even_chunks
 
 
 class State(eqx.Module):
@@ -34,13 +35,6 @@ class State(eqx.Module):
     excess: Float[Array, "blocks runs"]
     clipped: Int[Array, " runs"]
     capped: Int[Array, " runs"]
-
-
-class Record(eqx.Module):
-    risk: Float[Array, "*ranges runs"]
-    distance: Float[Array, "*ranges runs"]
-    clipped: Int[Array, "*ranges runs"]
-    capped: Int[Array, "*ranges runs"]
 
 
 class RandomStreams(eqx.Module):
@@ -82,14 +76,25 @@ class _Steps(eqx.Module):
     stds: Float[Array, " steps #runs"]
 
 
-def risk_of(
-    eigenvalues: Float[Array, " blocks #runs"], radii: Float[Array, "blocks runs"]
-) -> Float[Array, " runs"]:
-    return jnp.sum(eigenvalues * radii**2, axis=0) / 2
+def _reading(eigenvalues, state: State) -> Reading:
+    risk, distance = _risk(eigenvalues, state.radii), jnp.sum(state.radii**2, axis=0)
+    counts = {"clipped": state.clipped, "capped": state.capped}
+    return Reading(risk, counts, {"distance": distance})
 
 
-def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
-    return jnp.sum(radii**2, axis=0)
+def _risk(eigenvalues, radii):
+    return (jnp.sum(eigenvalues * radii**2, axis=0) / 2).astype(radii.dtype)
+
+
+@eqx.filter_jit
+def begin(problem: LinearRegression, algorithm: OnePassDPSGD, num_runs: int):
+    dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
+    radii = jnp.sqrt(problem.blocks.squared_target).astype(dtype)
+    zero = jnp.zeros(num_runs, jnp.int32)
+    radii = jnp.broadcast_to(radii[:, None], (len(radii), num_runs))
+    state = State(radii, jnp.zeros_like(radii), zero, zero)
+    reading = _reading(problem.blocks.eigenvalues[:, None], state)
+    return state, jax.tree.map(lambda part: part[:, None], reading)
 
 
 def draw(
@@ -111,7 +116,7 @@ def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
     return lax.complex(label, scale) if has_scales else label
 
 
-def add_noise(state: State, noise, std) -> State:
+def _with_noise(state: State, noise, std) -> State:
     """The state after isotropic noise, split along and across the radii."""
     std = lax.broadcast_to_rank(std, noise.ndim)
     return _moved(state, std * noise.real, std**2 * noise.imag)
@@ -130,6 +135,7 @@ def _moved(state: State, along, square_across) -> State:
     return State(moved, (moved - radii) - change, state.clipped, state.capped)
 
 
+@eqx.filter_jit
 def advance(
     problem: LinearRegression,
     algorithm: OnePassDPSGD,
@@ -139,7 +145,7 @@ def advance(
     *,
     longest: int,
     is_noisy: bool,
-) -> tuple[State, Record]:
+) -> tuple[State, Reading]:
     """Run step ranges (start, end] of at most `longest` steps; the last state, and the ends'
     records.
     """
@@ -175,16 +181,24 @@ def advance(
                 return chunk(state, steps, steps <= bounds[1])
 
             state = lax.fori_loop(0, num_chunks, one_chunk, state)
-            risk = risk_of(constants.eigenvalues, state.radii).astype(state.radii.dtype)
-            distance = distance_of(state.radii)
-            return state, Record(risk, distance, state.clipped, state.capped)
+            return state, _reading(constants.eigenvalues, state)
 
         first = jax.tree.map(lambda leaf: spread(flat(leaf)), state)
         last, recorded = lax.scan(one_range, first, jax.tree.map(lambda leaf: leaf[0], bounds))
         apart = functools.partial(_apart, cells=cells)
         return jax.tree.map(apart, (last, recorded))
 
-    return side_by_side(many)(description, streams, state, bounds)
+    state, recorded = side_by_side(many)(description, streams, state, bounds)
+    return state, jax.tree.map(jnp.transpose, recorded)
+
+
+@eqx.filter_jit
+def final_risk(problem, algorithm, streams: RandomStreams, state: State):
+    dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
+    noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
+    std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
+    radii = _with_noise(state, noise, std).radii
+    return _risk(problem.blocks.eigenvalues[:, None], radii)
 
 
 def _run_constants(problem: LinearRegression, algorithm: OnePassDPSGD) -> _RunConstants:
@@ -239,7 +253,7 @@ def _apart(leaf, *, cells: int):
 def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
     def step(state: State, now: _Steps):
         state = _descend(constants, state, now)
-        return state if now.noise is None else add_noise(state, now.noise, now.stds), None
+        return state if now.noise is None else _with_noise(state, now.noise, now.stds), None
 
     return lax.scan(step, state, todo)[0]
 

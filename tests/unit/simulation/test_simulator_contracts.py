@@ -248,11 +248,11 @@ UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
 @pytest.mark.parametrize(
     ("simulator", "problem", "algorithm", "reason"),
     [
-        (None, FEATURES, PASS, "full-batch algorithm such as DPGD"),
+        (None, FEATURES, PASS, "DPGD or a PrivateOptimiser"),
         (None, STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
-        (jaxdp.Iterates(), FEATURES, PASS, "full-batch algorithm such as DPGD"),
+        (jaxdp.Iterates(), FEATURES, PASS, "DPGD or a PrivateOptimiser"),
         (jaxdp.Iterates(), STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
-        (jaxdp.FunctionSpace(), FEATURES, PASS, "full-batch algorithm such as DPGD"),
+        (jaxdp.FunctionSpace(), FEATURES, PASS, "DPGD or a PrivateOptimiser"),
         (jaxdp.FunctionSpace(), STREAM, DESCENT, "features on fixed rows"),
         (jaxdp.Reduced(), UNEQUAL, PASS, "distinct eigenvalues, .* got 12 of 12"),
         (jaxdp.Reduced(), STREAM, PASS.replace(batch_size=2), r"use Iterates\(\) for batch_size"),
