@@ -64,9 +64,7 @@ class AbstractStepwise(AbstractDescription):
         return (steps >= 1) & jnp.issubdtype(jnp.result_type(steps), jnp.integer)
 
     def with_traced_length(self) -> Self:
-        """The algorithm with `num_steps` and Python floats as arrays, so that they are not compiled
-        in.
-        """
+        """The algorithm with `num_steps` and Python floats as arrays, which compile nothing."""
         traced = eqx.tree_at(
             lambda tree: tree._length,
             self,
@@ -132,11 +130,7 @@ class AbstractTrainable(AbstractStepwise):
         return self.__copy__()
 
     def require_valid(self) -> Any:
-        """Raise if the description holds what the constructor would refuse (`equinox.tree_at` can
-        set it).
-
-        Returns whether the traced numbers are valid.
-        """
+        """Raise if the constructor would refuse a value; return whether traced ones are valid."""
         as_length(self.num_steps)
         return self.has_length
 
@@ -210,8 +204,7 @@ class Update(eqx.Module):
     Example:
         >>> import numpy as np
         >>> from jaxdp.algorithms import Update
-        >>> update = Update(np.ones(3), None, np.array([True, False]), np.zeros(2, bool))
-        >>> float(update.clipped.mean())
+        >>> float(Update(np.ones(3), None, np.eye(2)[0], np.zeros(2)).clipped.mean())
         0.5
     """
 
@@ -256,9 +249,7 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
     @property
     @abc.abstractmethod
     def releases_every_iterate(self) -> bool:
-        """Whether each recorded iterate is released, with its noise; else the last noise comes
-        later.
-        """
+        """Whether each iterate is released as recorded; else the last noise comes afterwards."""
 
     @abc.abstractmethod
     def step_size(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
@@ -282,8 +273,8 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         step_size: Float[Array, ""],
         noise: Float[Array, " dim"],
     ) -> Update:
-        """One step from per-sample gradients and noise at its scale; without a batch axis, one
-        sample.
+        """One step from per-sample gradients (without a batch axis: of one sample) and scaled
+        noise.
 
         A step of size 0 without noise leaves the parameters unchanged.
         """

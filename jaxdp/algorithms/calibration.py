@@ -31,10 +31,7 @@ _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 
 def largest_rho(epsilon: Any, delta: Any) -> Any:
-    """The largest rho for which rho-GDP is (epsilon, delta)-DP, rounded toward more privacy.
-
-    A traced rho is 0.2 % smaller for that (1e-6 in float64).
-    """
+    """The largest rho that is (epsilon, delta)-DP, rounded down; if traced, by 0.2 %."""
     check_budget(epsilon, delta)
     rho = gaussian_mu(epsilon, delta)
     known = concrete(rho)
@@ -100,9 +97,7 @@ class AbstractCalibration(AbstractDescription):
 
     @abc.abstractmethod
     def noise_scale(self, epsilon: Any, delta: Any, *, learning_rate: Any, num_steps: Any) -> Any:
-        """sigma, a float or a traced array; ValueError if the calibration does not cover the
-        budget.
-        """
+        """sigma, a float or a traced array; ValueError if the budget is out of range."""
 
 
 class ExactCalibration(AbstractCalibration):
@@ -166,10 +161,8 @@ class PublishedCalibration(AbstractCalibration):
 
 
 class MomentBound(AbstractClaim):
-    r"""PF Proposition 3.2 read backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$.
-
-    Infinite unless below $8\log(1/\delta)$, the range of the proposition; `mu` is $\sqrt{\eta
-    T}/\sigma$.
+    r"""PF Proposition 3.2 backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$ if below its range's
+    end.
     """
 
     mu: float | Float[Array, ""]

@@ -58,9 +58,8 @@ class CorrelatedDPSGD(AbstractRhoPass):
     Example:
         >>> import jaxdp
         >>> strategy = jaxdp.privacy.square_root_strategy(4, 0.2)
-        >>> algorithm = jaxdp.CorrelatedDPSGD(
-        ...     [2.0, 1.0, 0.7, 0.5], clip_scale=0.4, rho=1.0, batch_size=2500, strategy=strategy
-        ... )
+        >>> run = {"clip_scale": 0.4, "rho": 1.0, "batch_size": 2500, "strategy": strategy}
+        >>> algorithm = jaxdp.CorrelatedDPSGD([2.0, 1.0, 0.7, 0.5], **run)
         >>> print(f"epsilon = {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
         epsilon = 4.38
     """

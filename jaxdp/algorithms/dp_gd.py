@@ -156,9 +156,7 @@ class DPGD(AbstractAlgorithm):
 
     @property
     def mu(self) -> float | Float[Array, ""]:
-        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates; infinite if a number is
-        invalid.
-        """
+        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates; infinite if invalid."""
         values = self.learning_rate, self.noise_scale, self.num_steps, self.clip_norm
         known = [concrete(value) for value in values]
         if all(value is not None and value.shape == () for value in known):
@@ -200,9 +198,7 @@ class DPGD(AbstractAlgorithm):
     def clipped_slopes(
         self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
     ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were. Source: PF (3.3), which is 0/0 at
-        slope 0.
-        """
+        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were. Source: PF (3.3), 0/0 at slope 0."""
         limits = slope_limits(self.clip_norm, feature_norms)
         limits = lax.broadcast_to_rank(limits, slopes.ndim)
         return jnp.clip(slopes, -limits, limits), jnp.abs(slopes) > limits

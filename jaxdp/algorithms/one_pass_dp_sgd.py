@@ -132,9 +132,7 @@ class OnePassDPSGD(AbstractRhoPass):
         return jnp.where(rate < floor, 0, rate)
 
     def squared_rate_drop(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
-        r"""$\rho^2 K^2 \sigma_k^2$: the fall of $\tilde\eta^2$, in the end all. Source: AC equation
-        (2).
-        """
+        r"""$\rho^2 K^2 \sigma_k^2$, the fall of $\tilde\eta^2$. Source: AC equation (2)."""
         square = self._rate(step) ** 2
         drop = self.learning_rate.squared_drop(step, self.num_steps)
         # Rounding may leave a constant stretch slightly negative.

@@ -32,9 +32,7 @@ def require_loss(loss: Any) -> None:
 def records_of(
     inputs: PyTree[Any], targets: PyTree[Any], *, keep: Callable[[Any], bool] = lambda leaf: False
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Inputs and targets with tables and lists as arrays, except leaves to `keep`; no error shows
-    data.
-    """
+    """Inputs and targets with tables and lists as arrays, but not leaves to `keep`."""
 
     def as_arrays(name, part):
         return jax.tree_util.tree_map_with_path(
@@ -117,9 +115,7 @@ def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
 
 
 def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
-    """The inexact arrays of a model, which are differentiated; TypeError unless there are real
-    ones.
-    """
+    """The inexact arrays of a model, which are differentiated; TypeError unless real and some."""
     weights = eqx.filter(model, eqx.is_inexact_array)
     if not jax.tree.leaves(weights):
         came = f"the class {model.__name__} itself" if isinstance(model, type) else "none in a "

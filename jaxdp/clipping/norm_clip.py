@@ -59,9 +59,8 @@ class NormClip(AbstractDescription):
     def moments(
         self, second_moment: Float[Array, "*shape"]
     ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-        r"""Descent and variance factors $\mu_c, \nu_c$ of a centred Gaussian residual, AC Lemma 11.
-
-        `second_moment` is the residual's variance $2P = 2R + \zeta^2$, >= 0. Source: AC Lemma 11.
+        r"""Descent and variance factors $\mu_c, \nu_c$ at a residual's variance. Source: AC Lemma
+        11.
         """
         ratio = self._ratio(second_moment)
         return descent_factor(ratio), variance_factor(ratio)

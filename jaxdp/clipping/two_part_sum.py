@@ -36,8 +36,7 @@ class TwoPartSum(eqx.Module):
     Example:
         >>> import numpy as np
         >>> from jaxdp.clipping import TwoPartSum
-        >>> total = TwoPartSum(high=np.float32(1.0), low=np.float32(2**-30))
-        >>> float(total.in_float64() - 1) == 2**-30
+        >>> float(TwoPartSum(np.float32(1), np.float32(2**-30)).in_float64() - 1) == 2**-30
         True
     """
 
@@ -102,13 +101,10 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
         >>> import jax, numpy as np
         >>> from jaxdp.clipping import TwoPartSum, sum_over_devices
         >>> mesh = jax.make_mesh((1,), ("batch",), (jax.sharding.AxisType.Auto,))
-        >>> P = jax.sharding.PartitionSpec
-        >>> everywhere = jax.shard_map(
-        ...     lambda part: sum_over_devices(part, "batch"),
-        ...     mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False,
-        ... )
-        >>> total = everywhere(TwoPartSum(np.ones(2, np.float32), np.zeros(2, np.float32)))
-        >>> total.in_float64().tolist()
+        >>> specs = dict.fromkeys(("in_specs", "out_specs"), jax.sharding.PartitionSpec())
+        >>> add_up = lambda part: sum_over_devices(part, "batch")
+        >>> everywhere = jax.shard_map(add_up, mesh=mesh, check_vma=False, **specs)
+        >>> everywhere(TwoPartSum(np.ones(2), np.zeros(2))).in_float64().tolist()
         [1.0, 1.0]
     """
     parts = jax.tree.map(lambda leaf: lax.all_gather(leaf, axis_name), part)
@@ -119,8 +115,7 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
 def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
     """None if additions on these arrays' devices are those of the proof, else the reason why not.
 
-    Once in a process, sums with known values run on each kind of device through `sum_of_blocks`; a
-    compiler that reorders additions gets them wrong. Without arrays the default device is tested.
+    Once in a process and kind of device, sums with known values run through `sum_of_blocks`.
     """
     leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
     with jax.ensure_compile_time_eval():
@@ -134,8 +129,8 @@ def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
 def _why_unproved_on(device: Any) -> str | None:
     if device.platform == "tpu":
         return (
-            "the bound on rounding (jaxdp.clipping.sensitivity) is not proved for products of a TPU; "
-            "use a CPU or a GPU"
+            "the bound on rounding (jaxdp.clipping.sensitivity) is not proved for products of a "
+            "TPU; use a CPU or a GPU"
         )
     rows = _known_rows()
     # As arguments: a compiler evaluates sums of constants by itself, in another arithmetic.
@@ -180,11 +175,10 @@ def sum_of_blocks(
     *,
     most: int,
 ) -> TwoPartSum:
-    """The sum over a batch, by a function that sums scale times what is held of one block.
+    """The sum over a batch, from `of_block`, which sums scale times the held values of one block.
 
-    Args:
-        num_blocks: divides the batch; a multiple of 8 if it is more than 8.
-        most: how many numbers the blocks that are held at once may fill, if they are several.
+    `num_blocks` divides the batch, and is a multiple of 8 if more than 8; `most` limits the numbers
+    that several blocks held at once may fill.
     """
     if num_blocks == 1:
         total = of_block(held, scale)

@@ -30,13 +30,11 @@ class Iterates(AbstractSimulator):
     """The algorithm itself, step by step in `dim` dimensions: exact in distribution.
 
     Memory besides problem and result: 10 numbers a run for each coordinate, row and test row; on a
-    stream ten times the random numbers of a chunk, 20 MB on a CPU. On features the observables are
-    "clipped_fraction", "train_risk" (the mean training loss) and, for losses of classification,
-    "accuracy" and "train_accuracy".
+    stream ten times the random numbers of a chunk, 20 MB on a CPU. Observables on features:
+    "clipped_fraction", "train_risk" and, for classification, "accuracy" and "train_accuracy".
 
     Args:
-        chunk_size: number of steps whose random numbers are drawn together, without influence on
-            their values; None sizes it to the cache.
+        chunk_size: number of steps whose random numbers are drawn together; None fits the cache.
 
     Example:
         >>> import jax, jaxdp
@@ -192,15 +190,7 @@ def _advance(problem, algorithm, runs, state, starts, ends, *, chunks: Chunks):
     return state, jax.tree.map(lambda values: values.reshape(len(values), -1), recorded)
 
 
-def _chunk(
-    problem: AbstractSampleProblem,
-    algorithm: AbstractOnePassAlgorithm,
-    run: _Run,
-    state: _State,
-    begins: Int[Array, " ranges"],
-    ends: Int[Array, " ranges"],
-    num_steps: int,
-):
+def _chunk(problem, algorithm, run: _Run, state: _State, begins, ends, num_steps: int):
     """Up to `num_steps` updates of each range; those beyond its end have no effect."""
     dtype, dim = state.parameters.dtype, problem.dim
     steps = begins[:, None] + 1 + jnp.arange(num_steps)[None]
@@ -262,10 +252,7 @@ def _over(index, function):
 
 @eqx.filter_jit
 def _finish(problem, algorithm, runs, state):
-    """The last update's noise, the released iterate's risk, and the iterate.
-
-    No risk, and no noise, if every iterate is released as it was recorded.
-    """
+    """The last update's noise, the released iterate's risk (None if recorded), and the iterate."""
     if algorithm.releases_every_iterate:
         return None, jax.vmap(problem.in_input_coordinates)(state.parameters)
 

@@ -48,10 +48,8 @@ class Reduced(AbstractSimulator):
         >>> import jax, jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(1_000_000, label_noise=0.3)
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> runs = jaxdp.simulate(
-        ...     problem, algorithm, num_runs=3, key=jax.random.key(1), simulator=jaxdp.Reduced()
-        ... )
-        >>> runs.risk.shape
+        >>> run = {"num_runs": 3, "key": jax.random.key(1), "simulator": jaxdp.Reduced()}
+        >>> jaxdp.simulate(problem, algorithm, **run).risk.shape
         (3, 101)
     """
 

@@ -41,18 +41,11 @@ _RECORD = "record "
 
 
 def identity_of_run(
-    optimiser: AbstractTrainable,
-    loss: Any,
-    carried: PyTree,
-    records: PyTree[Array],
-    *,
-    key: Key[Array, ""],
-    settings: Any,
+    optimiser: AbstractTrainable, loss, carried, records, *, key, settings
 ) -> dict[str, Any]:
     """The properties that must be equal to resume a run, as digests keyed by the run's key.
 
-    Plain digests of rows would confirm a guess of them. `carried` is model and state before the
-    first step; `settings` are further settings on which the result depends.
+    Plain digests of rows would confirm a guess of them. `carried` is model and state at the start.
     """
     require_untraced("checkpoint=", (optimiser, carried, records, key))
     keyed = functools.partial(_keyed, key)

@@ -23,9 +23,8 @@ _WANTED = (
 
 
 class HostRows:
-    """An array of records that stays on the host, from a source with a length and row look-up.
-
-    `shape` is that of all records, `dtype` the type that JAX gives them.
+    """An array of records on the host; `shape` is that of all, `dtype` the type that JAX gives
+    them.
     """
 
     def __init__(self, source: Any, name: str):
@@ -66,9 +65,7 @@ class HostRows:
 
 
 def _first_rows(source: Any, name: str) -> np.ndarray:
-    """Two rows of a source (or its only one), with an error if it does not look up arrays of
-    indices.
-    """
+    """Two rows of a source (or its only one); an error if it does not look up index arrays."""
     refuse_collections(name, source)
     try:
         count = len(source)

@@ -1,10 +1,10 @@
 """The noise on sums of clipped gradients: independent, correlated over the steps, or certified.
 
-The noise on a sum at clip norm C has standard deviation z C (1 + b), with the b that
-`jaxdp.clipping.sensitivity_excess` proves for the arithmetic of the machine. Float32 noise of JAX
-is only simulated: its normals are 8.4 million numbers within 5.42 standard deviations, so the last
-bits of one weight can reveal a record, and a value beyond 5.42 proves one. Certified noise is made
-of exact normal numbers from secret bits, rounded with the sum to one grid.
+The noise on a sum at clip norm C has standard deviation z C (1 + b), with the b of
+`jaxdp.clipping.sensitivity_excess`. JAX's float32 noise is only simulated: its normals are 8.4
+million numbers within 5.42 standard deviations, so last bits can reveal a record, and a value
+beyond proves one. Certified noise is exact and made of secret bits, rounded with the sum to one
+grid.
 """
 
 import abc
@@ -82,9 +82,7 @@ class AbstractNoise(eqx.Module):
 
     @property
     def identity(self) -> Any:
-        """A value with a digest that distinguishes this noise from other noise; as secret as a
-        seed.
-        """
+        """A value with a digest that differs from other noise's; as secret as a seed."""
         return self
 
     @property
@@ -119,24 +117,14 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def added(
-        self,
-        total: TwoPartSum,
-        scale: Scale,
-        buffers: PyTree[Array] | None,
-        step: int | Int[Array, ""],
-        *,
-        key: Key[Array, ""],
+        self, total: TwoPartSum, scale: Scale, buffers: PyTree | None, step: Any, *, key: Any
     ) -> tuple[PyTree[Float[Array, "..."]], PyTree[Array] | None]:
-        """The sum with the noise of step number `step`, added to both parts before rounding;
-        buffers.
-        """
+        """The sum plus the noise of a step, added to both parts before rounding, and buffers."""
 
     def noisy_count(
         self, count: Float[Array, ""], std: float, bound: float, step: Any, *, key: Key[Array, ""]
     ) -> Float[Any, ""]:
-        """A half-integer count, at most `bound`, with its own noise; ValueError if nothing is
-        proved.
-        """
+        """A half-integer count, at most `bound`, with its own noise; ValueError if not proved."""
         raise ValueError("expected independent noise for a noisy count, got correlated noise")
 
     def require_covered(self, sampler: AbstractSampler, num_steps: int) -> None:
@@ -144,17 +132,9 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def claim(
-        self,
-        mechanism: AbstractMechanism,
-        noise_multiplier: Any,
-        sampler: AbstractSampler,
-        num_steps: int,
-        *,
-        key: Key[Array, ""] | None,
+        self, mechanism: AbstractMechanism, noise_multiplier, sampler, num_steps: int, *, key
     ) -> Claim:
-        """The guarantee of a run's sums, where `mechanism` is the one proved for exact normal
-        noise.
-        """
+        """The guarantee of a run's sums, where exact normal noise would prove `mechanism`."""
 
 
 class IndependentNoise(AbstractNoise):

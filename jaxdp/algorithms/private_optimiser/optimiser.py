@@ -109,13 +109,9 @@ class PrivateOptimiser(AbstractTrainable):
 
     Example:
         >>> import jaxdp, optax
-        >>> algorithm = jaxdp.PrivateOptimiser(
-        ...     optax.sgd(0.1, momentum=0.9),
-        ...     clip_norm=1.0,
-        ...     noise_multiplier=10.0,
-        ...     num_steps=20,
-        ...     sampler=jaxdp.privacy.ShuffledEpochs(num_records=40, batch_size=10),
-        ... )
+        >>> sampler = jaxdp.privacy.ShuffledEpochs(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 10.0, "num_steps": 20}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), sampler=sampler, **steps)
         >>> cost = jaxdp.account(algorithm, delta=1e-5)
         >>> print(f"epsilon = {cost.epsilon:.2f}, mu = {cost.mu:.3f}, {cost.adjacency}")
         epsilon = 1.76, mu = 0.447, replace-one
@@ -248,9 +244,7 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def validity(self) -> Any:
-        """The answer of `require_valid`, kept unless it is traced; `equinox.tree_at` makes a new
-        object.
-        """
+        """The answer of `require_valid`, kept unless traced; `tree_at` makes a new object."""
         kept = vars(self)
         if "_validity" in kept:
             return kept["_validity"]
@@ -380,9 +374,7 @@ class PrivateOptimiser(AbstractTrainable):
         )
 
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
-        """The model at which the next gradients are taken; with an average it is not the released
-        one.
-        """
+        """The model at which the next gradients are taken; it differs from the released average."""
         if (self.average is None) != (state.iterate is None):
             has = "no average" if state.iterate is None else "an average"
             raise ValueError(f"expected a state of this optimiser's init, got one with {has}")

@@ -1,8 +1,7 @@
 """One step of a private optimiser: draw a batch, clip and sum, add noise, update.
 
-The noisy *sum* of clipped gradients is divided by the expected batch size, which is public, and all
-that follows the noise is post-processing. Sum and update are compiled separately, so that secret
-noise can be added between them on the host. Source: Abadi et al. (2016), "Deep learning with
+All that follows the noise is post-processing. Sum and update are compiled separately, so that
+secret noise can be added between them on the host. Source: Abadi et al. (2016), "Deep learning with
 differential privacy", Algorithm 1, with any optimiser in place of its last line.
 """
 
@@ -19,7 +18,7 @@ import numpy as np
 import optax
 from jax.core import Tracer
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from jaxdp.algorithms.base import StepResult
 from jaxdp.algorithms.private_optimiser.noise import Scale
@@ -30,7 +29,6 @@ from jaxdp.algorithms.private_optimiser.state import (
     steps_made,
     with_keys_of,
 )
-from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.clipping import (
     TwoPartSum,
     clipped_gradient_sum_in_parts,
@@ -63,16 +61,7 @@ def untrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @untrapped
 def private_step(
-    optimiser: Any,
-    loss: Callable[[Any, Any, Any], Float[Array, ""]],
-    model: PyTree,
-    state: OptimiserState,
-    inputs: PyTree[Array],
-    targets: PyTree[Array],
-    key: Key[Array, ""],
-    microbatch_size: int | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-    batch: tuple[Array, Array] | None = None,
+    optimiser, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None, batch=None
 ) -> StepResult:
     """One step of a `PrivateOptimiser`, with the arguments of `PrivateOptimiser.step`.
 
@@ -288,16 +277,9 @@ def _updated(optimiser, start, noisy, model, state) -> tuple[PyTree, OptimiserSt
 
 
 def moved(
-    transformation: Transformation,
-    mean: PyTree[Float[Array, "..."]],
-    model: PyTree,
-    state: OptimiserState,
-    average: AbstractAverage | None,
-    num_steps: Int[Array, ""],
+    transformation, mean, model, state: OptimiserState, average: AbstractAverage | None, num_steps
 ) -> tuple[PyTree, OptimiserState]:
-    """Weights, inner state, count and average after optimiser and average were given a mean
-    gradient.
-    """
+    """Weights, optimiser state, count and average after a step with this mean gradient."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     mean = jax.tree.map(lambda leaf, weight: jnp.asarray(leaf, weight.dtype), mean, weights)
     iterate = weights if state.iterate is None else state.iterate

@@ -52,10 +52,9 @@ def linear_state_of(algorithm: PrivateOptimiser) -> LinearState:
         >>> import jaxdp, optax
         >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> average = jaxdp.PolyakAverage()
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps, average=average)
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
         >>> jaxdp.algorithms.linear_state_of(algorithm).names
-        ('weight', 'average')
+        ('weight',)
     """
     require_kind("algorithm", algorithm, PrivateOptimiser, "a PrivateOptimiser")
     found = linear_state(algorithm.transformation, int(algorithm.num_steps))

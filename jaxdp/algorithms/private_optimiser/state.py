@@ -33,12 +33,10 @@ class OptimiserState(eqx.Module):
         clip_norm: the clip norm of the next step if it adapts, else None.
 
     Example:
-        >>> import jaxdp, numpy as np, optax
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> state = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps).init(np.zeros(3))
-        >>> int(state.num_released), state.iterate is None
-        (0, True)
+        >>> import numpy as np
+        >>> from jaxdp.algorithms import OptimiserState  # as `init` returns it
+        >>> int(OptimiserState(inner=None, num_released=np.int32(0)).num_released)
+        0
     """
 
     inner: PyTree

@@ -1,6 +1,4 @@
-"""A compiled training loop around `PrivateOptimiser.step`, for full, fixed-size and Poisson
-batches.
-"""
+"""A compiled training loop around `PrivateOptimiser.step`, for batches of every sampler."""
 
 import contextlib
 import functools

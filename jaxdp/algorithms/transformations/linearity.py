@@ -120,8 +120,7 @@ def responses(
 ) -> tuple[Float[Array, "steps trials size *shape"], Bool[Array, " steps"]]:
     """The outputs of each step of a run on some inputs, and whether any of them moved its clock.
 
-    The clock goes on with zero gradients and weights; without one all steps are equal, and one is
-    given.
+    The clock goes on with zero gradients and weights; without a clock one step stands for all.
     """
     still = jnp.zeros((len(step.names) + 1, *step.shape), step.dtype)
     inputs = jnp.concatenate([still[None], inputs])

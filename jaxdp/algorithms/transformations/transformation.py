@@ -43,9 +43,7 @@ class Transformation(eqx.Module):
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
-        """Whether the rate, which may be traced, is finite and >= 0; a schedule is checked on a
-        grid.
-        """
+        """Whether the rate, which may be traced, is finite and >= 0 (a schedule: on a grid)."""
         rates = self.learning_rate
         if rates is None:
             return np.asarray(True)
@@ -97,10 +95,7 @@ class Transformation(eqx.Module):
 
 
 class Factory(functools.partial):
-    """A `functools.partial` that equals another of the same function and hashable arguments.
-
-    Python's own equals itself alone, and JAX would compile once for each.
-    """
+    """A `functools.partial` that equals another of the same content, so that JAX compiles once."""
 
     @property
     def _content(self) -> Any:
@@ -186,10 +181,7 @@ def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) 
 
 
 def refuse_losses(transformation: Transformation) -> None:
-    """Raise TypeError if updates need the value of the loss, before there is a model.
-
-    Other failures on two weights are ignored: `init` will see the real model.
-    """
+    """Raise TypeError if updates on two weights need the value of the loss."""
     try:
         jax.eval_shape(transformation.init, jnp.zeros(2))
     # The optimiser is the user's, and may raise anything.

@@ -44,10 +44,9 @@ class GhostPass:
     def largest_microbatch(self, num_samples: int) -> int:
         """The number of samples to differentiate at a time, limited by memory.
 
-        As much memory may be used as the whole batch's products read and write plus a few copies of
-        the weights. One sample if a convolution's kernel depends on the sample or on a weight not
-        covered: some backends multiply by zero in grouped convolutions, and one sample's NaN would
-        reach the others.
+        One if a convolution's kernel depends on the sample or on a weight not covered: some
+        backends multiply by zero in grouped convolutions, and one sample's NaN would reach the
+        others.
         """
         if any(self._is_grouped(step) for step in self.program.steps):
             return 1
@@ -87,9 +86,7 @@ class GhostPass:
     def weighted_sum(
         self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
     ) -> dict[int, TwoPartSum]:
-        """By weight, the sum of scale times gradient over finite samples, as a vector, in equal
-        blocks.
-        """
+        """By weight, the sum of scale times gradient over finite samples, in blocks."""
         is_finite = jnp.isfinite(measured.norms)
         scale = jnp.where(is_finite, scale, 0)
         # Zero times infinity is NaN: both factors of every product are cleaned.
@@ -133,9 +130,8 @@ class GhostPass:
         return values
 
     def _backward(self, samples):
-        """Losses, captures by covered weight, formed gradients by weight not covered.
-
-        A zero is added to the output of each use; its derivative is the cotangent there.
+        """Losses, captures by covered weight (derivatives of zeros at uses), gradients of other
+        weights.
         """
         program, uses = self.program, self.found.uses
         formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}

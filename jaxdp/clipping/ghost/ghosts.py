@@ -2,9 +2,8 @@ r"""Ghost norms: per-sample gradients of one weight, measured and summed without
 
 A weight in one matrix product has the gradient $\delta x^\top$, of norm $\|\delta\|\|x\|$ (Source:
 Goodfellow (2015), "Efficient per-example gradient computations"); a row of a looked-up table has
-the sum of the cotangents of its look-ups. Otherwise the gradient is formed and held. The Gram form
-over positions is not used: it cancels in float32 and can underestimate. Nor is a sum over all
-positions of all samples: cotangents that cancel within a sample destroy the low bits of others.
+the sum of its cotangents. Other gradients are formed. The Gram form over positions would cancel in
+float32, and a sum over positions of all samples would lose the low bits of others.
 """
 
 import abc
@@ -40,11 +39,7 @@ _ROW_MODES = (
 
 
 class AbstractGhost(abc.ABC):
-    """The per-sample gradients of one covered weight.
-
-    The stored result of `hold` is read twice, by `norms` and `weighted_sum`, which both mean the
-    same gradient by it, to the last bit. `form` is the name in `jaxdp.clipping.explain`.
-    """
+    """The per-sample gradients of one weight: `hold` is stored, and norm and sum read it."""
 
     form: ClassVar[str]
 
@@ -82,9 +77,7 @@ class AbstractGhost(abc.ABC):
 
 
 class _Axes(NamedTuple):
-    """The axes (letters) of a weight's view, and those of operand and cotangent, without length
-    one.
-    """
+    """The axes (letters) of a weight's view, operand and cotangent, without length one."""
 
     weight: str
     inputs: str
@@ -332,9 +325,8 @@ def _takes_rows(program: Program, use: Use) -> bool:
 
 
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-    """Euclidean norm over the last axis, in float32 at least, without overflow or underflow.
-
-    Pieces of `CHUNK` are measured, then their norms: the error grows as the logarithm of the size.
+    """Euclidean norm over the last axis, in float32 at least, without overflow, in pieces of
+    `CHUNK`.
     """
     size = values.shape[-1]
     if size > CHUNK:

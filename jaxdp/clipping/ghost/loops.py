@@ -81,9 +81,7 @@ class _Opening:
         return [*carries, *(stacked[v] if v in stacked else self.outside[v] for v in ys)]
 
     def _hoist(self) -> list[Step]:
-        """Compute before the loop the steps that no changing value of the sample enters; the
-        others.
-        """
+        """Compute before the loop the steps that no changing value of the sample enters."""
         reached = {value for value, _ in self.carries.values()}
         reached.update(v for v in self.by_turn if self.outside[v] not in self.outer.fixed)
         turning = self.by_turn - reached

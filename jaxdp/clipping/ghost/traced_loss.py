@@ -1,8 +1,7 @@
 """The loss of one sample, traced, and refused if it may mix the samples of a batch.
 
-Clipping bounds a sample's influence only if its gradient is a function of that sample alone.
-`jax.vmap` makes a batch of the loss, and nearly all operations of JAX treat samples alone; refused
-are those whose batching someone else wrote. The memory of a callback cannot be seen.
+Clipping needs gradients of one sample each. `jax.vmap` of JAX's operations gives that; operations
+whose batching someone else wrote are refused. The memory of a callback cannot be seen.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import numpy as np
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.interpreters import batching
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import PyTree
 
 from jaxdp.clipping.ghost.loops import open_scan
 from jaxdp.clipping.ghost.program import Program, all_equations, trace
@@ -24,16 +23,8 @@ from jaxdp.clipping.ghost.program import Program, all_equations, trace
 _TRUSTED = ("jax", "jaxlib", "equinox", "lineax", "optimistix", "diffrax")
 
 
-def trace_loss(
-    loss: Callable[[Any, Any, Any], Any],
-    model: PyTree,
-    inputs: PyTree[Array],
-    targets: PyTree[Array],
-) -> Program:
-    """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
-
-    ValueError unless the loss is a real scalar and, with its derivative, reads one sample only.
-    """
+def trace_loss(loss: Callable[..., Any], model: PyTree, inputs: PyTree, targets: PyTree) -> Program:
+    """Trace a loss at one sample's shape; ValueError unless a real scalar that reads one sample."""
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)
     batch, sample_structure = jax.tree.flatten((inputs, targets))
@@ -100,16 +91,8 @@ def _takes_batches(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: 
         return False
 
 
-def require_gradient(
-    loss: Callable[[Any, Any, Any], Float[Array, ""]],
-    model: PyTree,
-    inputs: PyTree[Array],
-    targets: PyTree[Array],
-) -> None:
-    """Raise ValueError if the traced loss of one record has no derivative by any weight.
-
-    Training would follow the noise alone. A gradient that happens to be zero is not found.
-    """
+def require_gradient(loss: Callable, model: PyTree, inputs: PyTree, targets: PyTree) -> None:
+    """Raise ValueError if the traced loss of one record has no derivative by any weight."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     sample = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (inputs, targets)

@@ -41,9 +41,7 @@ class WeightGradient:
         return functools.reduce(jnp.add, parts)
 
     def through_view(self, total: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The weight's gradient from that of the view in its only use, entries rearranged, not
-        rounded.
-        """
+        """The weight's gradient from that of its only use's view, rearranged, not rounded."""
         (use,) = self.uses
 
         def function(weight):
@@ -100,16 +98,8 @@ class WeightGradient:
         return _pull(function, widened(self.known[source]), gradient)
 
 
-def kernel_gradient(
-    equation: JaxprEqn,
-    kernel: ShapedArray,
-    inputs: Float[Array, "..."],
-    cotangent: Float[Array, "..."],
-) -> Float[Array, "..."]:
-    """Gradient of a convolution's kernel as one product with unfolded patches of its inputs.
-
-    A grouped convolution, one group a sample, runs far below the speed of a matrix product.
-    """
+def kernel_gradient(equation: JaxprEqn, kernel: ShapedArray, inputs: Array, cotangent: Array):
+    """Gradient of a convolution's kernel as one product with unfolded patches, for speed."""
     params = equation.params
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     groups = params["feature_group_count"]
@@ -154,10 +144,7 @@ def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> 
 
 
 def flushed(values: Array) -> Array:
-    """Values with zero for floating-point numbers too small for full relative precision.
-
-    Processors read them differently, which counts once they are multiplied by a huge number.
-    """
+    """Values with zero for numbers too small for full relative precision on all machines."""
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return values
     tiny = float(jnp.finfo(jnp.promote_types(values.dtype, jnp.float32)).tiny)

@@ -1,10 +1,9 @@
 """Where a traced loss uses each weight, from which ghost norms are read.
 
-A value that depends on one weight and not on the sample is a *view* of that weight. A step that
-joins one view with values of the sample is a *use*. A weight's gradient is the sum over its uses of
-a function of the cotangent of the use's output, so one backward pass that stops there knows all
-per-sample gradients. A weight used in another way (in a branch, mixed with another weight before
-the sample enters) is *not covered*.
+A value that depends on one weight and not on the sample is a *view* of it; a step that joins one
+view with values of the sample is a *use*. A weight's gradient is a sum over its uses of a function
+of the use's output cotangent. A weight used otherwise (in a branch, mixed with another weight
+before the sample enters) is *not covered*.
 """
 
 import math

@@ -1,8 +1,4 @@
-"""Steps of any algorithm on fixed rows, with full or drawn batches, many runs together.
-
-A step of R runs is two products of (R, n) and (n, features) arrays, with slope zero for rows
-outside the batch. Each normal depends on its run's key and its step alone.
-"""
+"""Steps of any algorithm on fixed rows, with full or drawn batches, many runs together."""
 
 import dataclasses
 import math
@@ -39,9 +35,7 @@ def independent_normals(key, step, count, dtype):
 
 
 class OptimiserOnRows(eqx.Module):
-    """A private optimiser with the methods of `DPGD` for all runs together, and the formula's
-    noise.
-    """
+    """A private optimiser with the methods of `DPGD` for all runs, and the formula's noise."""
 
     optimiser: PrivateOptimiser
     # Noise of several steps cannot be drawn at once, because an optimiser need not add it up.
@@ -104,10 +98,7 @@ class _State(eqx.Module):
 
 
 class RowRuns(AbstractRuns):
-    """Runs on the features that training sees, all in one product.
-
-    Other coordinates have gradient zero. If they are sums of noise, they get it once per record.
-    """
+    """Runs on the features that training sees; coordinates of pure noise get it once per record."""
 
     problem: ReducedFeatures
     algorithm: RowsAlgorithm
@@ -283,10 +274,8 @@ def clipped_slopes(
     slopes: Float[Array, "runs rows *outputs"],
     feature_norms: Float[Array, " rows"],
 ) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:
-    r"""The slopes as the algorithm clips them, and which samples were clipped.
-
-    The gradient of several outputs, $\varphi s^\top$, has norm $\|\varphi\|\,\|s\|$: its slopes s
-    are scaled together, as one slope of their norm.
+    """Clipped slopes, and which were; several outputs are scaled together, as one slope of their
+    norm.
     """
     if slopes.ndim == 2:
         return algorithm.clipped_slopes(slopes, feature_norms)

@@ -37,10 +37,9 @@ class FunctionSpace(AbstractSimulator):
         >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, None, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(learning_rate=0.5, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> how = {"num_runs": 3, "simulator": jaxdp.FunctionSpace()}
-        >>> runs = jaxdp.simulate(problem, algorithm, key=jax.random.key(1), **how)
-        >>> problem.num_features is None, runs.risk.shape
-        (True, (3, 101))
+        >>> run = {"num_runs": 3, "key": jax.random.key(1), "simulator": jaxdp.FunctionSpace()}
+        >>> jaxdp.simulate(problem, algorithm, **run).risk.shape
+        (3, 101)
     """
 
     has_parameters: ClassVar[bool] = False

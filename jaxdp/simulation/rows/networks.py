@@ -62,17 +62,14 @@ class NetworkTraining(AbstractNetworkSimulator):
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp, optax
         >>> model = eqx.nn.MLP(5, "scalar", 16, 1, jnp.tanh, key=jax.random.key(0))
-        >>> inputs = jax.random.normal(jax.random.key(1), (50, 5))
-        >>> labels = jnp.where(inputs[:, 0] > 0, 1, -1)
+        >>> inputs, labels = jax.random.normal(jax.random.key(1), (50, 5)), jnp.ones(50, int)
         >>> rows = inputs[:40], labels[:40], inputs[40:], labels[40:]
         >>> problem = jaxdp.Linearised(model, *rows, loss=jaxdp.losses.Logistic())
         >>> sampler = jaxdp.privacy.FixedSizeBatches(40, 20)
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": 10, "sampler": sampler}
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> key = jax.random.key(2)
-        >>> runs = jaxdp.simulate(problem, algorithm, key=key, num_runs=3, records=2)
-        >>> runs.risk.shape, sorted(runs.observables)
-        ((3, 3), ['accuracy', 'movement', 'train_accuracy', 'train_risk'])
+        >>> jaxdp.simulate(problem, algorithm, key=jax.random.key(2), records=2).risk.shape
+        (1, 3)
     """
 
     is_linear: ClassVar[bool] = False

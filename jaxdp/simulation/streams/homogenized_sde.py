@@ -62,8 +62,7 @@ class HomogenizedSDE(AbstractSimulator):
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
         >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
-        >>> simulator = jaxdp.HomogenizedSDE(num_steps=1000)
-        >>> jaxdp.simulate(problem, algorithm, simulator=simulator, **run).risk.shape
+        >>> jaxdp.simulate(problem, algorithm, simulator=jaxdp.HomogenizedSDE(), **run).risk.shape
         (3, 3)
     """
 
@@ -110,12 +109,7 @@ class MeanGradient(NamedTuple):
     clipped: Float[Array, ""]  # the probability that the gradient's norm is clipped
 
 
-def mean_gradient(
-    problem: LinearRegression,
-    algorithm: OnePassDPSGD,
-    risk: Float[Array, ""],
-    rate: Float[Array, ""],
-) -> MeanGradient:
+def mean_gradient(problem: LinearRegression, algorithm: OnePassDPSGD, risk, rate) -> MeanGradient:
     """The mean gradient at a risk; `rate` is the learning rate before it is capped."""
     gamma = algorithm.aspect_ratio(problem.dim).astype(risk.dtype)
     cap = 2 / (gamma * algorithm.batch_size)
@@ -143,10 +137,7 @@ def mean_gradient(
 
 
 class _PrivateNoisePath(diffrax.AbstractPath):
-    """Increments of the private Brownian motion, whose clock is the squared learning rate.
-
-    Each step asks for its own increment once, so independent draws need no Brownian tree.
-    """
+    """Independent increments of the private Brownian motion, with the squared rate as clock."""
 
     schedule: AbstractSchedule
     dim: int = eqx.field(static=True)
@@ -264,14 +255,7 @@ def _subdivide(times, per_record: int):
 
 
 @eqx.filter_jit
-def signal_paths(
-    problem: AbstractSignalProblem,
-    algorithm: OnePassDPSGD,
-    keys: Key[Array, " runs"],
-    times: Float[Any, " counts"],
-    slots,
-    per_record: int,
-) -> Trajectory:
+def signal_paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajectory:
     """Paths by the Euler-Maruyama rule; record j is the state at times[slots[j]]."""
     dtype, dim = float_dtype(problem, algorithm), problem.dim
     times, schedule = times.astype(dtype), algorithm.learning_rate

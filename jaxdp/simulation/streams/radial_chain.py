@@ -1,8 +1,4 @@
-"""Steps of the Markov chain of radii behind `Reduced`, vectorised over runs.
-
-The runs of all batched problems, the cells of `core.numerics.batching`, lie along the last axis.
-Each random number depends only on its run's key and step.
-"""
+"""The Markov chain of radii behind `Reduced`; the runs of all cells lie on the last axis."""
 
 import functools
 from collections.abc import Callable
@@ -100,11 +96,7 @@ def begin(problem: LinearRegression, algorithm: OnePassDPSGD, num_runs: int):
 def draw(
     words: Words, steps: Int[Array, " steps"], sizes: tuple[int, ...], dtype
 ) -> Complex[Array, "steps blocks runs"]:
-    """Along each block's direction a standard normal, and across it a chi-square, as one complex
-    number.
-
-    A fused loop has one result; two results would hash twice.
-    """
+    """Normals along each block's direction and, as imaginary parts, chi-squares across it."""
     blocks = jnp.arange(len(sizes))
     parallel, across = normal_pairs(words, steps[:, None, None], blocks[:, None], dtype)
     return lax.complex(parallel, chi_square(across, tuple(size - 1 for size in sizes)))
@@ -123,10 +115,7 @@ def _with_noise(state: State, noise, std) -> State:
 
 
 def _moved(state: State, along, square_across) -> State:
-    r"""The state with radii $\sqrt{(r + \text{along})^2 + \text{across}^2}$.
-
-    The change is formed without the difference of two radii, and added by Kahan's sum.
-    """
+    r"""The state with radii $\sqrt{(r + \text{along})^2 + \text{across}^2}$, by Kahan's sum."""
     radii = state.radii
     total = radii + safe_sqrt((radii + along) ** 2 + square_across)
     change = (along * (along + 2 * radii) + square_across) / jnp.where(total > 0, total, 1)
@@ -137,18 +126,9 @@ def _moved(state: State, along, square_across) -> State:
 
 @eqx.filter_jit
 def advance(
-    problem: LinearRegression,
-    algorithm: OnePassDPSGD,
-    streams: RandomStreams,
-    state: State,
-    bounds: tuple[Int[Array, " ranges"], Int[Array, " ranges"]],
-    *,
-    longest: int,
-    is_noisy: bool,
+    problem: LinearRegression, algorithm, streams, state: State, bounds, *, longest, is_noisy
 ) -> tuple[State, Reading]:
-    """Run step ranges (start, end] of at most `longest` steps; the last state, and the ends'
-    records.
-    """
+    """Run ranges (start, end] of at most `longest` steps; the last state, a reading at each end."""
     description, static = eqx.partition((problem, algorithm), eqx.is_array)
     blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None
 
