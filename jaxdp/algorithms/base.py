@@ -174,7 +174,7 @@ class AbstractTrainable(AbstractStepwise):
                 which, with the step number, batches and noise are drawn. Secret noise uses it only
                 for the batches of `ShuffledEpochs` and `FixedSizeBatches`. If the account needs one
                 key (`ShuffledEpochs`) another is refused; a traced other key gives NaN.
-            microbatch_size: as in `jaxdp.clipped_gradient_sum`; below 256 it also lowers the noise
+            microbatch_size: see `jaxdp.clipped_gradient_sum`; below 256 it also lowers the noise
                 that covers rounding.
 
         Raises:
@@ -199,7 +199,7 @@ class Update(eqx.Module):
     Attributes:
         parameters: the new parameters.
         state: the state for the next step.
-        clipped, capped: which samples were clipped, and which had their step capped.
+        clipped, capped: flags of samples that were clipped, and that had their step capped.
 
     Example:
         >>> import numpy as np

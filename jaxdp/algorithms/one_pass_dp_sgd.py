@@ -161,15 +161,6 @@ class OnePassDPSGD(AbstractRhoPass):
         descent = jnp.tensordot(weights, gradients, norms.ndim, precision=highest) / norms.size
         return Update(parameters - descent + noise, state, factors < 1, steps < step_size)
 
-    def _unchecked(self) -> tuple[str, ...]:
-        """The proof's assumption on the schedule, if it was not checked at every step."""
-        if is_checked(self.learning_rate, self.num_steps):
-            return ()
-        return (
-            "the learning rate rises at no step: not all were checked, as they are traced or more "
-            "than 2^22 (if it rises, noise and iterate are NaN)",
-        )
-
     def release(self):
         r"""The last iterate: exactly rho-GDP, for every non-increasing schedule.
 
@@ -232,11 +223,16 @@ class OnePassDPSGD(AbstractRhoPass):
         tests/unit/privacy/test_accounting.py audits the pair that attains it.
         """
         rho = self._proved(self.rho)
+        known = concrete(rho)
+        unchecked = (
+            "the learning rate rises at no step: not all were checked, as they are traced or more "
+            "than 2^22 (if it rises, noise and iterate are NaN)",
+        )
         return Release(
             what="one-pass DP-SGD, last iterate",
             adjacency=REPLACE_ONE,
             mechanism=GaussianMechanism(rho),
-            published=PublishedConversion(_squared_half(rho)),
+            published=PublishedConversion((rho if known is None else known) ** 2 / 2),
             assumptions=(
                 "only the last iterate is released: no other iterate, no early stopping, no "
                 "choice between runs",
@@ -249,12 +245,7 @@ class OnePassDPSGD(AbstractRhoPass):
                 "centring and scaling the data by itself, is not included",
                 "noise is an exact Gaussian of the stated standard deviations: a simulated run "
                 "computes them, draws it and adds it in floating point",
-                *self._unchecked(),
+                *(() if is_checked(self.learning_rate, self.num_steps) else unchecked),
             ),
             num_records=self.num_records,
         )
-
-
-def _squared_half(rho: Any) -> Any:
-    known = concrete(rho)
-    return rho**2 / 2 if known is None else known**2 / 2

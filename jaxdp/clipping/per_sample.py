@@ -1,11 +1,9 @@
 """Per-sample clipping of any loss of any Equinox model, at about the cost of one batch gradient.
 
-The traced loss is differentiated in one backward pass over the batch that stops where weights meet
-samples and gives all norms and the clipped sum; other weights fall back, alone, to gradients formed
-for a few samples. A sample's microbatch and block depend on its place and on the batch length only,
-so replacing a record changes one block, as `sensitivity` needs. Source: Abadi et al. (2016), "Deep
-learning with differential privacy", Algorithm 1, for clipping; Goodfellow (2015) and Lee and Kifer
-(2021) for norms without gradients.
+One backward pass over the batch gives all norms and the clipped sum; weights that it does not cover
+fall back, alone, to gradients formed for a few samples. A sample's microbatch and block depend on
+its place and the batch length only, as `sensitivity` needs. Source: Abadi et al. (2016), "Deep
+learning with differential privacy", Algorithm 1; Goodfellow (2015) and Lee and Kifer (2021).
 """
 
 from collections.abc import Callable
@@ -132,7 +130,7 @@ def clipped_gradient_sum(
             per-sample keys.
         targets: the labels of the batch, in the same forms as `inputs`.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
-        mask: which samples count; the others (padding) contribute zero and have norm 0.
+        mask: True for samples that count; others (padding) contribute zero and have norm 0.
         microbatch_size: the most samples differentiated at a time; it need not divide the batch.
             Fewer are taken if memory would exceed the inputs and outputs of the products with the
             weights plus four copies of the weights. Below 256 it also shortens the float32 blocks:

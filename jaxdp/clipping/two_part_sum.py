@@ -1,10 +1,9 @@
 """Long sums in two parts: the rounded sum, and the rounding error.
 
-A long float32 sum forgets small records after a large one, so removing the large one moves it by
-far more than that record's norm. Here at most `BLOCK_LENGTH` records, a *block*, are added in
-float32, and the exact rounding errors of adding blocks are kept in a second array. Data sets that
-differ in one record differ in the sum of one block if the other records keep their places. Source:
-Knuth (1997), "The art of computer programming" 2, Section 4.2.2, Theorem B.
+In float32 a large record makes a sum forget small ones, so removing it moves the sum by far more
+than its norm. Here at most `BLOCK_LENGTH` records, a *block*, are added in float32, and blocks with
+exact rounding errors; one record changes one block. Source: Knuth (1997), "The art of computer
+programming" 2, Section 4.2.2, Theorem B.
 """
 
 import functools

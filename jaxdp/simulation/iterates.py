@@ -80,7 +80,10 @@ class Iterates(AbstractSimulator):
     ) -> Trajectory:
         how = {"keep_parameters": keep_parameters, "progress": progress}
         if isinstance(problem, AbstractFeatureProblem):
-            explicit = _explicit(problem)
+            train, test = problem.train_features(), problem.test_features()
+            unseen = jnp.zeros((problem.num_test, 0), test.dtype)
+            labels = problem.train_labels, problem.test_labels
+            explicit = ReducedFeatures(train, test, unseen, *labels, problem.loss)
             if isinstance(algorithm, PrivateOptimiser):
                 algorithm.require_rows(problem.num_train)
             else:
@@ -93,13 +96,6 @@ class Iterates(AbstractSimulator):
         chunks = Chunks.of(ranges, numbers_per_step, self.chunk_size)
         runs = OnePassRuns(problem, algorithm, run_keys(key, num_runs), chunks)
         return drive(runs, ranges, **how)
-
-
-def _explicit(problem: AbstractFeatureProblem) -> ReducedFeatures:
-    train, test = problem.train_features(), problem.test_features()
-    unseen = jnp.zeros((problem.num_test, 0), test.dtype)
-    labels = problem.train_labels, problem.test_labels
-    return ReducedFeatures(train, test, unseen, *labels, problem.loss)
 
 
 class _State(eqx.Module):

@@ -85,8 +85,9 @@ class Reduced(AbstractSimulator):
         rho = concrete(algorithm.rho)
         is_silent = rho is not None and bool(np.isinf(rho))
         is_noisy = not (is_silent or algorithm.learning_rate.is_constant)
-        given = chain, problem, algorithm, key, num_runs, ranges.longest, is_noisy
-        runs = _ChainRuns(*given, in_jax(are_valid))
+        given = {"problem": problem, "algorithm": algorithm, "key": key, "num_runs": num_runs}
+        given |= {"longest": ranges.longest, "is_noisy": is_noisy, "are_valid": in_jax(are_valid)}
+        runs = _ChainRuns(chain=chain, **given)
         return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 

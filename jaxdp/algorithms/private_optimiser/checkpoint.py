@@ -1,8 +1,7 @@
 """The file from which a stopped training run resumes, sealed with the run's key against editing.
 
-It belongs to one run: the noise of a step is drawn from the key and the step number, and the same
-noise added to two different sums cancels. Nor is a finished run made longer: a number of steps
-chosen after seeing a result depends on private data, and the account takes it to be public.
+It belongs to one run, because the same noise added to two different sums cancels, and is never made
+longer: a number of steps chosen by a result depends on private data, unlike the account's.
 """
 
 import functools
@@ -134,7 +133,9 @@ class Checkpoint:
         about = {"identity": self._identity, "made": made, "measured": list(measurements)}
         found = list(measurements.values())
         arrays = {HEADER: as_header(about)}
-        arrays |= {f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)}
+        for place, leaf in enumerate(leaves):
+            content = np.ascontiguousarray(_numbers(leaf)).reshape(-1)
+            arrays[f"leaf {place}"] = content.view(np.uint8)
         for name in found[0] if found else ():
             arrays[_RECORD + name] = np.stack([one[name] for one in found])
         content = archived(arrays | {"seal": np.asarray(self._seal(arrays))})
@@ -170,11 +171,6 @@ def _keyed(key: Key[Array, ""], value: Any) -> str:
     """A digest of a value that nobody without the run's key can make or confirm."""
     secret = np.asarray(jr.key_data(key)).tobytes()
     return hmac.new(secret, digest(value).encode(), hashlib.sha256).hexdigest()
-
-
-def _written(leaf: Any) -> np.ndarray:
-    """The bytes of an array, or of a key's numbers."""
-    return np.ascontiguousarray(_numbers(leaf)).reshape(-1).view(np.uint8)
 
 
 def _read(content: np.ndarray, like: Any) -> Array:

@@ -61,7 +61,6 @@ _ONE_KEY = (
     "the batches of all steps are drawn from one key, else a record may be in more of them; step, "
     "update and train refuse a second key"
 )
-_NOISES = "a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 
 
@@ -155,12 +154,12 @@ class PrivateOptimiser(AbstractTrainable):
     def require_valid(self):
         as_length(self.num_steps)
         require_sampler(self.sampler)
-        for name, value, kinds, expected in (
-            ("average", self.average, AbstractAverage, "an average, such as jaxdp.PolyakAverage()"),
-            ("noise", self.noise, (SecretNoise, BufferedToeplitzNoise), _NOISES),
-        ):
-            if value is not None:
-                require_kind(name, value, kinds, f"None or {expected}")
+        if self.average is not None:
+            expected = "None or an average, such as jaxdp.PolyakAverage()"
+            require_kind("average", self.average, AbstractAverage, expected)
+        if self.noise is not None:
+            expected = "None or a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
+            require_kind("noise", self.noise, (SecretNoise, BufferedToeplitzNoise), expected)
         for part in (self.sampler, self.average, self.noise):
             if isinstance(part, AbstractDescription):
                 part.require_arguments()
@@ -214,7 +213,7 @@ class PrivateOptimiser(AbstractTrainable):
             UserWarning: delta is at least one over the sampler's number of records.
 
         Raises:
-            ValueError, TypeError: as the constructor, or the budget is out of its range.
+            ValueError, TypeError: see the constructor; or the budget is out of its range.
             ImportError: dp_accounting, which Poisson batches need, is not installed.
         """
         make = functools.partial(
@@ -276,7 +275,7 @@ class PrivateOptimiser(AbstractTrainable):
     def nominal_std_of_sum(self) -> float:
         """The standard deviation z C of the noise on each coordinate of a clipped sum.
 
-        Correlated noise: of each step's fresh draw. `AdaptiveClip`: at step 0; later it scales with
+        Correlated noise: each step's fresh draw. `AdaptiveClip`: at step 0; later it scales with
         the clip norm. Rounding adds a factor 1 + b, with b = 0.8 % for batches of 256 to 65,536
         records.
         """
@@ -413,7 +412,7 @@ class PrivateOptimiser(AbstractTrainable):
 
         Args:
             gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`.
-            model, state, key: as in `step`.
+            model, state, key: see `step`.
             microbatch_size: the microbatch size of the sum, which bounds its rounding.
             num_devices: the number of parts that `sum_over_devices` added; with correlated noise it
                 must be the same at every step.
@@ -443,7 +442,7 @@ class PrivateOptimiser(AbstractTrainable):
         """The sum of step number `step`, from 0, with its noise: the released numbers.
 
         Args:
-            gradient_sum, key, microbatch_size, num_devices: as in `update`.
+            gradient_sum, key, microbatch_size, num_devices: see `update`.
             buffers: with correlated noise, `state.buffers` before the step; else None.
 
         Returns:

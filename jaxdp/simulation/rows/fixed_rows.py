@@ -184,7 +184,10 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
             is_used = batch.reshape(batch.shape + (1,) * (slopes.ndim - 2))
             slopes, is_clipped = jnp.where(is_used, slopes, 0), is_clipped & batch
             used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
-        total = _padded(gradient_sums(slopes, problem.train_factor), state.stepped.shape[1])
+        total = gradient_sums(slopes, problem.train_factor)
+        # Zeros for the coordinates that no training row has.
+        missing = (0, state.stepped.shape[1] - num_seen)
+        total = jnp.pad(total, ((0, 0), missing) + ((0, 0),) * (total.ndim - 2))
         noise = _noise(draw, std, noise_keys, index + 1, state.stepped)
         stepped, inner = algorithm.move(state.stepped, state.inner, total, noise, problem.num_train)
         clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
@@ -241,12 +244,6 @@ def _noise(draw: Draw, std, keys, step, like: Any):
         return (std * jax.vmap(one)(jr.wrap_key_data(words, impl=kind))).astype(dtype)
 
     return lax.cond(std != 0, drawn, lambda: jnp.zeros(like.shape, dtype))
-
-
-def _padded(gradients, count: int):
-    """Gradients with zeros for the coordinates that no training row has."""
-    missing = count - gradients.shape[1]
-    return jnp.pad(gradients, ((0, 0), (0, missing)) + ((0, 0),) * (gradients.ndim - 2))
 
 
 def predictions_of(

@@ -3,22 +3,18 @@ r"""Homogenized DP-SGD: sampled paths of the diffusion that has the algorithm's 
 Source: AC equation (3), with $\|x\|^2 \to d$ and the residual's Gaussian moments:
 
 $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
-   + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p. $$
+   + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
 
-The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
-\tilde\eta^2(t))/\rho^2$, which needs no derivative of the schedule. For inputs of random scale s
-and Huber's loss, the prediction's error is $N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt
-s$, and the rate is at most $2/(\gamma B s)$ over the loss's curvature, all averaged over s
-(Derived: test_gradient_moments). AC Theorem 4 is a law of large numbers: means agree with Algorithm
-1, standard deviations do not.
+with $B^p$ through its clock $(\tilde\eta^2(0) - \tilde\eta^2(t))/\rho^2$, which needs no derivative
+of the schedule. For inputs of random scale s and Huber's loss, the prediction's error is $N(0, 2sR
++ \zeta^2)$, slopes are clipped at $c/\sqrt s$, and the rate is at most $2/(\gamma B s)$ over the
+loss's curvature, all averaged over s (Derived: test_gradient_moments). AC Theorem 4 is a law of
+large numbers: means agree with Algorithm 1, standard deviations do not.
 
-**Signals.** If labels follow one direction e of isotropic inputs, the mean and second moment of the
-clipped slope (`SignalSlope`) replace a residual's (Derived: test_signal_sde):
-
-$$ d\Theta = -g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s
-   + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
-
-with $\Theta_\perp$ orthogonal to e and $g = \min(\tilde\eta, 2/(\ell\gamma B))$.
+If labels follow one direction e of isotropic inputs, the mean and second moment of the clipped
+slope (`SignalSlope`) replace a residual's (Derived: test_signal_sde): the first two terms are
+$-g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s$, with $\Theta_\perp$ orthogonal to e and $g =
+\min(\tilde\eta, 2/(\ell\gamma B))$.
 """
 
 import functools

@@ -102,12 +102,6 @@ def draw(
     return lax.complex(parallel, chi_square(across, tuple(size - 1 for size in sizes)))
 
 
-def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
-    """Standard normals of the label noise; with scales, theirs are the imaginary parts."""
-    label, scale = normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)
-    return lax.complex(label, scale) if has_scales else label
-
-
 def _with_noise(state: State, noise, std) -> State:
     """The state after isotropic noise, split along and across the radii."""
     std = lax.broadcast_to_rank(std, noise.ndim)
@@ -139,21 +133,28 @@ def advance(
         each = functools.partial(_of_each, description, static)
         constants = jax.tree.map(flat, each(_run_constants))
         words = jax.tree.map(jnp.ravel, streams)
-        spread = functools.partial(_spread, num_runs=cells * runs)
         num_chunks, size = even_chunks(longest, (4 * len(blocks) + 1) * cells * runs)
+
+        def spread(leaf):
+            return jnp.tile(leaf, cells * runs // leaf.shape[-1])
+
+        def step(state: State, now: _Steps):
+            state = _descend(constants, state, now)
+            return state if now.noise is None else _with_noise(state, now.noise, now.stds), None
 
         def chunk(state, steps, active):
             rates, stds = (flat(x) for x in each(functools.partial(_rates, steps, active)))
             dtype = state.radii.dtype
             noise = draw(words.noise, steps, blocks, dtype) if is_noisy else None
-            drawn = (
-                draw(words.sampling, steps, blocks, dtype),
-                _labels(words.sampling, steps, len(blocks), dtype, has_scales=has_scales),
-                noise,
-            )
-            samples, labels, noise = jax.tree.map(spread, drawn)
+            samples = draw(words.sampling, steps, blocks, dtype)
+            place = jnp.asarray(len(blocks))
+            labels, scales = normal_pairs(words.sampling, steps[:, None], place, dtype)
+            # With scales of the inputs, their normals are the imaginary parts.
+            labels = lax.complex(labels, scales) if has_scales else labels
+            samples, labels, noise = jax.tree.map(spread, (samples, labels, noise))
             rates, stds = rates.astype(dtype), stds.astype(dtype)
-            return _walk(constants, state, _Steps(samples, labels, rates, active, noise, stds))
+            todo = _Steps(samples, labels, rates, active, noise, stds)
+            return lax.scan(step, state, todo)[0]
 
         def one_range(state, bounds):
             def one_chunk(index, state):
@@ -165,7 +166,10 @@ def advance(
 
         first = jax.tree.map(lambda leaf: spread(flat(leaf)), state)
         last, recorded = lax.scan(one_range, first, jax.tree.map(lambda leaf: leaf[0], bounds))
-        apart = functools.partial(_apart, cells=cells)
+
+        def apart(leaf):
+            return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], cells, -1), -2, 0)
+
         return jax.tree.map(apart, (last, recorded))
 
     state, recorded = side_by_side(many)(description, streams, state, bounds)
@@ -220,24 +224,6 @@ def _flat(leaf, *, cells: int, runs: int):
     return jnp.moveaxis(full, 0, -2).reshape(*leaf.shape[1:-1], cells * runs)
 
 
-def _spread(leaf, *, num_runs: int):
-    """A value for every cell, if all cells share it."""
-    return jnp.tile(leaf, num_runs // leaf.shape[-1])
-
-
-def _apart(leaf, *, cells: int):
-    """From axes (..., cells * runs) to (cells, ..., runs)."""
-    return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], cells, -1), -2, 0)
-
-
-def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
-    def step(state: State, now: _Steps):
-        state = _descend(constants, state, now)
-        return state if now.noise is None else _with_noise(state, now.noise, now.stds), None
-
-    return lax.scan(step, state, todo)[0]
-
-
 def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
     along = safe_sqrt(constants.eigenvalues) * now.samples.real
     across = constants.eigenvalues * now.samples.imag
@@ -245,7 +231,7 @@ def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
     if constants.levels is not None:
         scale = constants.levels.at(labels.imag)[None].astype(along.dtype)
         along, across, labels = jnp.sqrt(scale) * along, scale * across, labels.real
-    # Both without the target's part, which falls out of their difference.
+    # Both without the target's part, which cancels in their difference.
     prediction, label = jnp.sum(along * state.radii, axis=0), constants.label_noise * labels
     slope = constants.loss.slope(prediction, label)
     square = jnp.sum(along**2 + across, axis=0)

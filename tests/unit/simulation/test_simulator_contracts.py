@@ -256,7 +256,7 @@ UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
         (jaxdp.FunctionSpace(), STREAM, DESCENT, "features on fixed rows"),
         (jaxdp.Reduced(), UNEQUAL, PASS, "distinct eigenvalues, .* got 12 of 12"),
         (jaxdp.Reduced(), STREAM, PASS.replace(batch_size=2), r"use Iterates\(\) for batch_size"),
-        (jaxdp.Reduced(), STREAM, DESCENT, "the law of OnePassDPSGD, got DPGD"),
+        (jaxdp.Reduced(), STREAM, DESCENT, "simulates OnePassDPSGD, got DPGD"),
         (jaxdp.Reduced(), TABLE, PASS, r"LinearRegression\), got TabularRegression; use Iterates"),
         (jaxdp.HomogenizedSDE(), TABLE, PASS, r"HomogenizedSDE: .* use its \.surrogate"),
         (jaxdp.ClippedSDE(), STREAM, DESCENT, "features on fixed rows"),
