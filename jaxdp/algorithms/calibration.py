@@ -31,7 +31,7 @@ _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 
 def largest_rho(epsilon: Any, delta: Any) -> Any:
-    """The largest rho that is (epsilon, delta)-DP, rounded down; if traced, by 0.2 %."""
+    """The largest rho whose rho-GDP is (epsilon, delta)-DP, rounded down (traced: by 0.2 %)."""
     check_budget(epsilon, delta)
     rho = gaussian_mu(epsilon, delta)
     known = concrete(rho)
@@ -161,8 +161,9 @@ class PublishedCalibration(AbstractCalibration):
 
 
 class MomentBound(AbstractClaim):
-    r"""PF Proposition 3.2 backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$ if below its range's
-    end.
+    r"""PF Proposition 3.2 read backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$.
+
+    Infinite unless below $8\log(1/\delta)$, the range of the proposition.
     """
 
     mu: float | Float[Array, ""]

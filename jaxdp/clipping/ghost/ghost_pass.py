@@ -189,10 +189,11 @@ def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]
     measure one gradient and the sum add another. Results of a loop of unknown length, here of at
     most one turn, have to be stored; this costs a twentieth of the whole.
     """
-
-    def kept(leaf):
-        is_kept = keep.reshape((-1,) + (1,) * (leaf.ndim - 1))
-        return jnp.where(is_kept, leaf, jnp.zeros_like(leaf))
-
     turns = jnp.any(~keep).astype(jnp.int32)
+    kept = functools.partial(_only, keep)
     return lax.fori_loop(0, turns, lambda _, values: jax.tree.map(kept, values), values)
+
+
+def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
+    keep = keep.reshape((-1,) + (1,) * (values.ndim - 1))
+    return jnp.where(keep, values, jnp.zeros_like(values))
