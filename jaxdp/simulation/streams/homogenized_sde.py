@@ -5,8 +5,8 @@ Source: AC equation (3), with $\|x\|^2 \to d$ and the residual's Gaussian moment
 $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
    + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
 
-with $B^p$ through its clock $(\tilde\eta^2(0) - \tilde\eta^2(t))/\rho^2$, which needs no derivative
-of the schedule. For inputs of random scale s and Huber's loss, the prediction's error is $N(0, 2sR
+with $B^p$ through its clock $\tau(t) = (\tilde\eta^2(0) - \tilde\eta^2(t))/\rho^2$, without a
+derivative of the schedule. For inputs of random scale s and Huber's loss, the prediction's error is $N(0, 2sR
 + \zeta^2)$, slopes are clipped at $c/\sqrt s$, and the rate is at most $2/(\gamma B s)$ over the
 loss's curvature, all averaged over s (Derived: test_gradient_moments). AC Theorem 4 is a law of
 large numbers: means agree with Algorithm 1, standard deviations do not.
