@@ -108,8 +108,7 @@ def clipped_gradient_sum(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> tuple[PyTree[Array], Float[Array, " batch"]]:
-    r"""The sum of a batch's clipped gradients, $\sum_i g_i \min(1, C/\|g_i\|)$, and all norms
-    $\|g_i\|$.
+    r"""The sum $\sum_i g_i \min(1, C/\|g_i\|)$ of a batch's clipped gradients, and their norms.
 
     Equal to `vmap(grad(loss))`, clipped and summed, up to rounding; a norm is taken over all
     weights together. Putting zero in the place of one sample moves the sum by at most C, replacing

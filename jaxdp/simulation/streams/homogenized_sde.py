@@ -6,10 +6,10 @@ $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
    + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
 
 with $B^p$ through its clock $\tau(t) = (\tilde\eta^2(0) - \tilde\eta^2(t))/\rho^2$, without a
-derivative of the schedule. For inputs of random scale s and Huber's loss, the prediction's error is $N(0, 2sR
-+ \zeta^2)$, slopes are clipped at $c/\sqrt s$, and the rate is at most $2/(\gamma B s)$ over the
-loss's curvature, all averaged over s (Derived: test_gradient_moments). AC Theorem 4 is a law of
-large numbers: means agree with Algorithm 1, standard deviations do not.
+derivative of the schedule. For inputs of random scale s and Huber's loss, the prediction's error is
+$N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt s$, and the rate is at most $2/(\gamma B s)$
+over the loss's curvature, all averaged over s (Derived: test_gradient_moments). AC Theorem 4 is a
+law of large numbers: means agree with Algorithm 1, standard deviations do not.
 
 If labels follow one direction e of isotropic inputs, the mean and second moment of the clipped
 slope (`SignalSlope`) replace a residual's (Derived: test_signal_sde): the first two terms are
