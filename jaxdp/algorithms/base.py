@@ -204,7 +204,8 @@ class Update(eqx.Module):
     Example:
         >>> import numpy as np
         >>> from jaxdp.algorithms import Update
-        >>> float(Update(np.ones(3), None, np.eye(2)[0], np.zeros(2)).clipped.mean())
+        >>> clipped = np.array([True, False])
+        >>> float(Update(np.ones(3), None, clipped, ~clipped).clipped.mean())
         0.5
     """
 
@@ -273,8 +274,7 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         step_size: Float[Array, ""],
         noise: Float[Array, " dim"],
     ) -> Update:
-        """One step from per-sample gradients (without a batch axis: of one sample) and scaled
-        noise.
+        """One step from per-sample gradients (no batch axis: of one sample) and scaled noise.
 
         A step of size 0 without noise leaves the parameters unchanged.
         """
