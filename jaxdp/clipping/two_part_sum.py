@@ -138,7 +138,7 @@ def _why_unproved_on(device: Any) -> str | None:
         return None
     return (
         f"additions on this {device.platform} are not those of IEEE arithmetic: the compiler "
-        "drops rounding errors, and one record can move a sum by many times the clip norm; leave "
+        "drops their rounding errors, and one record can move a sum by many clip norms; leave "
         "options such as XLA's --xla_cpu_enable_fast_math out of XLA_FLAGS"
     )
 
