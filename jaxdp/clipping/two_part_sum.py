@@ -128,8 +128,8 @@ def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
 def _why_unproved_on(device: Any) -> str | None:
     if device.platform == "tpu":
         return (
-            "the bound on rounding (jaxdp.clipping.sensitivity) is not proved for products of a "
-            "TPU; use a CPU or a GPU"
+            "the bound on rounding (jaxdp.clipping.sensitivity) is not proved for the products of "
+            "a TPU; use a CPU or a GPU"
         )
     rows = _known_rows()
     # As arguments: a compiler evaluates sums of constants by itself, in another arithmetic.
