@@ -66,8 +66,8 @@ class GradientForms(AbstractExplained, eqx.Module):
             meaning = f"{taken}{weight.added:,} products, {weight.num_bytes / 1e3:,.1f} kB"
             rows.append(Row(weight.name, weight.form, "" if weight.form == _NOT_READ else meaning))
         notes = [
-            "for one record: products of the gradient without privacy + those of norm and scaling, "
-            "and temporary memory"
+            "for one record: how many products the gradient takes without privacy, plus those of "
+            "norm and scaling, and temporary memory"
         ]
         if self.falls_back:
             notes.append(
