@@ -55,8 +55,8 @@ class Iterates(AbstractSimulator):
     def reason_against(self, problem, algorithm):
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
-                came = type(algorithm).__name__
-                return f"samples need an algorithm that uses each once (OnePassDPSGD), got {came}"
+                came = f"such as OnePassDPSGD, got {type(algorithm).__name__}"
+                return f"samples need an algorithm that uses each once, {came}"
             return None
         if isinstance(problem, AbstractFeatureProblem):
             reason = None
