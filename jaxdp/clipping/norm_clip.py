@@ -59,8 +59,9 @@ class NormClip(AbstractDescription):
     def moments(
         self, second_moment: Float[Array, "*shape"]
     ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-        r"""Descent and variance factors $\mu_c, \nu_c$ at a residual's variance. Source: AC Lemma
-        11.
+        r"""Descent and variance factors $\mu_c, \nu_c$ at a residual's variance.
+
+        Source: AC Lemma 11.
         """
         ratio = self._ratio(second_moment)
         return descent_factor(ratio), variance_factor(ratio)

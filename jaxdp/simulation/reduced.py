@@ -37,8 +37,7 @@ from jaxdp.simulation.streams.radial_chain import random_streams
 
 
 class Reduced(AbstractSimulator):
-    """A smaller simulation, exact in distribution, with a cost per step independent of the
-    dimension.
+    """A smaller simulation, exact in distribution, whose cost does not depend on the dimension.
 
     It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
     and labels that follow one direction of isotropic ones (`LogisticRegression`). It has no

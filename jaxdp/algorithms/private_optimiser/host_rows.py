@@ -23,9 +23,7 @@ _WANTED = (
 
 
 class HostRows:
-    """An array of records on the host; `shape` is that of all, `dtype` the type that JAX gives
-    them.
-    """
+    """Records that stay on the host; `shape` is that of all, `dtype` what JAX makes of it."""
 
     def __init__(self, source: Any, name: str):
         self._source, self._name = source, name

@@ -135,8 +135,7 @@ def train(
     microbatch_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Training:
-    """Train a model: all `num_steps` steps of an optimiser, with metrics and checkpoints on the
-    way.
+    """Train a model: make all `num_steps` steps of an optimiser, with metrics and checkpoints.
 
     Steps between two stops run as one compiled loop, compiled once for each loss and optimiser (the
     same objects), model shape and number of records. `eqx.filter_vmap` over the key, weights, noise

@@ -130,9 +130,7 @@ class GhostPass:
         return values
 
     def _backward(self, samples):
-        """Losses, captures by covered weight (derivatives of zeros at uses), gradients of other
-        weights.
-        """
+        """Losses, captures by covered weight (from zeros at uses), other weights' gradients."""
         program, uses = self.program, self.found.uses
         formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}
         zeros = {}

@@ -325,9 +325,7 @@ def _takes_rows(program: Program, use: Use) -> bool:
 
 
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-    """Euclidean norm over the last axis, in float32 at least, without overflow, in pieces of
-    `CHUNK`.
-    """
+    """Euclidean norm over the last axis, in float32 at least, without overflow or underflow."""
     size = values.shape[-1]
     if size > CHUNK:
         fewest = -(-size // CHUNK)

@@ -1,5 +1,4 @@
-"""Loops opened: uses of weights inside a `lax.scan` become steps outside it, over all turns at
-once.
+"""Loops opened: uses of weights in a `lax.scan` become steps outside it, over all turns at once.
 
 - Steps that read no changing value of the sample are computed before the loop, for stacked weights
 over all turns at once, unless their backward pass is not linear.

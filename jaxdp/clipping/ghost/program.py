@@ -110,9 +110,7 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
 
 
 def channels_last(equation: JaxprEqn, lhs: Array, rhs: Array) -> Array:
-    """A convolution in the layout of XLA's fast CPU routine, which loops would miss (5 to 25
-    times).
-    """
+    """A convolution in the layout of XLA's fast CPU routine, which convolutions in loops miss."""
     lhs_spec, rhs_spec, out_spec = equation.params["dimension_numbers"]
     last, spatial = lhs.ndim - 1, range(1, lhs.ndim - 1)
     images, kernels = (0, last, *spatial), (last, last - 1, *range(last - 1))

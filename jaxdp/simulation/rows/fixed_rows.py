@@ -271,9 +271,7 @@ def clipped_slopes(
     slopes: Float[Array, "runs rows *outputs"],
     feature_norms: Float[Array, " rows"],
 ) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:
-    """Clipped slopes, and which were; several outputs are scaled together, as one slope of their
-    norm.
-    """
+    """Clipped slopes, and which were; several outputs are scaled as one slope of their norm."""
     if slopes.ndim == 2:
         return algorithm.clipped_slopes(slopes, feature_norms)
     lengths = jnp.linalg.norm(slopes, axis=-1)
