@@ -23,7 +23,7 @@ _WANTED = (
 
 
 class HostRows:
-    """Records that stay on the host; `shape` is that of all, `dtype` what JAX makes of it."""
+    """Records that stay on the host; `shape` is that of all records, `dtype` the type in JAX."""
 
     def __init__(self, source: Any, name: str):
         self._source, self._name = source, name
