@@ -5,11 +5,7 @@ Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime"; 
 Reconstruction for Random Features (and Beyond)".
 """
 
-from jaxdp.algorithms.base import (
-    AbstractAlgorithm,
-    AbstractOnePassAlgorithm,
-    Update,
-)
+from jaxdp.algorithms.base import AbstractAlgorithm, AbstractOnePassAlgorithm, Update
 from jaxdp.algorithms.calibration import AbstractCalibration, ExactCalibration, PublishedCalibration
 from jaxdp.algorithms.correlated_dp_sgd import CorrelatedDPSGD
 from jaxdp.algorithms.dp_gd import DPGD

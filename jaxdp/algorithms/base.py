@@ -1,4 +1,4 @@
-"""The abstract algorithms: how long they run, what they do in one step, what they release."""
+"""The abstract algorithms: the number of steps, one step, and the release."""
 
 import abc
 import dataclasses
@@ -28,7 +28,7 @@ class Length(eqx.Module):
 
 
 def as_length(num_steps: Any) -> Length | Int[Array, ""]:
-    """A Python int as a `Length`, anything else as a scalar array of whole numbers from 1 on."""
+    """A Python int as a `Length`, another whole number as a scalar array."""
     if isinstance(num_steps, (int, np.integer)):
         if num_steps >= 2**31:
             raise ValueError(f"expected num_steps < 2^31, got {num_steps}")
@@ -36,13 +36,11 @@ def as_length(num_steps: Any) -> Length | Int[Array, ""]:
     dtype = getattr(num_steps, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
         raise TypeError(f"expected num_steps to be a whole number, got {num_steps!r}")
-    # Of one type, not weak, so that no kind of whole number compiles a program of its own.
+    # A single type, not weak, so that all kinds of whole numbers share compiled programs.
     array = jnp.asarray(num_steps).astype(int)
     if array.shape != ():
-        raise ValueError(
-            f"expected num_steps to be a scalar, got shape {array.shape}; "
-            "make a batch with vmap over the constructor"
-        )
+        came = f"got shape {array.shape}; make a batch with vmap over the constructor"
+        raise ValueError(f"expected num_steps to be a scalar, {came}")
     known = concrete(array)
     if known is not None and known < 1:
         raise ValueError(f"expected num_steps >= 1, got {int(known)}")
@@ -50,23 +48,23 @@ def as_length(num_steps: Any) -> Length | Int[Array, ""]:
 
 
 class AbstractStepwise(AbstractDescription):
-    """An object that makes a number of steps, a Python int or a traced whole number."""
+    """A description with a number of steps, which is a Python int or a traced whole number."""
 
     _length: eqx.AbstractVar[Length | Int[Array, ""]]
 
     @property
     def num_steps(self) -> int | Int[Array, "*batch"]:
-        """How many updates it makes."""
+        """The number of updates."""
         return self._length.value if isinstance(self._length, Length) else self._length
 
     @property
     def has_length(self) -> Bool[Array, ""]:
-        """Whether the number of steps, which may be traced, is one that the constructor takes."""
+        """Whether the number of steps, which may be traced, is valid."""
         steps = in_numpy(self.num_steps)
         return (steps >= 1) & jnp.issubdtype(jnp.result_type(steps), jnp.integer)
 
     def with_traced_length(self) -> Self:
-        """The algorithm with `num_steps` and Python's floats as arrays, which compile nothing."""
+        """The algorithm with `num_steps` and Python floats as arrays, which compile nothing."""
         traced = eqx.tree_at(
             lambda tree: tree._length,
             self,
@@ -79,24 +77,22 @@ class AbstractStepwise(AbstractDescription):
 
 
 def _written(optimiser: Any) -> bytes:
-    """The optimiser of a user for another process; TypeError where it cannot be sent to one."""
+    """The bytes of a user's optimiser for another process; TypeError if it cannot be pickled."""
     try:
         return pickle.dumps(optimiser)
-    # What pickling may raise has no common name.
+    # Pickling raises errors of many types.
     except Exception as error:
         try:
             import cloudpickle
         except ImportError:
             raise TypeError(
-                "expected an optimiser that other processes can be sent, got one that optax made "
-                f"of functions ({error}): give the factory and its rate, as in "
-                "PrivateOptimiser(optax.sgd, learning_rate=0.1, ...), or install cloudpickle"
+                f"expected an optimiser that can be pickled ({error}): give factory and rate, as "
+                "in PrivateOptimiser(optax.sgd, learning_rate=0.1, ...), or install cloudpickle"
             ) from None
         return cloudpickle.dumps(optimiser)
 
 
 def _restored(kind: Any, values: dict[str, Any]) -> Any:
-    """The object of these fields, as it was sent."""
     made = object.__new__(kind)
     for name, value in values.items():
         object.__setattr__(made, name, pickle.loads(value) if name == "optimiser" else value)
@@ -108,21 +104,19 @@ class StepResult(NamedTuple):
 
     model: PyTree
     state: Any  # of the optimiser
-    # How many records of the batch had a gradient that is not finite: private data, which no
-    # account covers.
-    num_dropped: Int[Array, ""]
+    num_dropped: Int[Array, ""]  # records with a gradient that is not finite: private data
 
 
 class AbstractTrainable(AbstractStepwise):
-    """An optimiser that `train` makes steps of, on all the records of a data set."""
+    """An optimiser with which `train` makes steps on all the records of a data set."""
 
     @property
     def steps_on_host(self) -> bool:
-        """Whether each step returns to the host, so that no loop of them can be compiled."""
+        """Whether each step returns to the host, so that steps cannot run in one compiled loop."""
         return False
 
     def __reduce__(self):
-        """The parts that pickle sends, among them functions of optax as bytes."""
+        """The parts that pickle sends; functions of optax go as bytes."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _restored, (type(self), values | {"optimiser": _written(values["optimiser"])})
 
@@ -136,17 +130,13 @@ class AbstractTrainable(AbstractStepwise):
         return self.__copy__()
 
     def require_valid(self) -> Any:
-        """Raise if the constructor would not take what the description holds; traced numbers pass.
-
-        The constructor, the account, `train` and every step call it: `equinox.tree_at` sets numbers
-        and parts that no constructor has seen. Returns whether the traced numbers are valid.
-        """
+        """Raise if the constructor would refuse a value; return whether traced ones are valid."""
         as_length(self.num_steps)
         return self.has_length
 
     @property
     def drawn_with(self) -> tuple[Any, ...]:
-        """What batches and noise depend on beside the run's key: numbers and descriptions."""
+        """Numbers and descriptions on which batches and noise depend, besides the run's key."""
         return ()
 
     @abc.abstractmethod
@@ -155,7 +145,7 @@ class AbstractTrainable(AbstractStepwise):
 
     @abc.abstractmethod
     def moved_by(self, mean: PyTree[Array], model: PyTree, state: Any) -> tuple[PyTree, Any]:
-        """Model and state after the optimiser has seen a mean gradient, its noise included."""
+        """Model and state after the optimiser has received a (noisy) mean gradient."""
 
     def step(
         self,
@@ -168,32 +158,30 @@ class AbstractTrainable(AbstractStepwise):
         key: Key[Array, ""],
         microbatch_size: int | None = None,
     ) -> tuple[PyTree, Any]:
-        """One whole step on the data: the model and the state after it.
+        """Make one step on the data, and return the model and the state after it.
+
+        A record whose loss or gradient is not finite counts as zero. With secret noise no number
+        raises an error. A step in which the loss or the optimiser raises counts as made: repeating
+        it from the same state is a second release.
 
         Args:
-            loss: of one record, as in `jaxdp.clipped_gradient_sum`.
-            model: before the step.
-            state: that of `init`, or of the step before.
-            inputs: of all records of the data set, a pytree with a leading axis. Keys of
-                `jax.random.key` among them are folded with the number of the step, as in `train`.
-            targets: of all records, as `inputs`.
-            key: one for the whole run and for no other, secret (`jaxdp.privacy.secret_key()`);
-                batches and noise of each step are drawn from it and from the number of the step.
-                With secret noise only the order of `ShuffledEpochs` and the batches of
-                `FixedSizeBatches` are; the baseline draws nothing. Where the account needs one key
-                (`ShuffledEpochs`) another is refused; traced, it leaves no numbers.
-            microbatch_size: as in `jaxdp.clipped_gradient_sum`. Below 256 it also makes the noise
-                that covers rounding less.
-
-        A record whose loss or gradient is not finite counts as zero; `train` says how many did.
-        With secret noise no number ends a step in an error. A step that ends in one of the loss or
-        the optimiser counts as made: to call it again from the same state is a second release.
+            loss: the loss of one record, as in `jaxdp.clipped_gradient_sum`.
+            model: the model before the step.
+            state: the state of `init`, or of the step before.
+            inputs: all records of the data set, a pytree with a leading axis; keys as in `train`.
+            targets: the labels of all records, in the same forms as `inputs`.
+            key: one secret key for the whole run and no other (`jaxdp.privacy.secret_key()`), from
+                which, with the step number, batches and noise are drawn. Secret noise uses it only
+                for the batches of `ShuffledEpochs` and `FixedSizeBatches`. If the account needs one
+                key (`ShuffledEpochs`) another is refused; a traced other key gives NaN.
+            microbatch_size: see `jaxdp.clipped_gradient_sum`; below 256 it also lowers the noise
+                that covers rounding.
 
         Raises:
-            ValueError: there are not as many records as the sampler draws from, all steps that
-                are accounted for have been made, the key is another than before where one is
-                needed, the loss has no gradient by any weight, or secret noise is asked for under
-                `jit` or where sums are not proved (XLA's fast math, a TPU).
+            ValueError: the number of records is not the sampler's, all steps in the account have
+                been made, the key is not that of the steps before, the loss has no gradient by any
+                weight, or secret noise is asked for under `jit` or on a machine whose sums are not
+                proved (XLA's fast math, a TPU).
         """
         made = self.make_step(loss, model, state, inputs, targets, key, microbatch_size)
         return made.model, made.state
@@ -206,20 +194,19 @@ class AbstractTrainable(AbstractStepwise):
 
 
 class Update(eqx.Module):
-    """The outcome of one step of a one-pass algorithm.
+    """The result of one step of a one-pass algorithm.
 
     Attributes:
-        parameters: the new ones.
-        state: of the algorithm, for the next step.
-        clipped, capped: which samples were clipped, and which had their step capped.
+        parameters: the new parameters.
+        state: the state for the next step.
+        clipped, capped: flags of samples that were clipped, and that had their step capped.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.algorithms import Update
-        >>> clipped, capped = np.array([True, False, True, False]), np.zeros(4, bool)
-        >>> update = Update(np.ones(3), None, clipped, capped)
-        >>> float(update.clipped.mean()), float(update.capped.mean())
-        (0.5, 0.0)
+        >>> clipped = np.array([True, False])
+        >>> float(Update(np.ones(3), None, clipped, ~clipped).clipped.mean())
+        0.5
     """
 
     parameters: Float[Array, " dim"]
@@ -229,24 +216,15 @@ class Update(eqx.Module):
 
 
 class AbstractAlgorithm(AbstractStepwise):
-    """An algorithm that learns in steps and adds Gaussian noise to each.
-
-    What it carries from step to step beside the parameters is its state; the methods that start
-    and step depend on where its samples come from.
-    """
+    """An algorithm that learns in steps and adds Gaussian noise to each."""
 
     @property
     @abc.abstractmethod
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether the parameters, which may be traced, are what the constructor asks for."""
+        """Whether the parameters, which may be traced, are in the constructor's ranges."""
 
     def _proved(self, mu: Any) -> Any:
-        """mu, or infinity where a number of the description is one that its constructor refuses.
-
-        A constructor sees no traced numbers, and none of what `equinox.tree_at` sets: so the
-        numbers that the description has now are checked. A batch of mu is left for its mechanism
-        to refuse.
-        """
+        """mu, or infinity if a number, traced or set by `equinox.tree_at`, is out of range."""
         if np.ndim(mu):
             return mu
         with jax.ensure_compile_time_eval():
@@ -257,14 +235,14 @@ class AbstractAlgorithm(AbstractStepwise):
 
     @abc.abstractmethod
     def release(self) -> Release:
-        """What is made public, and what is proved about it."""
+        """The statement about the released values: mechanism, adjacency and assumptions."""
 
 
 class AbstractOnePassAlgorithm(AbstractAlgorithm):
-    """An algorithm that uses each sample once.
+    """An algorithm that uses each sample once, `batch_size` samples in each step.
 
     Attributes:
-        batch_size: how many samples one step uses.
+        batch_size: number of samples per step.
     """
 
     batch_size: eqx.AbstractVar[int]
@@ -272,10 +250,7 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
     @property
     @abc.abstractmethod
     def releases_every_iterate(self) -> bool:
-        """Whether an iterate is released as it is recorded, the noise of its step included.
-
-        Otherwise only the last one is, and the noise of the last step comes after the last record.
-        """
+        """Whether each iterate is released as recorded; else the last noise comes afterwards."""
 
     @abc.abstractmethod
     def step_size(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
@@ -283,7 +258,7 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
 
     @abc.abstractmethod
     def noise_std(self, step: Int[Any, "*shape"] | int, dim: int) -> Float[Array, "*shape"]:
-        """Standard deviation, per coordinate, of the noise that `step` is given at that update."""
+        """Standard deviation per coordinate of the noise that `step` is given at that update."""
 
     @abc.abstractmethod
     def init(self, parameters: Float[Array, " dim"]) -> PyTree:
@@ -299,17 +274,14 @@ class AbstractOnePassAlgorithm(AbstractAlgorithm):
         step_size: Float[Array, ""],
         noise: Float[Array, " dim"],
     ) -> Update:
-        """One step from per-sample gradients, with fresh noise already at its scale.
+        """One step from per-sample gradients (no batch axis: of one sample) and scaled noise.
 
-        A step of size 0 without noise leaves the parameters as they are, whatever it does to the
-        state.
-
-        One gradient without a batch axis stands for a batch of one, and is faster.
+        A step of size 0 without noise leaves the parameters unchanged.
         """
 
 
 def require_pair(problem: Any, algorithm: Any) -> None:
-    """Raise TypeError unless the two are a problem and an algorithm, neither swapped nor absent."""
+    """Raise TypeError unless the two are a problem and an algorithm, in this order."""
     require_kind("problem", problem, AbstractProblem, "a problem, such as LinearRegression")
     kinds = AbstractAlgorithm, AbstractTrainable
     require_kind("algorithm", algorithm, kinds, "an algorithm, such as OnePassDPSGD")

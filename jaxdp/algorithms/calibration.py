@@ -1,7 +1,6 @@
-"""The noise that a budget asks for: rho of the one-pass algorithms, and the sigma of DP-GD.
+"""The noise for a budget: rho of the one-pass algorithms, and sigma of DP-GD.
 
-`OnePassDPSGD` and `CorrelatedDPSGD` are both rho-GDP; `DPGD` has two ways to set its noise, the
-least that a budget needs and PF's. All are proved. Source: PF Proposition 3.2, for the last.
+Source: PF Proposition 3.2, for `PublishedCalibration`.
 """
 
 import abc
@@ -32,10 +31,7 @@ _TRACED_MARGIN_OF_SIGMA = {4: 2e-6, 8: 1e-14}
 
 
 def largest_rho(epsilon: Any, delta: Any) -> Any:
-    """The largest rho for which rho-GDP is (epsilon, delta)-DP, rounded toward more privacy.
-
-    Traced, it is .2 % smaller for that (1e-6 in float64).
-    """
+    """The largest rho whose rho-GDP is (epsilon, delta)-DP, rounded down (traced: by 0.2 %)."""
     check_budget(epsilon, delta)
     rho = gaussian_mu(epsilon, delta)
     known = concrete(rho)
@@ -48,22 +44,20 @@ def largest_rho(epsilon: Any, delta: Any) -> Any:
 
 
 def checked_clip_and_rho(clip_scale: Any, rho: Any) -> tuple[NormClip, Float[Array, ""]]:
-    """Clip and rho of a pass; ValueError where nothing is clipped and rho is finite."""
-    # Half precision would move clip norm and noise apart by more than rho says.
+    """Clip and rho of a pass; ValueError for a finite rho without clipping."""
+    # In half precision clip norm and noise would differ by more than rho allows.
     found = as_wide_float(clip_scale, "clip_scale"), as_wide_float(rho, "rho")
     for name, value in zip(("clip_scale", "rho"), found, strict=True):
         require_positive(name, value, infinite=True)
     scale, strength = map(concrete, found)
     if scale is not None and strength is not None and np.isinf(scale) > np.isinf(strength):
-        raise ValueError(
-            f"expected a finite clip_scale with rho = {strength}: without clipping no finite "
-            "noise is private; use rho = inf for no noise"
-        )
+        why = "without clipping no finite noise is private; use rho = inf for no noise"
+        raise ValueError(f"expected a finite clip_scale with rho = {strength}: {why}")
     return NormClip(found[0]), found[1]
 
 
 class AbstractRhoPass(AbstractOnePassAlgorithm):
-    """A pass whose gradients are clipped at c sqrt(d), and whose noise makes it rho-GDP."""
+    """A pass with gradients clipped at c sqrt(d) and noise that makes it rho-GDP."""
 
     clip: eqx.AbstractVar[NormClip]
     rho: eqx.AbstractVar[Float[Array, ""]]
@@ -75,7 +69,7 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def noise_ratio(self) -> Float[Array, ""]:
-        """c / rho, the scale of the private noise; 0 where rho is infinite, whatever c."""
+        """c / rho, the scale of the private noise; 0 if rho is infinite, for every c."""
         noiseless = jnp.isinf(self.rho)
         return jnp.where(noiseless, 0, jnp.where(noiseless, 1, self.clip_scale) / self.rho)
 
@@ -85,7 +79,7 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def num_records(self) -> int | None:
-        """How many records a pass uses, each once; None if that is traced, or none."""
+        """The number of records that a pass uses, each once; None if traced."""
         known = concrete(self.num_steps)
         if known is None or known.ndim or not known >= 1:
             return None
@@ -93,21 +87,17 @@ class AbstractRhoPass(AbstractOnePassAlgorithm):
 
     @property
     def _has_enough_noise(self) -> Bool[Array, ""]:
-        """Whether traced values keep what `checked_clip_and_rho` asks of concrete ones."""
+        """Whether traced values fulfil what `checked_clip_and_rho` requires of concrete ones."""
         rho, scale = in_numpy((self.rho, self.clip_scale))
         return (rho > 0) & (scale > 0) & ((scale < math.inf) | (rho == math.inf))
 
 
 class AbstractCalibration(AbstractDescription):
-    """From a budget to the noise scale sigma of `DPGD`."""
+    """A rule from a budget to the noise scale sigma of `DPGD`."""
 
     @abc.abstractmethod
     def noise_scale(self, epsilon: Any, delta: Any, *, learning_rate: Any, num_steps: Any) -> Any:
-        """sigma, a float or a traced array.
-
-        Raises:
-            ValueError: the budget is outside the calibration's range.
-        """
+        """sigma, a float or a traced array; ValueError if the budget is out of range."""
 
 
 class ExactCalibration(AbstractCalibration):
@@ -119,12 +109,9 @@ class ExactCalibration(AbstractCalibration):
     Example:
         >>> import jaxdp
         >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
-        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run)
-        >>> published = jaxdp.DPGD.calibrated(
-        ...     1.0, 1e-5, **run, calibration=jaxdp.PublishedCalibration()
-        ... )
-        >>> print(f"{exact.noise_scale:.2f}, {published.noise_scale:.2f}")
-        3.73, 9.60
+        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=jaxdp.ExactCalibration())
+        >>> print(f"{exact.noise_scale:.2f}")
+        3.73
     """
 
     def noise_scale(self, epsilon, delta, *, learning_rate, num_steps):
@@ -136,12 +123,11 @@ class ExactCalibration(AbstractCalibration):
 
 
 class PublishedCalibration(AbstractCalibration):
-    r"""The noise that PF prints: proved too, and 2 to 3 times as much as is needed.
+    r"""The noise printed in PF: proved too, and 2 to 3 times as much as is needed.
 
-    $\sigma = \sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$.
-
-    The proof loses a factor of four of variance by the choice of its moment, and the rest by its
-    tail bound. Source: PF Proposition 3.2.
+    $\sigma = \sqrt{\eta T}\sqrt{8\log(1/\delta)}/\epsilon$. The proof loses a factor of four of
+    variance by the choice of its moment, and the rest by its tail bound. Source: PF Proposition
+    3.2.
 
     Example:
         >>> import jaxdp
@@ -159,8 +145,8 @@ class PublishedCalibration(AbstractCalibration):
             largest = -8 * math.log(float(delta))
             if not float(epsilon) < largest:
                 raise ValueError(
-                    f"expected 0 < epsilon < 8 log(1/delta) = {largest:.6g}, the range of PF "
-                    f"Proposition 3.2, got {epsilon}; ExactCalibration has no such limit"
+                    f"expected 0 < epsilon < 8 log(1/delta) = {largest:.6g} (PF Proposition 3.2), "
+                    f"got {epsilon}; ExactCalibration has no such limit"
                 )
         values = (epsilon, delta, learning_rate, num_steps)
         if all(concrete(value) is not None for value in values):
@@ -177,10 +163,7 @@ class PublishedCalibration(AbstractCalibration):
 class MomentBound(AbstractClaim):
     r"""PF Proposition 3.2 read backwards: $\epsilon = \sqrt{8\log(1/\delta)}\,\mu$.
 
-    Infinite where that is not below $8\log(1/\delta)$, beyond which the proposition says nothing.
-
-    Args:
-        mu: $\sqrt{\eta T}/\sigma$.
+    Infinite unless below $8\log(1/\delta)$, the range of the proposition.
     """
 
     mu: float | Float[Array, ""]

@@ -1,13 +1,4 @@
-r"""One-pass DP-SGD with noise that is correlated over the steps, and all iterates released.
-
-Noise that is drawn for one step stays in all later iterates. A later step can take part of it back
-at no cost in privacy (`jaxdp.privacy.strategies`), so that less of it is left in the last iterate.
-Few steps on large batches pay best: to release every iterate costs more, the more there are.
-
-Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD
-via optimal private linear operators on adaptive streams", for one pass; the proof stands in
-`CorrelatedDPSGD.release`.
-"""
+"""One-pass DP-SGD with noise that is correlated over the steps, and all iterates released."""
 
 import math
 from typing import Any
@@ -32,10 +23,8 @@ from jaxdp.privacy.strategies import check_strategy, is_strategy, longest_column
 
 
 class _DrawnNoise(eqx.Module):
-    """What the noise of the steps to come is made of."""
-
-    fresh: Float[Array, "steps dim"]  # what was drawn so far, a row a step, zero for those to come
-    count: Int[Array, ""]  # how many steps were made
+    fresh: Float[Array, "steps dim"]  # the draws so far, a row a step, zero for later steps
+    count: Int[Array, ""]  # of steps made
 
 
 class CorrelatedDPSGD(AbstractRhoPass):
@@ -46,34 +35,33 @@ class CorrelatedDPSGD(AbstractRhoPass):
         g_k     = mean of the B gradients at theta_(k-1), each times min(1, C/|g|)
         theta_k = theta_(k-1) - eta_k (g_k + (2 C / (B rho)) xi_k),   xi = strategy^-1 Z
 
-    where Z has K rows of d independent standard normal numbers. No step is capped, the rates may
-    rise and fall, and every iterate may be released, so that one may stop early or choose among
-    them. The noise that was drawn is the state, and has to stay secret until the last step.
+    where Z has K rows of d independent standard normal numbers: a step takes back a part of the
+    noise of earlier ones, at no cost in privacy. Few steps on large batches pay best. No step is
+    capped, the rates may rise and fall, and one may stop early or choose among the iterates. The
+    state holds the drawn noise and has to stay secret until the last step. Source: Denisov,
+    McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD via optimal
+    private linear operators on adaptive streams", for one pass; the proof is in `release`.
 
     Args:
-        rates: $\eta_k$, K of them, finite and >= 0: of the steps themselves, not over K.
+        rates: $\eta_k$, K of them, finite and >= 0: the step sizes themselves, not over K.
         clip_scale: c > 0; infinite only together with rho.
         rho: all iterates are $\rho$-GDP; > 0, infinite for no noise.
         batch_size: B, samples per step; a Python int.
-        strategy: (K, K), lower triangular with a positive diagonal, its columns of norm at most 1:
+        strategy: (K, K), lower triangular with a positive diagonal and columns of norm at most 1:
             `jaxdp.privacy.independent_strategy`, `square_root_strategy`, or
             `jaxdp.planning.optimal_strategy`, which has the least predicted final risk.
 
     Raises:
         TypeError: an argument is not made of real numbers, or batch_size is no Python int.
-        ValueError: a value is out of range, or the strategy is not as said.
+        ValueError: a value is out of range, or the strategy has another form.
 
     Example:
         >>> import jaxdp
-        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
         >>> strategy = jaxdp.privacy.square_root_strategy(4, 0.2)
-        >>> algorithm = jaxdp.CorrelatedDPSGD(
-        ...     [2.0, 1.0, 0.7, 0.5], clip_scale=0.4, rho=1.0, batch_size=2500, strategy=strategy
-        ... )
+        >>> run = {"clip_scale": 0.4, "rho": 1.0, "batch_size": 2500, "strategy": strategy}
+        >>> algorithm = jaxdp.CorrelatedDPSGD([2.0, 1.0, 0.7, 0.5], **run)
         >>> print(f"epsilon = {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
         epsilon = 4.38
-        >>> jaxdp.predict(problem, algorithm).risk.shape
-        (101,)
     """
 
     rates: Float[Array, " steps"]
@@ -100,7 +88,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         self._length = Length(len(self.rates))
         check_strategy(strategy, len(self.rates))
         self.strategy = as_wide_float(strategy, "strategy")
-        # From what was given, which may have more digits than what is kept.
+        # From the argument, which may have more digits than the kept strategy.
         self._mixing = as_wide_float(noise_mixing(strategy, self.strategy.dtype))
 
     @classmethod
@@ -114,15 +102,14 @@ class CorrelatedDPSGD(AbstractRhoPass):
         batch_size: int,
         strategy: Float[Any, "steps steps"],
     ) -> "CorrelatedDPSGD":
-        r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
+        """The algorithm with the least noise for which all iterates are proved (epsilon, delta)-DP.
 
-        The budget is of all iterates together. `account` of the result is never above epsilon;
-        traced, rho is .2 % smaller for that (1e-6 in float64).
+        `account` of the result is never above epsilon; a traced rho is 0.2 % smaller for that (1e-6
+        in float64).
 
         Args:
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            rates, clip_scale, batch_size, strategy: as for the constructor.
+            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1).
+            rates, clip_scale, batch_size, strategy: see the constructor.
 
         Warns:
             UserWarning: delta is at least one over the number of samples.
@@ -134,17 +121,13 @@ class CorrelatedDPSGD(AbstractRhoPass):
 
     @property
     def mixing(self) -> Float[Array, "steps steps"]:
-        r"""The matrix that makes the noise $\xi$ of Z: the strategy's inverse, never below it.
-
-        Larger by what rounding could cost in privacy.
-        """
+        r"""The matrix that makes $\xi$ of Z: the strategy's inverse, enlarged by its rounding."""
         return self._mixing
 
     @property
     def is_valid(self):
         rates = in_numpy(self.rates)
         are_rates = ((rates >= 0) & (rates < math.inf)).all()
-        # One rate and one row of the noise for each step.
         are_as_many = self.num_steps == rates.shape[-1] == self._mixing.shape[-1]
         return self._has_enough_noise & are_rates & are_as_many & is_strategy(self.strategy)
 
@@ -156,7 +139,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
         return self.rates[jnp.asarray(step) - 1]
 
     def noise_std(self, step, dim):
-        r"""$2C/(B\rho)$, of the fresh noise; the same in every step."""
+        r"""$2C/(B\rho)$, the standard deviation of the fresh noise, equal in every step."""
         std = 2 * self.noise_ratio * jnp.sqrt(jnp.asarray(dim, self.rho.dtype)) / self.batch_size
         return jnp.broadcast_to(std, jnp.shape(step))
 
@@ -181,56 +164,54 @@ class CorrelatedDPSGD(AbstractRhoPass):
         )
 
     def release(self):
-        r"""All iterates: rho-GDP, and exactly so where a column of the strategy has norm 1.
+        r"""All iterates: rho-GDP, and exactly so if a column of the strategy has norm 1.
 
         **Claim.** Let two data sets differ in one record, and let j be the step whose batch it is
         in. Then $T(\theta_{1..K}, \theta'_{1..K}) \ge G(\rho\,|c_j|)$, with $c_j$ column j of the
-        strategy C and $|c_j| \le 1$. Here T(P, Q) is the trade-off function of two laws and
-        $G(\mu) = T(N(0, 1), N(\mu, 1))$.
+        strategy C and $|c_j| \le 1$. Here T(P, Q) is the trade-off function of two distributions
+        and $G(\mu) = T(N(0, 1), N(\mu, 1))$.
 
-        **What is released.** Let $\tau = 2C_{\mathrm{clip}}/(B\rho)$, $\xi = C^{-1}Z$ and $y_k =
-        g_k + \tau\xi_k$. Rates and start are public, and $\theta_k = \theta_{k-1} - \eta_k y_k$, so
-        the iterates are computed from $y_1, \dots, y_K$; that cannot lower T. The batches are fixed
+        **Released values.** Let $\tau = 2C_{\mathrm{clip}}/(B\rho)$, $\xi = C^{-1}Z$ and $y_k = g_k
+        + \tau\xi_k$. Rates and start are public, and $\theta_k = \theta_{k-1} - \eta_k y_k$, so the
+        iterates are computed from $y_1, \dots, y_K$; that cannot lower T. The batches are fixed
         beforehand, and $g_k = g_k(\theta_{k-1})$ reads batch k alone: given its batch it is a
         function of $y_1, \dots, y_{k-1}$.
 
-        **As a Gaussian mechanism.** Let $w = Cy$, so that $w_k = \sum_{i \le k} C_{ki} g_i + \tau
+        **A Gaussian mechanism.** Let $w = Cy$, so that $w_k = \sum_{i \le k} C_{ki} g_i + \tau
         Z_k$. C is public, lower triangular and of positive diagonal, so $w_1, \dots, w_k$ and $y_1,
-        \dots, y_k$ are functions of each other for every k, and it is the same to release w. Given
-        $w_1, \dots, w_{k-1}$ all of $y_1, \dots, y_{k-1}$ and hence $g_1, \dots, g_k$ are known, to
-        who knows the data; and $Z_k$ is independent of $w_1, \dots, w_{k-1}$, which are made of
-        earlier rows of Z. So given them $w_k$ is normal with covariance $\tau^2 I$ and mean $m_k =
-        \sum_{i \le k} C_{ki} g_i$.
+        \dots, y_k$ are functions of each other for every k, and releasing w is equivalent. Given
+        the data and $w_1, \dots, w_{k-1}$, all of $y_1, \dots, y_{k-1}$ and hence $g_1, \dots, g_k$
+        are known; and $Z_k$ is independent of $w_1, \dots, w_{k-1}$, which are made of earlier rows
+        of Z. So given them $w_k$ is normal with covariance $\tau^2 I$ and mean $m_k = \sum_{i \le
+        k} C_{ki} g_i$.
 
-        **What a record changes.** Let both data sets have given the same $w_1, \dots, w_{k-1}$.
+        **The effect of a record.** Let both data sets have given the same $w_1, \dots, w_{k-1}$.
         Then each $g_i$ with $i \ne j$, $i \le k$, is the same function of the same values: equal.
         Only $g_j$ differs, by a vector $h = h(w_1, \dots, w_{j-1})$ that is known from step j on,
         and $|h| \le 2C_{\mathrm{clip}}/B = \tau\rho$: of the B terms of the mean one differs, and
         both are clipped. So $m_k$ differs by $C_{kj}h$, which is 0 for k < j. Step k is a Gaussian
         mechanism whose mean moves by at most $|C_{kj}|\tau\rho$ whatever was released before it: $T
         \ge G(|C_{kj}|\rho)$. Adaptive composition (Dong, Roth and Su (2022), Corollary 3.3) gives
-        $G(\rho\sqrt{\sum_k C_{kj}^2}) = G(\rho|c_j|)$ of all steps.
+        $G(\rho\sqrt{\sum_k C_{kj}^2}) = G(\rho|c_j|)$ for all steps.
 
-        **It is attained** where $|c_j| = 1$, the rates are positive and the record's two gradients
-        are clipped to opposite vectors whatever the iterate: h is then one vector of full length,
-        and along $h \otimes c_j$ the laws of w are normal, $\rho$ apart.
+        **It is attained** if $|c_j| = 1$, the rates are positive and the record's two gradients are
+        clipped to opposite vectors at every iterate: h is then one vector of full length, and along
+        $h \otimes c_j$ the distributions of w are normal, $\rho$ apart.
 
-        **In the machine** M stands for $C^{-1}$, and C is to be read as the exact inverse of M's
+        **In the machine** M replaces $C^{-1}$, and C is to be read as the exact inverse of M's
         entries: `jaxdp.privacy.strategies.noise_mixing` enlarges M until the columns of that
-        inverse are proved to have norm at most 1. M is looked at again here, as it may come from a
+        inverse are proved to have norm at most 1. M is checked again here, as it may come from a
         traced strategy or have been set: if a column may be longer, the claim is as many times rho,
-        and infinite where nothing bounds it.
+        and infinite if nothing bounds it.
 
         Derived: the argument is that of Denisov, McMahan, Rush, Smith and Thakurta (2022) for a
-        single participation, in trade-off functions. test_correlated_dp_sgd.py
-        audits the pair that attains it.
+        single participation, in trade-off functions. test_correlated_dp_sgd.py audits the pair that
+        attains it.
         """
-        unchecked = ()
-        if isinstance(self._mixing, Tracer):
-            unchecked = (
-                "the strategy was traced, so that its inverse was not looked at in float64: the "
-                "bound on its columns was computed in the strategy's own type",
-            )
+        unchecked = (
+            "the strategy was traced, so that its inverse was not checked in float64: the bound on "
+            "its columns was computed in the strategy's own type",
+        )
         rho = self._proved(self.rho)
         if not np.ndim(rho):
             known, longest = concrete(rho), longest_column_of(self._mixing)
@@ -247,7 +228,7 @@ class CorrelatedDPSGD(AbstractRhoPass):
                 "or centring and scaling the data by itself, is not included",
                 "noise is made of exact Gaussian numbers of the stated standard deviation: a "
                 "simulated run draws them and adds them up in floating point",
-                *unchecked,
+                *(unchecked if isinstance(self._mixing, Tracer) else ()),
             ),
             num_records=self.num_records,
         )
@@ -255,13 +236,8 @@ class CorrelatedDPSGD(AbstractRhoPass):
 
 def _check_rates(rates: Any) -> None:
     if rates.ndim != 1 or rates.size == 0:
-        raise ValueError(
-            f"expected rates to be a vector of one rate a step, got shape {rates.shape}; make a "
-            "batch with vmap over the constructor"
-        )
+        came = f"got shape {rates.shape}; make a batch with vmap over the constructor"
+        raise ValueError(f"expected rates to be a vector of one rate a step, {came}")
     known = concrete(rates)
-    if known is None:
-        return
-    if not (np.all(np.isfinite(known)) and known.min() >= 0):
-        wrong = known[~(np.isfinite(known) & (known >= 0))]
+    if known is not None and (wrong := known[~(np.isfinite(known) & (known >= 0))]).size:
         raise ValueError(f"expected finite rates >= 0, got one of {wrong[0]:.6g}")

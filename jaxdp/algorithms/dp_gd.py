@@ -1,9 +1,4 @@
-r"""Full-batch private gradient descent with clipped per-sample gradients.
-
-Source: PF Algorithm 1. One update releases a sum of n clipped gradients; replacing a record moves
-it by at most 2C, so with the noise of Algorithm 1 each update is $\sqrt\eta/\sigma$-GDP and all T
-together, every iterate included, are one Gaussian mechanism of $\mu = \sqrt{\eta T}/\sigma$.
-"""
+"""Full-batch private gradient descent with clipped gradients. Source: PF Algorithm 1."""
 
 import math
 import warnings
@@ -40,20 +35,18 @@ class DPGD(AbstractAlgorithm):
     $$ \theta_t = \theta_{t-1} - \frac\eta n \sum_i \min\Bigl(1, \frac{C}{\|g_i\|}\Bigr) g_i
        + \sqrt\eta\,\frac{2C\sigma}{n}\, N(0, I), $$
 
-    with $g_i$ the gradient of $(\varphi(x_i)^\top\theta - y_i)^2$. Its limit of small steps is the
-    diffusion (3.5), of noise $\Sigma = 2C\sigma/n$ (3.6), over the time $\tau = \eta T$. A problem
-    may name another loss, whose gradients are then clipped; privacy is the same, and `Iterates`
-    and `FunctionSpace` simulate it, while the paper's theory is of the squared loss.
-
-    For a problem of infinite width the arguments are $\eta p$, $C/\sqrt p$ and $\sigma\sqrt p$,
-    which do not see p.
+    with $g_i$ the gradient of $(\varphi(x_i)^\top\theta - y_i)^2$, or of the problem's own loss:
+    privacy is the same, and `Iterates` and `FunctionSpace` simulate it. Replacing a record moves
+    the sum by at most 2C, so each update is $\sqrt\eta/\sigma$-GDP and all iterates together are
+    one Gaussian mechanism of $\mu = \sqrt{\eta T}/\sigma$. The limit of small steps is the
+    diffusion (3.5), of noise $\Sigma = 2C\sigma/n$ (3.6), over the time $\tau = \eta T$.
 
     Args:
-        learning_rate: $\eta$ > 0.
-        clip_norm: C > 0; infinite only with noise_scale = 0.
+        learning_rate: $\eta$ > 0; $\eta p$ for a problem of infinite width.
+        clip_norm: C > 0; infinite only with noise_scale = 0; $C/\sqrt p$ for infinite width.
         num_steps: T >= 1; a Python int, or traced.
-        noise_scale: $\sigma$ >= 0, last as in the paper's algorithm, where it is free of T; the
-            field's noise multiplier is $2\sigma/\sqrt\eta$.
+        noise_scale: $\sigma$ >= 0; $\sigma\sqrt p$ for infinite width. The usual noise multiplier
+            is $2\sigma/\sqrt\eta$.
 
     Raises:
         TypeError, ValueError: a value is of the wrong kind or out of range.
@@ -86,16 +79,12 @@ class DPGD(AbstractAlgorithm):
         require_non_negative("noise_scale", self.noise_scale)
         norm, scale = concrete(self.clip_norm), concrete(self.noise_scale)
         if norm is not None and scale is not None and np.isinf(norm) and scale > 0:
-            raise ValueError(
-                f"expected a finite clip_norm with noise_scale = {scale}: without clipping no "
-                "finite noise is private; use noise_scale = 0 for no noise"
-            )
+            why = "without clipping no finite noise is private; use noise_scale = 0 for no noise"
+            raise ValueError(f"expected a finite clip_norm with noise_scale = {scale}: {why}")
         has_room = self._has_room_for_noise
         if not isinstance(has_room, Tracer) and not has_room:
-            raise ValueError(
-                f"expected noise that {self.noise_scale.dtype} can hold, got clip_norm = {norm} "
-                f"with noise_scale = {scale}; rescale the features"
-            )
+            came = f"clip_norm = {norm} with noise_scale = {scale}; rescale the features"
+            raise ValueError(f"expected noise that {self.noise_scale.dtype} can hold, got {came}")
 
     @classmethod
     def calibrated(
@@ -108,31 +97,29 @@ class DPGD(AbstractAlgorithm):
         num_steps: int | Int[Array, ""],
         calibration: AbstractCalibration | None = None,
     ) -> "DPGD":
-        r"""The algorithm with the noise that a calibration asks for an (epsilon, delta) budget.
+        r"""The algorithm with the noise that a calibration gives for an (epsilon, delta) budget.
 
-        Neighbours differ in one record that is replaced, which moves the sum by 2C. At equal
-        (epsilon, delta) that takes twice the noise of `PrivateOptimiser.calibrated` on Poisson
-        batches of rate 1, where one record's contribution is left out and the sum moves by C: the
-        two budgets promise different things.
+        Neighbours differ in one replaced record, which moves the sum by 2C.
+        `PrivateOptimiser.calibrated` on Poisson batches of rate 1 leaves a record out, which moves
+        it by C: at equal (epsilon, delta) it needs half the noise and promises something else.
 
         Args:
             epsilon: > 0 and finite, and below $8\log(1/\delta)$ for `PublishedCalibration`.
-            delta: in (0, 1).
-            learning_rate, clip_norm, num_steps: as for the constructor.
+            delta: the failure probability, in (0, 1).
+            learning_rate, clip_norm, num_steps: see the constructor.
             calibration: None is `ExactCalibration()`.
 
         Raises:
             ValueError: the budget is outside the calibration's range.
         """
         calibration = ExactCalibration() if calibration is None else calibration
-        require_kind(
-            "calibration", calibration, AbstractCalibration, "one such as ExactCalibration()"
-        )
+        expected = "one such as ExactCalibration()"
+        require_kind("calibration", calibration, AbstractCalibration, expected)
         rate = as_wide_float(learning_rate, "learning_rate")
         require_positive("learning_rate", rate)
         length = as_length(num_steps)
         steps = length.value if isinstance(length, Length) else length
-        # The rate as it is stored, so that what is accounted for is what was calibrated.
+        # The rate as it is stored, so that account and calibration use the same number.
         stored = rate if concrete(rate) is None else float(concrete(rate))  # pyright: ignore
         scale = calibration.noise_scale(epsilon, delta, learning_rate=stored, num_steps=steps)
         return cls(rate, clip_norm, num_steps, _away_from_zero(scale))
@@ -156,7 +143,7 @@ class DPGD(AbstractAlgorithm):
 
     @property
     def duration(self) -> Float[Array, ""]:
-        r"""$\tau = \eta T$, the time that the limiting diffusion runs."""
+        r"""$\tau = \eta T$, the duration of the limiting diffusion."""
         return self.learning_rate * self.num_steps
 
     def _derived(self):
@@ -169,10 +156,7 @@ class DPGD(AbstractAlgorithm):
 
     @property
     def mu(self) -> float | Float[Array, ""]:
-        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates together.
-
-        Infinite where a number is none that the constructor takes.
-        """
+        r"""$\sqrt{\eta T}/\sigma$, the Gaussian DP of all iterates; infinite if invalid."""
         values = self.learning_rate, self.noise_scale, self.num_steps, self.clip_norm
         known = [concrete(value) for value in values]
         if all(value is not None and value.shape == () for value in known):
@@ -187,37 +171,34 @@ class DPGD(AbstractAlgorithm):
     def diffusion(self, num_samples: int) -> Float[Array, ""]:
         r"""$\Sigma = 2C\sigma/n$, the noise of the limiting diffusion (PF (3.6)).
 
-        The diffusion's state at $\tau$, and its whole path, cost what all iterates together cost:
-        the bound on T steps sees $\eta T$ alone, and (epsilon, delta) survives a limit in law.
-        Source: PF Proposition 3.4, whose proof by densities at a point is wrong and whose
-        statement is right; Derived: test_diffusion_privacy.
+        Its whole path costs what all iterates cost: the bound on T steps depends on $\eta T$ alone,
+        and (epsilon, delta) survives a limit in distribution. Source: PF Proposition 3.4, whose
+        proof by densities at a point is wrong and whose statement is right; Derived:
+        test_diffusion_privacy.
         """
         noiseless = self.noise_scale == 0
         norm = jnp.where(noiseless, 1, self.clip_norm)
         return jnp.where(noiseless, 0, 2 * norm * self.noise_scale / num_samples)
 
-    # The steps, as simulations on fixed rows make them, of many runs together.
+    # The steps of many runs together, as simulations on fixed rows make them.
 
-    # A coordinate without gradient is the sum of its noise, so that of many steps is drawn at once.
+    # A coordinate without gradient is the sum of its noise, which is drawn at once for many steps.
     is_sum_of_noise: ClassVar[bool] = True
 
     def start(self, parameters: Float[Array, "runs dim *outputs"]) -> None:
-        """The state of all runs before the first step: none."""
+        """The state of all runs before the first step: None."""
 
     def batch(self, step: Int[Array, ""], keys: Key[Array, " runs"]) -> None:
-        """Which samples update number `step`, from 0, uses: None, for all of them."""
+        """The samples of update number `step`, from 0: None, for all of them."""
 
     def iterate(self, parameters: Float[Array, "*shape"], state: None) -> Float[Array, "*shape"]:
-        """The parameters at which gradients are taken: those that are released."""
+        """The parameters at which gradients are taken, which are the released ones."""
         return parameters
 
     def clipped_slopes(
         self, slopes: Float[Array, "*runs samples"], feature_norms: Float[Array, " samples"]
     ) -> tuple[Float[Array, "*runs samples"], Bool[Array, "*runs samples"]]:
-        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were: $\|g\| = |\ell'|\,\|\varphi\|$.
-
-        Source: PF (3.3), which is 0/0 where the slope is zero; this is not.
-        """
+        r"""Slopes cut at $\pm C/\|\varphi\|$, and which were. Source: PF (3.3), 0/0 at slope 0."""
         limits = slope_limits(self.clip_norm, feature_norms)
         limits = lax.broadcast_to_rank(limits, slopes.ndim)
         return jnp.clip(slopes, -limits, limits), jnp.abs(slopes) > limits
@@ -239,7 +220,7 @@ class DPGD(AbstractAlgorithm):
         return parameters - self.learning_rate * gradient + noise, state
 
     def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
-        r"""$\eta t$, the time of the limiting diffusion after so many updates."""
+        r"""$\eta t$, the time of the limiting diffusion after `steps` updates."""
         return steps * self.learning_rate
 
     def release(self) -> Release:
@@ -260,7 +241,7 @@ class DPGD(AbstractAlgorithm):
 
 
 def _away_from_zero(scale: Any) -> Any:
-    """A noise scale as an array that rounding has not made smaller; a traced one as it is."""
+    """A concrete noise scale as an array that rounding has not made smaller."""
     known = concrete(scale)
     if known is None:
         return scale
@@ -269,28 +250,22 @@ def _away_from_zero(scale: Any) -> Any:
 
 
 def warn_if_unstable(
-    algorithm: DPGD,
-    stability_limit: Callable[[], float],
-    *,
-    stacklevel: int = 5,
+    algorithm: DPGD, stability_limit: Callable[[], float], *, stacklevel: int = 5
 ) -> None:
-    r"""Warn when the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
+    r"""Warn if the learning rate is not below $2n/(c\lambda_{max}(K))$, c the loss's curvature.
 
-    From there on unclipped gradient descent diverges with the squared loss (c = 2), and clipped
-    descent does not settle; a loss that curves less than its bound may still do. An
-    activation of non-zero mean (ReLU) has one eigenvalue of about $n\mu_0^2 p$, which sets the
-    limit $1/(\mu_0^2 p)$. Nothing is said of traced values. The default `stacklevel` is that of the
-    line that asks for the run where `simulate` or `predict` of a class calls this.
+    Unclipped gradient descent then diverges with the squared loss (c = 2), and clipped descent does
+    not settle. An activation of non-zero mean (ReLU) has one eigenvalue of about $n\mu_0^2 p$,
+    which sets the limit $1/(\mu_0^2 p)$. Traced values are not checked.
     """
     rate = concrete(algorithm.learning_rate)
     if rate is None or rate.shape != ():
         return
     limit = stability_limit()
     if not math.isnan(limit) and rate >= limit:
-        warnings.warn(
+        text = (
             f"expected learning_rate < {limit:.4g} = 2 n / (largest eigenvalue of the kernel times "
             "the loss's curvature, 2 for the squared loss), the stability limit of gradient "
-            f"descent, got {rate:.4g}",
-            UserWarning,
-            stacklevel=stacklevel,
+            f"descent, got {rate:.4g}"
         )
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)

@@ -1,9 +1,4 @@
-r"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2).
-
-The paper proves $(\rho^2/2)$-zCDP of the last iterate. `OnePassDPSGD.release` proves more,
-$\rho$-GDP for every non-increasing schedule. Left out: gradients of several outputs that are
-clipped on their joint norm, for which the capped step is not known to be non-expansive.
-"""
+"""One-pass DP-SGD with clipped gradients, capped steps and the noise of AC equation (2)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,16 +31,15 @@ class OnePassDPSGD(AbstractRhoPass):
 
     where L_k is the gradient's Lipschitz constant ($\|x_k\|^2$ for least squares), b_k standard
     normal, and $\rho^2\sigma_k^2 = \eta_k^2 - \eta_{k+1}^2$ for k < K, $\rho^2\sigma_K^2 =
-    \eta_K^2$. The noise is set by $\eta_k$, not by the capped step.
-
-    With batch_size B, step k averages the B clipped gradients, each with its own capped step, and
-    adds noise 2 C sigma_k / B; then $\gamma = d/(KB)$.
+    \eta_K^2$. The noise is set by $\eta_k$, not by the capped step. With batch_size B, step k
+    averages the B clipped gradients, each with its own capped step, and adds noise 2 C sigma_k / B;
+    then $\gamma = d/(KB)$. The paper proves $(\rho^2/2)$-zCDP; `release` proves more, $\rho$-GDP.
 
     Source: AC Algorithm 1, equation (2); Assumption 2 with $\tilde\eta(k/n)$ where
     $\tilde\eta(\lfloor k/n\rfloor)$ is printed, which would be 0/1-valued.
 
     Args:
-        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule, a number, or any callable
+        learning_rate: $\tilde\eta$, non-increasing on [0, 1]: a schedule, a number, or a callable
             of t. A function of steps, such as an optax schedule, is `jaxdp.FromSteps`.
         clip_scale: c > 0; infinite only together with rho.
         rho: the output is $\rho$-GDP, hence $(\rho^2/2)$-zCDP and not $\rho$-zCDP; > 0, infinite
@@ -62,11 +56,6 @@ class OnePassDPSGD(AbstractRhoPass):
         >>> algorithm = jaxdp.OnePassDPSGD(rate, clip_scale=1.0, rho=1.0, num_steps=1000)
         >>> print(f"epsilon = {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")
         epsilon = 4.38
-        >>> stricter = jaxdp.OnePassDPSGD.calibrated(
-        ...     1.0, 1e-5, learning_rate=rate, clip_scale=1.0, num_steps=1000
-        ... )
-        >>> print(f"rho = {stricter.rho:.3f}")
-        rho = 0.268
     """
 
     learning_rate: AbstractSchedule
@@ -102,16 +91,14 @@ class OnePassDPSGD(AbstractRhoPass):
         num_steps: int | Int[Array, ""],
         batch_size: int = 1,
     ) -> "OnePassDPSGD":
-        r"""The algorithm with the least noise that is proved (epsilon, delta)-DP.
+        """The algorithm with the least noise that is proved (epsilon, delta)-DP.
 
-        The release is $\rho$-GDP whatever the schedule, and $\rho$ is the largest that the budget
-        allows. `account` of the result is never above epsilon; traced, rho is .2 % smaller for
-        that (1e-6 in float64).
+        `account` of the result is never above epsilon; a traced rho is 0.2 % smaller for that (1e-6
+        in float64).
 
         Args:
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            learning_rate, clip_scale, num_steps, batch_size: as for the constructor.
+            epsilon, delta: the budget; epsilon > 0 and finite, delta in (0, 1).
+            learning_rate, clip_scale, num_steps, batch_size: see the constructor.
 
         Warns:
             UserWarning: delta is at least one over the number of samples.
@@ -133,15 +120,11 @@ class OnePassDPSGD(AbstractRhoPass):
         return is_non_increasing(self.learning_rate, steps) & in_range
 
     def step_size(self, step):
-        """eta_k; the samples' own caps come on top."""
+        """eta_k, before the caps of the samples."""
         return self._rate(step) / self.num_steps
 
     def _rate(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
-        """The learning rate at a step; 0 where so small that its noise would underflow.
-
-        Below this floor the squares of the rates, and with them the noise of the steps that are
-        left, are lost: what still moved the iterate would have no noise to hide it.
-        """
+        """The learning rate at a step; 0 if its square, which sets the noise, would underflow."""
         rate = self.learning_rate.at_step(step, self.num_steps)
         limits = jnp.finfo(rate.dtype)
         # Each of the steps to come may lose a square of `tiny`.
@@ -149,10 +132,7 @@ class OnePassDPSGD(AbstractRhoPass):
         return jnp.where(rate < floor, 0, rate)
 
     def squared_rate_drop(self, step: Int[Any, "*shape"] | int) -> Float[Array, "*shape"]:
-        r"""$\rho^2 K^2 \sigma_k^2$: what $\tilde\eta^2$ loses in a step, in the last all of it.
-
-        Source: AC equation (2). Negative where a traced schedule increases.
-        """
+        r"""$\rho^2 K^2 \sigma_k^2$, the fall of $\tilde\eta^2$. Source: AC equation (2)."""
         square = self._rate(step) ** 2
         drop = self.learning_rate.squared_drop(step, self.num_steps)
         # Rounding may leave a constant stretch slightly negative.
@@ -162,7 +142,7 @@ class OnePassDPSGD(AbstractRhoPass):
         return jnp.where(is_last, square, drop)
 
     def noise_std(self, step, dim):
-        r"""$2 C \sigma_k / B$; NaN where a traced schedule increases."""
+        r"""$2 C \sigma_k / B$; NaN if a traced schedule increases."""
         drop = self.squared_rate_drop(step)
         is_zero = drop == 0
         root = jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, drop)))
@@ -181,15 +161,6 @@ class OnePassDPSGD(AbstractRhoPass):
         descent = jnp.tensordot(weights, gradients, norms.ndim, precision=highest) / norms.size
         return Update(parameters - descent + noise, state, factors < 1, steps < step_size)
 
-    def _unchecked(self) -> tuple[str, ...]:
-        """What the proof needs of the schedule, where that was not looked at in every step."""
-        if is_checked(self.learning_rate, self.num_steps):
-            return ()
-        return (
-            "the learning rate rises at no step: not all were looked at, as they are traced or "
-            "more than 2^22 (where it rises, noise and iterate are not numbers)",
-        )
-
     def release(self):
         r"""The last iterate: exactly rho-GDP, for every non-increasing schedule.
 
@@ -197,21 +168,21 @@ class OnePassDPSGD(AbstractRhoPass):
         Write step k on the first as $X_k = \phi_k(X_{k-1}) + \tau_k b_k$ and on the second as
         $X'_k = \phi'_k(X'_{k-1}) + \tau_k b'_k$, with $b_k, b'_k$ standard normal, $\tau_k =
         2C\sigma_k/B$ and both from the same start. Then $T(X_K, X'_K) \ge G(\rho)$. Here T(P, Q)
-        is the trade-off function of two laws (the least error of the second kind at each level of
-        the first), $G(\mu) = T(N(0, 1), N(\mu, 1))$, and larger is more private.
+        is the trade-off function of two distributions (the least error of the second kind at each
+        level of the first), $G(\mu) = T(N(0, 1), N(\mu, 1))$, and larger is more private.
 
-        **What is used of the maps.** (a) $\phi_k = \phi'_k$ for $k \ne j$. (b) $|\phi_j(\theta) -
+        **Properties of the maps.** (a) $\phi_k = \phi'_k$ for $k \ne j$. (b) $|\phi_j(\theta) -
         \phi'_j(\theta)| \le s_j = 2C\eta_j/B$ at every $\theta$: of the B terms averaged one
         differs, and each is at most $\eta_j C$ long. (c) $\phi_k$ is non-expansive for $k > j$. A
         gradient is $x\,s(x \cdot \theta)$ with s non-decreasing and l-Lipschitz. Clipped it is
         $x\,c(x \cdot \theta)$ where c is s cut at $\pm C/|x|$: non-decreasing and l-Lipschitz
-        too. A sample's map $\theta - \eta\,x\,c(x \cdot \theta)$ leaves what is orthogonal to x
-        as it is and takes $u = x \cdot \theta$ to $u - \eta|x|^2 c(u)$, of slope between $1 -
+        too. A sample's map $\theta - \eta\,x\,c(x \cdot \theta)$ keeps the part orthogonal to x
+        and takes $u = x \cdot \theta$ to $u - \eta|x|^2 c(u)$, of slope between $1 -
         \eta\,l|x|^2$ and 1; with the cap $\eta \le 2/L$, $L \ge l|x|^2$, it is at least -1. The
         cap reads its own sample only, and an average of non-expansive maps is non-expansive.
 
-        **Three facts** (Dong, Roth and Su 2022). (i) What is computed from two outcomes in one
-        way, with fresh randomness or none, has no smaller T. (ii) If $T(Y, Y') \ge G(\mu_1)$ and,
+        **Three facts** (Dong, Roth and Su 2022). (i) Processing both outcomes in one way,
+        with fresh randomness or none, cannot lower T. (ii) If $T(Y, Y') \ge G(\mu_1)$ and,
         given that both are y, $T(W, W') \ge G(\mu_2)$ for every y, then $T((Y, W), (Y', W')) \ge
         G(\sqrt{\mu_1^2 + \mu_2^2})$: adaptive composition, and $G(\mu_1) \otimes G(\mu_2) =
         G(\sqrt{\mu_1^2 + \mu_2^2})$. (iii) $T(h + \tau b, \tau b) = G(|h|/\tau)$ for a vector h.
@@ -229,19 +200,19 @@ class OnePassDPSGD(AbstractRhoPass):
         the distance that is left at the end is 0: $\tilde X_K = X_K$.
 
         **Each share costs $a_k/\tau_k$.** $h_k$ depends on $\tilde X_{k-1}$ and on the past, not
-        on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h beside $X'_{k-1}$ from
-        the conditional law of $h_k$ given $\tilde X_{k-1}$; by (i) the pairs are no easier to
-        tell apart. Given both, $h + \tau_k b_k$ against $\tau_k b'_k$ costs $|h|/\tau_k \le
+        on $b_k$. Suppose $T(\tilde X_{k-1}, X'_{k-1}) \ge G(\mu)$. Draw h with $X'_{k-1}$ from the
+        conditional distribution of $h_k$ given $\tilde X_{k-1}$; by (i) the pairs are no easier to
+        distinguish. Given both, $h + \tau_k b_k$ against $\tau_k b'_k$ costs $|h|/\tau_k \le
         a_k/\tau_k$ by (iii). By (ii), and by (i) for $(y, h, w) \mapsto \phi'_k(y) + w$, it
         follows that $T(\tilde X_k, X'_k) \ge G(\sqrt{\mu^2 + a_k^2/\tau_k^2})$. A step without
-        noise takes no part: $a_k = 0$, $h_k = 0$, and (i) alone is used. At $k = j - 1$ both laws
-        are one and $\mu = 0$. In all $\mu^2 = \sum_{k \ge j} a_k^2/\tau_k^2$.
+        noise takes no part: $a_k = 0$, $h_k = 0$, and (i) alone is used. At $k = j - 1$ both
+        distributions are one and $\mu = 0$. In all $\mu^2 = \sum_{k \ge j} a_k^2/\tau_k^2$.
 
         **The shares.** With $S_j = \sum_{k \ge j} \sigma_k^2$ and $a_k = s_j\sigma_k^2/S_j$ (the
         best choice, by Cauchy and Schwarz) $\mu^2 = s_j^2/((2C/B)^2 S_j) = \eta_j^2/S_j$. By AC
         equation (2) the sum telescopes to $S_j = \eta_j^2/\rho^2$: $\mu = \rho$ for every record.
-        Where rounding lifts a rate, $\sigma_k^2$ is 0 and not negative, which adds to $S_j$.
-        If $\eta_j = 0$ the record moves nothing, $X_K$ and $X'_K$ have one law. Where every
+        If rounding lifts a rate, $\sigma_k^2$ is 0 and not negative, which adds to $S_j$.
+        If $\eta_j = 0$ the record moves nothing, $X_K$ and $X'_K$ have one distribution. If every
         gradient is clipped along one direction the maps are translations, and for the first
         record $\rho$ is attained; later ones are hidden by the noise before them as well.
 
@@ -252,11 +223,16 @@ class OnePassDPSGD(AbstractRhoPass):
         tests/unit/privacy/test_accounting.py audits the pair that attains it.
         """
         rho = self._proved(self.rho)
+        known = concrete(rho)
+        unchecked = (
+            "the learning rate rises at no step: not all were checked, as they are traced or more "
+            "than 2^22 (if it rises, noise and iterate are NaN)",
+        )
         return Release(
             what="one-pass DP-SGD, last iterate",
             adjacency=REPLACE_ONE,
             mechanism=GaussianMechanism(rho),
-            published=PublishedConversion(_squared_half(rho)),
+            published=PublishedConversion((rho if known is None else known) ** 2 / 2),
             assumptions=(
                 "only the last iterate is released: no other iterate, no early stopping, no "
                 "choice between runs",
@@ -269,13 +245,7 @@ class OnePassDPSGD(AbstractRhoPass):
                 "centring and scaling the data by itself, is not included",
                 "noise is an exact Gaussian of the stated standard deviations: a simulated run "
                 "computes them, draws it and adds it in floating point",
-                *self._unchecked(),
+                *(() if is_checked(self.learning_rate, self.num_steps) else unchecked),
             ),
             num_records=self.num_records,
         )
-
-
-def _squared_half(rho: Any) -> Any:
-    """rho^2 / 2, in float64 when rho is concrete."""
-    known = concrete(rho)
-    return rho**2 / 2 if known is None else known**2 / 2

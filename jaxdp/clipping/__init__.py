@@ -1,4 +1,4 @@
-"""Clipping: of a gradient whose norm is known, and of every sample of a batch.
+"""Per-sample clipping of any Equinox model, and clipping of gradients whose norm is known.
 
 In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
 Aggressive Clipping".

@@ -11,37 +11,28 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxdp.core.arrays import as_numbers
-from jaxdp.core.checks import (
-    concrete,
-    is_boolean,
-    refuse_collections,
-    require_callable,
-)
+from jaxdp.core.checks import concrete, is_boolean, refuse_collections, require_callable
 
 
 def require_loss(loss: Any) -> None:
-    """Raise TypeError unless it is a function that can be called with model, input and target."""
+    """Raise TypeError unless the loss can be called with model, input and target."""
     require_callable("loss", loss, "a function of model, input and target")
     try:
         signature = inspect.signature(loss)
-    # Some functions that are written in C have none.
+    # Some functions written in C have none.
     except (TypeError, ValueError):
         return
     try:
         signature.bind(None, None, None)
     except TypeError:
-        raise TypeError(
-            f"expected loss to be a function of model, input and target, got one of {signature}"
-        ) from None
+        expected = "loss to be a function of model, input and target"
+        raise TypeError(f"expected {expected}, got one of {signature}") from None
 
 
 def records_of(
     inputs: PyTree[Any], targets: PyTree[Any], *, keep: Callable[[Any], bool] = lambda leaf: False
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Inputs and targets with tables and lists of numbers turned into arrays; leaves to keep stay.
-
-    The TypeError of a leaf that is none of these names it and shows nothing of it.
-    """
+    """Inputs and targets with tables and lists as arrays, but not leaves to `keep`."""
 
     def as_arrays(name, part):
         return jax.tree_util.tree_map_with_path(
@@ -49,7 +40,7 @@ def records_of(
                 leaf if keep(leaf) else as_numbers(leaf, name + jax.tree_util.keystr(path))
             ),
             part,
-            # A sparse array of JAX is a pytree, of numbers that are no rows.
+            # A sparse array of JAX is a pytree whose leaves are not rows.
             is_leaf=lambda node: _is_list_of_scalars(node) or hasattr(type(node), "todense"),
         )
 
@@ -66,7 +57,7 @@ def _is_list_of_scalars(node: Any) -> bool:
 
 
 def num_rows_of(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
-    """The length of the leading axis that every leaf shares; TypeError, ValueError without one."""
+    """The length of the leading axis that all leaves share; TypeError or ValueError without one."""
     sizes = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path((inputs, targets))[0]:
         name = ("inputs", "targets")[path[0].idx] + jax.tree_util.keystr(path[1:])
@@ -82,7 +73,7 @@ def num_rows_of(inputs: PyTree[Array], targets: PyTree[Array]) -> int:
 
 
 def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
-    """A clip norm for each of `size` samples; TypeError or ValueError unless it is such."""
+    """A clip norm for each of `size` samples, from one number or as many."""
     if isinstance(value, (str, bytes)) or value is None or is_boolean(value):
         raise TypeError(f"expected clip_norm to be a number, got {value!r}")
     refuse_collections("clip_norm", value)
@@ -90,45 +81,41 @@ def clip_norms(value: Any, size: int) -> Float[Array, " batch"]:
         array = value if eqx.is_array(value) else np.asarray(value)
     except Exception:
         array = None
-    # As float64 NumPy would read the text "1" as 1.
     if array is None or (isinstance(array, np.ndarray) and array.dtype.kind not in "biufV"):
-        raise TypeError(
-            f"expected clip_norm to be a number or an array, got {type(value).__name__}"
-        )
+        came = type(value).__name__
+        raise TypeError(f"expected clip_norm to be a number or an array, got {came}")
     if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
         raise TypeError(f"expected clip_norm to be real, got {array.dtype}")
     known = concrete(array)
     if array.shape not in ((), (size,)) or (known is not None and not (known >= 0).all()):
         found = value if known is not None and not known.shape else f"one of shape {array.shape}"
-        raise ValueError(
-            f"expected clip_norm >= 0, a scalar or one for each of {size} samples, got {found}"
-        )
+        expected = f"clip_norm >= 0, a scalar or one for each of {size} samples"
+        raise ValueError(f"expected {expected}, got {found}")
+    # A clip norm beyond the largest float32 clips nothing.
     with np.errstate(over="ignore"):
-        # Beyond the largest number of its precision nothing is clipped.
         return jnp.broadcast_to(jnp.asarray(array, float), (size,))
 
 
 def mask_of(value: Any, size: int) -> Bool[Array, " batch"]:
-    """Which of `size` samples count; all of them if nothing is said."""
+    """A mask of `size` samples, in which None counts all of them."""
     if value is None:
         return jnp.ones(size, bool)
     refuse_collections("mask", value)
     try:
         mask = value if eqx.is_array(value) else np.asarray(value)
-    # Other libraries raise errors of many kinds, some of which show a cell.
+    # Other libraries raise errors of many types, some of which show private data.
     except Exception:
         mask = None
     if mask is None:
         raise TypeError(f"expected mask to be an array of booleans, got {type(value).__name__}")
     if mask.shape != (size,) or mask.dtype != bool:
-        raise ValueError(
-            f"expected mask to be {size} booleans, got {mask.dtype} of shape {mask.shape}"
-        )
+        came = f"{mask.dtype} of shape {mask.shape}"
+        raise ValueError(f"expected mask to be {size} booleans, got {came}")
     return jnp.asarray(mask)
 
 
 def weights_of(model: PyTree, name: str = "model") -> PyTree[Array]:
-    """What is differentiated: the inexact arrays of a model; TypeError unless real and some."""
+    """The inexact arrays of a model, which are differentiated; TypeError unless real and some."""
     weights = eqx.filter(model, eqx.is_inexact_array)
     if not jax.tree.leaves(weights):
         came = f"the class {model.__name__} itself" if isinstance(model, type) else "none in a "

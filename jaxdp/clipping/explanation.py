@@ -1,4 +1,4 @@
-"""How the clipped sum takes the norm of each weight's gradient, and what that costs."""
+"""A report on how the clipped sum measures each weight's gradient, and its cost."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,17 +19,17 @@ _NOT_READ = "not read by the loss"
 
 
 class GradientForm(NamedTuple):
-    """How the gradient of one weight is measured and summed, and what that takes for one record.
+    """How the gradient of one weight is measured and summed, and its cost for one record.
 
     Attributes:
-        name: where the weight stands in the model.
-        form: "product of norms" or "summed by row", where no gradient of the weight is formed for a
-            record; "formed", from one backward pass over the batch; "falls back", to `vmap(grad)`
-            of this weight; or "not read by the loss".
-        gradient: how many multiplications the weight's gradient takes without privacy; None where
-            it falls back.
-        added: how many its norm and its scaling add.
-        num_bytes: temporary memory for one record, at a guess.
+        name: the path of the weight in the model.
+        shape: the shape of the weight.
+        form: "product of norms" or "summed by row" (no per-record gradient is formed), "formed"
+            (from one backward pass over the batch), "falls back" (to `vmap(grad)` of this weight),
+            or "not read by the loss".
+        gradient: number of multiplications of the gradient without privacy; None if it falls back.
+        added: number of multiplications added by its norm and scaling.
+        num_bytes: estimated temporary memory for one record.
     """
 
     name: str
@@ -41,17 +41,15 @@ class GradientForm(NamedTuple):
 
 
 class GradientForms(AbstractExplained, eqx.Module):
-    """The forms in which `clipped_gradient_sum` measures the gradient of each weight.
+    """The answer of `explain`: how `clipped_gradient_sum` measures the gradient of each weight.
 
     Attributes:
-        weights: one `GradientForm` for each weight, in the order of the model.
+        weights: a `GradientForm` for each weight, in the order of the model.
 
     Example:
-        >>> import jax.numpy as jnp, jaxdp
-        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
-        >>> forms = jaxdp.clipping.explain(loss, jnp.ones(3), jnp.ones(3), jnp.zeros(()))
-        >>> forms.weights[0].form, forms.falls_back
-        ('product of norms', ())
+        >>> from jaxdp.clipping.explanation import GradientForm, GradientForms
+        >>> GradientForms((GradientForm("bias", (2,), "falls back", None, 4, 8),)).falls_back
+        ('bias',)
     """
 
     weights: tuple[GradientForm, ...] = eqx.field(static=True)
@@ -62,24 +60,23 @@ class GradientForms(AbstractExplained, eqx.Module):
         return tuple(weight.name for weight in self.weights if weight.form == _FALLS_BACK)
 
     def _explanation(self):
-        rows, notes = [], []
+        rows = []
         for weight in self.weights:
             taken = "" if weight.gradient is None else f"{weight.gradient:,} + "
             meaning = f"{taken}{weight.added:,} products, {weight.num_bytes / 1e3:,.1f} kB"
             rows.append(Row(weight.name, weight.form, "" if weight.form == _NOT_READ else meaning))
-        notes.append(
+        notes = [
             "for one record: how many products the gradient takes without privacy, plus those of "
             "norm and scaling, and temporary memory"
-        )
+        ]
         if self.falls_back:
             notes.append(
                 f"{len(self.falls_back)} of {len(self.weights)} weights fall back: used in a "
                 "branch or a nested loop, mixed with another weight before the record enters, or "
                 "under a derivative rule of their own"
             )
-        return Explanation(
-            "How each weight's per-sample gradient is measured", tuple(rows), (*notes,)
-        )
+        title = "How each weight's per-sample gradient is measured"
+        return Explanation(title, tuple(rows), (*notes,))
 
 
 def explain(
@@ -88,15 +85,13 @@ def explain(
     input: PyTree[Array],
     target: PyTree[Array],
 ) -> GradientForms:
-    """How `clipped_gradient_sum` takes the norm of each weight's gradient, and what that costs.
-
-    The answer depends on shapes alone; nothing is computed from the record.
+    """Explain how `clipped_gradient_sum` takes the norm of each weight's gradient, and its cost.
 
     Args:
-        loss: `loss(model, input, target)` of one sample, a scalar.
-        model: any pytree; its inexact arrays are the weights.
-        input: of one record, without a batch axis.
-        target: of the record.
+        loss: `loss(model, input, target)` of one record, a scalar.
+        model: a pytree whose inexact arrays are the weights.
+        input: one record without a batch axis; only its shape is used.
+        target: the label of the record.
 
     Returns:
         A form for each weight; `print` shows them as a table.

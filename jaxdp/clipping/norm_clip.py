@@ -1,8 +1,4 @@
-"""Clipping: one object both clips a gradient and gives its Gaussian moments.
-
-The simulation asks by what factor a gradient of a given norm is scaled; the theory asks what that
-does to a Gaussian residual on average. Both read the same number.
-"""
+"""Clipping of a gradient by its norm, with the Gaussian moments that theory needs of it."""
 
 import functools
 
@@ -63,28 +59,19 @@ class NormClip(AbstractDescription):
     def moments(
         self, second_moment: Float[Array, "*shape"]
     ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-        r"""Descent and variance factors $\mu_c, \nu_c$ of a centred Gaussian residual.
+        r"""Descent and variance factors $\mu_c, \nu_c$ at a residual's variance.
 
         Source: AC Lemma 11.
-
-        Args:
-            second_moment: the residual's variance $2P = 2R + \zeta^2$, >= 0.
         """
         ratio = self._ratio(second_moment)
         return descent_factor(ratio), variance_factor(ratio)
 
     def joint_moments(self, second_moment: Float[Array, "*shape"]) -> JointMoments:
-        """Moments up to the fourth of a centred Gaussian residual and its clipped value.
-
-        Both are in units of the residual's standard deviation.
-
-        Args:
-            second_moment: the residual's variance, >= 0.
-        """
+        """Moments to the fourth of a Gaussian residual and its clipped value, standardised."""
         return joint_moments(self._ratio(second_moment))
 
     def _ratio(self, second_moment: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """The clip level over the residual's standard deviation, at most 40."""
+        """The clip scale over the residual's standard deviation, at most 40."""
         root = jnp.sqrt(jnp.maximum(second_moment, jnp.finfo(second_moment.dtype).tiny))
         # Beyond this ratio, an infinite scale included, nothing is clipped to the last bit.
         clips = self.scale < LARGEST_RATIO * root

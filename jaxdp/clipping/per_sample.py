@@ -1,16 +1,9 @@
-r"""Per-sample clipping of any loss of any Equinox model, at about the cost of one batch gradient.
+"""Per-sample clipping of any loss of any Equinox model, at about the cost of one batch gradient.
 
-The loss of one sample is traced; one backward pass over the batch, stopped where weights meet
-samples, gives every per-sample norm and the clipped sum without forming a gradient per sample.
-Weights that the trace uses in another way fall back, alone, to gradients formed for a few samples
-at a time.
-
-Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, for clipping;
-Goodfellow (2015) and Lee and Kifer (2021) for norms without gradients.
-
-A batch is cut into microbatches and into blocks, whichever are larger. Where a sample goes depends
-on its place and on the length of the batch, never on data: if one record is replaced or masked out,
-only one block changes, as `sensitivity` needs.
+One backward pass over the batch gives all norms and the clipped sum; weights that it does not cover
+fall back, alone, to gradients formed for a few samples. A sample's microbatch and block depend on
+its place and the batch length only, as `sensitivity` needs. Source: Abadi et al. (2016), "Deep
+learning with differential privacy", Algorithm 1; Goodfellow (2015) and Lee and Kifer (2021).
 """
 
 from collections.abc import Callable
@@ -39,7 +32,7 @@ from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, add, blocks_of
 from jaxdp.core.arrays import on_auto_axes
 from jaxdp.core.checks import require_count
 
-# Arrays with a leading batch axis, the last of which says which samples count.
+# Arrays with a leading batch axis; the last is the mask.
 Microbatch = tuple[PyTree[Array], PyTree[Array], Array]
 
 
@@ -51,15 +44,13 @@ def in_microbatches(
 ) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results over microbatches, and all of its second.
 
-    Args:
-        function: of a microbatch and of the number of blocks that it is to be summed in.
-        batch: samples, clip norms (or None) and mask.
-        size: the most samples in a microbatch.
-        longest: the most samples in a block, which may be made of several microbatches.
+    `function` takes a microbatch and the number of blocks to sum it in; `batch` holds samples, clip
+    norms (or None) and mask; `size` and `longest` are the most samples in a microbatch and in a
+    block.
     """
     length = len(batch[-1])
     fewest = -(-length // min(size, length))
-    # Equal ones, if there are any of fair length, need no samples that stand in for missing ones.
+    # Equal microbatches, if there are any of fair length, need no padding.
     number = next((n for n in range(fewest, 2 * fewest) if length % n == 0), fewest)
     num_blocks, block = blocks_of(-(-length // number))
     size = num_blocks * block
@@ -67,8 +58,8 @@ def in_microbatches(
     in_block = max(n for n in range(1, most_in_block + 1) if number % n == 0)
 
     def piece(at: Any) -> Microbatch:
-        # Samples of a microbatch lie far apart, so that devices which share a batch share each of
-        # them. One is cut out at a time: all in a new order would be a second copy of the batch.
+        # Samples of a microbatch lie far apart, so that devices that share a batch share each one.
+        # It is cut out alone, because reordering all of them would copy the batch.
         if number * size == length:
             return jax.tree.map(
                 lambda leaf: lax.dynamic_index_in_dim(
@@ -77,7 +68,7 @@ def in_microbatches(
                 batch,
             )
         places = number * jnp.arange(size) + at
-        # The last sample stands in for the missing ones, masked out.
+        # Padded with the last sample, masked out.
         *rest, mask = jax.tree.map(lambda leaf: leaf[jnp.minimum(places, length - 1)], batch)
         return (*rest, mask & (places < length))
 
@@ -85,20 +76,14 @@ def in_microbatches(
         return function(piece(at), num_blocks)
 
     def in_a_block(places: Any):
-        return _added_up(
-            each, places, lambda total, part: TwoPartSum(total.high + part.high, part.low)
-        )
+        return _added_up(each, places, lambda one, part: TwoPartSum(one.high + part.high, part.low))
 
     places = jnp.arange(number).reshape(-1, in_block)
     total, norms = _added_up(in_a_block, places, add)
     return total, norms.reshape(number, size).T.ravel()[:length]
 
 
-def _added_up(
-    function: Callable[[Any], tuple[dict[int, TwoPartSum], Array]],
-    places: Any,
-    join: Callable[[TwoPartSum, TwoPartSum], TwoPartSum],
-) -> tuple[dict[int, TwoPartSum], Array]:
+def _added_up(function, places, join) -> tuple[dict[int, TwoPartSum], Array]:
     """The sum of a function's first results, one after another, and all of its second."""
     if len(places) == 1:
         total, norms = function(places[0])
@@ -123,41 +108,36 @@ def clipped_gradient_sum(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> tuple[PyTree[Array], Float[Array, " batch"]]:
-    r"""The sum of a batch's clipped gradients, and their norms before clipping.
+    r"""The sum $\sum_i g_i \min(1, C/\|g_i\|)$ of a batch's clipped gradients, and their norms.
 
-    $\sum_i g_i \min(1, C/\|g_i\|)$, and $\|g_i\|$ for each sample.
+    Equal to `vmap(grad(loss))`, clipped and summed, up to rounding; a norm is taken over all
+    weights together. Putting zero in the place of one sample moves the sum by at most C, replacing
+    it by at most 2C, up to rounding that `sensitivity_excess` bounds. Blocks of at most 256 samples
+    are added in float32, and such blocks in twice its precision. A sample whose loss or gradient is
+    not finite contributes zero, and its norm comes back as infinity or NaN. The norms are private
+    data.
 
-    Equal to `vmap(grad(loss))`, clipped and summed, to rounding; the norm of a sample is taken
-    over all weights together. What one sample adds has norm at most C, to rounding: putting zero
-    in its place moves the sum by at most C, replacing it by at most 2C, and by how much more
-    rounding can move it `sensitivity_excess` bounds. At most 256 samples are added in float32, and
-    such blocks in twice its precision.
-
-    A sample whose loss or gradient is not finite contributes zero, and its norm comes back as
-    infinity or NaN: it can neither destroy the sum nor leak through it. The norms themselves are
-    private data.
+    On several devices: use `jit` with the batch sharded over a mesh axis, or `shard_map(...,
+    check_vma=False)` with `clipped_gradient_sum_in_parts` and `jaxdp.clipping.sum_over_devices`
+    (the rounding of a `psum` is not bounded). Over Explicit axes all devices get the same sum and
+    norms.
 
     Args:
         loss: `loss(model, input, target)` of one sample, a scalar.
-        model: any pytree; its inexact arrays are the weights.
+        model: a pytree whose inexact arrays are the weights.
         inputs: a pytree of arrays, tables or lists of numbers with a leading batch axis, and of
             per-sample keys.
-        targets: as the inputs.
+        targets: the labels of the batch, in the same forms as `inputs`.
         clip_norm: C >= 0, one for all or one a sample; infinity for no clipping.
-        mask: which samples count; the others (padding) contribute zero and have norm 0.
-        microbatch_size: how many samples are differentiated at a time; it need not divide the
-            batch. Fewer where more would need more memory than what the products with the weights
-            read and give, and four copies of the weights. Below 256 it also bounds how many are
-            added in float32: with less rounding, and slower.
-
-    On several devices: under `jit` with the batch sharded over an axis of a mesh, or under
-    `shard_map(..., check_vma=False)` by `clipped_gradient_sum_in_parts` and
-    `jaxdp.clipping.sum_over_devices`; what a `psum` rounds is not bounded. Over Explicit axes the
-    sum and the norms are the same on every device, as `vmap(grad)` and a sum would be.
+        mask: True for samples that count; others (padding) contribute zero and have norm 0.
+        microbatch_size: the most samples differentiated at a time; it need not divide the batch.
+            Fewer are taken if memory would exceed the inputs and outputs of the products with the
+            weights plus four copies of the weights. Below 256 it also shortens the float32 blocks:
+            less rounding, but slower.
 
     Returns:
         The sum, in the structure of `eqx.filter(model, eqx.is_inexact_array)`, and the norms; both
-        in float32 at least, since a sum rounded to less would move by more than C.
+        in float32 at least.
 
     Raises:
         ValueError, TypeError: an argument is not as described, the loss is not a scalar, a layer
@@ -165,12 +145,11 @@ def clipped_gradient_sum(
             that is given whole batches).
 
     Example:
-        >>> import equinox as eqx
-        >>> import jax, jaxdp
+        >>> import equinox as eqx, jax, jaxdp, numpy as np
         >>> model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
         >>> loss = lambda model, input, target: jax.numpy.sum((model(input) - target) ** 2)
-        >>> inputs, targets = jax.numpy.ones((8, 3)), jax.numpy.zeros((8, 1))
-        >>> total, norms = jaxdp.clipped_gradient_sum(loss, model, inputs, targets, clip_norm=0.1)
+        >>> rows = np.ones((8, 3)), np.zeros((8, 1))
+        >>> total, norms = jaxdp.clipped_gradient_sum(loss, model, *rows, clip_norm=0.1)
         >>> total.weight.shape, norms.shape
         ((1, 3), (8,))
     """
@@ -191,11 +170,11 @@ def clipped_gradient_sum_in_parts(
 ) -> tuple[TwoPartSum, Float[Array, " batch"]]:
     """The sum of `clipped_gradient_sum` before its last rounding, and the norms.
 
-    What zeroing or replacing one record can change in it is bounded by `sensitivity_excess`. Noise
-    added to high and low together, before anything is rounded, hides that change.
+    `sensitivity_excess` bounds its change if one record is zeroed or replaced. Noise added to high
+    and low together, before rounding, hides that change.
 
     Args:
-        loss, model, inputs, targets, clip_norm, mask, microbatch_size: as there.
+        loss, model, inputs, targets, clip_norm, mask, microbatch_size: see `clipped_gradient_sum`.
 
     Returns:
         The sum in two parts, each in the structure of the weights, and the norms.
@@ -205,9 +184,8 @@ def clipped_gradient_sum_in_parts(
         >>> from jaxdp.clipping import clipped_gradient_sum_in_parts
         >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
         >>> rows = np.ones(2, np.float32), np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
-        >>> total, norms = clipped_gradient_sum_in_parts(loss, *rows, clip_norm=0.5)
-        >>> total.in_float64().tolist(), norms.tolist()
-        ([0.5, 0.5], [2.0, 2.0])
+        >>> clipped_gradient_sum_in_parts(loss, *rows, clip_norm=0.5)[0].in_float64().tolist()
+        [0.5, 0.5]
     """
     inputs, targets = records_of(inputs, targets)
     clip_norm = clip_norms(clip_norm, num_rows_of(inputs, targets))
@@ -223,13 +201,13 @@ def per_sample_gradient_norms(
     mask: Bool[Array, " batch"] | None = None,
     microbatch_size: int | None = None,
 ) -> Float[Array, " batch"]:
-    """The norms of `clipped_gradient_sum` alone, which are private data.
+    """The per-sample gradient norms of `clipped_gradient_sum` alone, which are private data.
 
     Args:
-        loss, model, inputs, targets, mask, microbatch_size: as there.
+        loss, model, inputs, targets, mask, microbatch_size: see `clipped_gradient_sum`.
 
     Returns:
-        A norm for each sample, before any clipping.
+        A norm for each sample, before clipping.
 
     Example:
         >>> import jaxdp, numpy as np
@@ -272,7 +250,7 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         norms = measured.norms
         if clip_norm is None:
             return {}, jnp.where(mask, norms, 0)
-        # A traced clip norm that is none (negative, NaN) lets nothing through.
+        # A traced clip norm that is negative or NaN lets nothing through.
         counts = mask & (clip_norm >= 0)
         scale = jnp.where(counts, clip_factor(norms, clip_norm.astype(norms.dtype)), 0)
         return ghost_pass.weighted_sum(measured, scale, num_blocks), jnp.where(mask, norms, 0)
@@ -289,11 +267,8 @@ def _traced_sum(loss, model, batch, clip_norm, mask, microbatch_size):
         else TwoPartSum(_zeros(leaf), _zeros(leaf))
         for position, leaf in enumerate(leaves)
     ]
-    total = TwoPartSum(
-        jax.tree.unflatten(structure, [part.high for part in parts]),
-        jax.tree.unflatten(structure, [part.low for part in parts]),
-    )
-    return total, norms
+    both = zip(*((part.high, part.low) for part in parts), strict=True)
+    return TwoPartSum(*(jax.tree.unflatten(structure, leaves) for leaves in both)), norms
 
 
 def _zeros(leaf):

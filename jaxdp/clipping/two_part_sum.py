@@ -1,18 +1,9 @@
-r"""Long sums in two parts: the rounded sum, and beside it what rounding has taken away.
+"""Long sums in two parts: the rounded sum, and the rounding error.
 
-A sum of many numbers in float32 forgets: after a large record, small ones are rounded away, and
-removing that one record then moves the sum by far more than the record's own norm. Here at most
-`BLOCK_LENGTH` records are added in float32, a *block*; blocks are added by an addition whose
-rounding error is known exactly and kept in a second array. Data sets that differ in one record
-differ in the sum of one block, as long as the others keep their places: that is so if the record
-is masked out or replaced, and in law if places are drawn at random
-(`PoissonSampler.sample_secretly`).
-
-A compiler that reorders additions takes the errors for zero. Sums of known value tell whether that
-of this process does (`why_sums_are_unproved`).
-
-Source: Knuth (1997), "The art of computer programming" 2, Section 4.2.2, Theorem B, for the error
-of an addition.
+In float32 a large record makes a sum forget small ones, so removing it moves the sum by far more
+than its norm. Here at most `BLOCK_LENGTH` records, a *block*, are added in float32, and blocks with
+exact rounding errors; one record changes one block. Source: Knuth (1997), "The art of computer
+programming" 2, Section 4.2.2, Theorem B.
 """
 
 import functools
@@ -27,27 +18,24 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 Held = TypeVar("Held")
-# The most records that are added in float32. The error of a block grows with the square of its
-# length, and shorter blocks cost time: at 128 a wide layer takes a quarter more.
+# The most records that are added in float32. A block's error grows with the square of its length,
+# and shorter blocks cost time: at 128 a wide layer takes a quarter more.
 BLOCK_LENGTH = 256
-# The most blocks that are held at once.
-GROUP = 8
-# Beside it float32 forgets 1 and rounds 3/2.
-_LARGE = 2.0**24
+GROUP = 8  # the most blocks that are held at once
+_LARGE = 2.0**24  # added to it, float32 forgets 1 and rounds 3/2
 
 
 class TwoPartSum(eqx.Module):
-    """A sum, as exact as two numbers of its precision can say.
+    """A sum held as two numbers of its precision.
 
     Attributes:
         high: the sum, rounded.
-        low: what rounding took away, at most half a unit in the last place of `high`.
+        low: the rounding error, at most half a unit in the last place of `high`.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.clipping import TwoPartSum
-        >>> total = TwoPartSum(high=np.float32(1.0), low=np.float32(2**-30))
-        >>> float(total.in_float64() - 1) == 2**-30
+        >>> float(TwoPartSum(np.float32(1), np.float32(2**-30)).in_float64() - 1) == 2**-30
         True
     """
 
@@ -66,7 +54,7 @@ class TwoPartSum(eqx.Module):
 def two_sum(
     left: Float[Array, "*shape"], right: Float[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """The rounded sum and its rounding error, exactly, whichever is larger."""
+    """The rounded sum and its exact rounding error."""
     total = left + right
     of_right = total - left
     of_left = total - of_right
@@ -74,34 +62,36 @@ def two_sum(
 
 
 def add(left: TwoPartSum, right: TwoPartSum) -> TwoPartSum:
-    """Two sums added, to about 45 bits."""
-    pairs = jax.tree.map(_add, left.high, left.low, right.high, right.low)
-    return _unzipped(pairs, jax.tree.structure(left.high))
+    """The sum of two sums, to about 45 bits."""
+
+    def of_leaf(high, low, other_high, other_low):
+        total, error = two_sum(high, other_high)
+        return two_sum(total, (low + other_low) + error)
+
+    pairs = jax.tree.map(of_leaf, left.high, left.low, right.high, right.low)
+    structure = jax.tree.structure(left.high)
+    return TwoPartSum(*jax.tree.transpose(structure, jax.tree.structure((0, 0)), pairs))
 
 
 def in_type(total: TwoPartSum, dtype: Any) -> TwoPartSum:
-    """The sum of one array in two numbers of another type, cut to the digits that both hold.
-
-    A loss may compute in float64 with weights in float32. Rounded to their type the sum alone
-    would forget what `sensitivity` counts on.
-    """
+    """The sum of one float64 array in two numbers of a narrower type, cut to their digits."""
     digits = jnp.finfo(dtype)
     if digits.bits >= jnp.finfo(total.high.dtype).bits:
         return jax.tree.map(lambda part: part.astype(dtype), total)
-    # Unlike a cast to and fro, no compiler leaves it out.
+    # Compilers may remove a cast to and fro, but not this.
     high = lax.reduce_precision(total.high, digits.nexp, digits.nmant)
     low = (total.high - high) + total.low
     return TwoPartSum(high.astype(dtype), low.astype(dtype))
 
 
 def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
-    """The sum of every device's part, on each device: for `jax.shard_map` in place of `psum`.
+    """The sum of every device's part, on each device: use it in `jax.shard_map` instead of `psum`.
 
-    A `psum` would round, and in an order of its own.
+    A `psum` would round, in an order of its own.
 
     Args:
-        part: this device's sum.
-        axis_name: of the mesh, over which the batch is split.
+        part: the sum on this device.
+        axis_name: the mesh axis over which the batch is split.
 
     Returns:
         The sum of all parts, the same on every device.
@@ -110,13 +100,10 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
         >>> import jax, numpy as np
         >>> from jaxdp.clipping import TwoPartSum, sum_over_devices
         >>> mesh = jax.make_mesh((1,), ("batch",), (jax.sharding.AxisType.Auto,))
-        >>> P = jax.sharding.PartitionSpec
-        >>> everywhere = jax.shard_map(
-        ...     lambda part: sum_over_devices(part, "batch"),
-        ...     mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False,
-        ... )
-        >>> total = everywhere(TwoPartSum(np.ones(2, np.float32), np.zeros(2, np.float32)))
-        >>> total.in_float64().tolist()
+        >>> specs = dict.fromkeys(("in_specs", "out_specs"), jax.sharding.PartitionSpec())
+        >>> add_up = lambda part: sum_over_devices(part, "batch")
+        >>> everywhere = jax.shard_map(add_up, mesh=mesh, check_vma=False, **specs)
+        >>> everywhere(TwoPartSum(np.ones(2), np.zeros(2))).in_float64().tolist()
         [1.0, 1.0]
     """
     parts = jax.tree.map(lambda leaf: lax.all_gather(leaf, axis_name), part)
@@ -125,10 +112,9 @@ def sum_over_devices(part: TwoPartSum, axis_name: str) -> TwoPartSum:
 
 
 def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
-    """None where additions on these arrays' devices are those of the proof, else why they are not.
+    """None if additions on these arrays' devices are those of the proof, else the reason why not.
 
-    On each kind of device a program of sums with known values runs once in a process, made of the
-    functions that add up clipped gradients. Without arrays, the default device is asked.
+    Once in a process and kind of device, sums with known values run through `sum_of_blocks`.
     """
     leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
     with jax.ensure_compile_time_eval():
@@ -142,8 +128,8 @@ def why_sums_are_unproved(arrays: PyTree[Any] = ()) -> str | None:
 def _why_unproved_on(device: Any) -> str | None:
     if device.platform == "tpu":
         return (
-            "the bound on what rounding adds to one record is not proved for the products of a TPU "
-            "(jaxdp.clipping.sensitivity); use a CPU or a GPU"
+            "the bound on rounding (jaxdp.clipping.sensitivity) is not proved for the products of "
+            "a TPU; use a CPU or a GPU"
         )
     rows = _known_rows()
     # As arguments: a compiler evaluates sums of constants by itself, in another arithmetic.
@@ -152,9 +138,8 @@ def _why_unproved_on(device: Any) -> str | None:
         return None
     return (
         f"additions on this {device.platform} are not those of IEEE arithmetic: the compiler "
-        "drops their rounding errors, as XLA's --xla_cpu_enable_fast_math does, and one record "
-        "can then move a sum of clipped gradients many times as far as the clip norm; leave such "
-        "options out of XLA_FLAGS"
+        "drops their rounding errors, and one record can move a sum by many clip norms; leave "
+        "options such as XLA's --xla_cpu_enable_fast_math out of XLA_FLAGS"
     )
 
 
@@ -189,11 +174,10 @@ def sum_of_blocks(
     *,
     most: int,
 ) -> TwoPartSum:
-    """The sum over a batch, by a function that sums scale times what is held of one block.
+    """The sum over a batch, from `of_block`, which sums scale times the held values of one block.
 
-    Args:
-        num_blocks: divides the batch; a multiple of 8 if it is more than 8.
-        most: how many numbers the blocks that are held at once may fill, if they are several.
+    `num_blocks` divides the batch, and is a multiple of 8 if more than 8; `most` limits the numbers
+    that several blocks held at once may fill.
     """
     if num_blocks == 1:
         total = of_block(held, scale)
@@ -205,7 +189,7 @@ def sum_of_blocks(
         group -= 1
 
     def pieces(leaf):
-        # Blocks of one turn lie far apart, so that devices which share a batch share each turn.
+        # The blocks of a turn lie far apart, so that devices that share a batch share each turn.
         return leaf.reshape(group, num_blocks // group, length, *leaf.shape[1:]).swapaxes(0, 1)
 
     pieced = jax.tree.map(pieces, (held, scale))
@@ -221,7 +205,7 @@ def sum_of_blocks(
 
 
 def blocks_of(size: int) -> tuple[int, int]:
-    """How many blocks of which length hold so many records, with the fewest places left over."""
+    """The number and length of blocks that hold `size` records with the fewest places left over."""
     number = -(-size // BLOCK_LENGTH)
     if number > GROUP:
         number = -(-number // GROUP) * GROUP
@@ -229,19 +213,9 @@ def blocks_of(size: int) -> tuple[int, int]:
 
 
 def _of_few(blocks: Float[Array, "blocks ..."]) -> TwoPartSum:
-    """The sum of at most eight blocks: errors are added up and joined to the sum at the end."""
+    """The sum of at most eight blocks; their errors are added up and joined at the end."""
     high, low = blocks[0], jnp.zeros_like(blocks[0])
     for block in blocks[1:]:
         high, error = two_sum(high, block)
         low = low + error
     return TwoPartSum(*two_sum(high, low))
-
-
-def _add(high, low, other_high, other_low):
-    total, error = two_sum(high, other_high)
-    return two_sum(total, (low + other_low) + error)
-
-
-def _unzipped(pairs: Any, structure: Any) -> TwoPartSum:
-    """A sum of trees from a tree of pairs."""
-    return TwoPartSum(*jax.tree.transpose(structure, jax.tree.structure((0, 0)), pairs))

@@ -1,4 +1,4 @@
-"""What happens: simulators, and the verb that runs them.
+"""Simulators of private training, and `simulate`, which runs them.
 
 In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
 Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".

@@ -1,4 +1,4 @@
-"""The abstract simulator: samples runs, and says which problems and algorithms it covers."""
+"""The abstract simulator: it samples runs, and says which problems and algorithms it covers."""
 
 import abc
 from collections.abc import Callable
@@ -26,13 +26,13 @@ class AbstractSimulator(AbstractDescription):
     has_parameters: eqx.AbstractClassVar[bool]
 
     def why_not(self, problem: Any, algorithm: Any) -> str | None:
-        """Why it does not cover a pair, and what to use instead; None for a covered pair."""
+        """The reason why it does not cover a pair, and what to use instead; None if it does."""
         require_pair(problem, algorithm)
         return self.reason_against(problem, algorithm)
 
     @abc.abstractmethod
     def reason_against(self, problem: Any, algorithm: Any) -> str | None:
-        """What `why_not` says of a problem and an algorithm."""
+        """The answer of `why_not`, for arguments known to be a problem and an algorithm."""
 
     @abc.abstractmethod
     def simulate(
@@ -51,15 +51,13 @@ class AbstractSimulator(AbstractDescription):
 
 def known_length(algorithm: AbstractStepwise) -> int:
     if not isinstance(algorithm.num_steps, int):
-        raise TypeError(
-            "expected algorithm.num_steps to be a Python int, because it sets the length of the "
-            "simulation's loop; got an array"
-        )
+        why = "because it sets the length of the simulation's loop"
+        raise TypeError(f"expected algorithm.num_steps to be a Python int, {why}; got an array")
     return algorithm.num_steps
 
 
 def length_of_pass(problem: AbstractSampleProblem, algorithm: AbstractOnePassAlgorithm) -> int:
-    """Number of steps; raises if they need more samples than the problem has."""
+    """Number of steps; ValueError if they need more samples than the problem has."""
     num_steps = known_length(algorithm)
     needed = num_steps * algorithm.batch_size
     if problem.max_samples is not None and needed > problem.max_samples:

@@ -14,13 +14,8 @@ from jaxdp.simulation.reduced import Reduced
 from jaxdp.simulation.rows.function_space import FunctionSpace
 from jaxdp.simulation.rows.networks import NetworkTraining
 
-# Exact in law, cheapest first.
-_DEFAULTS: tuple[AbstractSimulator, ...] = (
-    FunctionSpace(),
-    Reduced(),
-    NetworkTraining(),
-    Iterates(),
-)
+# Exact in distribution, cheapest first.
+_DEFAULTS = FunctionSpace(), Reduced(), NetworkTraining(), Iterates()
 
 
 def simulate(
@@ -34,24 +29,24 @@ def simulate(
     keep_parameters: bool = False,
     progress: Progress | bool | None = None,
 ) -> Trajectory:
-    """Sample what happens: independent runs of the algorithm on the problem.
+    """Simulate private training: independent runs of an algorithm on a problem.
 
     Args:
-        problem: what is learnt.
-        algorithm: how it is learnt; its `num_steps` must be a Python int. A `PrivateOptimiser`,
-            with simulated noise (`noise=None`): on features a linear one in `FunctionSpace`, any
-            other by its `Iterates`; of a network (`Linearised`) by `NetworkTraining`.
-        key: a `jax.random.key`; the same key gives the same runs, and run i is the same, to
-            rounding, however many there are.
-        num_runs: how many runs, along the leading axis of the result.
-        simulator: None takes the cheapest that is exact in law, covers the pair and has the
-            parameters if they are to be kept.
-        records: record j is the state after floor(j n / records) of the n updates, j from 0 to
-            `records`: a risk of records + 1 values, the first before any update.
+        problem: the learning problem.
+        algorithm: the algorithm; its `num_steps` must be a Python int. A `PrivateOptimiser` needs
+            `noise=None`, and runs on features in `FunctionSpace` if linear, else in `Iterates`, and
+            on a network (`Linearised`) in `NetworkTraining`.
+        key: a `jax.random.key`; the same key gives the same runs, and run i is the same, up to
+            rounding, for every num_runs.
+        num_runs: number of runs, along the leading axis of the result.
+        simulator: None takes the cheapest that is exact in distribution, covers the pair and has
+            the parameters if they are to be kept.
+        records: record j, from 0, is the state after floor(j n / records) of the n updates: a risk
+            has records + 1 values.
         keep_parameters: whether to return the released iterates, (num_runs, dim), or (num_runs,
             dim, num_outputs) for a loss of several outputs.
-        progress: True for a bar, or a function, called on the host with the share done; not
-            under `jit` or `vmap`.
+        progress: True for a bar, or a function called on the host with the fraction done; not under
+            `jit` or `vmap`.
 
     Returns:
         A trajectory with the runs along the leading axis of `risk` and `final_risk`.
@@ -80,13 +75,11 @@ def simulate(
         if keep_parameters and not candidate.has_parameters:
             if simulator is None:
                 continue
-            raise ValueError(
-                f"expected keep_parameters=False: {name} has no parameters to return; use "
-                "Iterates()"
-            )
+            why = f"{name} has no parameters to return; use Iterates()"
+            raise ValueError(f"expected keep_parameters=False: {why}")
         reason = candidate.reason_against(problem, algorithm)
         if reason is None:
-            with listening(progress, "simulate") as told:
+            with listening(progress, "simulate") as report:
                 return candidate.simulate(
                     problem,
                     algorithm,
@@ -94,7 +87,7 @@ def simulate(
                     num_runs=num_runs,
                     records=records,
                     keep_parameters=keep_parameters,
-                    progress=told,
+                    progress=report,
                 )
         reasons.append(f"{name}: {reason}")
     raise NotCoveredError(" | ".join(reasons))

@@ -1,8 +1,4 @@
-"""One loop for every simulator: from record to record, with progress, to the Trajectory.
-
-A simulator says how its runs begin, go on and end (`AbstractRuns`). When they are recorded, who is
-told how far they are, and how what was read out becomes a `Trajectory`, is here.
-"""
+"""The loop of all simulators, from record to record, with progress, to the Trajectory."""
 
 import abc
 from collections.abc import Iterator
@@ -19,31 +15,27 @@ from jaxdp.core.trajectory import Trajectory, record_steps, trajectory_of
 from jaxdp.simulation.base import Progress
 
 _PROGRESS_BLOCKS = 20
-# Random numbers dominate the cost of a simulation. On a CPU they are drawn in chunks of steps that
-# fit the cache, on an accelerator in chunks that are worth a launch; no draw depends on its chunk.
-# Numbers per draw over all runs: two megabytes of float32, measured best on two cores. On
-# other platforms 64 MB, which take an H100 a tenth of a millisecond: a hundred launches' worth.
+# Numbers per draw over all runs, which no draw depends on: on a CPU two megabytes of float32, which
+# fit the cache; elsewhere 64 MB, which take an H100 a tenth of a millisecond, a hundred launches.
 _CHUNK_NUMBERS = {"cpu": 500_000}
 _CHUNK_NUMBERS_OF_OTHERS = 16_000_000
-# The most steps of a chunk of `even_chunks`.
-_CHUNK_STEPS = 64
+_CHUNK_STEPS = 64  # the most of a chunk of `even_chunks`
 
 Steps = np.ndarray | Int[Array, " counts"]
-"""Numbers of steps: NumPy integers, or a traced array where the run's length is traced."""
+"""Numbers of steps: NumPy integers, or a traced array if the run's length is traced."""
 
 
 class Reading(eqx.Module):
-    """What is read out of all runs, one column a record."""
+    """The numbers read from all runs, one column a record."""
 
     risk: Float[Array, "runs records"]  # the problem's own risk
-    # By name, over the steps, what observables are made of.
-    sums: dict[str, Shaped[Array, "runs records"]]
-    # By name, observables as they are at the record.
+    sums: dict[str, Shaped[Array, "runs records"]]  # counts over the steps, for observables
+    # By name, the observables that are not made of counts.
     values: dict[str, Float[Array, "runs records"]] = eqx.field(default_factory=dict)
 
 
 class AbstractRuns(eqx.Module):
-    """Independent runs of one algorithm on one problem, which go on together."""
+    """Independent runs of one algorithm on one problem, which advance together."""
 
     @property
     @abc.abstractmethod
@@ -62,7 +54,7 @@ class AbstractRuns(eqx.Module):
     def finish(
         self, state: Any
     ) -> tuple[Float[Array, " runs"] | None, Float[Array, "runs dim *outputs"] | None]:
-        """The released iterates' risks, None where they are the last recorded, and the iterates."""
+        """The released iterates' risks (None: those last recorded), and the iterates."""
 
     @abc.abstractmethod
     def time(self, steps: Steps) -> Float[Any, " counts"]:
@@ -72,11 +64,11 @@ class AbstractRuns(eqx.Module):
     def observables(
         self, reading: Reading, steps: Int[Array, " records"]
     ) -> dict[str, Float[Array, "runs records"]]:
-        """What the sums of all readings say, which were made after so many steps."""
+        """The observables at all records, from their readings and numbers of steps."""
 
 
 class AbstractPassRuns(AbstractRuns):
-    """Runs of an algorithm that uses each sample once, and counts those clipped and capped."""
+    """Runs of an algorithm that uses each sample once, with counts of clipped and capped ones."""
 
     algorithm: eqx.AbstractVar[AbstractOnePassAlgorithm]
 
@@ -90,15 +82,15 @@ class AbstractPassRuns(AbstractRuns):
 
 
 class Ranges(NamedTuple):
-    """The steps of a run, cut where it is recorded."""
+    """The steps of a run, cut at its records."""
 
-    steps: Steps  # after how many the run is recorded, each number once where they are known
-    slots: np.ndarray  # which of them is each record
-    block: int  # how many ranges lie between two returns to the host
+    steps: Steps  # numbers of steps at the records, each once if they are known
+    slots: np.ndarray  # the index in `steps` of each record
+    block: int  # number of ranges between two returns to the host
 
     @property
     def longest(self) -> int:
-        """The most steps in a range; of a known length only."""
+        """The most steps in a range, for a known length only."""
         return int(np.diff(self.steps).max())
 
     def blocks(self) -> Iterator[tuple[Steps, Steps]]:
@@ -108,10 +100,7 @@ class Ranges(NamedTuple):
 
 
 def ranges_of(num_steps: int | Int[Array, ""], records: int, progress: Progress | None) -> Ranges:
-    """Where a run of so many steps is recorded, and when it returns to the host.
-
-    Without a listener all ranges are one block.
-    """
+    """The ranges of a run of so many steps; without a listener all of them are one block."""
     steps, slots = record_steps(num_steps, records), np.arange(records + 1)
     if isinstance(steps, np.ndarray):
         steps, slots = np.unique(steps, return_inverse=True)
@@ -120,7 +109,7 @@ def ranges_of(num_steps: int | Int[Array, ""], records: int, progress: Progress 
 
 
 def even_chunks(longest: int, numbers_per_step: int) -> tuple[int, int]:
-    """How many chunks a range is cut into, and how many steps each has."""
+    """The number of chunks of a range, and the steps of each."""
     return _cut(longest, max(1, min(_CHUNK_STEPS, _numbers_of_a_draw() // numbers_per_step)))
 
 
@@ -129,25 +118,21 @@ def _numbers_of_a_draw() -> int:
 
 
 def _cut(longest: int, target: int) -> tuple[int, int]:
-    """Pieces of at most the target, cut evenly so that little is padded: their number and size."""
+    """Number and size of pieces of at most the target, cut evenly so that little is padded."""
     count = -(-longest // target)
     return count, -(-longest // count)
 
 
 class Chunks(NamedTuple):
-    """How the steps are cut: `records` ranges are drawn at once, or one range in several goes.
+    """The cutting of steps: `records` ranges are drawn at once, or one in `per_record` parts."""
 
-    A block of ranges takes `rows` such draws.
-    """
-
-    rows: int
+    rows: int  # draws in a block of ranges
     records: int
     steps: int
     per_record: int
 
     @classmethod
     def of(cls, ranges: Ranges, numbers_per_step: int, chunk_size: int | None) -> "Chunks":
-        """Chunks of the platform's size, cut evenly so that little is padded."""
         longest, block = ranges.longest, ranges.block
         target = chunk_size or max(1, _numbers_of_a_draw() // numbers_per_step)
         if target < longest:
@@ -160,10 +145,7 @@ class Chunks(NamedTuple):
 def drive(
     runs: AbstractRuns, ranges: Ranges, *, keep_parameters: bool, progress: Progress | None
 ) -> Trajectory:
-    """All steps of the runs, recorded where the ranges end.
-
-    Memory is that of the runs' state and of the records.
-    """
+    """All steps of the runs, recorded where the ranges end, in the memory of state and records."""
     state, first = runs.begin()
     readings = [first]
     for starts, ends in ranges.blocks():
@@ -179,7 +161,7 @@ def drive(
 
 
 def announced(trajectory: Trajectory, progress: Progress | None) -> Trajectory:
-    """The trajectory, when the listener has heard that it is done."""
+    """The trajectory, after the listener was called with 1."""
     if progress is not None:
         jax.block_until_ready(trajectory.risk)
         progress(1.0)

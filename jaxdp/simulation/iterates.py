@@ -1,10 +1,4 @@
-"""The algorithm itself, step by step, in all its dimensions.
-
-On fixed rows the steps are those of `jaxdp.simulation.rows.fixed_rows`. In one pass over samples
-that a problem hands out they are here: random numbers are drawn in chunks of steps
-(`jaxdp.simulation.driver`), and each draw depends on its run's key and its step alone. Memory is
-O(records).
-"""
+"""The algorithm itself, step by step, in all its dimensions, in O(records) memory."""
 
 import functools
 from typing import Any, ClassVar
@@ -33,17 +27,14 @@ from jaxdp.simulation.rows.function_space import FunctionSpace
 
 
 class Iterates(AbstractSimulator):
-    """The algorithm itself, step by step in `dim` dimensions: exact in law for whatever has steps.
+    """The algorithm itself, step by step in `dim` dimensions: exact in distribution.
 
-    Memory beside problem and result: 10 numbers a run for each coordinate, row and test row, and on
-    a stream ten times the random numbers of a chunk, 20 MB on a CPU.
-
-    On features the observables are "clipped_fraction", "train_risk" (the mean training loss) and,
-    for losses of classification, "accuracy" and "train_accuracy".
+    Memory besides problem and result: 10 numbers a run for each coordinate, row and test row; on a
+    stream ten times the random numbers of a chunk, 20 MB on a CPU. Observables on features:
+    "clipped_fraction", "train_risk" and, for classification, "accuracy" and "train_accuracy".
 
     Args:
-        chunk_size: steps whose random numbers are drawn together; None sizes it to the cache. The
-            values do not depend on it.
+        chunk_size: number of steps whose random numbers are drawn together; None fits the cache.
 
     Example:
         >>> import jax, jaxdp
@@ -64,20 +55,16 @@ class Iterates(AbstractSimulator):
     def reason_against(self, problem, algorithm):
         if isinstance(problem, AbstractSampleProblem):
             if not isinstance(algorithm, AbstractOnePassAlgorithm):
-                return (
-                    "samples one after the other need an algorithm that uses each once, such as "
-                    f"OnePassDPSGD, got {type(algorithm).__name__}"
-                )
+                came = f"such as OnePassDPSGD, got {type(algorithm).__name__}"
+                return f"samples need an algorithm that uses each once, {came}"
             return None
         if isinstance(problem, AbstractFeatureProblem):
             reason = None
             if isinstance(algorithm, PrivateOptimiser):
                 reason = algorithm.reason_not_simulated()
             elif not isinstance(algorithm, DPGD):
-                return (
-                    "features on fixed rows need a full-batch algorithm such as DPGD, or a "
-                    f"PrivateOptimiser, got {type(algorithm).__name__}"
-                )
+                came = type(algorithm).__name__
+                return f"features on fixed rows need DPGD or a PrivateOptimiser, got {came}"
             if reason is None and problem.num_features is None:
                 instead = (
                     "use FunctionSpace() or problem.reduced()"
@@ -93,7 +80,10 @@ class Iterates(AbstractSimulator):
     ) -> Trajectory:
         how = {"keep_parameters": keep_parameters, "progress": progress}
         if isinstance(problem, AbstractFeatureProblem):
-            explicit = _explicit(problem)
+            train, test = problem.train_features(), problem.test_features()
+            unseen = jnp.zeros((problem.num_test, 0), test.dtype)
+            labels = problem.train_labels, problem.test_labels
+            explicit = ReducedFeatures(train, test, unseen, *labels, problem.loss)
             if isinstance(algorithm, PrivateOptimiser):
                 algorithm.require_rows(problem.num_train)
             else:
@@ -108,13 +98,6 @@ class Iterates(AbstractSimulator):
         return drive(runs, ranges, **how)
 
 
-def _explicit(problem: AbstractFeatureProblem) -> ReducedFeatures:
-    train, test = problem.train_features(), problem.test_features()
-    unseen = jnp.zeros((problem.num_test, 0), test.dtype)
-    labels = problem.train_labels, problem.test_labels
-    return ReducedFeatures(train, test, unseen, *labels, problem.loss)
-
-
 class _State(eqx.Module):
     parameters: Float[Array, "*runs dim"]
     inner: PyTree  # of the algorithm
@@ -123,7 +106,7 @@ class _State(eqx.Module):
 
 
 class _Run(eqx.Module):
-    """What one run fixes before its first step."""
+    """The values of a run that are fixed before its first step."""
 
     prepared: Any
     sampling_key: Key[Array, "*runs"]
@@ -131,7 +114,7 @@ class _Run(eqx.Module):
 
 
 class OnePassRuns(AbstractPassRuns):
-    """Runs that draw samples and noise in chunks of steps."""
+    """Runs that draw samples and noise in chunks of steps, each by its run's key and its step."""
 
     problem: AbstractSampleProblem
     algorithm: AbstractOnePassAlgorithm
@@ -147,20 +130,16 @@ class OnePassRuns(AbstractPassRuns):
         return (runs, state), Reading(*jax.tree.map(lambda values: values[:, None], recorded))
 
     def advance(self, state, starts, ends):
-        rows = self._rows(starts, ends)
+        # Ranges in rows of one draw, padded with empty ranges after the last.
+        shape = self.chunks.rows, self.chunks.records
+        padding = np.full(shape[0] * shape[1] - len(ends), ends[-1])
+        rows = (np.append(bounds, padding).reshape(shape) for bounds in (starts, ends))
         runs, state = state
         state, recorded = _advance(
             self.problem, self.algorithm, runs, state, *rows, chunks=self.chunks
         )
-        # What was recorded of padding is left out.
         kept = jax.tree.map(lambda values: values[:, : len(ends)], recorded)
         return (runs, state), Reading(*kept)
-
-    def _rows(self, starts, ends):
-        """The ranges in rows of one draw, padded with empty ranges after the last."""
-        shape = self.chunks.rows, self.chunks.records
-        padding = np.full(shape[0] * shape[1] - len(ends), ends[-1])
-        return tuple(np.append(bounds, padding).reshape(shape) for bounds in (starts, ends))
 
     def finish(self, state):
         return _finish(self.problem, self.algorithm, *state)
@@ -190,11 +169,7 @@ def _recorded(problem: AbstractSampleProblem, run: _Run, state: _State):
 
 @eqx.filter_jit
 def _advance(problem, algorithm, runs, state, starts, ends, *, chunks: Chunks):
-    """Runs step ranges (start, end] one after the other; returns what is recorded at their ends.
-
-    `starts` and `ends` have a row of `chunks.records` ranges whose random numbers are drawn at
-    once.
-    """
+    """Run step ranges (start, end], in rows of `chunks.records`, and record their ends."""
 
     def one_run(run, state):
         def row(state, bounds):
@@ -211,20 +186,8 @@ def _advance(problem, algorithm, runs, state, starts, ends, *, chunks: Chunks):
     return state, jax.tree.map(lambda values: values.reshape(len(values), -1), recorded)
 
 
-def _chunk(
-    problem: AbstractSampleProblem,
-    algorithm: AbstractOnePassAlgorithm,
-    run: _Run,
-    state: _State,
-    begins: Int[Array, " ranges"],
-    ends: Int[Array, " ranges"],
-    num_steps: int,
-):
-    """Up to `num_steps` updates of each range, with all random numbers drawn beforehand.
-
-    Updates beyond a range's end are padding: their rate is zero, nothing is counted, and the
-    algorithm's state stays as it is.
-    """
+def _chunk(problem, algorithm, run: _Run, state: _State, begins, ends, num_steps: int):
+    """Up to `num_steps` updates of each range; those beyond its end have no effect."""
     dtype, dim = state.parameters.dtype, problem.dim
     steps = begins[:, None] + 1 + jnp.arange(num_steps)[None]
     active = steps <= ends[:, None]
@@ -266,7 +229,7 @@ def _chunk(
 
 
 def _samples(problem: AbstractSampleProblem, run: _Run, steps, batch_size: int):
-    """The samples of each step, with a batch axis when there is more than one."""
+    """The samples of each step, with a batch axis if there is more than one."""
     index = (steps - 1) * batch_size
     if batch_size > 1:
         index = index[..., None] + lax.broadcast_to_rank(jnp.arange(batch_size), index.ndim + 1)
@@ -279,17 +242,13 @@ def _normals(key, steps, dim: int, dtype):
 
 
 def _over(index, function):
-    """The function of each entry of an array of whole numbers, along the array's axes."""
     results = jax.vmap(function)(index.reshape(-1))
     return jax.tree.map(lambda leaf: leaf.reshape(*index.shape, *leaf.shape[1:]), results)
 
 
 @eqx.filter_jit
 def _finish(problem, algorithm, runs, state):
-    """The last update's noise, the released iterate's risk, and the iterate.
-
-    No risk, and no noise, where every iterate is released as it was recorded.
-    """
+    """The last update's noise, the released iterate's risk (None if recorded), and the iterate."""
     if algorithm.releases_every_iterate:
         return None, jax.vmap(problem.in_input_coordinates)(state.parameters)
 

@@ -1,70 +1,54 @@
-r"""The law of Algorithm 1 on Gaussian inputs, from one radius per distinct eigenvalue.
+r"""The distribution of Algorithm 1 on Gaussian inputs, from one radius per distinct eigenvalue.
 
-Let $u = \theta - \theta^*$ and let $u^{(j)}$ be its part in the block of the eigenvalue
-$\lambda_j$ of multiplicity $d_j$, with $r_j = \|u^{(j)}\|$. A sample's part in the block is
-$\sqrt{\lambda_j}(g_j e_j + w_j)$ with $e_j = u^{(j)}/r_j$, $g_j$ standard normal, $w_j \perp e_j$
-and $q_j = \|w_j\|^2$ chi-square of $d_j - 1$ degrees, all independent. With the residual
-$\sum_j \sqrt{\lambda_j} g_j r_j - z$, $\|x\|^2 = \sum_j \lambda_j (g_j^2 + q_j)$ and s their
-clipped residual times the capped step,
+Let $u = \theta - \theta^*$, $u^{(j)}$ its part in the block of the eigenvalue $\lambda_j$ of
+multiplicity $d_j$, and $r_j = \|u^{(j)}\|$. A sample's part in the block is $\sqrt{\lambda_j}(g_j
+e_j + w_j)$ with $e_j = u^{(j)}/r_j$, $g_j$ standard normal, $w_j \perp e_j$ and $q_j = \|w_j\|^2$
+chi-square of $d_j - 1$ degrees, all independent. With the residual $\sum_j \sqrt{\lambda_j} g_j r_j
+- z$, $\|x\|^2 = \sum_j \lambda_j (g_j^2 + q_j)$ and s their clipped residual times the capped step,
 
 $$ p_j^2 = (r_j - s\sqrt{\lambda_j} g_j)^2 + s^2\lambda_j q_j, \qquad
    r_j'^2 = (p_j + \tau a_j)^2 + \tau^2 q_j', $$
 
-where $\tau = 2C\sigma_k$ and the noise is split along and across the new direction: $a_j$ standard
-normal, $q_j'$ chi-square of $d_j - 1$ degrees. The law of r' given u depends on u through r alone,
-so r is a Markov chain, and $R = \sum_j \lambda_j r_j^2 / 2$: exact for every number of steps,
-dimension, clip norm and schedule. A random scale of the inputs is drawn for each sample and
-multiplies all of it; Huber's loss cuts the residual. Neither sees directions.
-
-Derived: test_reduced checks it in law against `Iterates` and against Algorithm 1 as printed.
+where $\tau = 2C\sigma_k$ and the noise is split along ($a_j$ standard normal) and across ($q_j'$
+chi-square of $d_j - 1$ degrees) the new direction. The distribution of r' given u depends on r
+alone, so r is a Markov chain, with $R = \sum_j \lambda_j r_j^2 / 2$: exact for every number of
+steps, dimension, clip norm and schedule. Random scales of the inputs are drawn for each sample;
+Huber's loss cuts the residual. Derived: test_reduced checks it in distribution against `Iterates`
+and against Algorithm 1 as printed.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
-from jaxdp.core.arrays import float_dtype, in_jax, in_numpy
+from jaxdp.core.arrays import in_jax, in_numpy
 from jaxdp.core.checks import concrete
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.base import AbstractSimulator, length_of_pass
-from jaxdp.simulation.driver import AbstractPassRuns, Reading, drive, ranges_of
+from jaxdp.simulation.driver import AbstractPassRuns, drive, ranges_of
 from jaxdp.simulation.iterates import Iterates
-from jaxdp.simulation.streams.overlap_chain import OverlapRuns
-from jaxdp.simulation.streams.radial_chain import (
-    RandomStreams,
-    Record,
-    State,
-    add_noise,
-    advance,
-    distance_of,
-    draw,
-    random_streams,
-    risk_of,
-)
+from jaxdp.simulation.streams import overlap_chain, radial_chain
+from jaxdp.simulation.streams.radial_chain import random_streams
 
 
 class Reduced(AbstractSimulator):
-    """A smaller simulation, exact in law, at a cost per step that does not see the dimension.
+    """A smaller simulation, exact in distribution, whose cost does not depend on the dimension.
 
-    The simulator covers linear regression on Gaussian inputs whose covariance has few distinct
-    eigenvalues, and labels that follow one direction of isotropic ones (`LogisticRegression`, by
-    `jaxdp.simulation.streams.overlap_chain`). The simulator has no parameters to return. Memory
-    beside the result: 500 numbers a run.
+    It covers linear regression on Gaussian inputs whose covariance has few distinct eigenvalues,
+    and labels that follow one direction of isotropic ones (`LogisticRegression`). It has no
+    parameters to return. Memory besides the result: 500 numbers a run.
 
     Example:
         >>> import jax, jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(1_000_000, label_noise=0.3)
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> runs = jaxdp.simulate(
-        ...     problem, algorithm, num_runs=3, key=jax.random.key(1), simulator=jaxdp.Reduced()
-        ... )
-        >>> runs.risk.shape
+        >>> run = {"num_runs": 3, "key": jax.random.key(1), "simulator": jaxdp.Reduced()}
+        >>> jaxdp.simulate(problem, algorithm, **run).risk.shape
         (3, 101)
     """
 
@@ -72,20 +56,14 @@ class Reduced(AbstractSimulator):
 
     def reason_against(self, problem, algorithm):
         if not isinstance(problem, (LinearRegression, AbstractSignalProblem)):
-            hint = (
-                "; use Iterates()" if Iterates().reason_against(problem, algorithm) is None else ""
-            )
-            return (
-                "it needs Gaussian inputs (LogisticRegression, LinearRegression), got "
-                f"{type(problem).__name__}{hint}"
-            )
+            is_covered = Iterates().reason_against(problem, algorithm) is None
+            came = type(problem).__name__ + ("; use Iterates()" if is_covered else "")
+            return f"it needs Gaussian inputs (LogisticRegression, LinearRegression), got {came}"
         if not isinstance(algorithm, OnePassDPSGD):
-            return f"it is the law of OnePassDPSGD, got {type(algorithm).__name__}"
+            return f"it simulates OnePassDPSGD, got {type(algorithm).__name__}"
         if algorithm.batch_size > 1:
-            return (
-                "its steps take one sample each; use Iterates() for batch_size = "
-                f"{algorithm.batch_size}"
-            )
+            size = algorithm.batch_size
+            return f"its steps take one sample each; use Iterates() for batch_size = {size}"
         if isinstance(problem, AbstractSignalProblem):
             return None
         count = len(problem.blocks.sizes)
@@ -100,90 +78,44 @@ class Reduced(AbstractSimulator):
         self, problem, algorithm, *, key, num_runs, records, keep_parameters, progress
     ) -> Trajectory:
         ranges = ranges_of(length_of_pass(problem, algorithm), records, progress)
+        chain, are_valid = overlap_chain, problem.is_valid & algorithm.is_valid
+        if not isinstance(problem, AbstractSignalProblem):
+            chain, are_valid = radial_chain, are_valid & in_numpy(problem.blocks.is_valid)
+        rho = concrete(algorithm.rho)
+        is_silent = rho is not None and bool(np.isinf(rho))
+        is_noisy = not (is_silent or algorithm.learning_rate.is_constant)
         given = {"problem": problem, "algorithm": algorithm, "key": key, "num_runs": num_runs}
-        given |= {"longest": ranges.longest, "is_noisy": _is_noisy(algorithm)}
-        if isinstance(problem, AbstractSignalProblem):
-            runs = OverlapRuns(**given)
-        else:
-            are_valid = problem.is_valid & in_numpy(problem.blocks.is_valid) & algorithm.is_valid
-            runs = _RadialRuns(**given, are_valid=in_jax(are_valid))
+        given |= {"longest": ranges.longest, "is_noisy": is_noisy, "are_valid": in_jax(are_valid)}
+        runs = _ChainRuns(chain=chain, **given)
         return drive(runs, ranges, keep_parameters=keep_parameters, progress=progress)
 
 
-class _RadialRuns(AbstractPassRuns):
-    problem: LinearRegression
+class _ChainRuns(AbstractPassRuns):
+    """Runs of a Markov chain, given by its module, with a random stream for each run."""
+
+    chain: Any = eqx.field(static=True)
+    problem: LinearRegression | AbstractSignalProblem
     algorithm: OnePassDPSGD
     key: Key[Array, ""]
     num_runs: int = eqx.field(static=True)
-    longest: int = eqx.field(static=True)
-    is_noisy: bool = eqx.field(static=True)
-    # Found on the host where it can be, and not by the programs of the runs.
-    are_valid: Bool[Array, ""]
+    longest: int = eqx.field(static=True)  # the most steps of a range
+    is_noisy: bool = eqx.field(static=True)  # whether there may be noise before the last step's
+    are_valid: Bool[Array, ""]  # found on the host if possible, not in the programs of the runs
 
     @property
     def is_valid(self):
         return self.are_valid
 
     def begin(self):
-        state, reading = _begin(self.problem, self.algorithm, self.num_runs)
+        state, reading = self.chain.begin(self.problem, self.algorithm, self.num_runs)
         return (random_streams(self.key, self.num_runs), state), reading
 
     def advance(self, state, starts, ends):
         streams, state = state
-        state, reading = _advance(
-            self.problem,
-            self.algorithm,
-            streams,
-            state,
-            (starts, ends),
-            longest=self.longest,
-            is_noisy=self.is_noisy,
-        )
+        given, bounds = (self.problem, self.algorithm, streams, state), (starts, ends)
+        sizes = {"longest": self.longest, "is_noisy": self.is_noisy}
+        state, reading = self.chain.advance(*given, bounds, **sizes)
         return (streams, state), reading
 
     def finish(self, state):
-        return _final_risk(self.problem, self.algorithm, *state), None
-
-
-@eqx.filter_jit
-def _advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
-    state, record = advance(
-        problem, algorithm, streams, state, bounds, longest=longest, is_noisy=is_noisy
-    )
-    return state, _reading(record)
-
-
-def _reading(record: Record) -> Reading:
-    counts = {"clipped": record.clipped.T, "capped": record.capped.T}
-    return Reading(record.risk.T, counts, {"distance": record.distance.T})
-
-
-def _is_noisy(algorithm: OnePassDPSGD) -> bool:
-    """Whether there may be noise before the last step's."""
-    rho = concrete(algorithm.rho)
-    is_silent = rho is not None and bool(np.isinf(rho))
-    return not (is_silent or algorithm.learning_rate.is_constant)
-
-
-@eqx.filter_jit
-def _begin(problem: LinearRegression, algorithm: OnePassDPSGD, num_runs: int):
-    dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
-    radii = jnp.sqrt(problem.blocks.squared_target).astype(dtype)
-    zero = jnp.zeros(num_runs, jnp.int32)
-    radii = jnp.broadcast_to(radii[:, None], (len(radii), num_runs))
-    state = State(radii, jnp.zeros_like(radii), zero, zero)
-    risk, distance = _risk(problem, state.radii), distance_of(state.radii)
-    record = Record(risk[None], distance[None], zero[None], zero[None])
-    return state, _reading(record)
-
-
-def _risk(problem: LinearRegression, radii):
-    return risk_of(problem.blocks.eigenvalues[:, None], radii).astype(radii.dtype)
-
-
-@eqx.filter_jit
-def _final_risk(problem, algorithm, streams: RandomStreams, state: State):
-    dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
-    noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
-    std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
-    return _risk(problem, add_noise(state, noise, std).radii)
+        return self.chain.final_risk(self.problem, self.algorithm, *state), None

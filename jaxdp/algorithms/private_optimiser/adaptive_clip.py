@@ -1,4 +1,4 @@
-r"""The clip norms of all steps: one for all, or one that follows a quantile and pays for it.
+"""Clip norms: one for all steps, or one that follows a quantile and pays for it.
 
 Source: Andrew, Thakkar, McMahan and Ramaswamy (2021), "Differentially private learning with
 adaptive clipping", Algorithm 1 and Theorem 1.
@@ -59,21 +59,19 @@ class AdaptiveClip(AbstractDescription):
 
     $C \leftarrow C \exp(-\eta(\tilde b - \gamma))$, where $\tilde b$ is the share of the batch with
     a norm of at most C, from a count with normal noise of standard deviation $\sigma_b$. The count
-    is released beside the sum, and `noise_multiplier` z is that of both together: the sum alone
-    gets $z_\Delta = (z^{-2} - (2\sigma_b)^{-2})^{-1/2}$, which is more. So the account is that of a
-    fixed clip norm.
+    is released with the sum, and `noise_multiplier` z covers both: the sum alone gets $z_\Delta =
+    (z^{-2} - (2\sigma_b)^{-2})^{-1/2} > z$. So the account is that of a fixed clip norm.
 
-    Proof. A record of the batch adds $\pm 1/2$ to the count, and nothing where it is left out. Sum
-    and count in units of their noise are one vector with standard normal noise. A record that is
-    zeroed out, added or removed moves it by at most $((1/z_\Delta)^2 + (1/(2\sigma_b))^2)^{1/2} =
-    1/z$; one that is replaced moves the sum by 2C and the count by 1, twice as far, which is what
-    a sampler's mechanism charges for replacing. C is a function of what was released before. Counts
-    are halves of whole numbers, which floating point adds exactly.
+    Proof. A record of the batch adds $\pm 1/2$ to the count, and 0 if it is left out. Sum and count
+    in units of their noise are one vector with standard normal noise. A record that is zeroed out,
+    added or removed moves it by at most $((1/z_\Delta)^2 + (1/(2\sigma_b))^2)^{1/2} = 1/z$;
+    replacing one moves the sum by 2C and the count by 1, twice as far, which a sampler's mechanism
+    charges for replacing. C is a function of earlier releases. Counts are half-integers, which
+    floating point adds exactly.
 
     Args:
         initial: C of the first step, public; between 2^-60 and 2^60, where it stays.
-        count_noise: sigma_b, in records; more than z/2 by a millionth of it. A twentieth of the
-            batch is usual.
+        count_noise: sigma_b, in records; above z/2 (1 + 1e-6). A twentieth of the batch is usual.
         quantile: gamma in [0, 1].
         learning_rate: eta >= 0.
 
@@ -109,7 +107,7 @@ class AdaptiveClip(AbstractDescription):
         require_conditions(self.conditions())
 
     def conditions(self) -> Iterator[Condition]:
-        """The conditions on the numbers, of which some may be traced."""
+        """The conditions on the numbers, some of which may be traced."""
         initial, noise, quantile, rate = in_numpy(
             (self.initial, self.count_noise, self.quantile, self.learning_rate)
         )
@@ -120,7 +118,7 @@ class AdaptiveClip(AbstractDescription):
         yield Condition("learning_rate >= 0 and finite", rate, (rate >= 0) & (rate < math.inf))
 
     def require_valid(self, noise: Any) -> None:
-        """Raise where nothing is proved of the count beside sums with this noise."""
+        """Raise if nothing is proved for the count together with sums that have this noise."""
         self.require_arguments()
         if isinstance(noise, BufferedToeplitzNoise):
             raise ValueError(
@@ -128,41 +126,34 @@ class AdaptiveClip(AbstractDescription):
             )
 
     def conditions_with(self, noise_multiplier: Any) -> Iterator[Condition]:
-        """The conditions on the numbers beside a noise multiplier of sum and count together."""
+        """The conditions on the numbers and on the noise multiplier of sum and count together."""
         yield from self.conditions()
         count_noise, multiplier = in_numpy((self.count_noise, noise_multiplier))
-        # With a little room, in which the rounding of what is left for the sum is covered.
+        # The margin covers the rounding of the sum's multiplier.
         is_more = count_noise > multiplier / 2 * (1 + 1e-6)
-        yield Condition(
-            f"count_noise > noise_multiplier/2 = {multiplier / 2}", count_noise, is_more
-        )
+        expected = f"count_noise > noise_multiplier/2 = {multiplier / 2}"
+        yield Condition(expected, count_noise, is_more)
 
     def start(self) -> Float[Array, ""]:
-        """The clip norm that the state keeps, before the first step."""
+        """The initial clip norm, as the optimiser's state keeps it."""
         return jnp.asarray(self.initial, float)
 
     def norm_at(self, kept: Float[Array, ""] | None) -> Float[Array, ""]:
-        """The clip norm of a step, as the state keeps it; ValueError if it is of another kind."""
+        """The clip norm of a step from the state; ValueError if it is another optimiser's."""
         if kept is None:
             raise ValueError(f"{_OTHER_STATE} a fixed clip norm")
         return kept
 
     def sum_multiplier(self, noise_multiplier: Any) -> Any:
-        """The noise multiplier of the sum alone, where that of sum and count is given."""
+        """The noise multiplier of the sum alone, from that of sum and count together."""
         share = noise_multiplier / (2 * self.count_noise)
-        # Towards more noise: the difference, of which little may be left, is off by up to 2^-51.
+        # Towards more noise: the difference, which may be small, is off by up to 2^-51.
         return noise_multiplier / (1 - share * share - 2.0**-50) ** 0.5 * (1 + 2.0**-50)
 
     def next_norm(
         self, clip_norm: Float[Array, ""], noisy_count: Float[Any, ""], batch_size: float
     ) -> Float[Array, ""]:
-        """The clip norm of the next step.
-
-        Args:
-            clip_norm: of this step.
-            noisy_count: half of the records within it minus half of those beyond, with noise.
-            batch_size: expected, public.
-        """
+        """The clip norm of the next step; the count is (records within - records beyond) / 2."""
         share = 0.5 + jnp.asarray(noisy_count, float) / batch_size
         moved = clip_norm * jnp.exp(-self.learning_rate * (share - self.quantile))
         return jnp.clip(moved, LEAST_CLIP_NORM, LARGEST_CLIP_NORM)
@@ -173,11 +164,10 @@ ClipNorm = float | AdaptiveClip
 
 
 def as_clip_norm(clip_norm: Any) -> Any:
-    """A concrete clip norm as a Python float; a traced one, or a rule, as it is."""
+    """A concrete clip norm as a Python float; a traced one, or a rule, unchanged."""
     known = None if isinstance(clip_norm, AdaptiveClip) else concrete(clip_norm, "clip_norm")
     return clip_norm if known is None or known.ndim else float(known)
 
 
 def clip_of(clip_norm: Any) -> FixedClip | AdaptiveClip:
-    """The rule of all clip norms that the argument of a private optimiser describes."""
     return clip_norm if isinstance(clip_norm, AdaptiveClip) else FixedClip(clip_norm)

@@ -1,16 +1,7 @@
-"""The file that keeps a run of training, from which a run that was stopped goes on.
+"""The file from which a stopped training run resumes, sealed with the run's key against editing.
 
-The file is written by `jaxdp.core.files`, not by Equinox's serialisation: that writes one leaf
-after the other into the file itself, so that a full disk or a kill leaves half of one, and finds no
-damage.
-
-Batches and noise of a step are drawn from the run's key and the number of the step. Were the noise
-of one step added to two different sums, their difference would be public. So the file belongs to
-one run: one key, data, initial weights, loss, optimiser and number of steps. Nor is a run that
-has ended made longer: who adds steps because the result looked bad has chosen their number by
-private data, and the account is of a number that was chosen without.
-
-The file is sealed with the run's key, so that one that was edited is refused.
+It belongs to one run, because the same noise added to two different sums cancels, and is never made
+longer: a number of steps chosen by a result depends on private data, unlike the account's.
 """
 
 import functools
@@ -49,18 +40,11 @@ _RECORD = "record "
 
 
 def identity_of_run(
-    optimiser: AbstractTrainable,
-    loss: Any,
-    carried: PyTree,
-    records: PyTree[Array],
-    *,
-    key: Key[Array, ""],
-    settings: Any,
+    optimiser: AbstractTrainable, loss, carried, records, *, key, settings
 ) -> dict[str, Any]:
-    """What must be equal for a run to go on, as digests that tell nothing of private rows.
+    """The properties that must be equal to resume a run, as digests keyed by the run's key.
 
-    A plain digest of rows would confirm a guess of them, so digests are keyed by the run's key.
-    `carried` is model and state before the first step, `settings` what else decides what comes out.
+    Plain digests of rows would confirm a guess of them. `carried` is model and state at the start.
     """
     require_untraced("checkpoint=", (optimiser, carried, records, key))
     keyed = functools.partial(_keyed, key)
@@ -80,10 +64,8 @@ def identity_of_run(
             "evaluate, every or microbatch_size": keyed(settings),
         }
     except UnreadableError as error:
-        raise ValueError(
-            "expected a loss and an optimiser that a checkpoint can tell from others, but there is "
-            f"{error} in them"
-        ) from error
+        expected = "a loss and an optimiser that a checkpoint can tell from others"
+        raise ValueError(f"expected {expected}, but there is {error} in them") from error
 
 
 def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: PyTree) -> Any:
@@ -103,7 +85,7 @@ def _program(optimiser: AbstractTrainable, loss: Any, carried: PyTree, records: 
 
 
 class Checkpoint:
-    """The file of one run, for its owner alone, in a folder that is made where it is absent."""
+    """The file of one run, readable by its owner only, in a folder that is made if absent."""
 
     def __init__(self, folder: str | os.PathLike, identity: dict[str, Any], *, key: Key[Array, ""]):
         require_kind("checkpoint", folder, (str, os.PathLike), "the path of a folder, or None")
@@ -112,16 +94,13 @@ class Checkpoint:
         if self.path.parent.exists() and not self.path.parent.is_dir():
             raise ValueError(f"expected checkpoint to be a folder, got the file {folder}")
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # What a killed process had begun to write.
+        # Files that a killed process had begun to write.
         for unfinished in self.path.parent.glob(f".{FILE}.*.partial"):
             unfinished.unlink(missing_ok=True)
         self.made = 0
 
     def restored(self, carried: PyTree) -> tuple[int, PyTree, dict[int, dict[str, Any]]]:
-        """How many steps were made, what they ended with, and what was measured at which step.
-
-        If there is no file yet, the run is kept as it is before the first step.
-        """
+        """The steps made, their result, and the metrics by step; a new file starts at step 0."""
         if not os.path.lexists(self.path):
             self.keep(0, carried, {})
             return 0, carried, {}
@@ -131,7 +110,7 @@ class Checkpoint:
             about = header_of(arrays)
             self._require_same(about["identity"])
             if not hmac.compare_digest(str(arrays.pop("seal")), self._seal(whole)):
-                raise DamagedError("it was edited: it is not what this run has written")
+                raise DamagedError("it was edited after this run wrote it")
             self.made, steps = about["made"], about["measured"]
             held, static = eqx.partition(carried, eqx.is_array)
             leaves, structure = jax.tree.flatten(held)
@@ -149,43 +128,37 @@ class Checkpoint:
         return self.made, eqx.combine(jax.tree.unflatten(structure, found), static), measurements
 
     def keep(self, made: int, carried: PyTree, measurements: dict[int, dict[str, Any]]) -> None:
-        """Put the run after `made` steps in the place of what was kept before."""
+        """Replace the kept run by that after `made` steps."""
         leaves = jax.tree.leaves(eqx.filter(carried, eqx.is_array))
         about = {"identity": self._identity, "made": made, "measured": list(measurements)}
         found = list(measurements.values())
-        arrays = {
-            HEADER: as_header(about),
-            **{f"leaf {place}": _written(leaf) for place, leaf in enumerate(leaves)},
-            **{
-                _RECORD + name: np.stack([one[name] for one in found])
-                for name in (found[0] if found else ())
-            },
-        }
+        arrays = {HEADER: as_header(about)}
+        for place, leaf in enumerate(leaves):
+            content = np.ascontiguousarray(_numbers(leaf)).reshape(-1)
+            arrays[f"leaf {place}"] = content.view(np.uint8)
+        for name in found[0] if found else ():
+            arrays[_RECORD + name] = np.stack([one[name] for one in found])
         content = archived(arrays | {"seal": np.asarray(self._seal(arrays))})
         try:
             write_whole(self.path, content, private=True)
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}",
-            ) from error
+            what = f"could not write a checkpoint to {self.path.parent}: {error.strerror or error}"
+            raise OSError(error.errno, what) from error
         self.made = made
 
     def _require_same(self, found: dict[str, Any]) -> None:
         wanted = self._identity
-        other = [name for name in wanted if found.get(name) != wanted[name]]
-        if not other:
+        name = next((name for name in wanted if found.get(name) != wanted[name]), None)
+        if name is None:
             return
-        name = other[0]
         is_plain = name in ("format", *versions_of_results())
         what = f"{name} {found.get(name)}, not {wanted[name]}" if is_plain else f"another {name}"
         if name == "num_steps":
             raise ValueError(
                 f"expected checkpoint to be the folder of a run of {wanted[name]} steps, got "
-                f"{self.path.parent} of a run of {found.get(name)}: its cost is that of the steps "
-                "it was begun with, and to choose their number by what came out would be a "
-                f"release of its own; call train with num_steps={found.get(name)}, or use another "
-                "folder for a run of its own"
+                f"{self.path.parent} of a run of {found.get(name)}: a number of steps chosen by "
+                "looking at results is in no account; call train with "
+                f"num_steps={found.get(name)}, or use another folder"
             )
         raise ValueError(
             f"expected checkpoint to be the folder of this run, got {self.path.parent} of a run "
@@ -200,13 +173,8 @@ def _keyed(key: Key[Array, ""], value: Any) -> str:
     return hmac.new(secret, digest(value).encode(), hashlib.sha256).hexdigest()
 
 
-def _written(leaf: Any) -> np.ndarray:
-    """The bytes of an array, or of a key's numbers."""
-    return np.ascontiguousarray(_numbers(leaf)).reshape(-1).view(np.uint8)
-
-
 def _read(content: np.ndarray, like: Any) -> Array:
-    """The array whose bytes were written; DamagedError where they are not as many."""
+    """The array with these bytes; DamagedError if their number is wrong."""
     numbers = _numbers(like)
     if content.dtype != np.uint8 or content.size != numbers.nbytes:
         raise DamagedError("an array is not of the model's shape")

@@ -1,8 +1,4 @@
-"""Records that do not fit a device: they stay in a file or on the host, and come batch by batch.
-
-Batches are those of records in memory: the same indices from the same key. A thread reads the next
-batch while the device works on this one.
-"""
+"""Records that do not fit a device: they stay on the host and are read batch by batch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +14,7 @@ from jaxdp.core.arrays import as_numbers
 from jaxdp.core.checks import refuse_collections
 from jaxdp.core.digests import digest
 
-# How many bytes are read at a time where all records are.
+# Bytes read at a time if all records are read.
 _BLOCK_BYTES = 2**26
 _WANTED = (
     "an array, or to have a length and give rows for an array of row numbers "
@@ -27,11 +23,7 @@ _WANTED = (
 
 
 class HostRows:
-    """One array of records that stays on the host: whatever has a length and looks up indices.
-
-    Attributes:
-        shape: of all records; dtype: that JAX gives them.
-    """
+    """Records that stay on the host; `shape` is that of all records, `dtype` the type in JAX."""
 
     def __init__(self, source: Any, name: str):
         self._source, self._name = source, name
@@ -40,20 +32,18 @@ class HostRows:
         self.shape = (len(source), *first.shape[1:])
         self.dtype = jax.dtypes.canonicalize_dtype(first.dtype)
         if self.dtype != first.dtype and first.dtype.kind in "iu":
-            # A number that is too large is refused before the first step, not when it is drawn.
+            # Refuse numbers that are too large before the first step, not when they are drawn.
             for _ in self._blocks():
                 pass
 
     def __getitem__(self, indices: Int[Any, " batch"]) -> np.ndarray:
-        """The rows of these indices; ValueError where the source has changed its length or form."""
+        """The rows of these indices; ValueError if the source has changed its length or form."""
         # Files in chunks want increasing indices, each once.
         places, inverse = np.unique(np.asarray(indices), return_inverse=True)
         length = len(self._source)
         if length != self.shape[0]:
-            raise ValueError(
-                f"expected {self._name} to keep its {self.shape[0]} rows, got {length} while "
-                "training went on"
-            )
+            expected = f"{self._name} to keep its {self.shape[0]} rows"
+            raise ValueError(f"expected {expected}, got {length} while training went on")
         rows = np.asarray(as_numbers(self._source[places], self._name))
         if (rows.shape[1:], rows.dtype) != self._form or len(rows) != len(places):
             shape, dtype = self._form
@@ -64,7 +54,6 @@ class HostRows:
         return rows[inverse]
 
     def digest(self) -> str:
-        """A digest of all rows, which are read through once."""
         return digest(tuple(map(digest, self._blocks())))
 
     def _blocks(self) -> Iterator[np.ndarray]:
@@ -74,11 +63,7 @@ class HostRows:
 
 
 def _first_rows(source: Any, name: str) -> np.ndarray:
-    """Two rows of records that are read batch by batch, or the only one; errors if there is none.
-
-    A data set that gives one row for one number is found out here: it raises an error of its own
-    for an array of numbers, or gives something else than as many rows.
-    """
+    """Two rows of a source (or its only one); an error if it does not look up index arrays."""
     refuse_collections(name, source)
     try:
         count = len(source)
@@ -86,7 +71,7 @@ def _first_rows(source: Any, name: str) -> np.ndarray:
     except (MemoryError, OSError):
         raise
     except Exception as error:
-        # In its words there may be a cell.
+        # Its message may show private data.
         came = f"{type(source).__name__}, which raised {type(error).__name__}"
         raise TypeError(f"expected {name} to be {_WANTED}, got {came}") from None
     if not count:
@@ -101,11 +86,7 @@ def _first_rows(source: Any, name: str) -> np.ndarray:
 
 
 def held_records(inputs: PyTree[Any], targets: PyTree[Any]) -> PyTree[Any]:
-    """Inputs and targets on the device, but for those that are read batch by batch.
-
-    These are memory maps of NumPy, and what has a length and looks up indices and is no array,
-    table or list.
-    """
+    """Inputs and targets on the device, except for memory maps and other sources read by batch."""
     records = records_of(inputs, targets, keep=_stays_on_host)
 
     def held(path, leaf):
@@ -116,24 +97,23 @@ def held_records(inputs: PyTree[Any], targets: PyTree[Any]) -> PyTree[Any]:
 
 
 def are_on_host(records: PyTree[Any]) -> bool:
-    """Whether some of the records are read batch by batch."""
     return any(isinstance(leaf, HostRows) for leaf in jax.tree.leaves(records))
 
 
 def num_records(records: PyTree[Any]) -> int:
-    """How many records there are; ValueError where the leading axes differ."""
+    """The number of records; ValueError if the leading axes differ."""
     return num_rows_of(*jax.tree.map(lambda leaf: np.broadcast_to(0, leaf.shape), records))
 
 
 def batches_ahead(
     records: PyTree[Any], sample: Callable[[int], tuple[Array, Array]], steps: range
 ) -> Iterator[tuple[PyTree[Array], tuple[Array, Array]]]:
-    """The records of each step, read one batch ahead, and the batch that all of them are."""
+    """The records of each step, read one batch ahead by a thread, with a batch of all of them."""
 
     def read(step):
         indices, is_real = sample(step)
         rows = [leaf[indices] for leaf in jax.tree.leaves(records)]
-        # No number ends a step in an error, which would tell of the data.
+        # No number may raise an error, which would depend on the data.
         with np.errstate(all="ignore"), jax.debug_nans(False), jax.debug_infs(False):
             held = [jnp.asarray(leaf) for leaf in rows]
         whole = jnp.arange(len(indices)), is_real
@@ -153,5 +133,5 @@ def _stays_on_host(leaf: Any) -> bool:
         return True
     is_whole = isinstance(leaf, (jax.Array, np.ndarray, np.generic, Sequence, Mapping))
     looks_up = hasattr(leaf, "__len__") and hasattr(leaf, "__getitem__")
-    # Tables of every library have `to_numpy`.
+    # Tables have `to_numpy`.
     return looks_up and not is_whole and not hasattr(leaf, "to_numpy")

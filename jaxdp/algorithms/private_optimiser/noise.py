@@ -1,14 +1,10 @@
-r"""The noise on sums of clipped gradients: independent, correlated over the steps, or certified.
+"""The noise on sums of clipped gradients: independent, correlated over the steps, or certified.
 
-A sum at clip norm C is released with normal noise of standard deviation z times its sensitivity in
-the arithmetic of the machine: C (1 + b), with the b that `jaxdp.clipping.sensitivity_excess`
-proves, where a formula for real numbers would say C.
-
-Noise that JAX draws from a key is simulated. Its float32 normals are 8.4 million numbers within
-5.42 standard deviations: who knows all records but one can tell from the last bits of a single
-weight what the last one is, and a value beyond 5.42 is a proof that the record is there. What
-simulated noise claims says so. Certified noise is made of exact normal numbers from secret bits,
-rounded with the sum to one grid.
+The noise on a sum at clip norm C has standard deviation z C (1 + b), with the b of
+`jaxdp.clipping.sensitivity_excess`. JAX's float32 noise is only simulated: its normals are 8.4
+million numbers within 5.42 standard deviations, so last bits can reveal a record, and a value
+beyond proves one. Certified noise is exact and made of secret bits, rounded with the sum to one
+grid.
 """
 
 import abc
@@ -55,7 +51,7 @@ Batch = tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]
 
 
 class Claim(NamedTuple):
-    """What is proved of noisy sums, and what that needs."""
+    """The proved guarantee of noisy sums, and its assumptions."""
 
     mechanism: AbstractMechanism  # of all sums together
     lines: tuple[str, ...]  # the assumptions that come from the noise
@@ -63,11 +59,11 @@ class Claim(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The size of one step's noise, from public numbers."""
+    """The size of one step's noise, computed from public numbers."""
 
     std: Any  # of the noise on each coordinate of the sum, its rounding included
-    # z: `std` is z C (1 + b), times the correlation's sensitivity where noise is correlated. To
-    # replace a record moves the sum by twice C (1 + b), which the sampler's mechanism pays for.
+    # z: `std` is z C (1 + b), times the sensitivity of a correlation. Replacing a record moves the
+    # sum by 2 C (1 + b), which the sampler's mechanism accounts for.
     multiplier: Any
     bound: Any  # no coordinate of a true sum is larger
     num_weights: int  # how many coordinates the sum has
@@ -76,44 +72,42 @@ class Scale(NamedTuple):
 class AbstractNoise(eqx.Module):
     """Noise for the sums of all steps of a run."""
 
-    # Whether the proof has one scale for all steps, however each makes its sum.
-    has_one_scale: ClassVar[bool] = False
-    # Whether noise is added on the host, between compiled parts of a step.
-    is_on_host: ClassVar[bool] = False
+    has_one_scale: ClassVar[bool] = False  # the proof has one scale for all steps
+    is_on_host: ClassVar[bool] = False  # noise is added between compiled parts of a step
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
-        """Whether its traced numbers keep what is asked of concrete ones."""
+        """Whether traced numbers are in the ranges required of concrete ones."""
         return np.asarray(True)
 
     @property
     def identity(self) -> Any:
-        """What tells it from other noise, as a value that has a digest; as secret as a seed."""
+        """A value with a digest that differs from other noise's; as secret as a seed."""
         return self
 
     @property
     def is_reusable(self) -> bool:
-        """Whether a copy of the optimiser may have it too and cost what its account says."""
+        """Whether a copy of the optimiser may use the same noise without voiding its account."""
         return True
 
     def reason_not_simulated(self) -> str | None:
-        """Why it cannot be drawn from the key of a simulation, or None."""
+        """The reason why a simulation cannot draw this noise from its key, or None."""
         return None
 
     def correlation_sensitivity(self, num_steps: int) -> Any:
-        """What correlated noise is multiplied by, so that all steps cost what one of them would."""
+        """The factor on correlated noise with which all steps cost as much as one."""
         return 1.0
 
     def start(self, weights: PyTree[Array]) -> PyTree[Array] | None:
-        """The buffers of past noise before the first step; None where none is kept."""
+        """The buffers of past noise before the first step, if any."""
         return None
 
     def shaped(self, fresh: PyTree[Array], buffers: PyTree[Array] | None) -> tuple[Any, Any]:
-        """The noise of a step from what it draws afresh, and the buffers after it."""
+        """The noise of a step made from its fresh draw, and the buffers after it."""
         return fresh, buffers
 
     def require_arrays(self, arrays: Any) -> None:
-        """Raise ValueError where arrays of a step are traced and may not be."""
+        """Raise ValueError if arrays of a step are traced and must not be."""
 
     def batch(
         self, sampler: AbstractSampler, step: Int[Array, ""], *, key: Key[Array, ""]
@@ -123,48 +117,24 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def added(
-        self,
-        total: TwoPartSum,
-        scale: Scale,
-        buffers: PyTree[Array] | None,
-        step: int | Int[Array, ""],
-        *,
-        key: Key[Array, ""],
+        self, total: TwoPartSum, scale: Scale, buffers: PyTree | None, step: Any, *, key: Any
     ) -> tuple[PyTree[Float[Array, "..."]], PyTree[Array] | None]:
-        """The sum with the noise of step number `step`, and the buffers after it.
-
-        Noise is added to both parts of the sum before anything rounds.
-        """
+        """The sum plus the noise of a step, added to both parts before rounding, and buffers."""
 
     def noisy_count(
-        self,
-        count: Float[Array, ""],
-        std: float,
-        bound: float,
-        step: int | Int[Array, ""],
-        *,
-        key: Key[Array, ""],
+        self, count: Float[Array, ""], std: float, bound: float, step: Any, *, key: Key[Array, ""]
     ) -> Float[Any, ""]:
-        """A count of halves, at most `bound`, with the noise of its own of a step.
-
-        ValueError where nothing is proved of a count beside the sums.
-        """
-        raise ValueError("expected independent noise beside a count, got correlated noise")
+        """A half-integer count, at most `bound`, with its own noise; ValueError if not proved."""
+        raise ValueError("expected independent noise for a noisy count, got correlated noise")
 
     def require_covered(self, sampler: AbstractSampler, num_steps: int) -> None:
-        """Raise NotCoveredError where nothing is proved of so many steps of a sampler."""
+        """Raise NotCoveredError if nothing is proved for so many steps of a sampler."""
 
     @abc.abstractmethod
     def claim(
-        self,
-        mechanism: AbstractMechanism,
-        noise_multiplier: Any,
-        sampler: AbstractSampler,
-        num_steps: int,
-        *,
-        key: Key[Array, ""] | None,
+        self, mechanism: AbstractMechanism, noise_multiplier, sampler, num_steps: int, *, key
     ) -> Claim:
-        """What is proved of the sums of a run, where exact normal noise proves `mechanism`."""
+        """The guarantee of a run's sums, where exact normal noise would prove `mechanism`."""
 
 
 class IndependentNoise(AbstractNoise):
@@ -176,7 +146,7 @@ class IndependentNoise(AbstractNoise):
         return with_noise(total, simulated_noise(total.high, scale.std, step, key=key)), None
 
     def noisy_count(self, count, std, bound, step, *, key):
-        # Of a stream of its own: the sum's noise is drawn from the key itself.
+        # From a separate stream: the sum's noise is drawn from the key itself.
         return count + simulated_noise(count, std, step, key=stream_key(key, "clip count"))
 
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
@@ -184,7 +154,7 @@ class IndependentNoise(AbstractNoise):
 
 
 class CorrelatedNoise(AbstractNoise):
-    """Simulated noise of a buffered linear Toeplitz mechanism, whose buffers are secret state."""
+    """Simulated noise of a buffered linear Toeplitz mechanism, whose buffers are secret."""
 
     correlation: BufferedToeplitzNoise
     has_one_scale = True
@@ -223,7 +193,7 @@ class CorrelatedNoise(AbstractNoise):
 
 
 class CertifiedNoise(AbstractNoise):
-    """Noise and Poisson batches from random bits that nobody can predict, on the host."""
+    """Noise and Poisson batches drawn on the host from random bits that nobody can predict."""
 
     source: SecretNoise
     is_on_host = True
@@ -266,15 +236,11 @@ class CertifiedNoise(AbstractNoise):
     def claim(self, mechanism, noise_multiplier, sampler, num_steps, *, key):
         if (unproved := why_sums_are_unproved()) is not None:
             return Claim(Unproved(unproved), (), False)
-        return Claim(
-            self.source.proved(mechanism),
-            self.source.assumptions(*_CERTIFIED),
-            not self.source.is_guessable,
-        )
+        proved, lines = self.source.proved(mechanism), self.source.assumptions(*_CERTIFIED)
+        return Claim(proved, lines, is_certified=not self.source.is_guessable)
 
 
 def noise_of(noise: SecretNoise | BufferedToeplitzNoise | None) -> AbstractNoise:
-    """The noise that the argument of a private optimiser describes."""
     if noise is None:
         return IndependentNoise()
     return CertifiedNoise(noise) if isinstance(noise, SecretNoise) else CorrelatedNoise(noise)
@@ -283,7 +249,7 @@ def noise_of(noise: SecretNoise | BufferedToeplitzNoise | None) -> AbstractNoise
 def simulated_noise(
     like: PyTree[Array], std: Any, step: int | Int[Array, ""], *, key: Key[Array, ""]
 ) -> PyTree[Array]:
-    """Normals of JAX for every number of a pytree, in its types, those of one step of a run."""
+    """Normals of JAX for one step of a run, in the shapes and types of `like`."""
     leaves, structure = jax.tree.flatten(like)
     keys = jr.split(numbered_key(purpose_key(key, "noise"), step), len(leaves))
     noise = [
@@ -302,7 +268,7 @@ def with_noise(total: TwoPartSum, noise: PyTree[Array]) -> PyTree[Float[Array, "
 def simulated_lines(
     noise_multiplier: Any, sampler: AbstractSampler, num_steps: int, key: Key[Array, ""] | None
 ) -> tuple[str, ...]:
-    """What simulated noise does not hide, and how well its key is hidden."""
+    """Assumptions of simulated noise: its leaks, and how well its key is hidden."""
     beyond = min(1.0, num_steps * least_delta(noise_multiplier, sampler))
     tail = (
         "simulated noise: the guarantee is that of exact normal noise. Float32 normals are few "
@@ -314,12 +280,11 @@ def simulated_lines(
 
 
 def least_delta(multiplier: Any, sampler: AbstractSampler) -> float:
-    r"""The delta below which no epsilon is true of one sum with float32 normals.
+    r"""The delta below which no epsilon holds for one sum with float32 normals.
 
     Noise ends at m = 5.42 standard deviations. A record that moves one coordinate by s of them
-    takes it beyond what its neighbour's sum can reach with probability
-    $q(\Phi(s - m) - \Phi(-m))$. $s = 1/z$, or 2/z where a record is replaced; q is the probability
-    that it is in the batch. Zero for a traced z, which nobody can look at, and without noise.
+    (1/z, or 2/z if a record is replaced) and is in the batch with probability q takes it beyond the
+    reach of the neighbour's sum with probability $q(\Phi(s - m) - \Phi(-m))$. 0 for a traced z.
     """
     known = concrete(multiplier)
     if known is None or known == 0:
@@ -351,10 +316,9 @@ def with_secret_noise(
 ) -> PyTree[Float[np.ndarray, "..."]]:
     r"""The sum plus secret noise, as whole multiples of one unit, in float64 on the host.
 
-    Each coordinate is rounded to the unit before it gets its noise. That moves neighbours apart by
-    at most $\sqrt d$ units, which `std` has to cover (`widened_for_grid`). No coordinate of a true
-    sum is beyond `bound`; what lies beyond, or is not a number, would end in an error that tells of
-    the data, and is brought within it.
+    Each coordinate is rounded to the unit first, which moves neighbours apart by at most $\sqrt d$
+    units; `std` covers this (`widened_for_grid`). Values beyond `bound`, or NaN, which no true sum
+    has, are brought within it, because an error would depend on the data.
     """
     unproved = why_sums_are_unproved(total)
     if unproved is not None:

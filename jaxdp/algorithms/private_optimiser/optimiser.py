@@ -1,10 +1,4 @@
-r"""Any optax optimiser made private: it sees noisy sums of clipped per-sample gradients only.
-
-Its steps stand in `private_step` beside this module. The noise on a sum has the standard deviation
-`noise_multiplier` times C (1 + b), where a sum of real numbers would have it times C: in floating
-point one record can move the sum by a little more than C, and b is a proved bound on that
-(`jaxdp.clipping.sensitivity_excess`).
-"""
+"""Any optax optimiser made private: it sees only noisy sums of clipped per-sample gradients."""
 
 import functools
 import math
@@ -67,70 +61,56 @@ _ONE_KEY = (
     "the batches of all steps are drawn from one key, else a record may be in more of them; step, "
     "update and train refuse a second key"
 )
-_NOISES = "a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
 _NO_NOISE = "there is no noise (noise_multiplier = 0): the sums are released as they are"
 
 
 class PrivateOptimiser(AbstractTrainable):
-    r"""An optax optimiser that is given noisy sums over the batches of a sampler.
+    """An optax optimiser that is given noisy sums of clipped gradients over a sampler's batches.
 
-    `step` does a whole step: it draws the batch, clips, adds noise and updates. After `num_steps`
-    steps nothing more is released. The account is of one run: one key for it and for no other,
-    and each state used once. Going on twice from one state (a branch, a checkpoint restored with
-    other data or weights) draws the same batch and the same noise, which then cancels.
+    `train` makes all steps; `step` makes one: draw the batch, clip, add noise, update. The account
+    covers one run of `num_steps` steps, with a key of its own and each state used once: two steps
+    from one state share batch and noise, which then cancels.
 
-    By default the noise is simulated: drawn by JAX from a key, in float32. That is how private
-    training behaves, not a release; `account` says so. With `noise=jaxdp.privacy.SecretNoise()`
-    noise and Poisson batches come from the operating system, and what is proved holds in the
-    arithmetic of the machine; each step then returns to the host, outside `jit`.
+    By default JAX draws the noise in float32, to study private training rather than to release a
+    model. With `noise=jaxdp.privacy.SecretNoise()` noise and Poisson batches come from the
+    operating system and the guarantee holds in the machine's arithmetic; each step then returns to
+    the host, outside `jit`. `replace` refuses a secret seed, because the two optimisers would share
+    their noise.
 
-    `replace` keeps the noise of the operating system, which is other noise at every call, and a
-    seed below 2^128, whose cost is infinite. `replace` refuses to keep a secret seed, whose batches
-    would be those of the original at every step (the noise of equal sums likewise), while an
-    account of two runs takes them to be independent: give `noise=` again, or another.
-
-    With `average` the model of every step is the average, and the weights at which gradients are
-    taken are the state's `iterate`; both are post-processing of the noisy sums. Model and state of
-    a step together go on to the next one. With correlated noise the state also holds past noise,
+    With `average` the model of every step is the average, and gradients are taken at the state's
+    `iterate`: pass on model and state together. With correlated noise the state holds past noise
     and has to stay secret.
 
     Args:
-        optimiser: any optax gradient transformation; with `learning_rate`, a function that makes
-            one of a rate, such as `optax.sgd` or `functools.partial(optax.sgd, momentum=0.9)`.
-            Two partials of one function and equal numbers share what is compiled; of two lambdas
-            each compiles for itself.
-        learning_rate: a number >= 0, or a schedule on [0, 1], of which step number k from 0 has
-            the rate at k/T (`jaxdp.FromSteps(f, T)` is f(k)); it may rise. The rate is data:
-            another rate compiles nothing, and rates can be vmapped and differentiated. None: the
-            rate is inside `optimiser`.
-        clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a
-            quantile of the gradients' norms at the same cost, with more noise on the sum.
-        noise_multiplier: z; the noise on the sum has the standard deviation z C (1 + b), where b
-            covers rounding. Finite and >= 0, where 0 has no privacy. With
-            correlated noise z is of the part that a step draws afresh, over C times the sensitivity
-            of the correlation.
-        num_steps: T, how many steps are accounted for.
-        sampler: how batches are drawn: `jaxdp.privacy.PoissonSampler`, whose privacy is
-            amplified, or `ShuffledEpochs` or `FixedSizeBatches` there, whose is not.
-        average: of the iterates, to be released instead of the last one: `jaxdp.PolyakAverage()`,
+        optimiser: an optax gradient transformation; with `learning_rate`, a function from a rate to
+            one, such as `optax.sgd` or `functools.partial(optax.sgd, momentum=0.9)`. Equal partials
+            share what is compiled; two lambdas do not.
+        learning_rate: a number >= 0, or a schedule on [0, 1] that gives step k, from 0, the rate at
+            k/T (`jaxdp.FromSteps(f, T)` for f(k)); it may rise, compiles nothing, and can be
+            vmapped and differentiated. None: the rate is inside `optimiser`.
+        clip_norm: C, > 0 and finite; or a `jaxdp.algorithms.AdaptiveClip`, which follows a quantile
+            of the gradients' norms.
+        noise_multiplier: z, finite and >= 0. The noise on the sum has standard deviation z C (1 +
+            b), where b covers rounding; z = 0 has no privacy. With correlated noise, z is the
+            standard deviation of the fresh noise over C times the sensitivity of the correlation
+            matrix.
+        num_steps: T, the number of steps in the account.
+        sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling, or `ShuffledEpochs`
+            or `FixedSizeBatches` there, without.
+        average: released instead of the last iterate: `jaxdp.PolyakAverage()`,
             `jaxdp.TailAverage()` or `jaxdp.ExponentialAverage(decay)`; None for no average.
-        noise: None for simulated noise that is independent from step to step;
-            `jaxdp.privacy.BufferedToeplitzNoise(scales, decays)` for simulated noise that is
-            correlated, accounted for where every record is in one batch at most;
-            `jaxdp.privacy.SecretNoise()` for certified noise.
+        noise: None for simulated, independent noise; `jaxdp.privacy.BufferedToeplitzNoise(scales,
+            decays)` for simulated, correlated noise, covered if every record is in at most one
+            batch; `jaxdp.privacy.SecretNoise()` for certified noise.
 
     Raises:
         ValueError: a value is out of its range; the clip norm has to lie between 2^-60 and 2^60.
 
     Example:
         >>> import jaxdp, optax
-        >>> algorithm = jaxdp.PrivateOptimiser(
-        ...     optax.sgd(0.1, momentum=0.9),
-        ...     clip_norm=1.0,
-        ...     noise_multiplier=10.0,
-        ...     num_steps=20,
-        ...     sampler=jaxdp.privacy.ShuffledEpochs(num_records=40, batch_size=10),
-        ... )
+        >>> sampler = jaxdp.privacy.ShuffledEpochs(num_records=40, batch_size=10)
+        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 10.0, "num_steps": 20}
+        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), sampler=sampler, **steps)
         >>> cost = jaxdp.account(algorithm, delta=1e-5)
         >>> print(f"epsilon = {cost.epsilon:.2f}, mu = {cost.mu:.3f}, {cost.adjacency}")
         epsilon = 1.76, mu = 0.447, replace-one
@@ -146,8 +126,7 @@ class PrivateOptimiser(AbstractTrainable):
     sampler: AbstractSampler
     average: AbstractAverage | None
     noise: SecretNoise | BufferedToeplitzNoise | None
-    # What correlated noise is multiplied by, so that all steps cost what one of them would.
-    correlation_sensitivity: Any
+    correlation_sensitivity: Any  # factor on correlated noise
 
     def __init__(
         self,
@@ -175,12 +154,12 @@ class PrivateOptimiser(AbstractTrainable):
     def require_valid(self):
         as_length(self.num_steps)
         require_sampler(self.sampler)
-        for name, value, kinds, expected in (
-            ("average", self.average, AbstractAverage, "an average, such as jaxdp.PolyakAverage()"),
-            ("noise", self.noise, (SecretNoise, BufferedToeplitzNoise), _NOISES),
-        ):
-            if value is not None:
-                require_kind(name, value, kinds, f"None or {expected}")
+        if self.average is not None:
+            expected = "None or an average, such as jaxdp.PolyakAverage()"
+            require_kind("average", self.average, AbstractAverage, expected)
+        if self.noise is not None:
+            expected = "None or a jaxdp.privacy.SecretNoise() or BufferedToeplitzNoise"
+            require_kind("noise", self.noise, (SecretNoise, BufferedToeplitzNoise), expected)
         for part in (self.sampler, self.average, self.noise):
             if isinstance(part, AbstractDescription):
                 part.require_arguments()
@@ -191,7 +170,6 @@ class PrivateOptimiser(AbstractTrainable):
         return all_hold(conditions)
 
     def _conditions(self) -> Iterator[Condition]:
-        """The conditions on the numbers, of which some may be traced."""
         multiplier = in_numpy(self.noise_multiplier)
         is_finite = (multiplier >= 0) & (multiplier < math.inf)
         yield Condition("a finite noise_multiplier", multiplier, is_finite)
@@ -222,22 +200,20 @@ class PrivateOptimiser(AbstractTrainable):
         average: AbstractAverage | None = None,
         noise: SecretNoise | BufferedToeplitzNoise | None = None,
     ) -> "PrivateOptimiser":
-        """The optimiser whose T steps together are (epsilon, delta)-DP, never less private.
+        """The optimiser with the noise multiplier whose T steps together are (epsilon, delta)-DP.
 
-        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, replace-one for epochs
-        and batches of fixed size.
+        Neighbours are `sampler.adjacency`: zero-out-one for Poisson batches, else replace-one.
 
         Args:
-            optimiser: as for the constructor.
-            epsilon: > 0.
-            delta: in (0, 1).
-            learning_rate, clip_norm, num_steps, sampler, average, noise: as for the constructor.
+            epsilon, delta: the budget; epsilon > 0, delta in (0, 1).
+            optimiser, learning_rate, clip_norm, num_steps, sampler, average, noise: see the
+                constructor.
 
         Warns:
             UserWarning: delta is at least one over the sampler's number of records.
 
         Raises:
-            ValueError, TypeError: as the constructor, or the budget is out of its range.
+            ValueError, TypeError: see the constructor; or the budget is out of its range.
             ImportError: dp_accounting, which Poisson batches need, is not installed.
         """
         make = functools.partial(
@@ -250,30 +226,24 @@ class PrivateOptimiser(AbstractTrainable):
             average=average,
             noise=noise,
         )
-        # What is wrong is said before the search for the noise, which may take seconds.
+        # Wrong arguments raise before the search for the noise, which may take seconds.
         make(noise_multiplier=1.0).release()
         multiplier = multiplier_for(epsilon, delta, sampler, num_steps)
         warn_of_large_delta(delta, sampler.num_records, stacklevel=2)
         return make(noise_multiplier=multiplier)
 
     def _argument(self, name):
-        """The argument that `replace` passes on; a secret seed, good for one run, is refused."""
+        """The argument that `replace` passes on; a secret seed is refused."""
         if name == "noise" and not self.noise_strategy.is_reusable:
             raise ValueError(
-                "expected noise= in replace: this optimiser's has a secret seed, whose batches and "
-                "noise are for one run alone. Give SecretNoise() or another seed; the same noise "
-                "only if no step was made with it"
+                "expected noise= in replace: this optimiser's secret seed is for one run. Give "
+                "SecretNoise() or another seed; the same seed only if no step was made with it"
             )
         return getattr(self, name)
 
     @property
     def validity(self) -> Any:
-        """The answer of `require_valid`, asked for once: `equinox.tree_at` makes a new object.
-
-        `require_valid` raises where a known number is wrong, each time; this raises likewise and
-        keeps the answer; `is_valid` never raises, and looks at the numbers alone. A traced answer
-        is of one trace alone, and is not kept.
-        """
+        """The answer of `require_valid`, kept unless traced; `tree_at` makes a new object."""
         kept = vars(self)
         if "_validity" in kept:
             return kept["_validity"]
@@ -284,12 +254,12 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def noise_strategy(self) -> AbstractNoise:
-        """How the noise is made."""
+        """The way in which noise and batches are drawn."""
         return noise_of(self.noise)
 
     @property
     def clip(self) -> Any:
-        """The rule of the clip norms of all steps, one for all or one that adapts."""
+        """The rule for the clip norms of all steps: fixed or adaptive."""
         return clip_of(self.clip_norm)
 
     @property
@@ -298,44 +268,42 @@ class PrivateOptimiser(AbstractTrainable):
 
     @property
     def sum_multiplier(self) -> Any:
-        """The noise multiplier of the sums alone; a clip norm that adapts releases counts too."""
+        """The noise multiplier of the sum alone; an adaptive clip norm also releases counts."""
         return self.clip.sum_multiplier(self.noise_multiplier)
 
     @property
     def nominal_std_of_sum(self) -> float:
-        """The formula's standard deviation of the noise on each coordinate of a clipped sum.
+        """The standard deviation z C of the noise on each coordinate of a clipped sum.
 
-        With correlated noise this is the deviation of the part that a step draws afresh; with a
-        clip norm that adapts that of the first step, and in proportion to the clip norm later on.
-
-        The noise that is added is larger by the share b that covers the sum's own rounding: 0.8 %
-        for batches of 256 to 65,536 records, 0.1 % in microbatches of 64, more beyond.
+        Correlated noise: each step's fresh draw. `AdaptiveClip`: at step 0; later it scales with
+        the clip norm. Rounding adds a factor 1 + b, with b = 0.8 % for batches of 256 to 65,536
+        records.
         """
         return self.sum_multiplier * self.clip.initial * self.correlation_sensitivity
 
     @property
     def nominal_std_of_mean(self) -> float:
-        """`nominal_std_of_sum` for the mean, which is the sum over the expected batch size."""
+        """`nominal_std_of_sum` over the expected batch size."""
         return self.nominal_std_of_sum / self.sampler.expected_batch_size
 
     @property
     def transformation(self) -> Transformation:
-        """The optimiser with its learning rate: what turns a noisy mean into a step."""
+        """The optimiser with its learning rate, which turns a noisy mean into a step."""
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     @property
     def is_valid(self) -> Any:
-        """Whether the numbers, which may be traced, are what the constructor asks for."""
+        """Whether the numbers, which may be traced, are in the constructor's ranges."""
         return all_hold(self._conditions())
 
     def release(
         self, *, key: Key[Array, ""] | None = None, num_steps: int | None = None
     ) -> Release:
-        """The noisy sums of all steps, and all that is computed from them.
+        """The statement about the noisy sums of all steps and everything computed from them.
 
         Args:
-            key: that of the run, for the assumptions to say how many bits a guess has to find.
-            num_steps: how many of the first steps, for what a run has cost so far; None for all.
+            key: the key of the run, to state in the assumptions how many bits a guess has to find.
+            num_steps: the number of first steps to account for; None for all.
 
         Raises:
             NotCoveredError: the noise is correlated, and a record may be in several batches.
@@ -345,7 +313,7 @@ class PrivateOptimiser(AbstractTrainable):
         strategy = self.noise_strategy
         strategy.require_covered(self.sampler, num_steps)
         needed = strategy.correlation_sensitivity(num_steps)
-        # A traced noise, or what was set afterwards, may be multiplied by less than it needs.
+        # Traced noise, or noise set afterwards, may be multiplied by less than it needs.
         is_known = all(concrete(x) is not None for x in (needed, self.correlation_sensitivity))
         numpy: Any = np if is_known else jnp
         multiplier = self.noise_multiplier * numpy.minimum(1, self.correlation_sensitivity / needed)
@@ -359,16 +327,12 @@ class PrivateOptimiser(AbstractTrainable):
         follows = "all that follows from them"
         if self.average is not None:
             follows += ", the average of the iterates included, at no further cost"
+        charges = self.sampler.charges(num_steps)
         return Release(
             what=f"{num_steps} noisy sums of clipped gradients and {follows}",
             adjacency=self.sampler.adjacency,
             mechanism=claim.mechanism,
-            assumptions=(
-                *self.sampler.charges(num_steps),
-                *_ASSUMPTIONS,
-                *self.clip.assumptions,
-                *claim.lines,
-            ),
+            assumptions=(*charges, *_ASSUMPTIONS, *self.clip.assumptions, *claim.lines),
             is_certified=claim.is_certified,
             num_records=self.sampler.num_records,
         )
@@ -376,22 +340,20 @@ class PrivateOptimiser(AbstractTrainable):
     def reason_not_simulated(self) -> str | None:
         """Why no simulation draws its batches, clips and noise, or None."""
         if self.clip.is_adaptive:
-            return (
-                "no clip norm that adapts is simulated on fixed rows; give a number, or use train"
-            )
+            return "no clip norm that adapts is simulated on fixed rows; give a number or use train"
         return self.noise_strategy.reason_not_simulated()
 
     def time(self, steps: Float[Array, " records"], num_samples: int) -> Float[Array, " records"]:
-        """The time in epochs after so many steps: how often a record was used, on average."""
+        """The time in epochs after so many steps: the average number of uses of a record."""
         return steps * (self.sampler.expected_batch_size / num_samples)
 
     def require_rows(self, num_rows: int) -> None:
-        """Raise ValueError where the sampler draws from another number of records."""
+        """Raise ValueError if the sampler draws from another number of records."""
         if num_rows != self.sampler.num_records:
-            raise ValueError(
-                f"expected {self.sampler.num_records} training rows, as many as the sampler draws "
-                f"from, got {num_rows}"
+            expected = (
+                f"{self.sampler.num_records} training rows, as many as the sampler draws from"
             )
+            raise ValueError(f"expected {expected}, got {num_rows}")
 
     # Training, step by step.
 
@@ -411,22 +373,16 @@ class PrivateOptimiser(AbstractTrainable):
         )
 
     def iterate(self, model: PyTree, state: OptimiserState) -> PyTree:
-        """The model at which the next gradients are taken: with an average, not the one released.
-
-        Model and state are those of `init` or of the last step; ValueError where the state has an
-        average and this optimiser none, or the other way round.
-        """
+        """The model at which the next gradients are taken; it differs from the released average."""
         if (self.average is None) != (state.iterate is None):
             has = "no average" if state.iterate is None else "an average"
-            raise ValueError(
-                f"expected a state of this optimiser's init, got one of an optimiser with {has}"
-            )
+            raise ValueError(f"expected a state of this optimiser's init, got one with {has}")
         if state.iterate is None:
             return model
         return eqx.combine(state.iterate, eqx.filter(model, eqx.is_inexact_array, inverse=True))
 
     def clip_norm_at(self, state: OptimiserState) -> Any:
-        """The clip norm of the next step; ValueError where the state is another optimiser's."""
+        """The clip norm of the next step; ValueError if the state is another optimiser's."""
         return self.clip.norm_at(state.clip_norm)
 
     def make_step(self, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None):
@@ -447,28 +403,26 @@ class PrivateOptimiser(AbstractTrainable):
         num_devices: int = 1,
         count_within: Float[Array, ""] | None = None,
     ) -> tuple[PyTree, OptimiserState]:
-        """The rest of a step, from a *sum* of gradients clipped at `clip_norm`, without noise.
+        """The rest of a step, from a clipped *sum* without noise that the caller has made.
 
-        For sums that `step` does not make, over several devices for example. The account holds
-        if they are `clipped_gradient_sum_in_parts` or `clipped_gradient_sum` at this clip norm
-        over this sampler's batches of this key (with secret noise those of `sample_secretly`),
-        added by `jaxdp.clipping.sum_over_devices` where there are several parts: what a `psum`
-        rounds is not covered.
+        The account holds for sums made by `clipped_gradient_sum_in_parts` or `clipped_gradient_sum`
+        at this clip norm over this sampler's batches of this key (with secret noise, of
+        `sample_secretly`). Parts of several devices have to be added by
+        `jaxdp.clipping.sum_over_devices`; the rounding of a `psum` is not covered.
 
         Args:
-            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`,
-                which without an average is the model.
-            model, state, key: as in `step`.
-            microbatch_size: that of the sum; it bounds its rounding.
-            num_devices: how many parts `sum_over_devices` added; with correlated noise the same
-                number at every step, since the proof has one scale for all of them.
-            count_within: where the clip norm adapts, half of the batch's records with gradients no
-                longer than `clip_norm_at(state)`, minus half of those with longer ones.
+            gradient_sum: the sum, in two parts or rounded, of gradients at `iterate(model, state)`.
+            model, state, key: see `step`.
+            microbatch_size: the microbatch size of the sum, which bounds its rounding.
+            num_devices: the number of parts that `sum_over_devices` added; with correlated noise it
+                must be the same at every step.
+            count_within: for an adaptive clip norm, (records with gradients no longer than
+                `clip_norm_at(state)` - records with longer ones) / 2.
 
         Raises:
             TypeError: `count_within` is not one real number.
-            ValueError: all steps that are accounted for have been made, the key is another than
-                before where one is needed, or secret noise is asked for under `jit` or where sums
+            ValueError: all steps in the account have been made, the sampler needs one key and
+                another came, or secret noise is asked for under `jit` or on a machine whose sums
                 are not proved (XLA's fast math, a TPU).
         """
         sizes = {"microbatch_size": microbatch_size, "num_devices": num_devices}
@@ -485,11 +439,11 @@ class PrivateOptimiser(AbstractTrainable):
         num_devices: int = 1,
         buffers: PyTree[Array] | None = None,
     ) -> PyTree[Array]:
-        """The sum of step number `step`, from 0, with its noise: what is released.
+        """The sum of step number `step`, from 0, with its noise: the released numbers.
 
         Args:
-            gradient_sum, key, microbatch_size, num_devices: as in `update`.
-            buffers: of the state before the step, with correlated noise; else None.
+            gradient_sum, key, microbatch_size, num_devices: see `update`.
+            buffers: with correlated noise, `state.buffers` before the step; else None.
 
         Returns:
             A pytree like the sum: JAX arrays, or float64 NumPy arrays with secret noise.

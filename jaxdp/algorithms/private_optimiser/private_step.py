@@ -1,12 +1,8 @@
-r"""A private optimiser's step, from top to bottom: draw a batch, clip and sum, add noise, update.
+"""One step of a private optimiser: draw a batch, clip and sum, add noise, update.
 
-The gradient of each record of a batch is clipped at C; their *sum* gets noise, is divided by the
-expected batch size, which is public, and as a *mean* goes to the optimiser. All that follows the
-noise is post-processing. Sum and update are compiled apart from each other, so that secret noise
-can be added between them on the host.
-
-Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, with any
-optimiser in place of its last line.
+All that follows the noise is post-processing. Sum and update are compiled separately, so that
+secret noise can be added between them on the host. Source: Abadi et al. (2016), "Deep learning with
+differential privacy", Algorithm 1, with any optimiser in place of its last line.
 """
 
 import dataclasses
@@ -22,7 +18,7 @@ import numpy as np
 import optax
 from jax.core import Tracer
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from jaxdp.algorithms.base import StepResult
 from jaxdp.algorithms.private_optimiser.noise import Scale
@@ -33,7 +29,6 @@ from jaxdp.algorithms.private_optimiser.state import (
     steps_made,
     with_keys_of,
 )
-from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.clipping import (
     TwoPartSum,
     clipped_gradient_sum_in_parts,
@@ -48,11 +43,10 @@ from jaxdp.privacy.batches.base import require_step
 
 
 def untrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of a step that no number ends in an error if its noise comes from the host.
+    """Make a part of a step with host noise raise nothing for NaN or overflow.
 
-    NumPy and JAX can be set to raise FloatingPointError at overflow or NaN. Such an error depends
-    on the data and comes before the step counts as made: who calls the step again has fresh noise,
-    and errors would choose the run.
+    NumPy and JAX can be set to raise FloatingPointError. Such an error depends on the data and
+    comes before the step counts as made: repeated with fresh noise, errors would select the run.
     """
 
     @functools.wraps(function)
@@ -67,26 +61,13 @@ def untrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @untrapped
 def private_step(
-    optimiser: Any,
-    loss: Callable[[Any, Any, Any], Float[Array, ""]],
-    model: PyTree,
-    state: OptimiserState,
-    inputs: PyTree[Array],
-    targets: PyTree[Array],
-    key: Key[Array, ""],
-    microbatch_size: int | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-    batch: tuple[Array, Array] | None = None,
+    optimiser, loss, model, state, inputs, targets, key, microbatch_size=None, mesh=None, batch=None
 ) -> StepResult:
-    """One step of a `PrivateOptimiser`: the arguments are those of its `step`.
+    """One step of a `PrivateOptimiser`, with the arguments of `PrivateOptimiser.step`.
 
-    Args:
-        optimiser: the private optimiser.
-        loss, model, state, inputs, targets, key, microbatch_size: as in `PrivateOptimiser.step`.
-        mesh: of one axis, whose devices share the batch; None: one device.
-        batch: the indices of its records among those given, and which of its places are real, if
-            it was drawn before. The account holds for a batch of the sampler, step and key alone.
-            None: it is drawn here.
+    A `mesh` of one axis splits the batch over its devices. A `batch` drawn before gives the indices
+    of its records among `inputs` and which of its places are real; the account holds only for a
+    batch of this sampler, step and key.
     """
     start = _begin(optimiser, model, state, key, (inputs, targets))
 
@@ -115,7 +96,7 @@ def private_step(
 def update_from_sum(
     optimiser, gradient_sum, count_within, model, state, key, **sizes
 ) -> tuple[PyTree, OptimiserState]:
-    """The second half of a step, from a clipped sum that the caller has made."""
+    """The second half of a step, from a clipped sum made by the caller."""
     start = _begin(optimiser, model, state, key, gradient_sum)
     noisy = _noisy_mean(optimiser, start, gradient_sum, count_within, state, key, **sizes)
     return _updated(optimiser, start, noisy, model, state)
@@ -125,14 +106,14 @@ class _Start(NamedTuple):
     """The public numbers and the weights that a step begins with."""
 
     step: Int[Array, ""]  # its number, from 0
-    iterate: PyTree  # where gradients are taken
+    iterate: PyTree  # the model at which gradients are taken
     clip_norm: Any
     key_digest: Array | None  # of the run's key, if one key has to serve all steps
     is_valid: Any  # whether traced numbers and a traced key are those of the account
 
 
 def _begin(optimiser, model, state, key, arrays) -> _Start:
-    """The start of a step; an error if it would be no step that is accounted for."""
+    """The start of a step; an error if the account would not cover the step."""
     require_key(key)
     is_valid = optimiser.validity
     weights_of(model)
@@ -148,12 +129,11 @@ def _begin(optimiser, model, state, key, arrays) -> _Start:
 
 
 class _ClippedSum(NamedTuple):
-    """The contribution of a batch to a step: private, all of it."""
+    """The contribution of a batch to a step, which is private."""
 
     total: TwoPartSum
     num_dropped: Int[Array, ""]  # how many gradients were not finite
-    # Half of the records with gradients no longer than the clip norm minus half of those with
-    # longer ones: halves, which float32 adds exactly up to 2^23.
+    # (Records within the clip norm - others) / 2: halves are exact in float32 up to 2^23.
     count_within: Float[Array, ""]
 
 
@@ -199,7 +179,7 @@ def _clipped_batch_sum(
 
 
 class _NoisyMean(NamedTuple):
-    """The release of a step, and what the state keeps for the next one."""
+    """The release of a step, and the parts of the next state that come with it."""
 
     mean: PyTree[Float[Any, "..."]]
     buffers: PyTree[Array] | None  # of past noise
@@ -207,11 +187,7 @@ class _NoisyMean(NamedTuple):
 
 
 def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMean:
-    """The noisy sum over the expected batch size; a clip norm that adapts has its noisy count.
-
-    The noise of the sum gets its size in `add_noise`, its kind in `AbstractNoise.added`, and meets
-    both parts of the sum in `with_noise` or `with_secret_noise` (`noise`).
-    """
+    """The noisy sum over the expected batch size, and with an adaptive clip norm a noisy count."""
     noisy, buffers = add_noise(
         optimiser, total, start.step, state.buffers, start.clip_norm, key=key, **sizes
     )
@@ -222,18 +198,14 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
         count = optimiser.noise_strategy.noisy_count(count, std, bound, start.step, key=key)
         next_norm = optimiser.clip.next_norm(start.clip_norm, count, sampler.expected_batch_size)
     mean = jax.tree.map(lambda leaf: leaf / sampler.expected_batch_size, noisy)
-    # A traced number out of its range leaves no weights, as it leaves no simulated risk; nor does
-    # a traced key that is not the one of the steps before.
+    # A traced number out of its range, or a traced key other than before, leaves no weights.
     return _NoisyMean(nan_unless(start.is_valid, mean), buffers, next_norm)
 
 
 def _bounded_count(count, bound: float) -> Float[Array, ""]:
-    """A user's count as one half-integer within half a batch, which one record moves by at most 1.
-
-    Secret noise is a whole multiple of a unit that divides 1/2: a half-integer is not rounded.
-    """
+    """A user's count as a half-integer within half a batch; one record moves it by at most 1."""
     if count is None:
-        raise ValueError("expected count_within where the clip norm adapts, got None")
+        raise ValueError("expected count_within because the clip norm adapts, got None")
     if np.shape(count) != () or jnp.iscomplexobj(count):
         came = f"shape {np.shape(count)} of {jnp.result_type(count)}"
         raise TypeError(f"expected count_within to be one real number, got {came}")
@@ -245,7 +217,7 @@ def _bounded_count(count, bound: float) -> Float[Array, ""]:
 def add_noise(
     optimiser, total, step, buffers, clip_norm, *, key, microbatch_size, num_devices
 ) -> tuple[PyTree, PyTree | None]:
-    """A sum at this clip norm with the noise of a step, and the buffers after it."""
+    """A sum at this clip norm with the noise of a step, and the noise buffers after it."""
     require_key(key)
     weights_of(total, "gradient_sum")
     optimiser.noise_strategy.require_arrays((total, step, clip_norm, key))
@@ -264,13 +236,11 @@ def add_noise(
     if noise.has_one_scale:
         excess = max(excess, find(microbatch_size=None, is_rounded=True))
     if math.isinf(excess):
-        raise ValueError(
-            "expected batches whose rounding is bounded, up to about 2^22 records, got a "
-            f"capacity of {places}"
-        )
+        expected = "batches whose rounding is bounded, up to about 2^22 records"
+        raise ValueError(f"expected {expected}, got a capacity of {places}")
     if noise.is_on_host:
         clip_norm = float(clip_norm)
-    # The share of the first clip norm is one, to the last bit, where the clip norm is fixed.
+    # A fixed clip norm over the initial one is exactly 1.
     std = optimiser.nominal_std_of_sum * (clip_norm / optimiser.clip.initial) * (1 + excess)
     bound = places * clip_norm * (1 + excess)
     return noise.added(
@@ -279,7 +249,7 @@ def add_noise(
 
 
 def nan_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
-    """The noisy numbers, or NaN if a traced number is found to be out of its range."""
+    """The noisy numbers, or NaN if a traced argument is out of its range."""
     # A concrete False has raised in `require_valid`.
     if not isinstance(is_valid, Tracer):
         return noisy
@@ -287,7 +257,7 @@ def nan_unless(is_valid: Any, noisy: PyTree[Array]) -> PyTree[Array]:
 
 
 def _updated(optimiser, start, noisy, model, state) -> tuple[PyTree, OptimiserState]:
-    """Model and state after the optimiser has seen the noisy mean."""
+    """Model and state after the optimiser has received the noisy mean."""
     move = _moved_compiled if optimiser.steps_on_host else moved
     length = jnp.asarray(optimiser.num_steps, jnp.int32)
     next_model, next_state = move(
@@ -307,17 +277,9 @@ def _updated(optimiser, start, noisy, model, state) -> tuple[PyTree, OptimiserSt
 
 
 def moved(
-    transformation: Transformation,
-    mean: PyTree[Float[Array, "..."]],
-    model: PyTree,
-    state: OptimiserState,
-    average: AbstractAverage | None,
-    num_steps: Int[Array, ""],
+    transformation, mean, model, state: OptimiserState, average: AbstractAverage | None, num_steps
 ) -> tuple[PyTree, OptimiserState]:
-    """Model and state one step on, as the optimiser of optax and the average make them of a mean.
-
-    Noise buffers, key digest and clip norm of the state stay as they are.
-    """
+    """Weights, optimiser state, count and average after a step with this mean gradient."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     mean = jax.tree.map(lambda leaf, weight: jnp.asarray(leaf, weight.dtype), mean, weights)
     iterate = weights if state.iterate is None else state.iterate

@@ -1,10 +1,7 @@
-r"""The state of a private optimiser, with the averages of its iterates, which it may release.
+r"""The state of a private optimiser, and averages of its iterates, which cost no privacy.
 
-After step t, from 1, an average moves towards the new iterate by a share $\alpha_t$,
-
-$$ a_t = (1 - \alpha_t)\, a_{t-1} + \alpha_t\, \theta_t, \qquad a_0 = \theta_0. $$
-
-Averages cost no privacy: all iterates are released already.
+After step t, from 1, an average moves towards the iterate by a share $\alpha_t$, from $a_0 =
+\theta_0$: $a_t = (1 - \alpha_t)\, a_{t-1} + \alpha_t\, \theta_t$.
 """
 
 import abc
@@ -25,26 +22,21 @@ from jaxdp.core.keys import numbered_key, stream_key
 
 
 class OptimiserState(eqx.Module):
-    """What a private optimiser carries from step to step.
+    """The state that a private optimiser carries from step to step.
 
     Attributes:
         inner: the state of the optax optimiser.
-        num_released: how many noisy sums have been released.
-        iterate: the weights at which the next gradient is taken, where an average of them is
-            released as the model; None where they are the model's.
-        buffers: of past noise, where the noise of the steps is correlated. They are secret: with
-            them a state is no post-processing of what was released.
-        key_digest: of the key whose batches the account is of, zero before the first step; None
-            where every step may have a key of its own.
-        clip_norm: of the next step, where it adapts; None where it is fixed.
+        num_released: the number of noisy sums released so far.
+        iterate: the weights at which the next gradient is taken; None if they are the model's.
+        buffers: past noise, if noise is correlated. Secret: such a state is not post-processing.
+        key_digest: a digest of the run's key if the account needs one key for all steps, else None.
+        clip_norm: the clip norm of the next step if it adapts, else None.
 
     Example:
-        >>> import jaxdp, numpy as np, optax
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> state = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps).init(np.zeros(3))
-        >>> int(state.num_released), state.iterate is None
-        (0, True)
+        >>> import numpy as np
+        >>> from jaxdp.algorithms import OptimiserState  # as `init` returns it
+        >>> int(OptimiserState(inner=None, num_released=np.int32(0)).num_released)
+        0
     """
 
     inner: PyTree
@@ -56,33 +48,25 @@ class OptimiserState(eqx.Module):
 
 
 def require_untraced(argument: str, arrays: PyTree[Any]) -> None:
-    """Raise ValueError where an array is traced, with an argument that needs its numbers."""
+    """Raise ValueError if an array is traced, because `argument` needs its numbers."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arrays)):
         raise ValueError(f"expected a call outside jit and vmap with {argument}, got traced arrays")
 
 
 def steps_made(state: Any, num_steps: int | Int[Array, ""]) -> Int[Array, ""]:
-    """How many steps have been made; ValueError where none of those accounted for is left."""
+    """The number of steps made; ValueError if no step of the account is left."""
     require_kind("state", state, OptimiserState, "that of init(model) or of the last step")
     made, most = concrete(state.num_released), concrete(num_steps)
     if made is not None and most is not None and made >= most:
-        raise ValueError(
-            f"expected at most {num_steps} steps, which are accounted for, got one more"
-        )
+        raise ValueError(f"expected at most {num_steps} steps, which the account covers, got more")
     return state.num_released
 
 
 def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bool[Array, ""]]:
-    """The digest of a key; ValueError where it is known not to be that of the steps before.
-
-    Beside it, whether it is that of the steps before, where that is not known.
-    """
+    """The digest of a key, and whether earlier steps had that key; ValueError if known not to."""
     require_key(key)
     if state.key_digest is None:
-        raise ValueError(
-            "expected a state of this optimiser's init, which holds a digest of the run's key, got "
-            "one without"
-        )
+        raise ValueError("expected a state of this optimiser's init, got one without a key digest")
     digest = jr.bits(stream_key(key, "digest"), state.key_digest.shape, jnp.uint32)
     is_same = (state.num_released == 0) | jnp.all(digest == state.key_digest)
     if not isinstance(is_same, Tracer) and not is_same:
@@ -94,12 +78,7 @@ def digest_of_run(state: OptimiserState, key: Key[Array, ""]) -> tuple[Array, Bo
 
 
 def with_keys_of(records: PyTree[Array], step: Int[Array, ""]) -> PyTree[Array]:
-    """Records whose keys are those of one step: what a loss draws from them is drawn anew.
-
-    A record's key at a step is made from its own key and the number of the step alone, so a run
-    that is resumed draws what one without a break does, and the gradient is still a function of
-    that record.
-    """
+    """Records with random keys folded with the step number; a gradient still reads one record."""
 
     def at_step(leaf):
         if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -121,24 +100,11 @@ class AbstractAverage(AbstractDescription):
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
-        """Whether traced parameters keep what the constructor asks of concrete ones."""
+        """Whether traced parameters are in the constructor's ranges."""
         return np.asarray(True)
 
-    def after(
-        self,
-        average: PyTree[Array],
-        iterate: PyTree[Array],
-        step: int | Int[Array, ""],
-        num_steps: int | Int[Array, ""],
-    ) -> PyTree[Array]:
-        """The average after a step, in the types of the average before it.
-
-        Args:
-            average: before the step.
-            iterate: after it.
-            step: how many steps have been made, this one included.
-            num_steps: T.
-        """
+    def after(self, average: PyTree, iterate: PyTree, step: Any, num_steps: Any) -> PyTree:
+        """The average after step number `step`, from 1, in the types of `average`."""
         share = self.weight(step, num_steps)
 
         def mixed(before, new):
@@ -164,7 +130,7 @@ class PolyakAverage(AbstractAverage):
 
 
 class TailAverage(AbstractAverage):
-    """The mean of the iterates after the steps beyond T // 2; until then the iterate itself.
+    """The mean of the iterates after the steps beyond T // 2; until then the current iterate.
 
     Example:
         >>> import jaxdp
@@ -177,7 +143,7 @@ class TailAverage(AbstractAverage):
 
 
 class ExponentialAverage(AbstractAverage):
-    """A mean whose weights fall by the factor `decay` a step, from the weights at the start on.
+    """A mean whose weights fall by the factor `decay` per step, starting at the initial weights.
 
     Args:
         decay: 0 <= decay < 1, where 0 averages nothing.

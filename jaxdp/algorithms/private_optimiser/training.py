@@ -1,9 +1,4 @@
-"""A compiled loop around `PrivateOptimiser.step`, from the first step to the last.
-
-The account of the optimiser covers every noisy sum, and so every iterate; metrics that look at
-data are not part of it. Full batches (DP-GD) and Poisson batches (DP-SGD) differ in the sampler
-only.
-"""
+"""A compiled training loop around `PrivateOptimiser.step`, for batches of every sampler."""
 
 import contextlib
 import functools
@@ -34,11 +29,7 @@ from jaxdp.algorithms.private_optimiser.host_rows import (
 )
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.algorithms.private_optimiser.private_step import private_step
-from jaxdp.algorithms.private_optimiser.state import (
-    OptimiserState,
-    require_untraced,
-    with_keys_of,
-)
+from jaxdp.algorithms.private_optimiser.state import OptimiserState, require_untraced, with_keys_of
 from jaxdp.algorithms.private_optimiser.training_result import Training
 from jaxdp.algorithms.transformations.transformation import (
     Rate,
@@ -70,12 +61,12 @@ _ANY_NUMBER = np.iinfo(np.int32).max
 
 
 class NonPrivateOptimiser(AbstractTrainable):
-    """The baseline: an optax optimiser given the mean gradient of all records, as it is.
+    """The baseline without privacy: an optax optimiser given the mean gradient of all records.
 
     Args:
-        optimiser: any optax gradient transformation, or a factory, as of `PrivateOptimiser`.
+        optimiser: an optax gradient transformation, or a factory as for `PrivateOptimiser`.
         num_steps: T.
-        learning_rate: for the factory, as of `PrivateOptimiser`.
+        learning_rate: for a factory, as for `PrivateOptimiser`.
 
     Raises:
         ValueError: num_steps is below 1, or a learning rate is negative or not finite.
@@ -100,7 +91,7 @@ class NonPrivateOptimiser(AbstractTrainable):
 
     @property
     def transformation(self) -> Transformation:
-        """The optimiser with its learning rate: what turns a mean gradient into a step."""
+        """The optimiser with its learning rate, which turns a mean gradient into a step."""
         return Transformation(self.optimiser, self.learning_rate, self.num_steps)
 
     def init(self, model):
@@ -144,83 +135,63 @@ def train(
     microbatch_size: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Training:
-    """Make all `num_steps` steps of an optimiser, measure the iterates and keep them on the way.
+    """Train a model: make all `num_steps` steps of an optimiser, with metrics and checkpoints.
 
-    Steps between two stops are one compiled loop. The loop is compiled once for a loss (the same
-    function object), an optax optimiser or a factory (likewise), a model's shapes and a number of
-    records, whatever the noise, clip norm, number of steps and `learning_rate`. Under
-    `eqx.filter_vmap` over the key, the model's weights, the noise multiplier or the learning rate,
-    runs are made together; the release of each is its own, and who sees several of them sees their
-    composition (`jaxdp.privacy.compose`). Derivatives are taken forwards (`jax.jvp`,
-    `jax.jacfwd`): the number of steps is traced.
-
-    With `noise=jaxdp.privacy.SecretNoise()` every step returns to the host for its noise; clipped
-    sums and updates are compiled all the same.
+    Steps between two stops run as one compiled loop, compiled once for each loss and optimiser (the
+    same objects), model shape and number of records. `eqx.filter_vmap` over the key, weights, noise
+    multiplier or learning rate trains several runs together; publishing several costs their
+    composition (`jaxdp.privacy.compose`). Differentiate forwards (`jax.jvp`): the number of steps
+    is traced. With `SecretNoise()` every step returns to the host for its noise.
 
     Args:
-        optimiser: whose account is of one run; or the baseline without privacy.
-        loss: of one record, as in `jaxdp.clipped_gradient_sum`.
-        model: before the first step.
-        inputs: of all records, a pytree of arrays, tables or lists of numbers with a leading axis.
-            A memory map of NumPy, or an object that has a length and gives rows for an array of
-            increasing indices (a dataset of h5py), stays on the host: each batch is read while the
-            one before is worked on, and every step returns to the host. Keys of `jax.random.key`
-            among them, for dropout, are folded with the number of the step, so that a loss draws
-            anew at every step; those of `jax.random.PRNGKey` look like whole numbers, and stay as
-            they are.
-        targets: of all records, as `inputs`.
-        key: one for the run and for no other, secret in a real release: use
-            `jaxdp.privacy.secret_key()`, for a key made from an integer can be guessed. What the
-            run ends with says which it was.
-        evaluate: a function of the model to a dict of names and numbers or arrays; called on the
-            host, and tried on the initial model before the first step. If it raises later, the run
-            goes on, there is a warning, and the record of that step is missing. With an average it
-            is given the average so far, which is what would be released. On the training records
-            it is private data, which the optimiser's account does not cover. So it stops nothing:
-            a number of steps that depends on private data would be a release of its own.
-        every: how many steps lie between two stops, at which the model is evaluated, also before
-            the first step and after the last, and kept in `checkpoint`: one of the two is needed.
-            None: evaluated after the last step alone, and kept twenty times over the run.
-        checkpoint: a folder, private data. Called again with equal arguments, in any process,
-            `train` goes on where it was stopped, and ends bit by bit as if it never had been, on
-            the same kind of device; a run that has ended is returned as it was, and is never made
-            longer: a number of steps that was chosen by looking at a result costs more than its
-            account says. Refused for another key or number of steps, other data, weights, loss or
-            optimiser, and if the file was edited; all records are read once for that. One process
-            at a time. With `SecretNoise()` steps that were made and not kept are made again with
-            fresh noise: nobody has seen them, since what is evaluated has been kept before. If a
-            checkpoint cannot be written after the first, the run goes on with a warning; if that
-            is the last one, remove the folder: to go on from it would be a second release.
-        progress: True for a bar, or a function, called on the host with the share of the steps
-            that is done. If that function raises, the run goes on with a warning.
-        delta: at which the bar also shows what the steps so far cost, with `progress=True`; None
-            for no cost.
-        microbatch_size: as in `jaxdp.clipped_gradient_sum`: how many records of a batch are
-            clipped at a time, where memory is short.
-        mesh: of one axis; each of its devices clips an equal share of every batch, and noise is
-            added once to the sum of all: that of one device, to rounding and to the share of the
-            noise that covers rounding. None: one device.
+        optimiser: a `PrivateOptimiser` (its cost covers one run), or a `NonPrivateOptimiser`.
+        loss: the loss of one record, as in `jaxdp.clipped_gradient_sum`.
+        model: the initial model.
+        inputs: all records, a pytree of arrays, tables or lists of numbers with a leading axis.
+            NumPy memory maps, and objects with a length that give rows for increasing indices (an
+            h5py dataset), stay on the host and are read batch by batch. Keys made by
+            `jax.random.key` (for dropout) are folded with the step number; keys of
+            `jax.random.PRNGKey` stay unchanged.
+        targets: the labels of all records, in the same forms as `inputs`.
+        key: a key for this run only, secret in a real release: `jaxdp.privacy.secret_key()`.
+        evaluate: a function from the model (with an average: the average so far) to a dict of named
+            numbers or arrays, called on the host, first on the initial model. An error later only
+            costs that record, with a warning. Metrics on training records are private and not in
+            the account, so they cannot stop a run early.
+        every: number of steps between two stops. At each stop, and before the first and after the
+            last step, the model is evaluated and kept in `checkpoint`; one of the two is needed.
+            None: evaluate after the last step only, keep twenty times.
+        checkpoint: a folder for private data. Called again with equal arguments, `train` resumes
+            and gives bit-identical results on the same kind of device; a finished run is returned
+            and never made longer. A file of another run, or an edited one, is refused. One process
+            at a time. With `SecretNoise()` unkept steps are repeated with fresh noise, since nobody
+            has seen them. If a checkpoint after the first cannot be written, the run goes on with a
+            warning; if that is the last, remove the folder: resuming would be a second release.
+        progress: True for a bar, or a function called on the host with the fraction of steps done,
+            whose errors are warnings.
+        delta: if given, the progress bar also shows epsilon at this delta.
+        microbatch_size: number of records clipped at a time, as in `jaxdp.clipped_gradient_sum`.
+        mesh: a mesh with one axis, over whose devices every batch is split. The summed gradient
+            gets one noise draw; the result equals the single-device one up to rounding and the
+            noise that covers rounding.
 
     Returns:
-        The model, the state at which training can go on, and what was measured on the way.
+        The trained model, the final optimiser state and the recorded metrics.
 
     Warns:
-        UserWarning: after the last step, if records were dropped because their loss or gradient
-            was not finite (a label that is no class, for example), or if the weights are not
-            finite; at once, if `evaluate`, `progress` or a checkpoint fails after the first step.
-            The first depends on the data: it is for whoever holds them, and no part of what is
-            released. If warnings are errors they are printed on standard error instead of raised:
-            the run is paid for, and its result would be lost.
+        UserWarning: records were dropped because their loss or gradient was not finite (this
+            depends on private data); the final weights are not finite; or `evaluate`, `progress` or
+            a checkpoint failed after the first step. A warning turned into an error is printed
+            instead, because the run's budget is spent.
 
     Raises:
-        ValueError: `every` is below 1 or `every` or `delta` has no effect, the checkpoint is
-            damaged, edited or of another run, the loss has no gradient by any weight, or as from
+        ValueError: `every` is below 1, `every` or `delta` has no effect, the checkpoint is damaged,
+            edited or of another run, the loss has no gradient by any weight, or as in
             `PrivateOptimiser.step`.
-        OSError: the first checkpoint cannot be written, before the first step.
-        TypeError: an argument is of another kind; inputs or targets hold text, dates or other
-            things that are no numbers, nothing of which is shown.
-        KeyboardInterrupt: Ctrl-C; says how many steps were made and how to go on.
-        Exception: whatever `evaluate` raises at the initial model, before the first step.
+        OSError: the first checkpoint cannot be written.
+        TypeError: an argument is of another kind, or data hold something other than numbers.
+        KeyboardInterrupt: Ctrl-C; the message gives the steps made and how to resume.
+        Exception: an error of `evaluate` at the initial model.
 
     Example:
         >>> import jax, jaxdp, numpy as np, optax
@@ -233,12 +204,8 @@ def train(
         >>> print(f"mu = {jaxdp.account(training, delta=1e-5).mu:.3f}")
         mu = 1.789
     """
-    require_kind(
-        "optimiser",
-        optimiser,
-        (PrivateOptimiser, NonPrivateOptimiser),
-        "a PrivateOptimiser, or a NonPrivateOptimiser, around one of optax",
-    )
+    kinds = PrivateOptimiser, NonPrivateOptimiser
+    require_kind("optimiser", optimiser, kinds, "a PrivateOptimiser or a NonPrivateOptimiser")
     require_key(key)
     require_loss(loss)
     if evaluate is not None:
@@ -249,15 +216,15 @@ def train(
     num_steps = int(optimiser.num_steps)
     spacing = num_steps if every is None else require_count("every", every)
     if every is not None and evaluate is None and checkpoint is None:
-        raise ValueError("expected evaluate or checkpoint beside every, got neither to stop for")
+        raise ValueError("expected evaluate or checkpoint together with every, got neither")
     rows = held_records(inputs, targets)
-    # What cannot be accounted for is refused before the data are used.
+    # Refuse a run without an account before the data are used.
     statement = optimiser.release(key=key) if isinstance(optimiser, PrivateOptimiser) else None
     note = None if delta is None else _cost_so_far(optimiser, delta)
     if note is not None and progress is not True:
-        raise ValueError("expected progress=True beside delta, got no bar that would show the cost")
+        raise ValueError("expected progress=True together with delta, got no bar for the cost")
     carried, measurements, done = (model, optimiser.init(model), jnp.zeros((), jnp.int32)), {}, 0
-    # Before anything is paid for.
+    # An error of the user's function shows before anything is paid for.
     tried = None if evaluate is None else _checked(evaluate(model))
     kept = None
     if checkpoint is not None:
@@ -275,26 +242,26 @@ def train(
     if every is not None and tried is not None and done == 0:
         measurements = {0: tried}
     stops_to_measure = {*range(spacing, num_steps, spacing), num_steps}
-    failures = _Failures(num_steps)
+    failed = set()
     try:
-        with listening(progress, "train", note) as told:
-            is_watched = told is not None or (kept is not None and every is None)
+        with listening(progress, "train", note) as report:
+            is_watched = report is not None or (kept is not None and every is None)
             for stop in _stops(num_steps, spacing, is_watched):
                 is_kept = True
                 if stop > done:
                     carried = jax.block_until_ready(make_steps(carried, stop - done))
                     done = stop
                     if kept is not None:
-                        with failures.of("the checkpoint", done):
+                        with _going_on("the checkpoint", done, num_steps, failed):
                             kept.keep(done, carried, measurements)
                         is_kept = kept.made == done
-                    if told is not None:
-                        with failures.of("progress", done):
-                            told(done / num_steps)
-                # After the run was kept: what has been seen of it is what goes on.
+                    if report is not None:
+                        with _going_on("progress", done, num_steps, failed):
+                            report(done / num_steps)
+                # Only after the run was kept: a run that was seen must be the one that goes on.
                 is_due = stop == done and stop in stops_to_measure and stop not in measurements
                 if evaluate is not None and is_due and (is_kept or done == num_steps):
-                    with failures.of("evaluate", done):
+                    with _going_on("evaluate", done, num_steps, failed):
                         measurements[stop] = _checked(evaluate(carried[0]), tried)
     except KeyboardInterrupt as reason:
         raise KeyboardInterrupt(_how_to_go_on(reason, kept, done, num_steps)) from None
@@ -307,60 +274,40 @@ def train(
     found = measurements.values()
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found) if found else None
     model, state, dropped = carried
-    _warn_of_dropped(dropped)
-    _warn_of_weights(model)
+    _warn_of_numbers(dropped, model)
     if isinstance(optimiser, PrivateOptimiser) and isinstance(state, OptimiserState):
         made = concrete(state.num_released)
-        # The cost is that of the steps which were made.
         statement = statement if made is None else optimiser.release(key=key, num_steps=int(made))
     return Training(model, state, tuple(measurements), stacked, statement, dropped)
 
 
-class _Failures:
-    """Errors of what a user gave beside the steps, which do not end a run that is paid for."""
-
-    def __init__(self, num_steps: int):
-        self._num_steps = num_steps
-        self._told: set[str] = set()
-
-    @contextlib.contextmanager
-    def of(self, name: str, done: int) -> Iterator[None]:
-        """Warn of the first error in the block, and go on."""
-        try:
-            yield
-        except Exception as error:
-            if name in self._told:
-                return
-            self._told.add(name)
+@contextlib.contextmanager
+def _going_on(name: str, done: int, num_steps: int, failed: set[str]) -> Iterator[None]:
+    """Warn of the first error under a name, and go on: the steps made are paid for."""
+    try:
+        yield
+    except Exception as error:
+        if name not in failed:
+            failed.add(name)
             _warn(
-                f"{name} failed after step {done} of {self._num_steps}: {type(error).__name__}: "
-                f"{error}. The run goes on, since its steps are paid for; further failures "
-                "of this kind show no warning",
+                f"{name} failed after step {done} of {num_steps}: {type(error).__name__}: {error}. "
+                "The run goes on, and further failures of this kind show no warning",
                 level=5,
             )
 
 
-def _how_to_go_on(
-    reason: KeyboardInterrupt, kept: Checkpoint | None, done: int, num_steps: int
-) -> str:
-    """How far a run came that was interrupted, in words."""
+def _how_to_go_on(reason: Any, kept: Checkpoint | None, done: int, num_steps: int) -> str:
     words = f"{reason}: " if str(reason) else ""
+    words += f"train stopped after {done} of {num_steps} steps, "
     if kept is None:
-        return (
-            f"{words}train stopped after {done} of {num_steps} steps, which are lost: give a "
-            "checkpoint to keep them next time"
-        )
-    return (
-        f"{words}train stopped after {done} of {num_steps} steps, {kept.made} of which are kept in "
-        f"{kept.path.parent}: call train again with the same arguments to go on"
-    )
+        return f"{words}which are lost: give a checkpoint to keep them next time"
+    words += f"{kept.made} of which are kept in {kept.path.parent}: "
+    return f"{words}call train again with the same arguments to go on"
 
 
 def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
-    """Words on what a share of the steps has cost, found at most twenty times over a run."""
-    require_kind(
-        "optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where delta is given"
-    )
+    """A function from the fraction of steps made to their cost in words."""
+    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser if delta is given")
     num_steps, said = int(optimiser.num_steps), {}
 
     def cost(share: float) -> str:
@@ -371,7 +318,6 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
             said[block] = f"epsilon {found:.2f} after step {made}"
         return said[block]
 
-    # A delta at which nothing is proved is refused, and a large one warned of, before any step.
     require_scalar("delta", delta)
     check_delta(delta)
     warn_of_large_delta(delta, optimiser.sampler.num_records, stacklevel=3)
@@ -382,28 +328,27 @@ def _cost_so_far(optimiser: Any, delta: float) -> Callable[[float], str]:
 def _mesh_of(mesh: Any, optimiser: Any) -> jax.sharding.Mesh:
     """The mesh with an axis of the kind that the compiler shards by itself."""
     require_kind("mesh", mesh, jax.sharding.Mesh, "a jax.sharding.Mesh of one axis, or None")
-    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser where mesh is given")
+    require_kind("optimiser", optimiser, PrivateOptimiser, "a PrivateOptimiser if mesh is given")
     if len(mesh.axis_names) != 1:
         raise ValueError(f"expected a mesh of one axis, got {mesh.axis_names}")
     return jax.sharding.Mesh(mesh.devices, mesh.axis_names)
 
 
 def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What `evaluate` has returned, if it can stand beside what it returned before."""
+    """The result of `evaluate`, if its names and shapes are those of the call before."""
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise TypeError(
             f"expected evaluate to return a dict of names and numbers, got {described(found)}"
         )
     for value in found.values():
-        # A True or False may be measured as well.
         if not is_boolean(value):
             require_real("what evaluate returns", value)
-    # What JAX has no array for would end the run after its last step.
+    # Values without a JAX array would otherwise end the run after its last step.
     found = {
         name: jnp.asarray(as_numbers(value if eqx.is_array(value) else np.asarray(value), name))
         for name, value in found.items()
     }
-    if before is not None and _form(found) != _form(before):
+    if before is not None and jax.tree.map(np.shape, found) != jax.tree.map(np.shape, before):
         raise ValueError(
             "expected evaluate to return the same names and shapes each time, got "
             f"{eqx.tree_pformat(found)} after {eqx.tree_pformat(before)}"
@@ -411,24 +356,16 @@ def _checked(found: Any, before: dict[str, Any] | None = None) -> dict[str, Any]
     return found
 
 
-def _form(found: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    return {name: np.shape(value) for name, value in found.items()}
-
-
-def _warn_of_dropped(dropped: Int[Array, ""]) -> None:
-    """Warn of dropped records."""
+def _warn_of_numbers(dropped: Int[Array, ""], model: PyTree) -> None:
+    """Warn of records (private) and of weights (public) that were not finite."""
     known = concrete(dropped)
     if known is not None and known > 0:
         _warn(
             f"the losses or gradients of records were not finite {int(known)} times over the run, "
             "and those records counted as zero: look for labels out of range, NaN in the table, or "
-            "a learning rate at which training diverges. This is for whoever holds the data "
-            "alone: the number is not private"
+            "a learning rate at which training diverges. Only the data's owner may see this "
+            "number: it depends on private data"
         )
-
-
-def _warn_of_weights(model: PyTree) -> None:
-    """Warn of weights that are not finite, which follow from what is released."""
     weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
     if any(isinstance(leaf, Tracer) for leaf in weights):
         return
@@ -448,27 +385,26 @@ def _warn(text: str, *, level: int = 4) -> None:
 
 
 def _as_array(leaf: Any) -> Any:
-    """A number of an optimiser as an array, so that it is no part of what is compiled."""
+    """A number of an optimiser as an array, so that it is not part of what is compiled."""
     is_number = eqx.is_inexact_array(leaf) or isinstance(leaf, (int, float, np.number))
     return jnp.asarray(leaf, float) if is_number and not is_boolean(leaf) else leaf
 
 
 def _added(total: Int[Array, ""], more: Int[Array, ""]) -> Int[Array, ""]:
-    """The sum of two counts, which stays at the largest number instead of overflowing."""
+    """The sum of two counts, which saturates instead of overflowing."""
     return jnp.where(total > _ANY_NUMBER - more, _ANY_NUMBER, total + more)
 
 
 def _stops(num_steps: int, spacing: int, is_watched: bool) -> list[int]:
-    """The numbers of steps after which the loop returns to the host."""
     blocks = _PROGRESS_BLOCKS if is_watched else 1
     regular = (num_steps * block // blocks for block in range(1, blocks + 1))
     return sorted({*range(0, num_steps, spacing), *regular})
 
 
 def _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh):
-    """A function of model, state and dropped records that makes a number of steps."""
+    """A function that makes a number of steps from model, state and dropped records."""
     if are_on_host(rows):
-        expected = "a PrivateOptimiser where records are read batch by batch"
+        expected = "a PrivateOptimiser for records that are read batch by batch"
         require_kind("optimiser", optimiser, PrivateOptimiser, expected)
         require_untraced("records that are read batch by batch", (optimiser, key))
         optimiser.require_rows(num_records(rows))
@@ -487,10 +423,7 @@ def _steps_maker(optimiser, loss, rows, key, microbatch_size, mesh):
 
 
 def _host_steps(optimiser, loss, carried, rows, key, count, microbatch_size, mesh):
-    """`count` steps that return to the host: for their noise, for the records of a batch or both.
-
-    Batches of records in memory are drawn in the step.
-    """
+    """`count` steps that return to the host, for their noise or for the records of a batch."""
     step, batches = private_step, itertools.repeat((rows, None), int(count))
     if are_on_host(rows):
         draw = functools.partial(optimiser.noise_strategy.batch, optimiser.sampler, key=key)

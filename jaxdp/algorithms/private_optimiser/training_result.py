@@ -1,4 +1,4 @@
-"""What a run of training ends with: a model, what was proved of it, and what was measured."""
+"""The result of a training run: the model, the statement of its privacy, and the metrics."""
 
 import csv
 import io
@@ -17,38 +17,30 @@ from jaxdp.core.files import write_whole
 from jaxdp.privacy.release import Release
 
 _PRIVATE = (
-    "what the records and num_dropped say of private data is covered by no account: they are for "
-    "whoever holds the data"
+    "the records and num_dropped may depend on private data outside the account: only the data's "
+    "owner may see them"
 )
 
 
 class Training(AbstractExplained, eqx.Module):
-    """What a run of `train` ends with.
+    """The result of `train`.
 
     Attributes:
-        model: the last iterate, after all steps, or the average of an optimiser that has one: what
-            is released.
-        state: of the optimiser, after them. Its `iterate` holds the weights at which training goes
-            on where the model is an average.
-        steps: how many steps had been made at each record; none at which `evaluate` raised.
-        records: what `evaluate` returned at each of `steps`, by its names, with a leading axis;
-            None where nothing was evaluated.
-        statement: what was released, and what is proved about it; None without privacy.
-        num_dropped: how often, over all steps, a record's loss or gradient was not finite, so
-            that the record counted as zero; at most 2^31 - 1. Private data like `records`, for
-            whoever holds the data alone: no part of what is released, of the account or of this
-            object's repr. `print` shows both, for that reader, and says so.
+        model: the released model: the last iterate, or the optimiser's average of iterates.
+        state: the final optimiser state; with an average, `iterate` has the weights to go on from.
+        steps: the number of steps made at each record.
+        records: results of `evaluate` at each of `steps`, by name, along a leading axis, or None.
+        statement: the release and its proved guarantee; None without privacy.
+        num_dropped: how often a record counted as zero because its loss or gradient was not finite;
+            at most 2^31 - 1. Like `records` it is private data outside the account; `print` shows
+            both, this object's repr neither.
 
     Example:
-        >>> import jax, jaxdp, numpy as np, optax
-        >>> sampler = jaxdp.privacy.FixedSizeBatches(num_records=40, batch_size=10)
-        >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
-        >>> given = np.zeros(3, np.float32), np.ones((40, 3), np.float32), np.ones(40, np.float32)
-        >>> training = jaxdp.train(algorithm, loss, *given, key=jaxdp.privacy.secret_key())
-        >>> training.model.shape, int(training.state.num_released), int(training.num_dropped)
-        ((3,), 20, 0)
+        >>> import numpy as np
+        >>> from jaxdp.algorithms import Training  # as `train` returns it
+        >>> training = Training(np.zeros(3), None, steps=(0, 10), records={"loss": np.ones(2)})
+        >>> float(training.records["loss"][-1])
+        1.0
     """
 
     model: PyTree
@@ -59,7 +51,7 @@ class Training(AbstractExplained, eqx.Module):
     num_dropped: Int[Array, ""] | None = eqx.field(default=None, repr=False)
 
     def release(self) -> Release:
-        """What was made public: `jaxdp.account(training, delta=...)` reads it.
+        """The statement about the released model, which `jaxdp.account(training, delta=...)` reads.
 
         Raises:
             TypeError: the run had no privacy.
@@ -69,14 +61,13 @@ class Training(AbstractExplained, eqx.Module):
         return self.statement
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Write the records to a file: a line for each of `steps`, a column for each number.
+        """Write the records to a CSV file that only its owner can read: private data (mode 600).
 
-        An array is written as columns `name[0]`, `name[1]`, ...; numbers as they are, to the last
-        digit. What it says of private data is covered by no account, so the file is for its owner
-        alone (mode 600).
+        There is a line for each of `steps` and a column for each number (`name[0]`, ... for
+        arrays).
 
         Args:
-            path: of a CSV file, written whole or not at all; one that exists is replaced.
+            path: the CSV file; an existing one is replaced, whole or not at all.
 
         Raises:
             ValueError: nothing was evaluated, or several runs were made together.
@@ -113,7 +104,7 @@ class Training(AbstractExplained, eqx.Module):
         return Explanation(title, tuple(rows), (_PRIVATE,))
 
     def _batch(self) -> tuple[int, ...]:
-        """The axes of runs that were made together; none for a single run."""
+        """The axes of runs that were trained together; none for a single run."""
         return () if self.num_dropped is None else np.shape(self.num_dropped)
 
     def _parameters(self) -> str:
@@ -122,12 +113,10 @@ class Training(AbstractExplained, eqx.Module):
         return f"{count:,} parameters"
 
     def _rows_of_run(self) -> list[Row]:
-        """How many steps were made, and what kind of guarantee there is."""
         rows = []
         if isinstance(self.state, OptimiserState):
-            rows.append(
-                Row("steps", in_words(self.state.num_released, 0), "noisy sums, all counted")
-            )
+            made = in_words(self.state.num_released, 0)
+            rows.append(Row("steps", made, "noisy sums, all counted"))
         if self.statement is None:
             return [*rows, Row("release", "none", "the run had no privacy")]
         kind = "certified" if self.statement.is_certified else "simulated"
@@ -136,7 +125,7 @@ class Training(AbstractExplained, eqx.Module):
 
 
 def _row_of_records(name: str, values: Any, steps: tuple[int, ...], num_axes: int) -> Row:
-    """A metric at its first and at its last record; the records follow the axes of the runs."""
+    """A metric at its first and last record; the axes of the runs come before the records."""
     if not is_known(values):
         return Row(name, in_words(values))
     known = np.moveaxis(np.asarray(values), num_axes, 0)

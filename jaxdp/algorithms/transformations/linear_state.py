@@ -1,19 +1,4 @@
-r"""A linear optimiser read as matrices: what it does to the weights, one coordinate at a time.
-
-Gradient descent with any schedule, momentum, Nesterov's step, averages of gradients and weight
-decay all do the same to every coordinate, and do it linearly. With z the coordinate's weight and
-what the optimiser remembers of it (its momentum, say), step t is
-
-$$ z_{t+1} = F_t z_t + g_t\, \hat g_t, \qquad z_0 = a\,\theta_0, $$
-
-with $\hat g_t$ the coordinate of the gradient that the optimiser is given, a matrix $F_t$ and
-vectors $g_t$, a. A theory that follows the mean and the covariance of the weights needs no more.
-
-The matrices are read off the optimiser itself: the columns of a linear map are its values at the
-unit vectors. Derivatives at zero would say the same, but do not exist where a norm is taken. That
-the optimiser is of this form is checked, at every step, by `linearity` beside this module.
-Derived: test_linear_state, against optax and against the matrices of heavy ball and Nesterov.
-"""
+"""Linear optimisers as matrices: gradient descent, momentum, Nesterov, averages, weight decay."""
 
 import functools
 
@@ -44,23 +29,22 @@ AVERAGE = "average"
 class LinearState(eqx.Module):
     r"""A linear optimiser on one coordinate: $z_{t+1} = F_t z_t + g_t \hat g_t$, $z_0 = a\theta_0$.
 
-    The weight itself is component 0 of z. Arrays are float64 of NumPy, so that products of many
-    steps keep their digits without x64, or JAX's where a number of the optimiser is traced.
+    z is the weight followed by the numbers that the optimiser remembers of it (its momentum, say),
+    and $\hat g_t$ the gradient. Arrays are float64 of NumPy, or JAX's if a number is traced.
 
     Attributes:
         transitions: $F_t$ of each step, or one matrix for all of them.
         injections: $g_t$ of each step, or one vector for all.
         initial: a.
-        names: of the components: "weight", then the path of each in the optimiser's state, then
-            "average" where an average of the weight is released (`linear_state_of`).
+        names: "weight", then the path of each component in the optimiser's state, then "average" if
+            an average of the weight is released (`linear_state_of`).
         num_steps: T.
 
     Example:
         >>> import optax
         >>> from jaxdp.algorithms import linear_state
-        >>> state = linear_state(optax.sgd(0.1, momentum=0.9), num_steps=10)
-        >>> state.size, state.names[0], state.is_constant
-        (2, 'weight', True)
+        >>> linear_state(optax.sgd(0.1, momentum=0.9), num_steps=10).size
+        2
     """
 
     transitions: Float[Array | np.ndarray, "steps size size"]
@@ -71,43 +55,44 @@ class LinearState(eqx.Module):
 
     @property
     def size(self) -> int:
-        """How many numbers a coordinate's state has, its weight included."""
+        """The number of components of a coordinate's state, its weight included."""
         return len(self.names)
 
     @property
     def is_constant(self) -> bool:
-        """Whether one matrix is known to stand for all steps."""
+        """Whether one matrix serves all steps."""
         return self.transitions.shape[0] == 1
 
     @property
     def output(self) -> int:
-        """Which component is released: the average where there is one, else the weight."""
+        """The released component: the average if there is one, else the weight."""
         return self.names.index(AVERAGE) if AVERAGE in self.names else 0
 
 
 def linear_state(
-    optimiser: optax.GradientTransformation | Transformation,
-    num_steps: int,
+    optimiser: optax.GradientTransformation | Transformation, num_steps: int
 ) -> LinearState:
     """The matrices of an optax optimiser that is linear, coordinate by coordinate.
 
+    They are its values at unit vectors; derivatives at zero do not exist where a norm is taken.
+    `linearity` checks the form at every step. Derived: test_linear_state, against optax and against
+    the matrices of heavy ball and Nesterov.
+
     Args:
-        optimiser: covered are those whose steps are linear in gradient, weights and state
-            together, without a constant, and the same for every coordinate, whatever the size of
-            the gradient: `optax.sgd` with and without momentum, `optax.ema`,
-            `optax.add_decayed_weights`, chains of them, with schedules that read the step's
-            number. A `Transformation` has its learning rate as data, which may be traced; then
-            its factory is checked at another rate.
+        optimiser: an optimiser whose steps are linear in gradient, weights and state together, and
+            equal for every coordinate: `optax.sgd` with and without momentum, `optax.ema`,
+            `optax.add_decayed_weights`, chains of them, with schedules of the step number. The
+            learning rate of a `Transformation` may be traced; its factory is then checked at
+            another.
         num_steps: T.
 
     Returns:
-        The matrices, one for all steps where they do not change.
+        The matrices, a single one if all steps are equal.
 
     Raises:
-        NotCoveredError: the optimiser is not linear, acts on several coordinates together, or
-            differently on different ones; says which, and at which step.
-        TypeError: it is not of optax, or a number of it is traced that is not the learning rate of
-            a `Transformation`.
+        NotCoveredError: the optimiser is not linear, or treats coordinates together or differently;
+            the message says which, and at which step.
+        TypeError: it is not of optax, or a number other than the learning rate is traced.
 
     Example:
         >>> import optax
@@ -120,7 +105,7 @@ def linear_state(
     num_steps = require_count("num_steps", num_steps)
     if not isinstance(optimiser, Transformation):
         optimiser = Transformation(optimiser_of(optimiser, None))
-    if _has_tracers(optimiser):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
         return _at_traced_rate(optimiser, num_steps)
     _refuse_hidden_tracers(optimiser)
     found = _known_reading(_Content(optimiser), num_steps)
@@ -144,7 +129,7 @@ def _at_traced_rate(optimiser, num_steps):
 
 
 def _as_state(reading, num_steps):
-    """Rows say what is added to the weight; matrices, what becomes of it."""
+    """Matrices from rows, which give the weight's increment."""
     matrices, injections = reading.rows[..., :-1], reading.rows[..., -1]
     kept = np.zeros(matrices.shape[-2:])
     kept[0, 0] = 1
@@ -171,13 +156,9 @@ class _Content:
 def _known_reading(content, num_steps):
     found = checked_reading(content.optimiser, num_steps)
     if not isinstance(found, str):
-        # Those who share the arrays must not write to them.
+        # The cached arrays are shared and must not be written to.
         found.rows.flags.writeable = found.initial.flags.writeable = False
     return found
-
-
-def _has_tracers(optimiser):
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser))
 
 
 def _refuse_hidden_tracers(optimiser):
@@ -187,11 +168,11 @@ def _refuse_hidden_tracers(optimiser):
         with jax.ensure_compile_time_eval():
             state = optimiser.init(weights)
             found = state, optimiser.update(weights, state, weights)
-    # It cannot be run at all, which the check says.
+    # `checked_reading` will report that it cannot be run.
     except Exception:
         return
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(found)):
         raise TypeError(
-            "expected an optimiser of concrete numbers, got a traced one, of which nothing can be "
-            "looked at: give the factory and the traced rate as learning_rate="
+            "expected an optimiser of concrete numbers, got a traced one: give the factory and the "
+            "traced rate as learning_rate="
         )

@@ -1,14 +1,8 @@
-"""Whether an optax optimiser is linear and does the same to every coordinate: a check by values.
+"""A check by values whether an optax optimiser is linear and treats all coordinates equally.
 
-What an optimiser remembers is told apart by shape. An array of real numbers that is shaped like
-the weights holds one number for each coordinate (momentum, an average); it enters the matrices.
-All else (the step's number, a scheduled rate, a key) is called the clock here: it may change from
-step to step, but not with the gradients.
-
-Each step of a run is tried on random weights, states and gradients of two shapes, all together and
-the gradients alone times powers of two from 2^-40 to 2^40 (1e-12 to 1e12): a threshold that only
-large gradients reach, or a small constant in a denominator that only small ones see, is found.
-Where matrices give every single step from a random state, they give every run.
+State arrays shaped like the weights enter the matrices; all else (step number, scheduled rate, key)
+is the *clock*, which gradients must not change. Each step is tried on random weights, states and
+gradients of two shapes, at sizes from 2^-40 to 2^40, to find thresholds and small constants.
 """
 
 from collections.abc import Callable
@@ -26,20 +20,19 @@ from jaxdp.core.numerics.precision import on_host
 
 # Optimisers may compute in float32.
 TOLERANCE = 64 * float(jnp.finfo(jnp.float32).eps)
-# A matrix and a vector: some optimisers treat them differently, and a scalar would hide all that
-# coordinates do to each other.
+# A matrix and a vector, which some optimisers treat differently; a scalar would hide coupling.
 SHAPES = ((3, 2), (4,))
 _SCALES = tuple(2.0**power for power in (-40, -20, 20, 40))
-# How much of a random state, of a random gradient and of another state and gradient are added up.
+# Shares of a random state, a random gradient, and another state and gradient that are added up.
 _COMBINATIONS = np.array(
     [(0, 0, 0), (1, 1, 0), (1, 1, 1)]
     + [(scale, scale, 0) for scale in _SCALES]
     + [(1, scale, 0) for scale in _SCALES]
 )
-# Rounding of float64, as a share of that of float32.
+# Rounding of float64 over that of float32.
 _CANCELLED = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 
-_CONSTANT = "got one that moves weights or state where gradient, weights and state are zero"
+_CONSTANT = "got one that moves weights or state if gradient, weights and state are zero"
 _SHARED = "got one in which the gradient changes a number that no coordinate has for itself"
 _NONLINEAR = (
     "got one whose step is not linear: multiplying or adding up gradients, weights and states does "
@@ -54,14 +47,13 @@ _SHAPED = "got one that treats a vector of weights unlike a matrix"
 class CoordinateStep(NamedTuple):
     """An optimiser on one array of weights."""
 
-    # Of the numbers that a coordinate has: "weight", then paths in the optimiser's state.
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # "weight", then paths of a coordinate's numbers in the state
     shape: tuple[int, ...]  # of the weights
     dtype: Any  # of the weights
     # From weights to the numbers of all coordinates, (size, *shape), and the clock.
     start: Callable[[Array], tuple[Float[Array, "size ..."], list[Array]]]
-    # From those numbers and the gradients, (size + 1, *shape), and a clock, to what is added to the
-    # weights and what becomes of the rest, (size, *shape), and the next clock.
+    # From those numbers and the gradients, (size + 1, *shape), and a clock, to the weights'
+    # increment and the new other numbers, (size, *shape), and the next clock.
     move: Callable[[Array, list[Array]], tuple[Float[Array, "size ..."], list[Array]]]
 
 
@@ -105,7 +97,7 @@ def coordinate_step(
 
 
 def unit_inputs(step: CoordinateStep) -> Float[np.ndarray, "inputs inputs *shape"]:
-    """Each number of the first coordinate in turn as one, the gradient last; all else zero."""
+    """The numbers of the first coordinate set to one in turn, the gradient last; others zero."""
     num_inputs = len(step.names) + 1
     units = np.zeros((num_inputs, num_inputs, *step.shape), step.dtype)
     units[(..., *_first(step))] = np.eye(num_inputs)
@@ -113,7 +105,6 @@ def unit_inputs(step: CoordinateStep) -> Float[np.ndarray, "inputs inputs *shape
 
 
 def unit_weights(step: CoordinateStep) -> Float[np.ndarray, "..."]:
-    """Weights of which the first is one and the others zero."""
     weights = np.zeros(step.shape, step.dtype)
     weights[_first(step)] = 1
     return weights
@@ -127,10 +118,9 @@ def at_first(step: CoordinateStep, values: Any) -> Any:
 def responses(
     step: CoordinateStep, num_steps: int, inputs: Float[Array, "trials inputs *shape"]
 ) -> tuple[Float[Array, "steps trials size *shape"], Bool[Array, " steps"]]:
-    """What each step of a run makes of some inputs, and whether any of them moved its clock.
+    """The outputs of each step of a run on some inputs, and whether any of them moved its clock.
 
-    The clock of the run goes on with gradients, weights and state that are zero. Without a clock
-    all steps are the same, and one is given.
+    The clock goes on with zero gradients and weights; without a clock one step stands for all.
     """
     still = jnp.zeros((len(step.names) + 1, *step.shape), step.dtype)
     inputs = jnp.concatenate([still[None], inputs])
@@ -171,38 +161,37 @@ def _of_type(leaf, kind):
 class Reading(NamedTuple):
     """A linear optimiser on one coordinate."""
 
-    # Of each step, or one for all, (steps, size, size + 1): what is added to the weight, then what
-    # becomes of the other numbers; the last column is the gradient's.
+    # For each step, or all, (steps, size, size + 1): the weight's increment, then the new other
+    # numbers; the last column is the gradient's.
     rows: Any
-    initial: Any  # the numbers at the start, where the weight is one, (size,)
-    names: tuple[str, ...]  # of the numbers
+    initial: Any  # the numbers at the start for a weight of one, (size,)
+    names: tuple[str, ...]
 
 
 def checked_reading(optimiser: Transformation, num_steps: int) -> Reading | str:
-    """The optimiser's steps as matrices, in float64; or, in words, why they are none."""
-    # An optimiser that has a key is tried many times from one state, which uses it again.
+    """The optimiser's steps as matrices, in float64, or the reason why they are not linear."""
+    # Many trials from one state use the optimiser's key again.
     with jax.ensure_compile_time_eval(), on_host(), jax.debug_key_reuse(False):
         try:
             steps = [coordinate_step(optimiser, shape, jnp.float64) for shape in SHAPES]
         # The optimiser is the user's, and may raise anything.
         except Exception as error:
-            said = (str(error).splitlines() or [""])[0]
-            return (
-                f"got one that needs more than gradient and weights: {type(error).__name__}: {said}"
-            )
-        readings = []
-        for step in steps:
-            reading = _reading(optimiser, step, num_steps)
-            if isinstance(reading, str):
-                return reading
-            readings.append(reading)
-    first, second = readings
-    return first if _is_same(first, second) else _SHAPED
+            line = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            return f"got one that needs more than gradient and weights: {line}"
+        first = _reading(optimiser, steps[0], num_steps)
+        second = first if isinstance(first, str) else _reading(optimiser, steps[1], num_steps)
+    if isinstance(first, str) or isinstance(second, str):
+        return second
+    pairs = (first.rows, second.rows), (first.initial, second.initial)
+    is_same = first.names == second.names and all(
+        np.allclose(*both, rtol=TOLERANCE, atol=0) for both in pairs
+    )
+    return first if is_same else _SHAPED
 
 
 @eqx.filter_jit
 def compiled_responses(optimiser: Transformation, shape: tuple[int, ...], num_steps: int, inputs):
-    """`responses` of an optimiser, compiled once for all its learning rates."""
+    """`responses`, compiled once for all learning rates of an optimiser."""
     return responses(coordinate_step(optimiser, shape, inputs.dtype), num_steps, inputs)
 
 
@@ -222,8 +211,8 @@ def _reading(optimiser: Transformation, step: CoordinateStep, num_steps: int) ->
     def at_rows(rows, values):
         return np.moveaxis(np.tensordot(rows, values, (-1, 1)), 2, 0)
 
-    # Rounding is relative to terms that may cancel, and in float64 also to those that do cancel:
-    # optax's running means add an old value and take it away.
+    # Rounding is relative to terms that may cancel, and in float64 also to those that do: optax's
+    # running means add an old value and subtract it.
     sizes = np.abs(at_bases) + at_rows(np.abs(rows), np.abs(bases))
     sizes += _CANCELLED * np.abs(bases).sum(axis=1)[:, None, None]
     is_nonlinear = np.any(
@@ -257,20 +246,13 @@ def _reading(optimiser: Transformation, step: CoordinateStep, num_steps: int) ->
 
 @eqx.filter_jit
 def _starts(optimiser: Transformation, weights):
-    """What runs from several weights begin with, and whether their clocks differ."""
+    """The initial numbers of runs from several weights, and whether their clocks differ."""
     start = coordinate_step(optimiser, weights.shape[1:], weights.dtype).start
     values, clocks = jax.vmap(start)(weights)
     return values, is_other_clock(clocks, [leaf[0] for leaf in clocks])
 
 
 def _differs(first, second, size):
-    """At which steps, the first axis, two arrays differ by more than rounding of such a size."""
+    """The steps (first axis) at which two arrays differ by more than rounding of such a size."""
     is_close = np.abs(first - second) <= TOLERANCE * np.asarray(size)
     return ~is_close.reshape(len(is_close), -1).all(axis=1)
-
-
-def _is_same(first, second):
-    pairs = (first.rows, second.rows), (first.initial, second.initial)
-    return first.names == second.names and all(
-        np.allclose(one, other, rtol=TOLERANCE, atol=0) for one, other in pairs
-    )

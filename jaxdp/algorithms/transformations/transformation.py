@@ -1,9 +1,4 @@
-"""An optimiser of optax whose learning rate is data, so that a new rate compiles nothing.
-
-A transformation such as `optax.sgd(0.1)` is a pair of functions with the number 0.1 inside them:
-to JAX another rate is another function. Here the rate, or the parameters of a schedule, are leaves
-of a pytree, and the transformation is made from them inside the function that is compiled.
-"""
+"""An optimiser of optax whose learning rate is data, so that a new rate compiles nothing."""
 
 import functools
 import math
@@ -23,22 +18,16 @@ from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic
 from jaxdp.schedules.callables import as_schedule
 
 Rate = Float[Array, ""] | AbstractSchedule
-# Times at which a traced schedule is looked at; the time 1, after the last step, is none of them.
+# Number of times below 1 at which a traced schedule is checked.
 _POINTS = 256
 
 
 class Transformation(eqx.Module):
-    """A transformation of optax, or a factory of them with the learning rate that it is given.
+    """A transformation of optax, or a factory with its learning rate as a leaf of this pytree."""
 
-    The object is used like a transformation itself, by `init` and `update`.
-    """
-
-    # The transformation, or a function from a learning rate to one.
-    optimiser: Any = eqx.field(static=True)
-    # a number, a schedule, or None where `optimiser` is a transformation.
-    learning_rate: Rate | None = None
-    # T, over which a schedule runs; None without a schedule.
-    num_steps: Int[Array, ""] | None = None
+    optimiser: Any = eqx.field(static=True)  # the transformation, or a function of a rate to one
+    learning_rate: Rate | None = None  # None if `optimiser` is a transformation
+    num_steps: Int[Array, ""] | None = None  # T, over which a schedule runs
 
     def __init__(
         self,
@@ -54,7 +43,7 @@ class Transformation(eqx.Module):
 
     @property
     def is_valid(self) -> Bool[Any, ""]:
-        """Whether a traced rate keeps what is asked of a concrete one, a schedule's on a grid."""
+        """Whether the rate, which may be traced, is finite and >= 0 (a schedule: on a grid)."""
         rates = self.learning_rate
         if rates is None:
             return np.asarray(True)
@@ -64,17 +53,14 @@ class Transformation(eqx.Module):
         return ((rates >= 0) & (rates < math.inf)).all()
 
     def stand_in(self) -> "Transformation":
-        """The factory at a concrete rate, for a check that cannot look at a traced one."""
+        """The factory at a concrete rate, for checks that a traced rate does not allow."""
         rate = self.learning_rate
         if rate is None or self.num_steps is None:
             return Transformation(self.optimiser, None if rate is None else as_wide_float(0.1))
         return Transformation(self.optimiser, Hyperbolic(0.1, 1.0), self.num_steps)
 
     def made(self, dtype: Any) -> optax.GradientTransformation:
-        """The transformation of optax, for weights of a type.
-
-        The rate takes the type of the weights, as optax's own takes it, which is a Python number.
-        """
+        """The transformation of optax with its rate in the type of the weights."""
         rate = self.learning_rate
         if rate is None:
             return self.optimiser
@@ -92,7 +78,7 @@ class Transformation(eqx.Module):
             is_float = eqx.is_inexact_array(leaf)
             return leaf.astype(jnp.promote_types(leaf.dtype, dtype)) if is_float else leaf
 
-        # So that what is read in float64 has the schedule in float64 too.
+        # A float64 reading needs the schedule in float64 too.
         rate, num_steps = jax.tree.map(widened, rate), self.num_steps.astype(int)
         return rate.at_step(step, num_steps).astype(dtype)
 
@@ -104,16 +90,12 @@ class Transformation(eqx.Module):
         return state
 
     def update(self, updates: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
-        """What is added to the weights, and the next state."""
+        """The increment of the weights, and the next state."""
         return self.made(float_dtype(weights)).update(updates, state, weights)
 
 
 class Factory(functools.partial):
-    """A `functools.partial` that equals another of the same function and arguments.
-
-    Python's own is equal to itself alone, and JAX would compile once for each. Arguments that have
-    no hash, such as arrays, are compared by identity.
-    """
+    """A `functools.partial` that equals another of the same content, so that JAX compiles once."""
 
     @property
     def _content(self) -> Any:
@@ -134,7 +116,7 @@ class Factory(functools.partial):
 
 
 def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
-    """The transformation of a user, or the factory, which has to be there with a learning rate."""
+    """The user's transformation, or with a learning rate the factory; else TypeError."""
     if learning_rate is None:
         expected = "an optax.GradientTransformation, such as optax.sgd(0.1)"
         if callable(optimiser) and not isinstance(optimiser, type):
@@ -146,7 +128,7 @@ def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
             "expected optimiser to be a function from a learning rate to a transformation, such as "
             f"optax.sgd, because learning_rate= is given; got {described(optimiser)}"
         )
-    # A factory that is made equal already stays itself, and with it what is compiled for it.
+    # A `Factory` keeps its identity, and with it the programs compiled for it.
     is_plain = isinstance(optimiser, functools.partial) and not isinstance(optimiser, Factory)
     return Factory(optimiser) if is_plain else optimiser
 
@@ -154,10 +136,7 @@ def optimiser_of(optimiser: Any, learning_rate: Any) -> Any:
 def rate_of(
     optimiser: Callable[[Any], Any], learning_rate: Any, num_steps: int | Int[Array, ""]
 ) -> Rate | None:
-    """A learning rate as an array or a schedule, once its factory has taken it.
-
-    A schedule, or another function of the time in [0, 1], has the rate of step k, from 0, at k/T.
-    """
+    """A learning rate as an array or a schedule (step k, from 0, has its value at k/T)."""
     if learning_rate is None:
         return None
     if callable(learning_rate):
@@ -170,20 +149,17 @@ def rate_of(
         rate = as_wide_float(learning_rate, "learning_rate")
         require_non_negative("learning_rate", rate)
         if rate.ndim:
-            raise ValueError(
-                f"expected learning_rate to be a scalar, got shape {rate.shape}; make a batch "
-                "with vmap over the constructor"
-            )
-    expected = "expected optimiser to make an optax.GradientTransformation of a learning rate, as "
+            came = f"got shape {rate.shape}; make a batch with vmap over the constructor"
+            raise ValueError(f"expected learning_rate to be a scalar, {came}")
+    expected = "expected optimiser to make a transformation of a learning rate, as optax.sgd does"
     try:
         made = Transformation(optimiser, rate, num_steps).made(float)
     # The factory is the user's, and may raise anything.
     except Exception as error:
-        raise TypeError(
-            f"{expected}optax.sgd does, got one that raised {type(error).__name__}: {error}"
-        ) from error
+        came = f"got one that raised {type(error).__name__}: {error}"
+        raise TypeError(f"{expected}, {came}") from error
     if not isinstance(made, optax.GradientTransformation):
-        raise TypeError(f"{expected}optax.sgd does, got one that made {described(made)}")
+        raise TypeError(f"{expected}, got one that made {described(made)}")
     return rate
 
 
@@ -193,27 +169,19 @@ def _rates_at(schedule, steps, num_steps):
 
 
 def _require_rates(schedule: AbstractSchedule, num_steps: int | Int[Array, ""]) -> None:
-    """Raise ValueError where a concrete schedule has a rate below zero, or not finite."""
+    """Raise ValueError if a concrete schedule has a rate that is negative or not finite."""
     if concrete(num_steps) is None:
         return
     with jax.ensure_compile_time_eval():
         rates = concrete(_rates_at(schedule, *in_jax((np.arange(int(num_steps)), num_steps))))
-    if rates is None:
-        return
-    is_wrong = ~(np.isfinite(rates) & (rates >= 0))
-    if is_wrong.any():
+    if rates is not None and (is_wrong := ~(np.isfinite(rates) & (rates >= 0))).any():
         worst = int(np.argmax(is_wrong))
-        raise ValueError(
-            "expected learning_rate to be finite and >= 0 at every step, got "
-            f"{rates[worst]} at step {worst} of {num_steps}"
-        )
+        came = f"{rates[worst]} at step {worst} of {num_steps}"
+        raise ValueError(f"expected learning_rate to be finite and >= 0 at every step, got {came}")
 
 
 def refuse_losses(transformation: Transformation) -> None:
-    """Raise TypeError where an update asks for the loss, before there is a model to say so.
-
-    On two weights: what fails on them for another reason may be made for others, which `init` sees.
-    """
+    """Raise TypeError if updates on two weights need the value of the loss."""
     try:
         jax.eval_shape(transformation.init, jnp.zeros(2))
     # The optimiser is the user's, and may raise anything.
@@ -224,18 +192,17 @@ def refuse_losses(transformation: Transformation) -> None:
 
 
 def _require_no_more_than_gradients(transformation, state, weights):
-    """Raise TypeError where an update asks for the loss, say, which no noisy sum tells."""
+    """Raise TypeError if an update needs more than a gradient, such as the loss."""
     if not isinstance(transformation, optax.GradientTransformationExtraArgs):
         return
     try:
         jax.eval_shape(transformation.update, weights, state, weights)
-    # What needs concrete numbers may still run outside of jit.
+    # An update that needs concrete numbers may still run outside of jit.
     except jax.errors.JAXTypeError:
         return
     # An optimiser may miss its argument in any way.
     except Exception as error:
         raise TypeError(
             "expected an optimiser that needs gradient, state and weights only, as optax.sgd does, "
-            "because the value of the loss, or the loss itself, is not released; got one that "
-            f"raised {type(error).__name__}: {error}"
+            f"because the loss is not released; got one that raised {type(error).__name__}: {error}"
         ) from error

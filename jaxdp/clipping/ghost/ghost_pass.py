@@ -17,20 +17,16 @@ from jaxdp.clipping.two_part_sum import BLOCK_LENGTH, TwoPartSum, in_type, sum_o
 
 # Gradients that have to be formed fill at most this many numbers at a time.
 _FORMED_NUMBERS = 2**25
-# So little memory is not worth a loop: on a GPU, where each turn is many launches, a gigabyte.
+# Memory below which no loop is worth it: on a GPU, where each turn is many launches, a gigabyte.
 _FEW_BYTES = {"cpu": 2**16}
 _FEW_BYTES_OF_OTHERS = 2**30
 
 
 class Measured(NamedTuple):
-    """A batch after its backward pass.
+    """A batch after its backward pass."""
 
-    `norms` are infinite or NaN where loss or gradient is not finite; `held` has, by weight, what
-    its clipped sum is made of, with a leading batch axis.
-    """
-
-    norms: Float[Array, " batch"]
-    held: dict[int, Any]
+    norms: Float[Array, " batch"]  # infinite or NaN if loss or gradient is not finite
+    held: dict[int, Any]  # by weight, the parts of its clipped sum, with a leading batch axis
 
 
 class GhostPass:
@@ -46,12 +42,10 @@ class GhostPass:
         }
 
     def largest_microbatch(self, num_samples: int) -> int:
-        """How many of a batch's samples to differentiate at a time.
+        """The number of samples to differentiate at a time, limited by memory.
 
-        As many as need no more memory than what the whole batch's products read and give, and a
-        few copies of the weights; fewer where gradients that have to be formed would not fit. One
-        where a kernel depends on the sample or on a weight not covered: some backends carry out
-        grouped convolutions with products by zero, through which one sample's NaN would reach the
+        One if a convolution's kernel depends on the sample or on a weight not covered: some
+        backends multiply by zero in grouped convolutions, and one sample's NaN would reach the
         others.
         """
         if any(self._is_grouped(step) for step in self.program.steps):
@@ -68,8 +62,8 @@ class GhostPass:
         few = _FEW_BYTES.get(jax.default_backend(), _FEW_BYTES_OF_OTHERS)
         if most * each <= max(products + 3 * weights, few):
             return most
-        # A copy of the weights is the sum of a block; two are that of all blocks, if they are
-        # several, and two more that of a microbatch of several.
+        # One copy of the weights for the sum of a block, two for the sum of several blocks, and two
+        # for a microbatch of several.
         copies = 1 if num_samples <= BLOCK_LENGTH else 0
         one_block = min(BLOCK_LENGTH, max(2, (products + copies * weights) // each))
         return min(most, max(one_block, (products - 2 * weights) // each))
@@ -92,10 +86,7 @@ class GhostPass:
     def weighted_sum(
         self, measured: Measured, scale: Float[Array, " batch"], num_blocks: int
     ) -> dict[int, TwoPartSum]:
-        """By weight, the sum of scale times gradient, as a vector, in equal blocks.
-
-        Samples that are not finite add nothing, whatever their scale.
-        """
+        """By weight, the sum of scale times gradient over finite samples, in blocks."""
         is_finite = jnp.isfinite(measured.norms)
         scale = jnp.where(is_finite, scale, 0)
         # Zero times infinity is NaN: both factors of every product are cleaned.
@@ -104,7 +95,7 @@ class GhostPass:
         for position, values in held.items():
             ghost = self.ghosts.get(position)
             sum_up = functools.partial(sum_of_blocks, weighted) if ghost is None else ghost.total
-            # Blocks held at once fill no more than one copy of the weights, or what there is.
+            # Blocks held at once fill at most one copy of the weights, or a quarter of the values.
             most = max(weights, sum(leaf.size for leaf in jax.tree.leaves(values)) // 4)
             sums[position] = sum_up(values, scale, num_blocks, most=most)
         return sums
@@ -127,7 +118,7 @@ class GhostPass:
         return not self.found.fixed.issuperset(kernels)
 
     def _known_values(self) -> dict[int, Any]:
-        """Every value that does not depend on the sample, evaluated once."""
+        """The values that do not depend on the sample, each evaluated once."""
         values = dict(self.program.constants)
         for position, value in enumerate(self.program.weights):
             if position not in self.found.not_covered:
@@ -139,10 +130,7 @@ class GhostPass:
         return values
 
     def _backward(self, samples):
-        """Losses, captures by covered weight, formed gradients by weight not covered.
-
-        A zero is added to the output of each use; its derivative is the cotangent there.
-        """
+        """Losses, captures by covered weight (from zeros at uses), other weights' gradients."""
         program, uses = self.program, self.found.uses
         formed = {position: self.weights[position] for position in sorted(self.found.not_covered)}
         zeros = {}
@@ -165,11 +153,8 @@ class GhostPass:
             for step in steps:
                 if step.results and self.found.fixed.issuperset(step.results):
                     continue
-                for value, result in zip(
-                    step.results,
-                    step.evaluate([values[value] for value in step.inputs]),
-                    strict=True,
-                ):
+                results = step.evaluate([values[value] for value in step.inputs])
+                for value, result in zip(step.results, results, strict=True):
                     values[value] = result + zeros[value] if value in zeros else result
             return values[program.result], {value: values[value] for value in captured}
 
@@ -178,7 +163,7 @@ class GhostPass:
 
         samples, whole = list(samples), jax.vmap(one)
         if any(step.contains("conv_general_dilated") for step in program.steps):
-            # Those of the derivative too, which only a second trace shows.
+            # A second trace also shows the convolutions of the derivative.
             closed, shapes = jax.make_jaxpr(whole, return_shape=True)(samples)
             found = evaluate(closed, jax.tree.leaves(samples))
             found = jax.tree.unflatten(jax.tree.structure(shapes), found)
@@ -196,22 +181,17 @@ class GhostPass:
 
 
 def settled(values: PyTree[Array], keep: Bool[Array, " batch"]) -> PyTree[Array]:
-    """The values with zero in place of the samples not kept, each stored once for all readers.
+    """The values with zero for samples not kept, each stored once for all readers.
 
-    A compiler may compute a value anew for each of its readers, and round it otherwise: one would
-    measure a gradient that the other does not add. What a loop of unknown length returns has to be
-    stored. This one has one turn or none: a pass over all that is held costs a twentieth of the
-    whole.
+    A compiler may compute a value anew for each reader and round it differently: the norm would
+    measure one gradient and the sum add another. Results of a loop of unknown length, here of at
+    most one turn, have to be stored; this costs a twentieth of the whole.
     """
-    return lax.fori_loop(
-        0,
-        jnp.any(~keep).astype(jnp.int32),
-        lambda _, values: jax.tree.map(lambda leaf: _only(keep, leaf), values),
-        values,
-    )
+    turns = jnp.any(~keep).astype(jnp.int32)
+    kept = functools.partial(_only, keep)
+    return lax.fori_loop(0, turns, lambda _, values: jax.tree.map(kept, values), values)
 
 
 def _only(keep: Bool[Array, " batch"], values: Array) -> Array:
-    """Zero in place of the samples not kept."""
     keep = keep.reshape((-1,) + (1,) * (values.ndim - 1))
     return jnp.where(keep, values, jnp.zeros_like(values))

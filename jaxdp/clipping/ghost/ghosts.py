@@ -1,17 +1,9 @@
 r"""Ghost norms: per-sample gradients of one weight, measured and summed without being formed.
 
-A weight that meets a sample in one matrix product has the gradient $\delta x^\top$, of norm
-$\|\delta\|\|x\|$; a row of a table that is looked up has the sum of the cotangents of its
-look-ups. Elsewhere (several positions, several uses, a function of the weight) the gradient is
-formed and held.
-
-Two faster forms are left out because what they sum is not what they measure. The Gram form over
-positions cancels in float32 and then can under-estimate. A sum over all positions of all samples
-at once adds cotangents that cancel within a sample, but that destroy the other samples' low bits
-before they do.
-
-Source: Goodfellow (2015), "Efficient per-example gradient computations", for the norm of an outer
-product.
+A weight in one matrix product has the gradient $\delta x^\top$, of norm $\|\delta\|\|x\|$ (Source:
+Goodfellow (2015), "Efficient per-example gradient computations"); a row of a looked-up table has
+the sum of its cotangents. Other gradients are formed. The Gram form over positions would cancel in
+float32, and a sum over positions of all samples would lose the low bits of others.
 """
 
 import abc
@@ -47,11 +39,7 @@ _ROW_MODES = (
 
 
 class AbstractGhost(abc.ABC):
-    """The per-sample gradients of one covered weight.
-
-    What `hold` returns is stored and then read twice, by `norms` and by `weighted_sum`. Both mean
-    the same gradient by it, to the last bit. `form` is in words, for `jaxdp.clipping.explain`.
-    """
+    """The per-sample gradients of one weight: `hold` is stored, and norm and sum read it."""
 
     form: ClassVar[str]
 
@@ -59,16 +47,16 @@ class AbstractGhost(abc.ABC):
         self.gradient = gradient
 
     def sizes(self) -> tuple[int, dict[int, int]]:
-        """How many bytes a sample takes, at a guess, and those of each operand and output."""
+        """An estimate of the bytes for a sample, and those of each operand and output."""
         return 0, {}
 
     @abc.abstractmethod
     def multiplications(self) -> tuple[int, int]:
-        """Products for one sample: those of its batch gradient, those of its norm and scaling."""
+        """Products for one sample: in its batch gradient, and in its norm and scaling."""
 
     @abc.abstractmethod
     def hold(self, captures: list[Capture]) -> Any:
-        """What each sample's gradient is read from, with a leading batch axis."""
+        """The arrays from which each sample's gradient is read, with a leading batch axis."""
 
     @abc.abstractmethod
     def norms(self, held: Any) -> Float[Array, " batch"]:
@@ -79,7 +67,6 @@ class AbstractGhost(abc.ABC):
         """The sum over samples of scale times gradient, as a vector."""
 
     def in_the_weight(self, vector: Float[Array, " size"]) -> Float[Array, "..."]:
-        """A sum in the weight's shape."""
         return vector.reshape(self.gradient.shape)
 
     def total(
@@ -90,15 +77,12 @@ class AbstractGhost(abc.ABC):
 
 
 class _Axes(NamedTuple):
-    """The axes of a weight's view, a letter each, and which of them operand and cotangent have.
-
-    Axes of length one are left out; all three have those of `batch`, an ensemble of weights.
-    """
+    """The axes (letters) of a weight's view, operand and cotangent, without length one."""
 
     weight: str
     inputs: str
     cotangent: str
-    batch: str
+    batch: str  # an ensemble of weights, in all three
 
 
 class OuterProduct(AbstractGhost):
@@ -108,7 +92,6 @@ class OuterProduct(AbstractGhost):
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the weight's view."""
         return self.gradient.program.shapes[self.gradient.uses[0].value].shape
 
     @functools.cached_property
@@ -147,7 +130,7 @@ class OuterProduct(AbstractGhost):
         def without_ones(values, axes):
             return values.reshape(len(values), *(lengths[axis] for axis in axes))
 
-        # Cotangents are not stored flushed: a bias holds the same ones as they are.
+        # Cotangents are not stored flushed, because a bias holds the same array unflushed.
         cotangent = without_ones(capture.cotangent, self.axes.cotangent)
         return without_ones(flushed(inputs), self.axes.inputs), cotangent
 
@@ -161,7 +144,7 @@ class OuterProduct(AbstractGhost):
 
     def weighted_sum(self, held, scale):
         axes, (inputs, cotangent) = self.axes, (held[0], flushed(held[1]))
-        # What is cut into slices is what is scaled: no scaled copy of the whole is made.
+        # The factor that is cut into slices is scaled, so that no scaled copy of all is made.
         if axes.weight[:1] in axes.cotangent:
             cotangent = flushed(scaled(scale, cotangent))
         else:
@@ -171,7 +154,7 @@ class OuterProduct(AbstractGhost):
         return jnp.einsum(formula, *factors, precision=lax.Precision.HIGHEST).ravel()
 
     def total(self, held, scale, num_blocks, *, most):
-        # Two copies of a wide weight in blocks are added faster than one, and leave room enough.
+        # Two copies of a wide weight in blocks are added faster than one.
         most = 2 * most
         wanted = -(-min(num_blocks, GROUP) * math.prod(self.shape) // most)
         first = self.shape[0] if self.shape else 1
@@ -190,7 +173,7 @@ class OuterProduct(AbstractGhost):
         return self.gradient.through_view(vector.reshape(self.shape))
 
     def _slice(self, held, at, number):
-        """What is held of one of so many slices of the weight along its first axis."""
+        """The held arrays of slice `at` of `number` slices of the weight along its first axis."""
         size, axes = self.shape[0] // number, (self.axes.inputs, self.axes.cotangent)
         places = (1 + letters.find(self.axes.weight[0]) for letters in axes)
         return tuple(
@@ -209,7 +192,7 @@ class Rows(AbstractGhost):
         table, output = self._table(), self.gradient.program.shapes[use.output]
         num_rows = output.size * table.shape[0] // table.size
         size = self.gradient.bytes_of(use.output)
-        # Cotangents, and what sorting whole numbers takes.
+        # Cotangents, and memory for sorting integers.
         return 4 * size + 32 * num_rows, {use.output: size}
 
     def multiplications(self):
@@ -223,14 +206,14 @@ class Rows(AbstractGhost):
         (indices,) = capture.operands.values()
         batch = len(indices)
         if indices.dtype.itemsize < 4:
-            # Narrow whole numbers could not be compared with the number of rows.
+            # Narrow integers could not be compared with the number of rows.
             indices = indices.astype(jnp.int32)
         place = numbers.start_index_map.index(0)
         last = self._table().shape[0] - 1
         rows = indices[..., place]
         counts = jnp.ones(rows.shape, bool)
         if params["mode"] != lax.GatherScatterMode.CLIP:
-            # What lies outside has no derivative.
+            # Rows outside have no derivative.
             others = jnp.delete(indices, place, axis=-1)
             counts = (rows >= 0) & (rows <= last) & jnp.all(others == 0, axis=-1)
         rows, counts = jnp.clip(rows, 0, last).reshape(batch, -1), counts.reshape(batch, -1)
@@ -239,7 +222,7 @@ class Rows(AbstractGhost):
         cotangent = jnp.where(counts[..., None], cotangent.reshape(*rows.shape, -1), 0)
 
         def by_row(rows, cotangent):
-            # Where each row stands first, without comparing all with all.
+            # The first place of each row, by sorting.
             order = jnp.argsort(rows)
             ordered, places = rows[order], jnp.arange(len(rows))
             is_new = jnp.append(True, ordered[1:] != ordered[:-1])
@@ -281,8 +264,7 @@ class Kept(AbstractGhost):
                 kernel, inputs = shapes[use.value], use.captured[0]
                 patches = num_unfolded(use.step.equation, kernel, shapes[use.output])
                 seen[inputs] = patches * shapes[inputs].dtype.itemsize
-        # The gradient, what it is formed from, and half as much again, measured on networks of each
-        # kind of layer: not all of it is there at once.
+        # The gradient, its factors, and half as much again, as measured on each kind of layer.
         return 4 * math.prod(self.gradient.shape) + 3 * sum(seen.values()) // 2, seen
 
     def multiplications(self):
@@ -291,7 +273,7 @@ class Kept(AbstractGhost):
         return products, 2 * math.prod(self.gradient.shape)
 
     def hold(self, captures):
-        # As vectors: loops over short last axes, as kernels have, are many times slower.
+        # As vectors, because loops over the short last axes of kernels are many times slower.
         return jax.vmap(lambda capture: self.gradient.of_sample(capture).ravel())(captures)
 
     def norms(self, held):
@@ -302,7 +284,7 @@ class Kept(AbstractGhost):
 
 
 def choose_ghost(gradient: WeightGradient) -> AbstractGhost:
-    """The cheapest form for one weight whose sum adds nothing but what was measured."""
+    """The cheapest form for one weight whose sum adds exactly what was measured."""
     program, uses = gradient.program, gradient.uses
     if len(uses) == 1 and uses[0].view.is_rearrangement:
         (use,) = uses
@@ -321,7 +303,7 @@ def _is_one_product(program: Program, use: Use) -> bool:
     contracted, batched = use.step.equation.params["dimension_numbers"]
     inputs = program.shapes[use.captured[0]]
     if not jnp.issubdtype(inputs.dtype, jnp.floating):
-        # Of a product with complex numbers only the real part is a gradient.
+        # In a product with complex numbers only the real part is a gradient.
         return False
     joined = {*contracted[1 - side], *batched[1 - side]}
     return all(size == 1 for axis, size in enumerate(inputs.shape) if axis not in joined)
@@ -343,10 +325,7 @@ def _takes_rows(program: Program, use: Use) -> bool:
 
 
 def length(values: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-    """Euclidean norm over the last axis, in float32 at least, without overflow or underflow.
-
-    Pieces of `CHUNK` are measured, and then their norms: the error grows as the size's logarithm.
-    """
+    """Euclidean norm over the last axis, in float32 at least, without overflow or underflow."""
     size = values.shape[-1]
     if size > CHUNK:
         fewest = -(-size // CHUNK)

@@ -1,16 +1,11 @@
-"""Loops opened: uses of weights inside a `lax.scan` as steps outside of it, over all turns at once.
+"""Loops opened: uses of weights in a `lax.scan` become steps outside it, over all turns at once.
 
-A weight that a scan reads in each turn has a gradient that is a sum over turns, as that of a layer
-at several positions is; of stacked weights, one a turn, each has its own. So a scan is rewritten:
-
-- what depends on no value of the sample that changes from turn to turn is computed before it, that
-  of stacked weights for all turns at once, unless its backward pass is not linear: the derivative
-  of each turn goes through that pass by itself, and not their sum;
-- to the output of each use of a weight that is left, a *tap* is added: a zero, one for each turn,
-  whose derivative is the cotangent there. The values that the use joins with the weight come out
-  of the scan;
-- a step outside, which is never carried out, *stands in* for the use: over all turns, from these
-  values and the weight to the tap. Ghost norms read it as any other use.
+- Steps that read no changing value of the sample are computed before the loop, for stacked weights
+over all turns at once, unless their backward pass is not linear.
+- A *tap*, a zero for each turn, is added to the output of each other use; its derivative is the
+cotangent there. The values that the use joins with the weight come out of the scan.
+- A step outside, never carried out, *stands in* for the use over all turns, from these values and
+the weight to the tap. Ghost norms read it like any other use.
 """
 
 from collections.abc import Sequence
@@ -24,32 +19,24 @@ from jaxtyping import Array
 
 from jaxdp.clipping.ghost.program import Step, Unroller
 
-# What batching may put behind a use: they move entries only.
+# Operations that batching may put behind a use; they only move entries.
 _MOVES = {"transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"}
 
 
 class _Tap(NamedTuple):
-    """One use of a weight in a loop, over all turns: `program` holds it as a step of its own.
+    """One use of a weight in a loop, over all turns; `program` holds it as a step of its own."""
 
-    Attributes:
-        step: in the loop.
-        before: what batching puts before the use.
-        use: joins the weight with the other values.
-        behind: moves entries of its output.
-        inputs, result: the program's values of the step's inputs and result.
-    """
-
-    step: Step
-    before: list[Step]
-    use: Step
-    behind: list[Step]
+    step: Step  # in the loop
+    before: list[Step]  # put before the use by batching
+    use: Step  # joins the weight with the other values
+    behind: list[Step]  # moves entries of its output
     program: Unroller
-    inputs: list[int]
+    inputs: list[int]  # the program's values of the step's inputs and result
     result: int
 
 
 def open_scan(unroller: Unroller, equation: JaxprEqn, operands: Sequence[int]) -> list[int]:
-    """Add the steps of a scan, rewritten; the values of its results."""
+    """Add the steps of a rewritten scan, and return the values of its results."""
     return _Opening(unroller, equation.params, list(operands)).results()
 
 
@@ -61,11 +48,11 @@ class _Opening:
         first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
         carries = list(zip(inputs[first:last], operands[first:last], strict=True))
         self.num_carry = len(carries)
-        # Handed on as it is by each turn.
+        # Carries that no turn changes.
         is_kept = [new == old for new, (old, _) in zip(self.body_results, carries, strict=False)]
         self.kept = {at: carries[at][1] for at, kept in enumerate(is_kept) if kept}
         self.carries = {at: pair for at, pair in enumerate(carries) if at not in self.kept}
-        # By value of the body: that outside, if it is known there.
+        # The value outside of each value of the body that is known there.
         self.outside = dict(zip(inputs, operands, strict=True))
         for value, _ in self.carries.values():
             del self.outside[value]
@@ -93,7 +80,7 @@ class _Opening:
         return [*carries, *(stacked[v] if v in stacked else self.outside[v] for v in ys)]
 
     def _hoist(self) -> list[Step]:
-        """Compute before the loop what no changing value of the sample enters; the other steps."""
+        """Compute before the loop the steps that no changing value of the sample enters."""
         reached = {value for value, _ in self.carries.values()}
         reached.update(v for v in self.by_turn if self.outside[v] not in self.outer.fixed)
         turning = self.by_turn - reached
@@ -130,7 +117,7 @@ class _Opening:
         self.by_turn.update(made if over_turns else ())
 
     def _weights(self, step: Step) -> list[int]:
-        """The inputs of a step in the loop that are made of weights and of nothing else."""
+        """The inputs of a step in the loop that are made of weights only."""
         return [v for v in step.inputs if self.outside.get(v) in self.outer.of_weights]
 
     def _tapped(self, step: Step) -> _Tap | None:
@@ -173,7 +160,7 @@ class _Opening:
         return _Tap(step, before, use, behind, program, inputs, result)
 
     def _zero(self, tap: _Tap) -> tuple[int, int]:
-        """The values of the zero at a use's output and of the tap that is made of it."""
+        """The values of the zero at a use's output and of the tap made from it."""
         output = tap.use.results[0]
         zero = self.outer.value(tap.program.shapes[output])
         numbers = {output: zero}
@@ -182,7 +169,7 @@ class _Opening:
         return zero, numbers[tap.result]
 
     def _rewritten(self, within, taps: dict[int, int], emitted: list[int]) -> list[int]:
-        """Add the loop with taps, by step; the values of last carries and of what turns emit."""
+        """Add the loop with taps, by step; the values of last carries and of emitted numbers."""
         carried = list(self.carries.values())
         ends = [self.body_results[at] for at in self.carries]
         reads = [v for step in within for v in step.inputs] + ends + emitted
@@ -211,7 +198,7 @@ class _Opening:
         return self.outer.inlined(function, given, opens=False)
 
     def _note_taps(self, first: int, within, taps: dict[int, _Tap]) -> None:
-        """Say of the rewritten loop which weights it reads through taps only."""
+        """Note in the rewritten loop which weights it reads through taps only."""
         through = {v for step in within if id(step) in taps for v in self._weights(step)}
         directly = {v for step in within if id(step) not in taps for v in step.inputs}
         directly.update(self.body_results)
@@ -239,7 +226,6 @@ class _Opening:
 
 
 def _carry_out(steps: list[Step], values: dict[int, Any], taps: dict[int, Any] | None = None):
-    """Add the results of steps to the values, with taps on some."""
     for step in steps:
         results = step.evaluate([values[value] for value in step.inputs])
         if taps and id(step) in taps:
@@ -249,7 +235,7 @@ def _carry_out(steps: list[Step], values: dict[int, Any], taps: dict[int, Any] |
 
 @jax.custom_jvp
 def _with_tap(value: Array, tap: Array) -> Array:
-    """Value plus tap, which is zero: a loop that adds it would read all its zeros."""
+    """Value plus tap, which is zero and therefore not read."""
     return value
 
 

@@ -1,9 +1,4 @@
-"""A traced per-sample loss as one flat list of steps.
-
-Nested compiled functions are unrolled, so that every use of a weight is a step of its own. Loops
-that read weights are rewritten so that these uses are steps too (`loops`); branches and functions
-with derivative rules of their own stay single steps.
-"""
+"""A traced per-sample loss as one flat list of steps, with nested compiled functions unrolled."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -15,7 +10,7 @@ from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
-# The parameter of each call that holds what it calls.
+# For each call the parameter that holds the called program.
 _TRANSPARENT = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -26,29 +21,19 @@ _TRANSPARENT = {
 }
 _NOT_LINEAR_BACKWARD = ("custom_vjp_call", "custom_vjp_call_jaxpr", "reduce_precision")
 
-
 OpenLoop: TypeAlias = Callable[["Unroller", JaxprEqn, Sequence[int]], list[int]]
 
 
 class Step(NamedTuple):
-    """One primitive operation between numbered values.
-
-    Attributes:
-        operands: the value of each operand, None for a literal.
-        outputs: the value of each output, None for one that nothing reads.
-        alone: a program of this equation only.
-        stands_in: whether it is never carried out, but stands for a use inside a loop (`loops`).
-        tapped: of a loop, operands whose derivatives steps that stand in give.
-        kernels: of a loop, the kernels of its convolutions, None for one of its own making.
-    """
+    """One primitive operation between numbered values."""
 
     equation: JaxprEqn
-    operands: tuple[int | None, ...]
-    outputs: tuple[int | None, ...]
-    alone: Jaxpr
-    stands_in: bool = False
-    tapped: frozenset[int] = frozenset()
-    kernels: tuple[int | None, ...] = (None,)
+    operands: tuple[int | None, ...]  # the value of each operand, None for a literal
+    outputs: tuple[int | None, ...]  # the value of each output, None for one that nothing reads
+    alone: Jaxpr  # a program of this equation only
+    stands_in: bool = False  # never carried out, it represents a use inside a loop (`loops`)
+    tapped: frozenset[int] = frozenset()  # a loop's operands with derivatives by stand-ins
+    kernels: tuple[int | None, ...] = (None,)  # a loop's convolution kernels, None for its own
 
     @property
     def name(self) -> str:
@@ -61,12 +46,11 @@ class Step(NamedTuple):
 
     @property
     def results(self) -> tuple[int, ...]:
-        """The outputs that are read."""
         return tuple(output for output in self.outputs if output is not None)
 
     @property
     def holds_program(self) -> bool:
-        """Whether the operation contains a program of its own: a loop, a branch, a rule."""
+        """Whether the operation contains a program: a loop, a branch, a rule."""
         return bool(_inner_programs(self.equation))
 
     def equations(self) -> Iterator[JaxprEqn]:
@@ -74,7 +58,7 @@ class Step(NamedTuple):
         return _with_inner([self.equation])
 
     def contains(self, *names: str) -> bool:
-        """Whether it is one of the named operations or has one in a program of its own."""
+        """Whether it is one of the named operations or has one in a program inside."""
         return any(equation.primitive.name in names for equation in self.equations())
 
     @property
@@ -83,12 +67,11 @@ class Step(NamedTuple):
         return not self.contains(*_NOT_LINEAR_BACKWARD)
 
     def evaluate(self, inputs: Sequence[Any]) -> list[Any]:
-        """The values of `results` from those of `inputs`."""
         values = dict(zip(self.inputs, inputs, strict=True))
         operands = [values[operand] for operand in self.operands if operand is not None]
         if self.name == "conv_general_dilated" and len(operands) == len(self.operands):
             return [channels_last(self.equation, *operands)]
-        # The same value may stand under two names.
+        # One value may have two names.
         named = {
             variable: values[operand]
             for operand, variable in zip(self.operands, self.equation.invars, strict=True)
@@ -109,19 +92,14 @@ class Program(NamedTuple):
     closed: ClosedJaxpr
 
 
-def trace(
-    function: Callable[..., Any],
-    weights: Sequence[Any],
-    sample: Sequence[Any],
-    open_loop: OpenLoop | None = None,
-) -> Program:
+def trace(function, weights, sample, open_loop: OpenLoop | None = None) -> Program:
     """Trace `function(weights, sample)`, which returns one array, at the given shapes."""
     closed = jax.make_jaxpr(function)(list(weights), list(sample))
     return Unroller(open_loop).program(closed, len(weights))
 
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
-    """What a traced function returns, with convolutions as `channels_last` computes them."""
+    """The results of a traced function, with convolutions computed by `channels_last`."""
     unroller = Unroller()
     inputs, results = unroller.opened(closed)
     values = {**unroller.constants, **dict(zip(inputs, arguments, strict=True))}
@@ -132,45 +110,30 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
 
 
 def channels_last(equation: JaxprEqn, lhs: Array, rhs: Array) -> Array:
-    """A convolution in the one layout that XLA's fast routine for CPUs takes.
-
-    XLA itself brings convolutions into it, but not those within a loop, which then take 5 to 25
-    times as long.
-    """
+    """A convolution in the layout of XLA's fast CPU routine, which convolutions in loops miss."""
     lhs_spec, rhs_spec, out_spec = equation.params["dimension_numbers"]
     last, spatial = lhs.ndim - 1, range(1, lhs.ndim - 1)
     images, kernels = (0, last, *spatial), (last, last - 1, *range(last - 1))
+    numbers = lax.ConvDimensionNumbers(images, kernels, images)
     outputs = equation.primitive.bind(
         lhs.transpose([lhs_spec[0], *lhs_spec[2:], lhs_spec[1]]),
         rhs.transpose([*rhs_spec[2:], rhs_spec[1], rhs_spec[0]]),
-        **{
-            **equation.params,
-            "dimension_numbers": lax.ConvDimensionNumbers(images, kernels, images),
-        },
+        **equation.params | {"dimension_numbers": numbers},
     )
     order = [out_spec[0], *out_spec[2:], out_spec[1]]
     return outputs.transpose([order.index(axis) for axis in range(lhs.ndim)])
 
 
 class Unroller:
-    """Steps of a traced function, collected.
-
-    Args:
-        open_loop: adds the steps of a loop in which weights meet values of the sample, and returns
-            the values of its results; without it such a loop is one step.
-
-    Attributes:
-        fixed: values that do not depend on the sample.
-        of_weights: those of them that have a derivative by a weight.
-    """
+    """A collector of the steps of a traced function; without `open_loop`, a loop is one step."""
 
     def __init__(self, open_loop: OpenLoop | None = None):
         self.open_loop = open_loop
         self.steps: list[Step] = []
         self.shapes: dict[int, ShapedArray] = {}
         self.constants: dict[int, Any] = {}
-        self.fixed: set[int] = set()
-        self.of_weights: set[int] = set()
+        self.fixed: set[int] = set()  # values that do not depend on the sample
+        self.of_weights: set[int] = set()  # fixed values with a derivative by a weight
 
     def program(self, closed: ClosedJaxpr, num_weights: int) -> Program:
         inputs, (result,) = self.opened(closed, num_weights)
@@ -201,7 +164,7 @@ class Unroller:
         return self._unroll(closed.jaxpr, closed.consts, inputs, opens=opens)
 
     def renumbered(self, step: Step, numbers: dict[int, int], origin: "Unroller") -> None:
-        """Add a step of another program; `numbers` says, and is told, which value is which here."""
+        """Add a step of another program; `numbers` maps its values to those here, and grows."""
         for value in step.inputs:
             if value not in numbers:
                 numbers[value] = self.constant(origin.shapes[value], origin.constants[value])
@@ -215,7 +178,6 @@ class Unroller:
         self._add(step._replace(operands=operands, outputs=outputs))
 
     def value(self, shape: Any) -> int:
-        """A new value, of a shape."""
         number = len(self.shapes)
         self.shapes[number] = shape
         return number
@@ -233,11 +195,9 @@ class Unroller:
             return
         self.fixed.update(step.results)
         if self.of_weights.intersection(step.inputs) and step.name != "stop_gradient":
-            self.of_weights.update(
-                value
-                for value in step.results
-                if jnp.issubdtype(self.shapes[value].dtype, jnp.inexact)
-            )
+            for value in step.results:
+                if jnp.issubdtype(self.shapes[value].dtype, jnp.inexact):
+                    self.of_weights.add(value)
 
     def _meet(self, equation: JaxprEqn, operands: Sequence[int]) -> bool:
         """Whether it is a scan in which weights meet values of the sample."""
@@ -250,12 +210,7 @@ class Unroller:
         )
 
     def _unroll(
-        self,
-        jaxpr: Jaxpr,
-        constants: Sequence[Any],
-        inputs: Sequence[int],
-        *,
-        opens: bool = True,
+        self, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[int], *, opens: bool = True
     ) -> list[int]:
         values = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable, constant in zip(jaxpr.constvars, constants, strict=True):
@@ -311,7 +266,6 @@ def _with_inner(pending: list[JaxprEqn]) -> Iterator[JaxprEqn]:
 
 
 def _inner_programs(equation: JaxprEqn) -> list[Jaxpr]:
-    """The programs among an equation's parameters."""
     leaves = [
         leaf
         for value in equation.params.values()
@@ -322,7 +276,7 @@ def _inner_programs(equation: JaxprEqn) -> list[Jaxpr]:
 
 
 def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
-    """What a transparent call calls, or None."""
+    """The program that a transparent call calls, or None."""
     name = _TRANSPARENT.get(equation.primitive.name)
     inner = None if name is None else equation.params[name]
     if isinstance(inner, Jaxpr):
@@ -331,10 +285,10 @@ def _called(equation: JaxprEqn) -> ClosedJaxpr | None:
 
 
 def _needed(steps: Sequence[Step], result: int) -> tuple[Step, ...]:
-    """The steps that the result depends on, or that do something besides."""
+    """The steps that the result depends on, or that have an effect."""
     needed, kept = {result}, []
     for step in reversed(steps):
-        # What stands in for a use comes behind the loop that has it.
+        # A step that stands in for a use comes behind the loop that has it.
         if step.equation.effects or step.stands_in or needed & set(step.results):
             needed |= set(step.inputs)
             kept.append(step)

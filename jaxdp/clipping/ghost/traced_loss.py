@@ -1,9 +1,7 @@
-"""The loss of one sample, traced, and refused where it may mix the samples of a batch.
+"""The loss of one sample, traced, and refused if it may mix the samples of a batch.
 
-Clipping bounds what a sample adds to a sum only if its gradient is a function of that sample
-alone. A loss of one sample is turned into one of a batch by `jax.vmap`, and nearly every operation
-of JAX then does to each sample what it did to one. Those refused here do what somebody else wrote
-for them. What a callback remembers from one call to the next nobody can see.
+Clipping needs gradients of one sample each. `jax.vmap` of JAX's operations gives that; operations
+whose batching someone else wrote are refused. The memory of a callback cannot be seen.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,26 +14,17 @@ import numpy as np
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.interpreters import batching
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import PyTree
 
 from jaxdp.clipping.ghost.loops import open_scan
 from jaxdp.clipping.ghost.program import Program, all_equations, trace
 
-# Their batching rules are read and known to treat each sample alone.
+# Packages whose batching rules are known to treat each sample alone.
 _TRUSTED = ("jax", "jaxlib", "equinox", "lineax", "optimistix", "diffrax")
 
 
-def trace_loss(
-    loss: Callable[[Any, Any, Any], Any],
-    model: PyTree,
-    inputs: PyTree[Array],
-    targets: PyTree[Array],
-) -> Program:
-    """Trace the loss at one sample of the batch's shape; weights are the inexact arrays.
-
-    ValueError unless the loss is a real scalar, and neither it nor its derivative reaches another
-    sample.
-    """
+def trace_loss(loss: Callable[..., Any], model: PyTree, inputs: PyTree, targets: PyTree) -> Program:
+    """Trace a loss at one sample's shape; ValueError unless a real scalar that reads one sample."""
     leaves, structure = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
     static = eqx.filter(model, eqx.is_inexact_array, inverse=True)
     batch, sample_structure = jax.tree.flatten((inputs, targets))
@@ -45,17 +34,15 @@ def trace_loss(
         whole = eqx.combine(jax.tree.unflatten(structure, leaves), static)
         record = jax.tree.unflatten(sample_structure, sample)
         value = _of_one(loss, whole, record)
+        expected = "expected loss(model, input, target) of one sample to be a real scalar"
         if not eqx.is_array_like(value):
-            raise ValueError(
-                "expected loss(model, input, target) of one sample to be a real scalar, "
-                f"got {_described(value)}"
-            )
+            came = type(value).__name__
+            if isinstance(value, (tuple, list)):
+                came = f"a {came} of {len(value)}: return the loss alone, without auxiliary outputs"
+            raise ValueError(f"{expected}, got {came}")
         value = jnp.asarray(value)
         if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
-            raise ValueError(
-                "expected loss(model, input, target) of one sample to be a real scalar, "
-                f"got {value.dtype} of shape {value.shape}"
-            )
+            raise ValueError(f"{expected}, got {value.dtype} of shape {value.shape}")
         return value
 
     try:
@@ -63,24 +50,23 @@ def trace_loss(
     except NameError as error:
         if "axis name" not in str(error):
             raise
-        raise ValueError(
-            f"expected a loss of one sample alone, got one that reaches others: {error}"
-        ) from error
+        came = f"got one that reaches others: {error}"
+        raise ValueError(f"expected a loss of one sample alone, {came}") from error
     refuse_mixing_operations(program.closed, len(leaves))
     return program
 
 
 def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> Any:
-    """The loss at one record, traced; what it raises is told with what it is given."""
+    """The loss at one record, traced, with a note or a clearer message if it raises."""
     try:
         return loss(model, *record)
     except Exception as error:
         if _takes_batches(loss, model, record):
             raise ValueError(
                 "expected loss(model, input, target) of one record, got the loss of a batch: leave "
-                "out jax.vmap and the mean over records, jaxdp has its own"
+                "out jax.vmap and the mean over records"
             ) from error
-        # The words of Equinox.
+        # A message of Equinox.
         if "requires a key" in str(error):
             raise ValueError(
                 "expected a key for every Dropout, got none: give each record one, inputs = "
@@ -97,7 +83,7 @@ def _of_one(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) ->
 
 
 def _takes_batches(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: Any) -> bool:
-    """Whether the loss gives one number for a stack of two such records."""
+    """Whether the loss of a stack of two such records is one number."""
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), record)
     try:
         return jax.tree.leaves(jax.eval_shape(lambda: loss(model, *two)))[0].shape == ()
@@ -105,25 +91,8 @@ def _takes_batches(loss: Callable[[Any, Any, Any], Any], model: PyTree, record: 
         return False
 
 
-def _described(value: Any) -> str:
-    kind = type(value).__name__
-    if isinstance(value, (tuple, list)):
-        return f"a {kind} of {len(value)}: return the loss alone, without auxiliary outputs"
-    return kind
-
-
-def require_gradient(
-    loss: Callable[[Any, Any, Any], Float[Array, ""]],
-    model: PyTree,
-    inputs: PyTree[Array],
-    targets: PyTree[Array],
-) -> None:
-    """Raise ValueError where the loss of one record has no derivative by any weight.
-
-    So it is for a loss that ignores the model, stops every gradient or counts errors: a private
-    optimiser would follow its noise. The loss is traced at the shape of one record, so the answer
-    is the same for all data; a gradient that is zero by its numbers alone is not found.
-    """
+def require_gradient(loss: Callable, model: PyTree, inputs: PyTree, targets: PyTree) -> None:
+    """Raise ValueError if the traced loss of one record has no derivative by any weight."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     sample = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (inputs, targets)
@@ -135,7 +104,7 @@ def require_gradient(
 
     one = jax.ShapeDtypeStruct((), jnp.float32)
     jaxpr = jax.make_jaxpr(gradient)(one, weights, sample).jaxpr
-    # A gradient is linear in the cotangent: what does not depend on it is zero.
+    # A gradient is linear in the cotangent: values that do not depend on it are zero.
     reached = set(jaxpr.invars[:1])
     for equation in jaxpr.eqns:
         if any(not isinstance(v, Literal) and v in reached for v in equation.invars):
@@ -156,18 +125,15 @@ def refuse_mixing_layers(model: PyTree) -> None:
 
     for path, node in jax.tree_util.tree_flatten_with_path(model, is_leaf=is_mixing)[0]:
         if is_mixing(node):
+            where = f"model{jax.tree_util.keystr(path)}"
             raise ValueError(
-                "expected layers that treat each sample alone, got BatchNorm at "
-                f"model{jax.tree_util.keystr(path)}: it mixes samples, so that no clipping of "
-                "one sample's gradient bounds its influence; use GroupNorm or LayerNorm"
+                f"expected layers that treat each sample alone, got BatchNorm at {where}, which "
+                "mixes samples, so that clipping bounds nothing; use GroupNorm or LayerNorm"
             )
 
 
 def refuse_mixing_operations(closed: ClosedJaxpr, num_weights: int) -> None:
-    """Raise ValueError if a traced loss, or its derivative, has an operation that may mix samples.
-
-    A derivative rule of one's own (`jax.custom_vjp`) shows in the derivative only.
-    """
+    """Raise ValueError if an operation of a traced loss or its derivative may mix samples."""
     _refuse(all_equations(closed.jaxpr))
 
     def gradient(arguments):
@@ -184,19 +150,15 @@ def _refuse(equations: Iterator[JaxprEqn]) -> None:
     for equation in equations:
         name, params = equation.primitive.name, equation.params
         if axes := _named_axes(params):
-            raise ValueError(
-                "expected a loss of one sample alone, got one that reaches other samples by "
-                f"{name} over the axis {', '.join(axes)}"
-            )
+            came = f"{name} over the axis {', '.join(axes)}"
+            raise ValueError(f"expected a loss of one sample alone, got one that reaches {came}")
         if reason := _own_batching(equation):
-            raise ValueError(
-                f"expected operations that treat each sample alone, got {name} {reason}, "
-                "which may mix samples"
-            )
+            came = f"{name} {reason}, which may mix samples"
+            raise ValueError(f"expected operations that treat each sample alone, got {came}")
 
 
 def _own_batching(equation: JaxprEqn) -> str:
-    """How somebody else says what an operation does to a batch; empty if nobody does."""
+    """The batching rule of an operation if someone else wrote it, in words; else empty."""
     params = equation.params
     method = params.get("vmap_method")
     if method is None and params.get("vectorized"):
@@ -216,13 +178,13 @@ def _own_batching(equation: JaxprEqn) -> str:
 
 
 def _module_of_rule(primitive: Any) -> str:
-    """Where the batching rule of a primitive was written; empty if that cannot be seen."""
+    """The module that defines a primitive's batching rule; empty if unknown."""
     rule = None
     for name in ("fancy_primitive_batchers", "primitive_batchers", "axis_primitive_batchers"):
         rules = getattr(batching, name, None)
         if isinstance(rules, dict):
             rule = rule or rules.get(primitive)
-    # The registry wraps the rule that it is given.
+    # The registry wraps the given rule.
     for cell in getattr(rule, "__closure__", None) or ():
         if callable(cell.cell_contents) and rule.__module__.startswith("jax."):
             rule = cell.cell_contents
@@ -233,7 +195,7 @@ def _module_of_rule(primitive: Any) -> str:
 
 
 def _named_axes(params: dict[str, Any]) -> list[str]:
-    """The axes bound outside the loss that an operation runs over."""
+    """The axes bound outside the loss over which an operation runs."""
     axes = [params.get("axes", ()), params.get("axis_name", ())]
     flat = [axis for group in axes for axis in (group if isinstance(group, tuple) else (group,))]
     return [str(axis) for axis in flat if not isinstance(axis, (int, np.integer))]

@@ -1,4 +1,4 @@
-"""The gradient of one covered weight, from what one backward pass knows of its uses."""
+"""The gradient of one covered weight, from the captures of its uses in one backward pass."""
 
 import functools
 import math
@@ -16,22 +16,18 @@ from jaxtyping import Array, Float, Inexact
 from jaxdp.clipping.ghost.program import Program, Step
 from jaxdp.clipping.ghost.weight_uses import Use, View, is_narrow, is_unfoldable
 
-# So few samples are scaled and added one by one.
-_FEW = 8
+_FEW = 8  # so few samples are scaled and added one by one
 
 
 class Capture(eqx.Module):
-    """What a backward pass knows of a use: the sample's operands by number, the cotangent."""
+    """The values of a use in a backward pass: the sample's operands by number, the cotangent."""
 
     operands: dict[int, Array]
     cotangent: Inexact[Array, "..."]
 
 
 class WeightGradient:
-    """Gradients of one weight, in float32 or wider and at the highest precision of products.
-
-    `known` has the values of the program that do not depend on the sample.
-    """
+    """Gradients of one weight, in float32 or wider; `known` holds the sample-independent values."""
 
     def __init__(self, program: Program, uses: Sequence[Use], known: dict[int, Any]):
         self.program, self.uses, self.known = program, tuple(uses), known
@@ -45,11 +41,7 @@ class WeightGradient:
         return functools.reduce(jnp.add, parts)
 
     def through_view(self, total: Float[Array, "..."]) -> Float[Array, "..."]:
-        """From a sum of gradients of the view in the only use to one of the weight's gradients.
-
-        The view rearranges the weight. The sum keeps its own type, whatever type the view has:
-        what no norm has measured may not be rounded.
-        """
+        """The weight's gradient from that of its only use's view, rearranged, not rounded."""
         (use,) = self.uses
 
         def function(weight):
@@ -65,7 +57,6 @@ class WeightGradient:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The weight's shape."""
         return self.program.shapes[self.program.weights[self.uses[0].view.weight]].shape
 
     def bytes_of(self, value: int) -> int:
@@ -87,13 +78,12 @@ class WeightGradient:
         values = {**self.known, **operands, use.value: view}
         for value in use.step.inputs:
             if value not in values:
-                # The derivative of an addition does not see its other operand.
+                # The derivative of an addition does not depend on its other operand.
                 shape = self.program.shapes[value]
                 values[value] = jnp.zeros(shape.shape, shape.dtype)
         return _evaluate(use.step, [widened(values[value]) for value in use.step.inputs])[0]
 
     def _through_view(self, view: View, value: int, gradient):
-        """From the gradient of a view to its weight's."""
         if not view.steps:
             return gradient
         source = self.program.weights[view.weight]
@@ -108,17 +98,8 @@ class WeightGradient:
         return _pull(function, widened(self.known[source]), gradient)
 
 
-def kernel_gradient(
-    equation: JaxprEqn,
-    kernel: ShapedArray,
-    inputs: Float[Array, "..."],
-    cotangent: Float[Array, "..."],
-) -> Float[Array, "..."]:
-    """Gradient of a convolution's kernel as one product with unfolded patches of its inputs.
-
-    A grouped convolution, one group a sample, would run far below the speed of a matrix product.
-    Stride, padding, both dilations, feature groups and any layout are those of the equation.
-    """
+def kernel_gradient(equation: JaxprEqn, kernel: ShapedArray, inputs: Array, cotangent: Array):
+    """Gradient of a convolution's kernel as one product with unfolded patches, for speed."""
     params = equation.params
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     groups = params["feature_group_count"]
@@ -154,20 +135,16 @@ def kernel_gradient(
 
 
 def widened(value: Any) -> Any:
-    """A floating array in float32 at least; anything else as it is."""
+    """A floating array in float32 at least; other arrays unchanged."""
     return value.astype(jnp.float32) if is_narrow(value.dtype) else value
 
 
 def scaled(scale: Float[Array, " batch"], values: Float[Array, "batch ..."]) -> Array:
-    """Each sample's values times its scale."""
     return scale.reshape((-1,) + (1,) * (values.ndim - 1)) * widened(values)
 
 
 def flushed(values: Array) -> Array:
-    """Zero in place of floating-point numbers too small for full relative precision.
-
-    Processors differ in how they read them; multiplied by a huge number, that would count.
-    """
+    """Values with zero for numbers too small for full relative precision on all machines."""
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return values
     tiny = float(jnp.finfo(jnp.promote_types(values.dtype, jnp.float32)).tiny)
@@ -177,20 +154,19 @@ def flushed(values: Array) -> Array:
 def weighted(values: Float[Array, "batch ..."], scale: Float[Array, " batch"]) -> Array:
     """The sum over samples of scale times values."""
     if len(values) <= _FEW:
-        # In one pass with what it is added to, where a product would be stored first.
+        # One pass with the sum that it is added to; a product would be stored first.
         parts = [part * widened(row) for part, row in zip(scale, values, strict=True)]
         return functools.reduce(jnp.add, parts)
     return jnp.tensordot(scale, widened(values), 1, precision=lax.Precision.HIGHEST)
 
 
 def _pull(function, at: Array, cotangent: Array) -> Array:
-    """The transposed derivative of a function at a point."""
     output, pull = jax.vjp(function, at)
     return pull(cotangent.astype(output.dtype))[0]
 
 
 def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
-    """The step on widened values: products at the highest precision, nothing narrowed again."""
+    """The step on widened values: products at the highest precision, and no narrowing."""
     params = step.equation.params
     if step.name == "convert_element_type" and is_narrow(params["new_dtype"]):
         return inputs
@@ -199,15 +175,8 @@ def _evaluate(step: Step, inputs: list[Any]) -> list[Any]:
         return [lax.dot_general(lhs, rhs, params["dimension_numbers"], lax.Precision.HIGHEST)]
     if step.name == "conv_general_dilated":
         lhs, rhs = (inputs[step.inputs.index(operand)] for operand in step.operands)
-        names = (
-            "window_strides",
-            "padding",
-            "lhs_dilation",
-            "rhs_dilation",
-            "dimension_numbers",
-            "feature_group_count",
-            "batch_group_count",
-        )
+        names = ["window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers"]
+        names += ["feature_group_count", "batch_group_count"]
         options = {name: params[name] for name in names}
         return [lax.conv_general_dilated(lhs, rhs, precision=lax.Precision.HIGHEST, **options)]
     return step.evaluate(inputs)

@@ -1,11 +1,9 @@
-"""Where a traced loss uses each weight: what the ghost norms are read from.
+"""Where a traced loss uses each weight, from which ghost norms are read.
 
-A value that depends on one weight and on nothing of the sample is a *view* of that weight (the
-weight itself, transposed, broadcast, squashed, ...). A step that joins one view with values of the
-sample is a *use*. The gradient of a weight is the sum, over its uses, of what the cotangent of the
-use's output gives; so one backward pass that stops at these outputs knows every per-sample
-gradient, though none has been formed. A weight that the trace uses in any other way (inside a
-branch, mixed with another weight before the sample enters) is *not covered*.
+A value that depends on one weight and not on the sample is a *view* of it; a step that joins one
+view with values of the sample is a *use*. A weight's gradient is a sum over its uses of a function
+of the use's output cotangent. A weight used otherwise (in a branch, mixed with another weight
+before the sample enters) is *not covered*.
 """
 
 import math
@@ -18,45 +16,30 @@ from jax.extend.core import JaxprEqn
 
 from jaxdp.clipping.ghost.program import Program, Step
 
-# Their derivative does not depend on the other operand.
+# Operations whose derivative does not depend on the other operand.
 _ADDITIONS = {"add", "add_any", "sub"}
 # The only uses of a weight of lower precision than float32 whose gradients can be widened.
 _WIDENED = {*_ADDITIONS, "mul", "dot_general", "conv_general_dilated", "gather"}
-# They move the entries of an array and lose or repeat none.
-_REARRANGEMENTS = {
-    "transpose",
-    "reshape",
-    "squeeze",
-    "expand_dims",
-    "rev",
-    "neg",
-    "copy",
-    "copy_p",
-    "convert_element_type",
-}
+# Operations that move the entries of an array and lose or repeat none.
+_REARRANGEMENTS = {"transpose", "reshape", "squeeze", "expand_dims", "rev", "neg", "copy", "copy_p"}
+_REARRANGEMENTS |= {"convert_element_type"}
 
 
 class View(NamedTuple):
-    """A value made by `steps` from constants and one weight, by position.
-
-    `is_rearrangement`: whether it holds the weight's entries, each once, up to sign.
-    """
+    """A value made by `steps` from constants and one weight, by position."""
 
     weight: int
     steps: tuple[Step, ...]
-    is_rearrangement: bool
+    is_rearrangement: bool  # it holds the weight's entries, each once, up to sign
 
 
 class Use(NamedTuple):
-    """A step that joins one view of a weight with values of the sample.
-
-    `value` is the view's number; `captured`, the sample's values that the weight's gradient needs.
-    """
+    """A step that joins one view of a weight, value number `value`, with values of the sample."""
 
     step: Step
     view: View
     value: int
-    captured: tuple[int, ...]
+    captured: tuple[int, ...]  # the sample's values that the weight's gradient needs
 
     @property
     def output(self) -> int:
@@ -64,17 +47,13 @@ class Use(NamedTuple):
 
 
 class WeightUses(NamedTuple):
-    """How a program uses its weights, some of which, by position, are not covered.
-
-    `fixed` are the values that do not depend on the sample, views among them.
-    """
+    """How a program uses its weights."""
 
     uses: tuple[Use, ...]
-    not_covered: frozenset[int]
-    fixed: frozenset[int]
+    not_covered: frozenset[int]  # weights, by position
+    fixed: frozenset[int]  # the values that do not depend on the sample, views among them
 
     def by_weight(self) -> dict[int, list[Use]]:
-        """The uses of each covered weight."""
         grouped: dict[int, list[Use]] = {}
         for use in self.uses:
             grouped.setdefault(use.view.weight, []).append(use)
@@ -99,12 +78,12 @@ def _classify(program: Program, not_covered: frozenset[int]) -> tuple[WeightUses
         if weight not in not_covered
     }
     constants = set(program.constants)
-    # Made of weights not covered, and of nothing of the sample.
+    # Values made of weights not covered, but not of the sample.
     left_alone = {program.weights[weight] for weight in not_covered}
     uses: list[Use] = []
     also: set[int] = set()
     for step in program.steps:
-        # Of what a loop reads through taps, a step that stands in for each use has the derivative.
+        # Weights that a loop reads through taps get derivatives by the steps that stand in.
         tapped = step.tapped.intersection(views)
         viewed = [value for value in step.inputs if value in views and value not in tapped]
         weights = {views[value].weight for value in viewed}
@@ -142,7 +121,6 @@ def _is_inexact(program: Program, values: Iterable[int]) -> bool:
 
 
 def _derived(step: Step, sources: Sequence[View], shapes: dict[int, ShapedArray]) -> View:
-    """The view that a step makes of views of one weight."""
     steps: dict[int, Step] = {}
     for source in sources:
         steps.update((id(known), known) for known in source.steps)
@@ -188,7 +166,7 @@ def is_unfoldable(step: Step, kernel: int) -> bool:
 
 
 def num_unfolded(equation: JaxprEqn, kernel: ShapedArray, output: ShapedArray) -> int:
-    """How many numbers the unfolded patches of a convolution's inputs have."""
+    """The number of entries of a convolution's unfolded input patches."""
     _, rhs_spec, out_spec = equation.params["dimension_numbers"]
     positions = output.size // output.shape[out_spec[1]]
     per_group = kernel.size // kernel.shape[rhs_spec[0]]
@@ -196,7 +174,7 @@ def num_unfolded(equation: JaxprEqn, kernel: ShapedArray, output: ShapedArray) -
 
 
 def num_products(use: Use, shapes: dict[int, ShapedArray]) -> int:
-    """How many multiplications the weight's gradient takes in a use: those of the use itself."""
+    """The number of multiplications of the weight's gradient in a use: those of the use itself."""
     size, params = shapes[use.output].size, use.step.equation.params
     if use.step.name in _ADDITIONS:
         return 0

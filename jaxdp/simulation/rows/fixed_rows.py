@@ -1,8 +1,4 @@
-"""Steps of any algorithm for fixed rows, with full batches or drawn ones, many runs together.
-
-One step of R runs is two products of (R, n) and (n, features) arrays: the rows that a batch leaves
-out have slope zero. Each normal depends on its run's key and its step alone. Memory is O(records).
-"""
+"""Steps of any algorithm on fixed rows, with full or drawn batches, many runs together."""
 
 import dataclasses
 import math
@@ -39,13 +35,10 @@ def independent_normals(key, step, count, dtype):
 
 
 class OptimiserOnRows(eqx.Module):
-    """A private optimiser with the methods of `DPGD` for all runs together.
-
-    The noise is that of its formula, without the share that covers the rounding of training's sums.
-    """
+    """A private optimiser with the methods of `DPGD` for all runs, and the formula's noise."""
 
     optimiser: PrivateOptimiser
-    # Noise of several steps cannot be drawn at once: an optimiser need not add it up.
+    # Noise of several steps cannot be drawn at once, because an optimiser need not add it up.
     is_sum_of_noise: ClassVar[bool] = False
 
     @property
@@ -96,22 +89,16 @@ RowsAlgorithm = DPGD | OptimiserOnRows
 
 
 class _State(eqx.Module):
-    # Of what is released: the coordinates that the algorithm's steps move, and those that only
-    # collect noise.
-    stepped: Float[Array, "runs stepped *outputs"]
-    noisy: Float[Array, "runs noisy *outputs"]
+    stepped: Float[Array, "runs stepped *outputs"]  # coordinates that the algorithm's steps move
+    noisy: Float[Array, "runs noisy *outputs"]  # coordinates that only collect noise
     inner: PyTree  # of the algorithm
     # Shares of the samples, summed over the steps since a record.
     clipped: Float[Array, " runs"]
-    used: Float[Array, " runs"] | None  # None where every step uses all of them
+    used: Float[Array, " runs"] | None  # None if every step uses all of them
 
 
 class RowRuns(AbstractRuns):
-    """Runs on the features that training sees, all in one product.
-
-    The coordinates that it never sees have gradient zero. Where they are sums of the algorithm's
-    noise they get that of all steps between two records at once; else its steps move them too.
-    """
+    """Runs on the features that training sees; coordinates of pure noise get it once per record."""
 
     problem: ReducedFeatures
     algorithm: RowsAlgorithm
@@ -156,7 +143,7 @@ def simulate_on_rows(
 ) -> Trajectory:
     """Independent runs of the algorithm on the features that training sees, for any loss."""
     ranges = ranges_of(algorithm.num_steps, records, progress)
-    # Runs of any length share what is compiled.
+    # Runs of any length share compiled programs.
     traced = algorithm.with_traced_length()
     view = OptimiserOnRows(traced) if isinstance(traced, PrivateOptimiser) else traced
     runs = RowRuns(problem, view, run_keys(key, num_runs), draw)
@@ -181,7 +168,7 @@ def _begin(problem: ReducedFeatures, algorithm: RowsAlgorithm, keys):
 
 @eqx.filter_jit
 def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Draw):
-    """Runs the steps between neighbouring bounds, one range after the other."""
+    """Run the steps between neighbouring bounds, one range after the other."""
     norms = problem.feature_norms()
     std = algorithm.noise_std(problem.num_train)
     noise_keys = jax.vmap(lambda key: purpose_key(key, "noise"))(keys)
@@ -197,7 +184,10 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
             is_used = batch.reshape(batch.shape + (1,) * (slopes.ndim - 2))
             slopes, is_clipped = jnp.where(is_used, slopes, 0), is_clipped & batch
             used = state.used + batch.mean(axis=1, dtype=state.clipped.dtype)
-        total = _padded(gradient_sums(slopes, problem.train_factor), state.stepped.shape[1])
+        total = gradient_sums(slopes, problem.train_factor)
+        # Zeros for the coordinates that no training row has.
+        missing = (0, state.stepped.shape[1] - num_seen)
+        total = jnp.pad(total, ((0, 0), missing) + ((0, 0),) * (total.ndim - 2))
         noise = _noise(draw, std, noise_keys, index + 1, state.stepped)
         stepped, inner = algorithm.move(state.stepped, state.inner, total, noise, problem.num_train)
         clipped = state.clipped + is_clipped.mean(axis=1, dtype=state.clipped.dtype)
@@ -220,7 +210,7 @@ def _advance(problem: ReducedFeatures, algorithm, keys, state, bounds, draw: Dra
 
 
 def _record(problem: ReducedFeatures, algorithm: RowsAlgorithm, state: _State):
-    """What a `Reading` has of each run: of the released model, and since the last record."""
+    """The `Reading` of each run: values of the released model, and counts since the last record."""
     loss, features = problem.loss, problem.test_features()
     released = state.stepped
     num_stepped, num_seen = released.shape[1], problem.train_factor.shape[1]
@@ -239,12 +229,11 @@ def _record(problem: ReducedFeatures, algorithm: RowsAlgorithm, state: _State):
 
 
 def _noise(draw: Draw, std, keys, step, like: Any):
-    """Noise of standard deviation `std` for each run; none is drawn where it is 0."""
+    """Noise of standard deviation `std` for each run, drawn only if it is not 0."""
     dtype = jnp.result_type(std, like)
     if like.size == 0:
         return jnp.zeros(like.shape, dtype)
-    # As plain numbers: where `std` is batched, `lax.cond` selects among its operands, and a key
-    # counts as used up by that.
+    # As plain numbers: with a batched `std`, `lax.cond` selects operands, which uses a key up.
     words, kind = jr.key_data(keys), jr.key_impl(keys)
     shape = like.shape[1:]
 
@@ -257,16 +246,10 @@ def _noise(draw: Draw, std, keys, step, like: Any):
     return lax.cond(std != 0, drawn, lambda: jnp.zeros(like.shape, dtype))
 
 
-def _padded(gradients, count: int):
-    """Gradients with zeros for the coordinates that no training row has."""
-    missing = count - gradients.shape[1]
-    return jnp.pad(gradients, ((0, 0), (0, missing)) + ((0, 0),) * (gradients.ndim - 2))
-
-
 def predictions_of(
     parameters: Float[Array, "runs features *outputs"], features: Float[Array, "rows features"]
 ) -> Float[Array, "runs rows *outputs"]:
-    """What the model of each run predicts for the rows."""
+    """The predictions of each run's model for the rows."""
     # Residuals decide a clip: products at full precision, here and below.
     if parameters.ndim == 2:
         return jnp.matmul(parameters, features.T, precision=Precision.HIGHEST)
@@ -288,12 +271,7 @@ def clipped_slopes(
     slopes: Float[Array, "runs rows *outputs"],
     feature_norms: Float[Array, " rows"],
 ) -> tuple[Float[Array, "runs rows *outputs"], Bool[Array, "runs rows"]]:
-    r"""The slopes as the algorithm clips them, and which samples were clipped.
-
-    The gradient of a sample with features $\varphi$ and slopes s, one an output, is the matrix
-    $\varphi s^\top$, of norm $\|\varphi\|\,\|s\|$: its slopes are scaled together, as one slope of
-    their norm would be.
-    """
+    """Clipped slopes, and which were; several outputs are scaled as one slope of their norm."""
     if slopes.ndim == 2:
         return algorithm.clipped_slopes(slopes, feature_norms)
     lengths = jnp.linalg.norm(slopes, axis=-1)

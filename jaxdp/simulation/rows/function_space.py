@@ -1,10 +1,10 @@
-r"""The law of private training on fixed features, from the kernel alone.
+r"""The distribution of private training on fixed features, from the kernel alone.
 
 Source: the function-space form of PF Algorithm 1, $f \leftarrow f - (\eta/n)K w(f) + \text{noise}$
-with the kernel as the noise's covariance. Derived: rotating the parameters (`ReducedFeatures`);
-test_function_space checks it path by path and in law against `Iterates`. An optimiser that is
-linear and does the same to every coordinate commutes with the rotation, which leaves the law of the
-noise as it is; test_everyday_simulation checks that in law against NumPy.
+with the kernel as the noise's covariance. Derived: rotating the parameters (`ReducedFeatures`),
+with which an optimiser commutes that is linear and equal for every coordinate; test_function_space
+checks it path by path and in distribution against `Iterates`, test_everyday_simulation against
+NumPy.
 """
 
 from typing import ClassVar
@@ -24,26 +24,22 @@ from jaxdp.simulation.rows.fixed_rows import simulate_on_rows
 
 
 class FunctionSpace(AbstractSimulator):
-    """Simulation of predictions alone, exact in law, at a cost that does not see how many features.
+    """Simulation of predictions alone, exact in distribution, for any number of features.
 
-    The simulator covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient
-    descent with any schedule, momentum, averages), for any loss and infinite width.
-
-    After one reduction of the features (`problem.reduced()`; pass its result as the problem to
-    share it between calls), a step costs 4 n min(n, p) operations a run. The coordinates that only
-    the test rows see are drawn once per record for `DPGD`, and have their noise in every step for
-    an optimiser. Batches of algorithms are made by `vmap` (of unequal `num_steps` too). There are
-    no parameters to return; observables are those of `Iterates`. Memory beside problem and result:
-    10 numbers a run for each row and test row, and 10 n^2.
+    It covers `DPGD`, and every `PrivateOptimiser` whose optimiser is linear (gradient descent with
+    any schedule, momentum, averages), for any loss and infinite width. After one reduction of the
+    features (`problem.reduced()`; pass its result as the problem to share it), a step costs 4 n
+    min(n, p) operations a run. Batches of algorithms are made by `vmap` (also over `num_steps`).
+    There are no parameters to return; observables are those of `Iterates`. Memory besides problem
+    and result: 10 numbers a run for each row and test row, and 10 n^2.
 
     Example:
         >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, None, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(learning_rate=0.5, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> how = {"num_runs": 3, "simulator": jaxdp.FunctionSpace()}
-        >>> runs = jaxdp.simulate(problem, algorithm, key=jax.random.key(1), **how)
-        >>> problem.num_features is None, runs.risk.shape
-        (True, (3, 101))
+        >>> run = {"num_runs": 3, "key": jax.random.key(1), "simulator": jaxdp.FunctionSpace()}
+        >>> jaxdp.simulate(problem, algorithm, **run).risk.shape
+        (3, 101)
     """
 
     has_parameters: ClassVar[bool] = False
@@ -57,10 +53,7 @@ class FunctionSpace(AbstractSimulator):
             reason, is_explicit = _reason_not_linear(algorithm), problem.num_features is not None
             return reason and reason + ("; use Iterates()" if is_explicit else "")
         if not isinstance(algorithm, DPGD):
-            return (
-                "it needs a full-batch algorithm such as DPGD, or a PrivateOptimiser, got "
-                f"{type(algorithm).__name__}"
-            )
+            return f"it needs DPGD or a PrivateOptimiser, got {type(algorithm).__name__}"
         return None
 
     def simulate(
@@ -84,7 +77,7 @@ class FunctionSpace(AbstractSimulator):
 
 
 def _reason_not_linear(algorithm: PrivateOptimiser) -> str | None:
-    """Why a rotation of the parameters would change what the optimiser does, or None."""
+    """The reason why a rotation of the parameters would change the optimiser's steps, or None."""
     optimiser = algorithm.transformation
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(optimiser)):
         # Whether the factory's optimisers are linear does not depend on the rate.
@@ -93,7 +86,7 @@ def _reason_not_linear(algorithm: PrivateOptimiser) -> str | None:
         linear_state(optimiser, int(algorithm.num_steps))
     except NotCoveredError as error:
         return str(error)
-    # A number inside the optimiser is traced, and nothing of it can be looked at.
+    # A number inside the optimiser is traced and cannot be checked.
     except TypeError as error:
         return f"it needs an optimiser known to be linear: {error}"
     return None

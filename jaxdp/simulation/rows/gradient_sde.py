@@ -5,9 +5,8 @@ With constant noise $\Sigma = 2C\sigma/n$ and $\tau = \eta T$:
 $$ d\Theta = -\nabla\mathcal L_C(\Theta)\,dt + \Sigma\,dB \quad (3.5), \qquad
    d\hat\Theta = -\nabla\mathcal L(\hat\Theta)\,dt + \Sigma\,dB \quad (6.1), $$
 
-the first with the clipped loss, the second without: the Ornstein-Uhlenbeck process. Both run in
-the coordinates that training sees (`ReducedFeatures`); the others are Brownian motions and are
-drawn at the records.
+the second, with the unclipped loss, an Ornstein-Uhlenbeck process. Coordinates that training does
+not see (`ReducedFeatures`) are Brownian motions, drawn at the records.
 """
 
 import math
@@ -73,11 +72,11 @@ class AbstractGradientSDE(AbstractSimulator):
 class ClippedSDE(AbstractGradientSDE):
     """Paths of the diffusion PF (3.5), the limit of `DPGD` for small steps at one noise.
 
-    Memory beside problem and result: 20 numbers a run for each row and test row, and 10 n^2.
+    Memory besides problem and result: 20 numbers a run for each row and test row, and 10 n^2.
 
     Args:
-        num_steps: steps of the path, rounded up to a whole number per record; None takes enough
-            for the fastest mode of the kernel.
+        num_steps: number of steps of the path, rounded up to a whole number per record; None takes
+            enough for the fastest mode of the kernel.
 
     Example:
         >>> import jax, jaxdp
@@ -94,16 +93,14 @@ class ClippedSDE(AbstractGradientSDE):
 class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
     """Paths of the unclipped diffusion PF (6.1), which `OrnsteinUhlenbeck` solves exactly.
 
-    `clipped_fraction` counts the samples that clipping would have touched. Memory is that of
-    `ClippedSDE`.
+    `clipped_fraction` counts the samples that clipping would have changed.
 
     Args:
-        num_steps: as for `ClippedSDE`.
+        num_steps: see `ClippedSDE`.
 
     Example:
         >>> import jaxdp
-        >>> process = jaxdp.OrnsteinUhlenbeckSDE()  # in the example of `ClippedSDE`: simulator=
-        >>> process.is_clipped
+        >>> jaxdp.OrnsteinUhlenbeckSDE().is_clipped  # use: see `ClippedSDE`
         False
     """
 
@@ -112,17 +109,15 @@ class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
 
 def _enough_steps(problem: ReducedFeatures, algorithm: DPGD) -> int:
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((problem, algorithm))):
-        raise TypeError(
-            "expected num_steps of the diffusion as a Python int, because the learning rate or "
-            "the features are traced; got None"
-        )
+        why = "because the learning rate or the features are traced"
+        raise TypeError(f"expected num_steps of the diffusion as a Python int, {why}; got None")
     fastest = problem.stability_limit() / 2
     wanted = _STEPS_PER_TIME * float(algorithm.duration) / fastest
     if not wanted <= _MOST_STEPS:
+        most = _MOST_STEPS / _STEPS_PER_TIME * fastest
         raise ValueError(
-            f"expected a duration eta T below {_MOST_STEPS / _STEPS_PER_TIME * fastest:.3g}, which "
-            f"{_MOST_STEPS} steps of the diffusion resolve, got {float(algorithm.duration):.3g}; "
-            "pass num_steps to take longer ones"
+            f"expected a duration eta T below {most:.3g}, which {_MOST_STEPS} steps resolve, got "
+            f"{float(algorithm.duration):.3g}; pass num_steps to take longer ones"
         )
     return max(_LEAST_STEPS, math.ceil(wanted))
 
@@ -161,7 +156,7 @@ def _paths(problem: ReducedFeatures, algorithm, is_clipped, keys, shares, slots,
 
         solution = diffrax.diffeqsolve(
             diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(noise, path)),
-            # Strong order 1.5 for additive noise, and order 2 where there is none.
+            # Strong order 1.5 for additive noise, and order 2 without noise.
             diffrax.SRA1(),
             grid[0],
             grid[-1],

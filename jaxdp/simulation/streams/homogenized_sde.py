@@ -3,28 +3,18 @@ r"""Homogenized DP-SGD: sampled paths of the diffusion that has the algorithm's 
 Source: AC equation (3), with $\|x\|^2 \to d$ and the residual's Gaussian moments:
 
 $$ d\Theta = -\tilde\eta\,\mu_c\,\Sigma(\Theta - \theta^*)\,dt
-   + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p. $$
+   + \tilde\eta\sqrt{2\nu_c P\,\Sigma/n}\;dB^s + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
 
-The private Brownian motion enters through its clock $\tau(t) = (\tilde\eta^2(0) -
-\tilde\eta^2(t))/\rho^2$, so no derivative of the schedule is needed and any schedule works.
-For inputs of random scale and Huber's loss the two factors are asked of the loss: given a scale s
-of the input, the prediction's error is $N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt s$,
-and the rate is at most $2/(\gamma B s)$ over the loss's curvature; then they are averaged over s
-(Derived: test_gradient_moments).
-AC Theorem 4 is a law of large numbers: means agree with Algorithm 1, standard deviations do not.
+with $B^p$ through its clock $\tau(t) = (\tilde\eta^2(0) - \tilde\eta^2(t))/\rho^2$, without a
+derivative of the schedule. For inputs of random scale s and Huber's loss, the prediction's error is
+$N(0, 2sR + \zeta^2)$, slopes are clipped at $c/\sqrt s$, and the rate is at most $2/(\gamma B s)$
+over the loss's curvature, all averaged over s (Derived: test_gradient_moments). AC Theorem 4 is a
+law of large numbers: means agree with Algorithm 1, standard deviations do not.
 
-**Signals.** Homogenized DP-SGD where labels follow one direction of isotropic inputs.
-
-As AC (3), with the mean and the second moment of the clipped slope beside a signal (`SignalSlope`)
-in place of a residual's:
-
-$$ d\Theta = -g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s
-   + (2\sqrt d/n)\,c\,\tilde\sigma\,dB^p, $$
-
-where e is the target's direction, $\Theta_\perp$ what is orthogonal to it and $g =
-\min(\tilde\eta, 2/(\ell\gamma B))$. The private noise of a step of the path has the variance by
-which $\tilde\eta^2$ falls. Means agree with Algorithm 1, standard deviations do not. For the
-squared loss it is AC (3) itself. Derived: test_signal_sde.
+If labels follow one direction e of isotropic inputs, the mean and second moment of the clipped
+slope (`SignalSlope`) replace a residual's (Derived: test_signal_sde): the first two terms are
+$-g\,(a\,e + D\,\Theta_\perp)\,dt + g\sqrt{M/n}\;dB^s$, with $\Theta_\perp$ orthogonal to e and $g =
+\min(\tilde\eta, 2/(\ell\gamma B))$.
 """
 
 import functools
@@ -56,20 +46,19 @@ from jaxdp.simulation.driver import announced, average_so_far, ranges_of
 class HomogenizedSDE(AbstractSimulator):
     r"""Paths of homogenized DP-SGD, AC equation (3): Euler-Maruyama with a fixed step, by diffrax.
 
-    The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. Beyond
-    the cap the gradient's rate is min(eta~, 2/(gamma B)), as for the coupled equations. Memory
-    beside the result: 20 numbers a run for each distinct eigenvalue.
+    The mean risk has a step-size bias of relative order $\tilde\eta^2 / \text{num\_steps}$. The
+    gradient's rate is at most 2/(gamma B), as in the coupled equations. Memory besides the result:
+    20 numbers a run for each distinct eigenvalue.
 
     Args:
-        num_steps: steps of the path over [0, 1], rounded up to a whole number per record.
+        num_steps: number of steps of the path over [0, 1], rounded up to a whole number per record.
 
     Example:
         >>> import jax, jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
         >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
-        >>> simulator = jaxdp.HomogenizedSDE(num_steps=1000)
-        >>> jaxdp.simulate(problem, algorithm, simulator=simulator, **run).risk.shape
+        >>> jaxdp.simulate(problem, algorithm, simulator=jaxdp.HomogenizedSDE(), **run).risk.shape
         (3, 3)
     """
 
@@ -103,28 +92,20 @@ class HomogenizedSDE(AbstractSimulator):
             is_valid = in_jax(problem.is_valid & algorithm.is_valid)
             paths = _paths(problem, algorithm, is_valid, keys, times, ranges.slots, per_record)
         trajectory = announced(paths, progress)
-        return (
-            trajectory
-            if keep_parameters
-            else eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
-        )
+        if keep_parameters:
+            return trajectory
+        return eqx.tree_at(lambda tree: tree.parameters, trajectory, None)
 
 
 class MeanGradient(NamedTuple):
     """Mean and spread of a sample's part in a step."""
 
     descent: Float[Array, ""]  # factor of $\Sigma(\theta - \theta^*)$ in the mean
-    # The root of the factor of $\Sigma$ in the second moment, over n samples.
-    spread: Float[Array, ""]
+    spread: Float[Array, ""]  # root of the factor of $\Sigma$ in the second moment, over n samples
     clipped: Float[Array, ""]  # the probability that the gradient's norm is clipped
 
 
-def mean_gradient(
-    problem: LinearRegression,
-    algorithm: OnePassDPSGD,
-    risk: Float[Array, ""],
-    rate: Float[Array, ""],
-) -> MeanGradient:
+def mean_gradient(problem: LinearRegression, algorithm: OnePassDPSGD, risk, rate) -> MeanGradient:
     """The mean gradient at a risk; `rate` is the learning rate before it is capped."""
     gamma = algorithm.aspect_ratio(problem.dim).astype(risk.dtype)
     cap = 2 / (gamma * algorithm.batch_size)
@@ -152,12 +133,7 @@ def mean_gradient(
 
 
 class _PrivateNoisePath(diffrax.AbstractPath):
-    r"""Increments of the private Brownian motion, whose clock is the squared learning rate.
-
-    Over [t0, t1] a vector of variance $\tilde\eta^2(t_0) - \tilde\eta^2(t_1)$ per coordinate. Each
-    step asks for its own increment once, so independent draws suffice and no Brownian tree is
-    kept.
-    """
+    """Independent increments of the private Brownian motion, with the squared rate as clock."""
 
     schedule: AbstractSchedule
     dim: int = eqx.field(static=True)
@@ -268,22 +244,15 @@ def _paths(problem, algorithm, is_valid, keys, times, slots, per_record: int) ->
 
 
 def _subdivide(times, per_record: int):
-    """A grid that has `per_record` equal steps between neighbouring times and meets each time."""
+    """A grid with `per_record` equal steps between neighbouring times."""
     share = np.arange(per_record) / per_record
     inner = times[:-1, None] + jnp.diff(times)[:, None] * share.astype(times.dtype)[None]
     return jnp.append(inner.reshape(-1), times[-1])
 
 
 @eqx.filter_jit
-def signal_paths(
-    problem: AbstractSignalProblem,
-    algorithm: OnePassDPSGD,
-    keys: Key[Array, " runs"],
-    times: Float[Any, " counts"],
-    slots,
-    per_record: int,
-) -> Trajectory:
-    """Paths by Euler and Maruyama's rule; record j is the state at times[slots[j]]."""
+def signal_paths(problem, algorithm, keys, times, slots, per_record: int) -> Trajectory:
+    """Paths by the Euler-Maruyama rule; record j is the state at times[slots[j]]."""
     dtype, dim = float_dtype(problem, algorithm), problem.dim
     times, schedule = times.astype(dtype), algorithm.learning_rate
     gamma = algorithm.aspect_ratio(dim).astype(dtype)

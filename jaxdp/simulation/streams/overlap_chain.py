@@ -1,39 +1,32 @@
-r"""The law of Algorithm 1 where labels follow one direction of isotropic inputs, from two numbers.
+r"""The distribution of Algorithm 1 for labels along one direction of isotropic inputs: two numbers.
 
 Let the target be $S e$, $p = \langle\theta, e\rangle$ the overlap and $w = \|\theta_\perp\|^2$ the
 remainder, $r = \sqrt w$. An input is $x = g_1 e + g_2\theta_\perp/r + v$ with $g_1, g_2$ standard
-normal and $\|v\|^2 = q$ chi-square of $d - 2$ degrees, all independent. The label follows from
-$S g_1$ and randomness of its own, the slope from the label and $p g_1 + r g_2$, and $\|x\|^2 =
-g_1^2 + g_2^2 + q$. With s, the clipped slope times the capped step,
-
-$$ p' = p - s g_1, \qquad w' = (r - s g_2)^2 + s^2 q, $$
-
-and noise of deviation $\tau$ adds $\tau b_1$ to p and makes $(r + \tau b_2)^2 + \tau^2 q'$ of w.
-The law of (p', w') given $\theta$ depends on it through (p, w) alone: a Markov chain that is exact
-for every dimension, number of steps, clip norm and schedule. The changes are added by Kahan's sum,
-so that steps of 10^-8 are not lost in float32.
-
-Derived: test_overlap_chain checks it in law against `Iterates` and a transcription in NumPy.
+normal and $\|v\|^2 = q$ chi-square of $d - 2$ degrees, all independent. The label follows from $S
+g_1$ and randomness of its own, the slope from the label and $p g_1 + r g_2$, and $\|x\|^2 = g_1^2 +
+g_2^2 + q$. With s, the clipped slope times the capped step, $p' = p - s g_1$ and $w' = (r - s
+g_2)^2 + s^2 q$; noise of deviation $\tau$ adds $\tau b_1$ to p and makes $(r + \tau b_2)^2 + \tau^2
+q'$ of w. The distribution of (p', w') given $\theta$ depends on (p, w) alone: a Markov chain that
+is exact for every dimension, number of steps, clip norm and schedule. Derived: test_overlap_chain
+checks it in distribution against `Iterates` and a transcription in NumPy.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
-from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.numerics.chi_square import chi_square
 from jaxdp.core.numerics.counter_normals import Words, normal_pairs
 from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.problems.streams.signal import AbstractSignalProblem
-from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
-from jaxdp.simulation.streams.radial_chain import random_streams
+from jaxdp.simulation.driver import Reading, even_chunks
 
 
 class _State(eqx.Module):
-    """Overlap and remainder of each run, what rounding has added to them, and counts."""
+    """Overlap and remainder of each run, their rounding errors, and counts."""
 
     overlap: Float[Array, " runs"]
     remainder: Float[Array, " runs"]
@@ -42,38 +35,8 @@ class _State(eqx.Module):
     capped: Int[Array, " runs"]
 
 
-class OverlapRuns(AbstractPassRuns):
-    """The chains of overlap and remainder of independent runs."""
-
-    problem: AbstractSignalProblem
-    algorithm: OnePassDPSGD
-    key: Key[Array, ""]
-    num_runs: int = eqx.field(static=True)
-    longest: int = eqx.field(static=True)  # how many steps a range has at most
-    is_noisy: bool = eqx.field(static=True)  # whether there may be noise before the last step's
-
-    @property
-    def is_valid(self):
-        return self.problem.is_valid & self.algorithm.is_valid
-
-    def begin(self):
-        state, reading = _begin(self.problem, self.algorithm, self.num_runs)
-        return (random_streams(self.key, self.num_runs), state), reading
-
-    def advance(self, state, starts, ends):
-        streams, state = state
-        sizes = {"longest": self.longest, "is_noisy": self.is_noisy}
-        state, reading = _advance(
-            self.problem, self.algorithm, streams, state, (starts, ends), **sizes
-        )
-        return (streams, state), reading
-
-    def finish(self, state):
-        return _final_risk(self.problem, self.algorithm, *state), None
-
-
 @eqx.filter_jit
-def _begin(problem, algorithm, num_runs: int):
+def begin(problem, algorithm, num_runs: int):
     dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
     zero, count = jnp.zeros(num_runs, dtype), jnp.zeros(num_runs, jnp.int32)
     state = _State(zero, zero, (zero, zero), count, count)
@@ -82,8 +45,8 @@ def _begin(problem, algorithm, num_runs: int):
 
 
 @eqx.filter_jit
-def _advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
-    """Runs step ranges (start, end] one after the other; the last state and the ends' reading."""
+def advance(problem, algorithm, streams, state, bounds, *, longest: int, is_noisy: bool):
+    """Run step ranges (start, end] one after the other; the last state and the ends' reading."""
     num_chunks, size = even_chunks(longest, numbers_per_step=7 * len(state.overlap))
 
     def one_range(state, bounds):
@@ -149,12 +112,12 @@ def _chunk(problem, algorithm, streams, state, steps, last, is_noisy) -> _State:
 
 
 def _moved(state: _State, ahead, aside, square_across) -> _State:
-    """The state after a vector is added: along the target, along the rest, and across both."""
+    """The state after adding a vector: along the target, along the rest, and across both."""
     length = jnp.sqrt(state.remainder)
     change = aside * (aside + 2 * length) + square_across
     overlap, first = compensated_add(state.overlap, state.excess[0], ahead)
     remainder, second = compensated_add(state.remainder, state.excess[1], change)
-    # The square of what is there; rounding alone makes it negative.
+    # A square; only rounding makes it negative.
     remainder = jnp.maximum(remainder, 0)
     return _State(overlap, remainder, (first, second), state.clipped, state.capped)
 
@@ -175,7 +138,7 @@ def _noise(words: Words, steps, dim: int, dtype):
 
 
 @eqx.filter_jit
-def _final_risk(problem, algorithm, streams, state: _State):
+def final_risk(problem, algorithm, streams, state: _State):
     last, dtype = jnp.asarray([algorithm.num_steps]), state.overlap.dtype
     ahead, aside, across = (part[0] for part in _noise(streams.noise, last, problem.dim, dtype))
     std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)

@@ -1,9 +1,4 @@
-"""Steps of the Markov chain of radii behind `Reduced`, vectorised over runs.
-
-The runs of all batched problems, the cells of `core.numerics.batching`, are stored along the last
-axis, so that one vector instruction advances many runs. Each random number depends only on its
-run's key and step. Memory is O(records).
-"""
+"""The Markov chain of radii behind `Reduced`; the runs of all cells lie on the last axis."""
 
 import functools
 from collections.abc import Callable
@@ -17,6 +12,7 @@ from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.clipping.norm_clip import NormClip
+from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.batching import side_by_side
 from jaxdp.core.numerics.chi_square import chi_square
@@ -25,14 +21,11 @@ from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.losses.base import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels
 from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.simulation.driver import even_chunks
+from jaxdp.simulation.driver import Reading, even_chunks
 
 
 class State(eqx.Module):
-    """Radii of the runs of one problem, and how many of their samples were clipped and capped.
-
-    `excess` is what rounding has added to the radii: steps of 10^-8 are not lost in float32.
-    """
+    """Radii of the runs of one problem, their rounding errors (`excess`), and counts of samples."""
 
     radii: Float[Array, "blocks runs"]
     excess: Float[Array, "blocks runs"]
@@ -40,17 +33,8 @@ class State(eqx.Module):
     capped: Int[Array, " runs"]
 
 
-class Record(eqx.Module):
-    """What is kept of a state."""
-
-    risk: Float[Array, "*ranges runs"]
-    distance: Float[Array, "*ranges runs"]
-    clipped: Int[Array, "*ranges runs"]
-    capped: Int[Array, "*ranges runs"]
-
-
 class RandomStreams(eqx.Module):
-    """Where the random numbers of each run come from."""
+    """The counter-based random streams of each run."""
 
     sampling: Words
     noise: Words
@@ -69,7 +53,7 @@ def random_streams(key, num_runs: int) -> RandomStreams:
 
 
 class _RunConstants(eqx.Module):
-    """What each run keeps throughout; the last axis has length 1 where all runs share it."""
+    """The constants of each run; the last axis has length 1 if all runs share it."""
 
     eigenvalues: Float[Array, " blocks #runs"]
     label_noise: Float[Array, " #runs"]
@@ -80,8 +64,6 @@ class _RunConstants(eqx.Module):
 
 
 class _Steps(eqx.Module):
-    """What the steps of a chunk read."""
-
     samples: Complex[Array, "steps blocks runs"]
     labels: Inexact[Array, "steps runs"]
     rates: Float[Array, " steps #runs"]
@@ -90,49 +72,44 @@ class _Steps(eqx.Module):
     stds: Float[Array, " steps #runs"]
 
 
-def risk_of(
-    eigenvalues: Float[Array, " blocks #runs"], radii: Float[Array, "blocks runs"]
-) -> Float[Array, " runs"]:
-    return jnp.sum(eigenvalues * radii**2, axis=0) / 2
+def _reading(eigenvalues, state: State) -> Reading:
+    risk, distance = _risk(eigenvalues, state.radii), jnp.sum(state.radii**2, axis=0)
+    counts = {"clipped": state.clipped, "capped": state.capped}
+    return Reading(risk, counts, {"distance": distance})
 
 
-def distance_of(radii: Float[Array, "blocks runs"]) -> Float[Array, " runs"]:
-    return jnp.sum(radii**2, axis=0)
+def _risk(eigenvalues, radii):
+    return (jnp.sum(eigenvalues * radii**2, axis=0) / 2).astype(radii.dtype)
+
+
+@eqx.filter_jit
+def begin(problem: LinearRegression, algorithm: OnePassDPSGD, num_runs: int):
+    dtype = jnp.promote_types(float_dtype(problem, algorithm), jnp.float32)
+    radii = jnp.sqrt(problem.blocks.squared_target).astype(dtype)
+    zero = jnp.zeros(num_runs, jnp.int32)
+    radii = jnp.broadcast_to(radii[:, None], (len(radii), num_runs))
+    state = State(radii, jnp.zeros_like(radii), zero, zero)
+    reading = _reading(problem.blocks.eigenvalues[:, None], state)
+    return state, jax.tree.map(lambda part: part[:, None], reading)
 
 
 def draw(
     words: Words, steps: Int[Array, " steps"], sizes: tuple[int, ...], dtype
 ) -> Complex[Array, "steps blocks runs"]:
-    """Along each block's direction a standard normal, and across it a chi-square.
-
-    They are the two parts of one complex number: a fused loop has one result, and two results
-    would hash twice.
-    """
+    """Normals along each block's direction and, as imaginary parts, chi-squares across it."""
     blocks = jnp.arange(len(sizes))
     parallel, across = normal_pairs(words, steps[:, None, None], blocks[:, None], dtype)
     return lax.complex(parallel, chi_square(across, tuple(size - 1 for size in sizes)))
 
 
-def _labels(words: Words, steps, place: int, dtype, *, has_scales: bool):
-    """Standard normals of the label noise, from the counter after those of the blocks.
-
-    Where inputs have scales, theirs are the imaginary parts, which the same hash yields.
-    """
-    label, scale = normal_pairs(words, steps[:, None], jnp.asarray(place), dtype)
-    return lax.complex(label, scale) if has_scales else label
-
-
-def add_noise(state: State, noise, std) -> State:
+def _with_noise(state: State, noise, std) -> State:
     """The state after isotropic noise, split along and across the radii."""
     std = lax.broadcast_to_rank(std, noise.ndim)
     return _moved(state, std * noise.real, std**2 * noise.imag)
 
 
 def _moved(state: State, along, square_across) -> State:
-    r"""The state with radii $\sqrt{(r + \text{along})^2 + \text{across}^2}$.
-
-    The change is formed without the difference of two radii, and added by Kahan's sum.
-    """
+    r"""The state with radii $\sqrt{(r + \text{along})^2 + \text{across}^2}$, by Kahan's sum."""
     radii = state.radii
     total = radii + safe_sqrt((radii + along) ** 2 + square_across)
     change = (along * (along + 2 * radii) + square_across) / jnp.where(total > 0, total, 1)
@@ -141,21 +118,11 @@ def _moved(state: State, along, square_across) -> State:
     return State(moved, (moved - radii) - change, state.clipped, state.capped)
 
 
+@eqx.filter_jit
 def advance(
-    problem: LinearRegression,
-    algorithm: OnePassDPSGD,
-    streams: RandomStreams,
-    state: State,
-    bounds: tuple[Int[Array, " ranges"], Int[Array, " ranges"]],
-    *,
-    longest: int,
-    is_noisy: bool,
-) -> tuple[State, Record]:
-    """Runs step ranges (start, end] one after the other; the last state, and the ends' records.
-
-    A range has at most `longest` steps. Where it is not noisy, there is no noise before the last
-    step's.
-    """
+    problem: LinearRegression, algorithm, streams, state: State, bounds, *, longest, is_noisy
+) -> tuple[State, Reading]:
+    """Run ranges (start, end] of at most `longest` steps; the last state, a reading at each end."""
     description, static = eqx.partition((problem, algorithm), eqx.is_array)
     blocks, has_scales = problem.blocks.sizes, problem.input_scales is not None
 
@@ -166,21 +133,28 @@ def advance(
         each = functools.partial(_of_each, description, static)
         constants = jax.tree.map(flat, each(_run_constants))
         words = jax.tree.map(jnp.ravel, streams)
-        spread = functools.partial(_spread, num_runs=cells * runs)
         num_chunks, size = even_chunks(longest, (4 * len(blocks) + 1) * cells * runs)
+
+        def spread(leaf):
+            return jnp.tile(leaf, cells * runs // leaf.shape[-1])
+
+        def step(state: State, now: _Steps):
+            state = _descend(constants, state, now)
+            return state if now.noise is None else _with_noise(state, now.noise, now.stds), None
 
         def chunk(state, steps, active):
             rates, stds = (flat(x) for x in each(functools.partial(_rates, steps, active)))
             dtype = state.radii.dtype
             noise = draw(words.noise, steps, blocks, dtype) if is_noisy else None
-            drawn = (
-                draw(words.sampling, steps, blocks, dtype),
-                _labels(words.sampling, steps, len(blocks), dtype, has_scales=has_scales),
-                noise,
-            )
-            samples, labels, noise = jax.tree.map(spread, drawn)
+            samples = draw(words.sampling, steps, blocks, dtype)
+            place = jnp.asarray(len(blocks))
+            labels, scales = normal_pairs(words.sampling, steps[:, None], place, dtype)
+            # With scales of the inputs, their normals are the imaginary parts.
+            labels = lax.complex(labels, scales) if has_scales else labels
+            samples, labels, noise = jax.tree.map(spread, (samples, labels, noise))
             rates, stds = rates.astype(dtype), stds.astype(dtype)
-            return _walk(constants, state, _Steps(samples, labels, rates, active, noise, stds))
+            todo = _Steps(samples, labels, rates, active, noise, stds)
+            return lax.scan(step, state, todo)[0]
 
         def one_range(state, bounds):
             def one_chunk(index, state):
@@ -188,16 +162,27 @@ def advance(
                 return chunk(state, steps, steps <= bounds[1])
 
             state = lax.fori_loop(0, num_chunks, one_chunk, state)
-            risk = risk_of(constants.eigenvalues, state.radii).astype(state.radii.dtype)
-            distance = distance_of(state.radii)
-            return state, Record(risk, distance, state.clipped, state.capped)
+            return state, _reading(constants.eigenvalues, state)
 
         first = jax.tree.map(lambda leaf: spread(flat(leaf)), state)
         last, recorded = lax.scan(one_range, first, jax.tree.map(lambda leaf: leaf[0], bounds))
-        apart = functools.partial(_apart, cells=cells)
+
+        def apart(leaf):
+            return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], cells, -1), -2, 0)
+
         return jax.tree.map(apart, (last, recorded))
 
-    return side_by_side(many)(description, streams, state, bounds)
+    state, recorded = side_by_side(many)(description, streams, state, bounds)
+    return state, jax.tree.map(jnp.transpose, recorded)
+
+
+@eqx.filter_jit
+def final_risk(problem, algorithm, streams: RandomStreams, state: State):
+    dtype, last = state.radii.dtype, jnp.asarray([algorithm.num_steps])
+    noise = draw(streams.noise, last, problem.blocks.sizes, dtype)[0]
+    std = algorithm.noise_std(last, problem.dim)[0].astype(dtype)
+    radii = _with_noise(state, noise, std).radii
+    return _risk(problem.blocks.eigenvalues[:, None], radii)
 
 
 def _run_constants(problem: LinearRegression, algorithm: OnePassDPSGD) -> _RunConstants:
@@ -223,7 +208,7 @@ def _rates(steps, active, problem, algorithm: OnePassDPSGD):
 
 
 def _of_each(description, static, function: Callable[..., Any]):
-    """The function of each cell's problem and algorithm, once if all cells share all of it."""
+    """The function of each cell's problem and algorithm, evaluated once if all cells share them."""
     shared, own = eqx.partition(description, lambda leaf: len(leaf) == 1)
     shared = jax.tree.map(lambda leaf: leaf[0], shared)
     if not jax.tree.leaves(own):
@@ -239,24 +224,6 @@ def _flat(leaf, *, cells: int, runs: int):
     return jnp.moveaxis(full, 0, -2).reshape(*leaf.shape[1:-1], cells * runs)
 
 
-def _spread(leaf, *, num_runs: int):
-    """A value for every cell, where all cells share it."""
-    return jnp.tile(leaf, num_runs // leaf.shape[-1])
-
-
-def _apart(leaf, *, cells: int):
-    """From axes (..., cells * runs) to (cells, ..., runs)."""
-    return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], cells, -1), -2, 0)
-
-
-def _walk(constants: _RunConstants, state: State, todo: _Steps) -> State:
-    def step(state: State, now: _Steps):
-        state = _descend(constants, state, now)
-        return state if now.noise is None else add_noise(state, now.noise, now.stds), None
-
-    return lax.scan(step, state, todo)[0]
-
-
 def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
     along = safe_sqrt(constants.eigenvalues) * now.samples.real
     across = constants.eigenvalues * now.samples.imag
@@ -264,7 +231,7 @@ def _descend(constants: _RunConstants, state: State, now: _Steps) -> State:
     if constants.levels is not None:
         scale = constants.levels.at(labels.imag)[None].astype(along.dtype)
         along, across, labels = jnp.sqrt(scale) * along, scale * across, labels.real
-    # Both without the target's part, which falls out of their difference.
+    # Both without the target's part, which cancels in their difference.
     prediction, label = jnp.sum(along * state.radii, axis=0), constants.label_noise * labels
     slope = constants.loss.slope(prediction, label)
     square = jnp.sum(along**2 + across, axis=0)

@@ -174,7 +174,7 @@ def test_what_has_no_proof_or_no_room_is_refused():
     for made, other in ((optimiser, plain), (plain, optimiser)):
         with pytest.raises(ValueError, match="expected a state of this optimiser's init"):
             made.step(loss, GIVEN[0], other.init(GIVEN[0]), *GIVEN[1:], key=jr.key(0))
-    with pytest.raises(ValueError, match="expected count_within where the clip norm adapts"):
+    with pytest.raises(ValueError, match="expected count_within because the clip norm adapts"):
         optimiser.update(GIVEN[0], GIVEN[0], optimiser.init(GIVEN[0]), key=jr.key(0))
     with pytest.raises(TypeError, match=r"count_within to be one real number, got shape \(3,\)"):
         optimiser.update(

@@ -155,7 +155,7 @@ def test_a_source_that_changes_is_one_clear_error(later, message):
 
 
 def test_what_cannot_be_read_batch_by_batch_is_refused():
-    with pytest.raises(TypeError, match="where records are read batch by batch"):
+    with pytest.raises(TypeError, match="for records that are read batch by batch"):
         trained(inputs=_Source(INPUTS), made=NonPrivateOptimiser(optax.sgd(0.1), 2))
     with pytest.raises(ValueError, match=r"expected 24 training rows, .* got 20"):
         trained(inputs=_Source(INPUTS[:20]), targets=TARGETS[:20])

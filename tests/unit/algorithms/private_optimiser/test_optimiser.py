@@ -129,7 +129,7 @@ def test_a_pickled_optimiser_makes_the_same_steps(optimiser):
 
 def test_pickle_says_what_it_cannot_send(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(TypeError, match=r"give the factory and its rate, as in PrivateOptimiser"):
+    with pytest.raises(TypeError, match=r"give factory and rate, as in PrivateOptimiser"):
         pickle.dumps(_optimiser())
     assert pickle.loads(pickle.dumps(_optimiser(optimiser=optax.sgd, learning_rate=0.1)))
 

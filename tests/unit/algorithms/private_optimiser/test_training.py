@@ -173,7 +173,7 @@ def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
         assert note(made / STEPS) == f"epsilon {epsilon:.2f} after step {made}"
     _train(optimiser, progress=True, delta=1e-3)
     assert note(1.0) in capsys.readouterr().err
-    with pytest.raises(TypeError, match="a PrivateOptimiser where delta is given"):
+    with pytest.raises(TypeError, match="a PrivateOptimiser if delta is given"):
         _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
 
 
@@ -183,7 +183,7 @@ def test_a_mesh_of_one_device_changes_nothing_and_others_are_refused():
     _assert_weights(_train(_private(num_steps=2), mesh=mesh).model, expected)
     with pytest.raises(ValueError, match="expected a mesh of one axis"):
         _train(_private(), mesh=jax.make_mesh((1, 1), ("batch", "model")))
-    with pytest.raises(TypeError, match="a PrivateOptimiser where mesh is given"):
+    with pytest.raises(TypeError, match="a PrivateOptimiser if mesh is given"):
         _train(NonPrivateOptimiser(SGD, 2), mesh=mesh)
 
 
@@ -283,10 +283,14 @@ def test_a_standard_error_that_cannot_be_written_loses_no_trained_model(is_close
 
 
 def test_arguments_without_effect_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="expected evaluate or checkpoint beside every, got nei"):
+    with pytest.raises(
+        ValueError, match="expected evaluate or checkpoint together with every, got nei"
+    ):
         _train(_private(), every=2, progress=print)
     for progress_ in (None, False, print):
-        with pytest.raises(ValueError, match="expected progress=True beside delta, got no bar"):
+        with pytest.raises(
+            ValueError, match="expected progress=True together with delta, got no bar"
+        ):
             _train(_private(), delta=1e-5, progress=progress_)
     assert _train(_private(num_steps=2), every=1, checkpoint=tmp_path).steps == ()
 
@@ -376,7 +380,7 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
     assert int(whole.num_dropped) == 0
     spoiled = INPUTS.copy()
     spoiled[[4, 9]] = np.nan
-    with pytest.warns(UserWarning, match="not finite .* the number is not private") as seen:
+    with pytest.warns(UserWarning, match="not finite .* depends on private data") as seen:
         found = train(optimiser, cross_entropy, _model(), spoiled, LABELS, **options)
     assert len(seen) == 1
     assert seen[0].filename == __file__
@@ -388,7 +392,7 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
     assert "dropped" not in repr(found)
     text = " ".join(str(found).split())
     assert f"num_dropped {count} times that a record was not finite" in text
-    assert "covered by no account" in text
+    assert "outside the account" in text
     private = isinstance(optimiser, jaxdp.PrivateOptimiser)
     assert ("steps 3 noisy sums" in text) == private
     is_secret = private and isinstance(optimiser.noise, jaxdp.privacy.SecretNoise)

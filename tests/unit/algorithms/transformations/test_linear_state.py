@@ -62,7 +62,7 @@ def test_a_constant_optimiser_has_one_matrix_and_a_schedule_many():
 
 
 NOT_LINEAR, MIXED, UNEVEN = "not linear", "mixes coordinates", "treats coordinates differently"
-CONSTANT, SHARED = "moves weights or state where", "no coordinate has for itself"
+CONSTANT, SHARED = "moves weights or state if", "no coordinate has for itself"
 NEEDS_MORE, SHAPED = "needs more than gradient and weights", "a vector of weights unlike a matrix"
 START = "does not start as a multiple"
 REFUSED = {

@@ -187,7 +187,7 @@ def test_partials_are_equal_by_content():
     [
         (optax.sgd, None, TypeError, "GradientTransformation.*or give learning_rate= for the fac"),
         (optax.sgd(0.1), 0.1, TypeError, "expected optimiser to be a function from a learning"),
-        (lambda rate: rate, 0.1, TypeError, "to make an optax.GradientTransformation.*made"),
+        (lambda rate: rate, 0.1, TypeError, "to make a transformation.*made"),
         (lambda rate: 1 / 0, 0.1, TypeError, "to make .* got one that raised ZeroDivisionError"),
         (optax.sgd, -0.1, ValueError, "expected finite learning_rate >= 0, got -0.1"),
         (optax.sgd, np.ones(2), ValueError, "expected learning_rate to be a scalar"),
