@@ -1,10 +1,8 @@
 """Private kernel learning: kernels, feature maps, and learners whose release is a function.
 
-In the docstrings PK is "Optimal differentially private kernel learning with random projection".
-`PrivateKernelRidge` and `PrivateKernelClassifier` are proved private; the proofs stand in the
-docstrings of `ridge/learner.py` and `margin/objective_calibration.py`. The paper's algorithms as
-printed are in
-`experiments/private_kernel_learning/published`.
+`PrivateKernelRidge` and `PrivateKernelClassifier` are proved private in `ridge/learner.py` and
+`margin/objective_calibration.py`. PK is "Optimal differentially private kernel learning with random
+projection"; its algorithms as printed are in `experiments/private_kernel_learning/published`.
 """
 
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel

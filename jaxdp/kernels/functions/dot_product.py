@@ -12,11 +12,9 @@ from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_
 
 
 class InnerProduct(AbstractKernel):
-    r"""The inner product as a kernel, $k(x, y) = x \cdot y$: linear learning.
+    r"""The inner product as a kernel, $k(x, y) = x \cdot y$, for linear learning.
 
-    Sample paths are random projections Rx.
-
-    Source: PK Definition 6 and Appendix B.
+    Its sample paths are random projections Rx. Source: PK Definition 6 and Appendix B.
 
     Example:
         >>> import numpy as np
@@ -43,10 +41,10 @@ class InnerProduct(AbstractKernel):
 
 
 class IdentityFeatures(AbstractFeatureMap):
-    """z(x) = x, the exact features of `InnerProduct`.
+    """The identity map z(x) = x, the exact features of `InnerProduct`.
 
     Args:
-        num_inputs: d.
+        num_inputs: number of columns, d.
 
     Example:
         >>> import numpy as np

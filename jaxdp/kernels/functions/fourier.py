@@ -1,7 +1,6 @@
 r"""Random Fourier features of kernels $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$.
 
-Source: Rahimi and Recht (2007). Pairs (cos, sin) have a norm that no input changes and need no
-clipping; single cosines with a random phase, PK Definition 15, have one of up to $\sqrt 2$ as much.
+Source: Rahimi and Recht (2007).
 """
 
 import math
@@ -24,12 +23,11 @@ from jaxdp.kernels.base import (
 
 
 class FourierFeatures(AbstractFeatureMap):
-    r"""Random Fourier features: a cosine and a sine for each frequency.
+    r"""Random Fourier features: a cosine and a sine for each frequency, of constant norm.
 
-    $z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$.
-
-    $|z(x)| = a$ for every x and all frequencies, exactly but for rounding. Where an entry of
-    $\omega \cdot x$ is large its phase is rounded too: the map is another one, of the same norm.
+    $z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$, so $|z(x)| = a$
+    for every x, up to rounding, and no clipping is needed. Rounding of large phases $\omega \cdot
+    x$ changes the map, but not the norm.
 
     Attributes:
         frequencies: $\omega$, (L, d).
@@ -53,9 +51,9 @@ class FourierFeatures(AbstractFeatureMap):
         """Features with independent frequencies: 2 `num_frequencies` outputs.
 
         Args:
-            kernel: a stationary one.
-            num_frequencies, dim: L >= 1, and d of the inputs.
-            key: of the frequencies.
+            kernel: a stationary kernel.
+            num_frequencies, dim: L >= 1, and the number d of columns of the inputs.
+            key: random key of the frequencies.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
         return cls(known.frequencies(num_frequencies, dim, key=key), jnp.sqrt(known.variance))
@@ -84,8 +82,8 @@ class CosineFeatures(AbstractFeatureMap):
 
     $z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi).
 
-    Source: PK Definition 15, what its RFF-based algorithms map by. $E|z(x)|^2 = a^2$ over the
-    draws, but $|z(x)|$ reaches $a\sqrt 2$, which doubles what one record can move a covariance.
+    Source: PK Definition 15, the map of its RFF-based algorithms. Over the draws $E|z(x)|^2 = a^2$,
+    but $|z(x)|$ reaches $a\sqrt 2$, which doubles the effect of one record on a covariance.
 
     Attributes:
         frequencies: $\omega$, (M, d).
@@ -111,9 +109,9 @@ class CosineFeatures(AbstractFeatureMap):
         """Features with independent frequencies and phases: `num_features` outputs.
 
         Args:
-            kernel: a stationary one.
-            num_features, dim: M >= 1, and d of the inputs.
-            key: of the frequencies and phases.
+            kernel: a stationary kernel.
+            num_features, dim: M >= 1, and the number d of columns of the inputs.
+            key: random key of the frequencies and phases.
         """
         known = _checked(cls, kernel, num_features, dim, key)
         frequency_key, phase_key = jr.split(key)
@@ -142,7 +140,6 @@ class CosineFeatures(AbstractFeatureMap):
 def _checked(
     cls: type, kernel: Any, num_features: Any, dim: Any, key: Any
 ) -> AbstractStationaryKernel:
-    """The kernel, if its Fourier features can be drawn from these arguments."""
     check_draws(num_features, dim, key)
     require_kernel(kernel)
     if not isinstance(kernel, AbstractStationaryKernel):
@@ -154,6 +151,6 @@ def _checked(
 
 
 def _phases(inputs: Any, frequencies: Float[Array, "features dim"]) -> Float[Array, "n features"]:
-    """omega . x; in full precision, for a phase is as wrong as its absolute error."""
+    """omega . x in full precision: a phase is as wrong as its absolute error."""
     rows = as_rows("inputs", inputs, frequencies.shape[1])
     return jnp.matmul(rows, frequencies.T, precision=Precision.HIGHEST)

@@ -1,7 +1,7 @@
 r"""Kernels of the distance: Gaussian, Laplace, Matern.
 
-Their frequencies are scale mixtures of Gaussians, $\omega = \tau g$ with $g \sim N(0, I)$, in
-every dimension; only the law of $\tau$ differs.
+Their frequencies are scale mixtures of Gaussians, $\omega = \tau g$ with $g \sim N(0, I)$, in every
+dimension; only the distribution of $\tau$ differs.
 """
 
 import abc
@@ -75,10 +75,8 @@ class Gaussian(AbstractRadialKernel):
     r"""The Gaussian kernel, $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
 
     Args:
-        scale: s > 0, in the units of the inputs. PK Section 5 has s = 1.
-
-    Raises:
-        ValueError: the scale is not positive and finite, or not a scalar.
+        scale: s > 0 and finite, else ValueError, in the units of the inputs. PK Section 5 has s =
+            1.
 
     Example:
         >>> import numpy as np
@@ -98,18 +96,12 @@ class Gaussian(AbstractRadialKernel):
 
 
 class Laplace(AbstractRadialKernel):
-    r"""The Laplace kernel, with the Euclidean norm.
+    r"""The Laplace kernel, $k(x, y) = \exp(-|x - y| / s)$; $\tau = 1 / |g|$, g ~ N(0, 1).
 
-    $k(x, y) = \exp(-|x - y| / s)$; $\tau = 1 / |g|$, g ~ N(0, 1).
-
-    Its frequencies are multivariate Cauchy. The product of one-dimensional Laplace kernels,
-    $\exp(-|x - y|_1 / s)$, is another kernel.
+    The norm is Euclidean; $\exp(-|x - y|_1 / s)$, a product of Laplace kernels, is another kernel.
 
     Args:
-        scale: s > 0, in the units of the inputs.
-
-    Raises:
-        ValueError: the scale is not positive and finite, or not a scalar.
+        scale: s > 0 and finite, else ValueError, in the units of the inputs.
 
     Example:
         >>> import numpy as np
@@ -130,19 +122,15 @@ class Laplace(AbstractRadialKernel):
 class Matern(AbstractRadialKernel):
     r"""The Matern kernel of half-integer smoothness.
 
-    $k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r)$, $r = \sqrt{2\nu}|x - y| / s$.
-
-    For $\nu = p + 1/2$ that is $e^{-r}$ times a polynomial of degree p in r.
-    $\tau = (2\nu / \chi^2_{2\nu})^{1/2}$: frequencies are multivariate t with $2\nu$ degrees of
-    freedom.
-    Source: Rasmussen and Williams (2006), (4.14) to (4.16). $\nu = 1/2$ is `Laplace`.
+    $k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r)$, $r = \sqrt{2\nu}|x - y| / s$. For $\nu
+    = p + 1/2$ this is $e^{-r}$ times a polynomial of degree p in r; $\nu = 1/2$ is `Laplace`. $\tau
+    = (2\nu / \chi^2_{2\nu})^{1/2}$: frequencies are multivariate t with $2\nu$ degrees of freedom.
+    Source: Rasmussen and Williams (2006), (4.14) to (4.16).
 
     Args:
         scale: s > 0, in the units of the inputs.
-        smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5; sets the shape of the formula.
-
-    Raises:
-        ValueError: the smoothness is another, which needs Bessel functions that JAX does not have.
+        smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5; static. Others need Bessel functions that JAX
+            does not have, and raise ValueError.
 
     Example:
         >>> import numpy as np
@@ -188,7 +176,7 @@ def _matern_coefficient(degree: int, power: int) -> float:
 
 
 def _student_scales(num: int, freedom: int, *, key: Key[Array, ""]) -> Float[Array, " num"]:
-    """What turns normals into a multivariate t with so many degrees of freedom."""
+    r"""Draws of $\tau$ that turn normals into a multivariate t with these degrees of freedom."""
     squares = jnp.sum(jr.normal(key, (num, freedom), jnp.float32) ** 2, axis=1)
     # An exact zero, possible at one degree of freedom, would make the frequency infinite.
     return jnp.sqrt(freedom / jnp.maximum(squares, 1e-14))

@@ -1,20 +1,19 @@
 r"""Private kernel ridge regression: a public projection, one Gaussian release, a function.
 
-PK Algorithm 1 with five changes, each of which costs nothing or saves budget. (1) Each record's
-features come from a public seed and that record alone, and are clipped to a public bound, so the
-guarantee needs neither a secret projection nor a tail bound. (2) The statistics are released
-together (`joint_release`), (3) by the exact Gaussian mechanism. (4) The noisy matrix is projected
-on the positive semi-definite cone and (5) predictions are clipped to the label bound. An intercept
-may be released first.
+PK Algorithm 1 with five changes, none of which costs budget. (1) Each record's features come from a
+public seed and that record alone, and are clipped to a public bound, so the guarantee needs neither
+a secret projection nor a tail bound. (2) The statistics are released together (`joint_release`),
+(3) by the exact Gaussian mechanism. (4) The noisy matrix is projected on the positive semi-definite
+cone and (5) predictions are clipped to the label bound. An intercept may be released first.
 
 *Proof.* Fix the public seed: z is a fixed function of one input, $|z| \le B$. The intercept is the
 mean of labels in $[-T, T]$, of sensitivity 2T/n, with Gaussian noise: $\mu_b$-GDP. Given its value
-b, the residuals y - b clipped to $[-R, R]$ are functions of one record each, and the release of
-(C, w u) has sensitivity $\Delta(a)/n$: mu_r-GDP for every b. The two compose to
-$\sqrt{\mu_b^2 + \mu_r^2}$ (Dong, Roth and Su 2022, Corollary 3.3), which is $\mu(\epsilon, \delta)$
-exactly. Whatever follows looks at nothing but b, (C, u) and public numbers: post-processing. The
-proof holds for every data set, seed and input; how well the features stand for the kernel matters
-to accuracy alone. Neighbours differ in one record (replace-one), n is public.
+b, the residuals y - b clipped to $[-R, R]$ are functions of one record each, and the release of (C,
+w u) has sensitivity $\Delta(a)/n$: $\mu_r$-GDP for every b. The two compose to $\sqrt{\mu_b^2 +
+\mu_r^2}$ (Dong, Roth and Su 2022, Corollary 3.3), which is $\mu(\epsilon, \delta)$ exactly. All
+later steps use only b, (C, u) and public numbers: post-processing. The proof holds for every data
+set, seed and input; how well the features stand for the kernel affects accuracy alone. Neighbours
+differ in one record (replace-one), n is public.
 
 Outside the guarantee: that a fit raised an error, its running time, and warnings.
 """
@@ -62,35 +61,30 @@ _CERTIFIED = (
     "proved in the arithmetic of the machine, IEEE float64 on the host: sums are exact, and what "
     "is released has exactly the law of rounded normal noise"
 )
-
-
 _ROUNDING = 1e-10
 
 
 class RidgeNoise(NamedTuple):
-    """Standard deviations, for bounds of one, of the noise on the sum of the labels and on C and u.
-
-    `mean` is 0 where no mean label is released.
-    """
+    """Standard deviations of the noise, for bounds of one; `mean` is 0 without a mean label."""
 
     mean: float
     joint: JointNoise
 
     @classmethod
     def calibrated(cls, mu: float, share: float, balance: float) -> "RidgeNoise":
-        r"""Noise for mu in all; the mean label, of sensitivity 2, has the share of $\mu^2$."""
+        r"""Noise for mu in all; the mean label, of sensitivity 2, gets this share of $\mu^2$."""
         mean = 2 / (mu * math.sqrt(share)) * (1 + _ROUNDING) if share else 0.0
         return cls(mean, JointNoise.calibrated(mu * math.sqrt(1 - share), balance))
 
     def grid_bits(self, num_samples: int) -> int:
-        """The bits q of the grid on which all that is released lies."""
+        """The bits q of the grid that all released numbers share."""
         return grid_bits(num_samples, max(self.mean, *self.joint))
 
 
 def released_mean(
     labels: Float[np.ndarray, " n"], bound: float, noise: RidgeNoise, source: SecretNoise
 ) -> float:
-    """The noisy mean of labels within the bound; 0 where none is released."""
+    """The noisy mean of labels within the bound; 0 if none is released."""
     if not noise.mean:
         return 0.0
     bits = noise.grid_bits(len(labels))
@@ -133,26 +127,26 @@ def released_statistics(
 class PrivateKernelRidge(AbstractFeatureLearner):
     r"""$(\epsilon, \delta)$-DP kernel ridge regression, proved for a published projection.
 
-    The module's docstring holds the proof. The cost is exactly $\mu(\epsilon, \delta)$-GDP.
+    The cost is exactly $\mu(\epsilon, \delta)$-GDP.
 
     Args:
-        kernel: k; None is allowed where a feature map is given.
-        num_projections: M, how many Gaussian-process paths the features are.
-        num_features: L, of the random features that the paths are made of.
+        kernel: the kernel k; None is allowed with a feature map.
+        num_projections: M, the number of Gaussian-process paths used as features.
+        num_features: L, the number of random features of which the paths are made.
         label_bound: T > 0, public; labels beyond it are clipped.
-        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule, such as
+        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I), or a rule such as
             `SelectedRidge`. None is `NoiseRidge`, as large as the noise.
-        intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
-            strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
-        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else. Infinity says that public numbers have scaled them already.
+        intercept_share: part in [0, 1) of $\mu^2$ spent on the mean label. With strong privacy
+            little but the mean can be learnt: 0.2, with a residual bound T/2, preserves it.
+        input_bound: Euclidean norm to which rows are first scaled down; needed if nothing else
+            bounds the kernel. Infinity: public numbers have scaled the inputs already.
         input_range: (low, high), public ends of the columns' ranges, (d,) each; columns are clipped
-            to them and brought to [-1, 1]. Instead of `input_bound`.
-        feature_map: instead of sample paths, a public map or any function of one row, chosen
-            without the data; the features of a function are clipped to norm one.
-        residual_bound: R > 0, to which labels less the intercept are clipped; T when None.
-        balance: $a = w^2 T^2 / B^2 > 0$, how the noise is shared by C and u. 1 gives both the same
-            (for B = T = 1); at 2 u has the least noise that any balance gives it.
+            to them and mapped to [-1, 1]. Excludes `input_bound`.
+        feature_map: replaces the sample paths: a public map or any function of one row, chosen
+            without the data; features of a function are clipped to norm one.
+        residual_bound: R > 0, to which labels minus the intercept are clipped; None for T.
+        balance: $a = w^2 T^2 / B^2 > 0$, which shares the noise between C and u. At 1 both get the
+            same noise (for B = T = 1); at 2 u gets the least noise of any balance.
 
     Example:
         >>> import numpy as np
@@ -193,8 +187,8 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         r"""Standard deviations of the noise on the averaged statistics.
 
         Returns:
-            "C": on the diagonal of $\sum z z^\top / n$; over $\sqrt 2$ off it. "u": on
-            $\sum y z / n$. "intercept": on the mean label, where one is released.
+            "C": on the diagonal of $\sum z z^\top / n$; off it, divided by $\sqrt 2$. "u": on $\sum
+                y z / n$. "intercept": on the mean label, if one is released.
         """
         num_samples = require_count("num_samples", num_samples)
         mean, joint = self._noise(epsilon, delta)
