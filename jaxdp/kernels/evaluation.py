@@ -95,7 +95,7 @@ def blockwise(
 def host_gram(
     kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, "n m"]:
-    """The Gram matrix in float64, whatever JAX's precision; the kernel's own numbers are as given."""
+    """The Gram matrix in float64, whatever JAX's precision."""
     with in_float64():
         rows = (jnp.asarray(each, jnp.float64) for each in (first, second))
         gram = np.asarray(kernel(*rows), np.float64)

@@ -1,1 +1,1 @@
-"""Private learners by objective perturbation: they release a noisy minimiser of a convex objective."""
+"""Private learners by objective perturbation: they release a noisy minimiser of an objective."""

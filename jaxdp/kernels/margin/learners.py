@@ -182,7 +182,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return num_features * (self.loss.num_outputs or 1)
 
     def _linear_bound(self, calibration: ObjectiveCalibration, num_features: int) -> float:
-        """A bound on the norm of b, rounding included, exceeded with a probability below exp(-800)."""
+        """A bound on the norm of b and its rounding, up to a probability of exp(-800)."""
         root = math.sqrt(self._num_coefficients(num_features))
         return calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
 

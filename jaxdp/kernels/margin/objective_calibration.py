@@ -127,8 +127,9 @@ class ObjectiveCalibration(NamedTuple):
     mechanism: AbstractObjectivePerturbation
 
     def coefficient_std(self, gradient_norm: float) -> float:
-        r"""The std of the noise on the coefficients if $\|\nabla J\| \le \tau$: $t =
-        2\tau/(\lambda\mu_2)$.
+        r"""The std of the noise on the coefficients, $t = 2\tau/(\lambda\mu_2)$.
+
+        `gradient_norm` is the bound $\tau$ on $\|\nabla J\|$; infinite $\tau$ needs infinite t.
         """
         mu = self.mechanism.approximation_mu
         if mu == 0:

@@ -30,10 +30,10 @@ class Point(NamedTuple):
 
 
 class PerturbedObjective(eqx.Module):
-    r"""The objective $\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2|\beta|^2 +
-    b\cdot\beta/n$.
+    r"""The objective of the private minimiser, its gradient and curvature, and bounds on them.
 
-    For k outputs the coefficients are an (M, k) matrix, passed around as a vector.
+    $\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$; for k
+    outputs the coefficients are an (M, k) matrix, passed around as a vector.
 
     Args:
         features: z, of norm at most `input_bound` B each; float32 or float64.

@@ -1,7 +1,6 @@
-"""Choice of the ridge in private ridge regression, from released statistics alone
-(post-processing).
+"""Choice of the ridge in private ridge regression, from released statistics alone.
 
-A choice by the error on private data is left out: it would need a budget of its own.
+That is post-processing; a choice by the error on private data would need a budget of its own.
 """
 
 import abc
@@ -133,11 +132,10 @@ def ridge_path(
     correlation: Float[np.ndarray, " outputs"],
     ridges: Float[np.ndarray, " ridges"],
 ) -> Float[np.ndarray, "ridges outputs"]:
-    r"""$(C_+ + \lambda I)^{-1} u$ for each $\lambda$, with $C_+$ the positive semi-definite part of
-    C.
+    r"""The coefficients $(C_+ + \lambda I)^{-1} u$ for each $\lambda$.
 
-    A noisy C is often indefinite, and $C + \lambda I$ then nearly singular for some $\lambda$: the
-    sharp peaks of PK Figure 2. With $C_+$ there are none, at no cost.
+    $C_+$ is C without its negative eigenvalues. A noisy C is often indefinite, and $C + \lambda I$
+    then nearly singular for some $\lambda$: the sharp peaks of PK Figure 2.
     """
     values, vectors = np.linalg.eigh(covariance)
     shrunk = (vectors.T @ correlation) / (np.maximum(values, 0) + ridges[:, None])
