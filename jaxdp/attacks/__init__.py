@@ -1,6 +1,6 @@
-"""What leaks: reconstructing the training inputs from trained parameters.
+"""Attacks: reconstructing training inputs from trained parameters, and membership inference.
 
-In the docstrings DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
+DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
 """
 
 from jaxdp.attacks.base import AbstractTarget

@@ -1,20 +1,19 @@
-r"""The informed adversary of private training: every record but one is known, labels as well.
+r"""The informed adversary of private training, who knows all records but one, with their labels.
 
-Nothing of the known records has to be fitted then. A step of full-batch gradient descent is
-Gaussian given the iterate before it:
-$\theta_t - \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean
-$-\frac\eta n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every
-parameter. So the likelihood of all iterates is exact, whatever is clipped and however many steps
-there are. Without what does not depend on the record it is
+A step of full-batch gradient descent is Gaussian given the iterate before it: $\theta_t -
+\theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean $-\frac\eta
+n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every parameter.
+So the likelihood of all iterates is exact, with clipping and for any number of steps. Without terms
+that do not depend on the record it is
 
 $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
-No test tells two records apart better than its difference (Neyman and Pearson; `membership`). Least
+By Neyman and Pearson no test of two records is better than its difference (`membership`). Least
 squares for the one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one
-step, if it is clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels,
-or only the last iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
-tests/unit/attacks/test_informed.py compares with the run's own density.
+clipped step; `reconstruct(..., known_inputs=...)` is for an adversary without labels, or with the
+last iterate only. Source: Balle, Cherubin and Hayes (2022). Derived:
+tests/unit/attacks/test_informed.py compares the likelihood with the run's own density.
 """
 
 from collections.abc import Callable
@@ -40,11 +39,11 @@ from jaxdp.losses.base import AbstractScalarLoss
 
 
 class KnownRun(eqx.Module):
-    r"""All iterates of a run, less what the known records did: what one record's likelihood needs.
+    r"""All iterates of a run, minus the steps of the known records.
 
     Attributes:
         before: $\theta_0, \dots, \theta_{T-1}$.
-        left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
+        left: $\Delta_1, \dots, \Delta_T$, increments minus the known records' steps.
     """
 
     weights: Float[Array, "features dim"]
@@ -57,13 +56,12 @@ class KnownRun(eqx.Module):
 
     @property
     def dim(self) -> int:
-        """d, the length of a row."""
         return self.weights.shape[1]
 
     def log_likelihoods(
         self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
     ) -> Float[Array, " labels"]:
-        """The log-likelihood of one row with each of some labels, less what depends on neither."""
+        """The log-likelihood of one row with each of the labels, up to a constant."""
         features = self.activation(_product(self.weights, row))
         slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
         norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
@@ -78,9 +76,8 @@ class KnownRun(eqx.Module):
 def known_run(
     iterates, weights, activation, algorithm, known_inputs, known_labels, *, num_samples, loss
 ) -> KnownRun:
-    """A run without its known records; its arguments are checked as `without_known_rows` says."""
-    expected = "a DPGD"
-    require_kind("algorithm", algorithm, DPGD, expected)
+    """A run without its known records, from arguments checked as `without_known_rows` describes."""
+    require_kind("algorithm", algorithm, DPGD, "a DPGD")
     require_activation(activation)
     loss = Squared() if loss is None else loss
     expected = "the loss that training used, of one output, such as Squared()"
@@ -115,7 +112,7 @@ def known_run(
 def less_known(
     iterates, weights, activation, algorithm, inputs, labels, num_samples, loss
 ) -> KnownRun:
-    """A run without its known records, from arrays that are known to match, traced or not."""
+    """A run without its known records, from matching arrays, traced or not."""
     features = activation(_product(inputs, weights.T))
     slopes = loss.slope(_product(iterates[:-1], features.T), labels[None])
     slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
@@ -125,7 +122,7 @@ def less_known(
 
 
 def run_without_one(*arguments, num_samples: int, loss: AbstractScalarLoss | None) -> KnownRun:
-    """A noisy run of which all records but one are known."""
+    """A noisy run with all records known but one."""
     require_host("arguments", arguments)
     run = known_run(*arguments, num_samples=num_samples, loss=loss)
     if (known := len(arguments[-1])) != num_samples - 1:
@@ -153,23 +150,23 @@ def without_known_rows(
     num_samples: int,
     loss: AbstractScalarLoss | None = None,
 ) -> RandomFeaturesTarget:
-    r"""What the steps between consecutive iterates say of the records that are not known.
+    r"""The target that remains of a run after subtracting the steps of the known records.
 
-    $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i} \mathrm{clip}(g_i)$ over
-    the known i. One unknown record leaves its clipped gradients and the noise of all steps, and is
-    found by `reconstruct(target, 1, key=key)`.
+    Its parameters are $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i}
+    \mathrm{clip}(g_i)$ over the known i: the clipped gradients of the unknown records, and the
+    noise of all steps. For one unknown record, `reconstruct(target, 1, key=key)` finds it.
 
     Args:
-        iterates: $\theta_0, \dots, \theta_T$, beginning where training did; (T + 1, p).
-        weights: V in memory.
+        iterates: $\theta_0, \dots, \theta_T$ from the start of training on, (T + 1, p).
+        weights: V, (p, d), in memory.
         activation: phi, elementwise.
-        algorithm: as it was run; the noise does not matter.
-        known_inputs, known_labels: (m, d) and (m,), fewer than n.
-        num_samples: n, by which the algorithm divides.
-        loss: that training used, of one output; None for `Squared`.
+        algorithm: the algorithm of the run; its noise is not used.
+        known_inputs, known_labels: (m, d) and (m,), m < n.
+        num_samples: n, the algorithm's divisor.
+        loss: the training loss, of one output; None for `Squared`.
 
     Returns:
-        What is left of the known rows, as parameters to attack.
+        A target with the remaining increment as parameters.
 
     Raises:
         ValueError, TypeError: shapes do not match, or all records are known.

@@ -1,8 +1,8 @@
-r"""What a victim learns, in closed form: interpolating parameters, and stopped gradient descent.
+r"""Trained parameters of random features in closed form, as victims of attacks.
 
-Both lie in the span of the n training rows' features, $\theta = \Phi^\top c$: what is solved for is
-c, from the Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read a block of rows at a
-time; the features, n p numbers, are held. What enters here no attack may see.
+They lie in the span of the n training rows' features, $\theta = \Phi^\top c$; c follows from the
+Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read block by block; the n p features
+are held in memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from jaxdp.losses import Squared
 
 # Numbers in a copy of a block of V in float64.
 _BLOCK_NUMBERS = 2**23
-# Least eigenvalue of a Gram matrix, relative to its trace: what rounding leaves of dependent rows.
+# Least eigenvalue of a Gram matrix, relative to its trace, that rounding cannot explain.
 _SINGULAR = 1e-14
 
 
@@ -33,10 +33,9 @@ def minimum_norm_parameters(
     weights: Float[Any, "features dim"] | RegeneratedWeights,
     activation: Callable[[Array], Array],
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
-    r"""The fit of least norm, $\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
+    r"""The least-squares fit of least norm, $\theta^* = \Phi^+ Y$; it interpolates for p > n.
 
-    The fit interpolates for p > n; for p <= n it is the least-squares solution of least norm.
-    Source: DR (2).
+    Gradient descent from 0 converges to it. Source: DR (2).
 
     Args:
         inputs: X, (n, d).
@@ -45,11 +44,11 @@ def minimum_norm_parameters(
         activation: phi, elementwise.
 
     Returns:
-        (p,) or (p, k), in the precision of the arguments.
+        The parameters, (p,) or (p, k), in the precision of the arguments.
 
     Raises:
-        ValueError: p > n and the rows' features are linearly dependent, as where two rows are equal
-            or one is zero.
+        ValueError: p > n and the rows' features are linearly dependent, for example if two rows are
+            equal or one is zero.
 
     Example:
         >>> import jax, numpy as np
@@ -65,7 +64,14 @@ def minimum_norm_parameters(
     if features.shape[1] <= len(features):
         return finish(np.linalg.lstsq(features, columns)[0])
     gram = features @ features.T
-    _require_regular(gram)
+    values, vectors = np.linalg.eigh(gram)
+    if not values[0] > _SINGULAR * np.trace(gram):
+        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)
+        raise ValueError(
+            "expected rows with linearly independent features, got dependent ones, in rows "
+            f"{', '.join(map(str, involved))}: are two rows equal, or one constant and scaled to "
+            "zero?"
+        )
     return finish(features.T @ scipy.linalg.cho_solve((np.linalg.cholesky(gram), True), columns))
 
 
@@ -79,25 +85,21 @@ def gradient_descent_parameters(
     num_steps: int,
     clip_norm: float | None = None,
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
-    r"""Parameters after some steps of full-batch gradient descent from 0, gradients clipped.
+    r"""Parameters after some steps of full-batch clipped gradient descent from 0, as in `DPGD`.
 
-    The noiseless limit of `DPGD`: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\,
-    g_i$ with $g_i$ the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is the loss's
-    slope times $\varphi(x_i)$, so the n coefficients of the rows follow a recursion of their own,
-    exactly. Derived: test_interpolation, against the recursion in p dimensions.
+    Without noise: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\, g_i$ with $g_i$
+    the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is the loss's slope times
+    $\varphi(x_i)$, so the n coefficients of the rows follow an exact recursion. Derived:
+    test_interpolation, against the recursion in p dimensions.
 
     Args:
-        inputs, labels, weights, activation: as in `minimum_norm_parameters`.
-        learning_rate: eta > 0.
-        num_steps: T.
-        clip_norm: C > 0, of one row's gradient, the Frobenius norm for several outputs; None for
-            no clipping.
+        inputs, labels, weights, activation: the arguments of `minimum_norm_parameters`.
+        learning_rate: eta > 0; a value at which the steps diverge raises ValueError.
+        num_steps: number of steps T.
+        clip_norm: C > 0, bound on the (Frobenius) norm of one row's gradient; None for no clipping.
 
     Returns:
-        (p,) or (p, k), in the precision of the arguments.
-
-    Raises:
-        ValueError: the learning rate is so large that the steps diverged.
+        The parameters, (p,) or (p, k), in the precision of the arguments.
 
     Example:
         >>> import jax, numpy as np
@@ -134,7 +136,7 @@ def gradient_descent_parameters(
 
 
 def _prepared(inputs, labels, weights, activation):
-    """Features (n, p), labels (n, k), and what turns (p, k) into the caller's shape and type."""
+    """Features (n, p), labels (n, k), and a function from (p, k) to the caller's shape and type."""
     require_activation(activation)
     inputs, labels = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
     if not isinstance(weights, RegeneratedWeights):
@@ -172,15 +174,3 @@ def _blocks(weights) -> Iterator[Float[np.ndarray, "rows dim"]]:
 @eqx.filter_jit
 def _block(weights, index):
     return weights.block(index)
-
-
-def _require_regular(gram: Float[np.ndarray, "n n"]) -> None:
-    """Raise ValueError where rows' features are dependent, with the rows most involved."""
-    values, vectors = np.linalg.eigh(gram)
-    if not values[0] > _SINGULAR * np.trace(gram):
-        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)
-        raise ValueError(
-            "expected rows with linearly independent features, got dependent ones, in rows "
-            f"{', '.join(map(str, involved))}: are two rows equal, or one constant and scaled to "
-            "zero?"
-        )

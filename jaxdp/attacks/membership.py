@@ -1,11 +1,10 @@
-r"""Whether a record was trained on: the strongest test there is, and the errors that it makes.
+r"""The strongest membership test of one record, and its error rates.
 
-The adversary knows the run and all records but one, and that this one is either of two. The
-log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson. Where every step
-clips both records it is Gaussian and the two error rates lie on the curve of $\mu$-GDP, with $\mu$
-the distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it,
-and `DPGD.mu` is never below it.
-Derived: tests/unit/attacks/test_membership.py.
+The adversary knows the run, all records but one, and two candidates for this one. The
+log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson. If every step clips
+both records it is Gaussian, and the error rates lie on the curve of $\mu$-GDP, with $\mu$ the
+distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it, and
+`DPGD.mu` is never below it. Derived: tests/unit/attacks/test_membership.py.
 """
 
 from collections.abc import Callable
@@ -24,17 +23,11 @@ from jaxdp.losses.base import AbstractScalarLoss
 
 
 class AttainedTradeoff(NamedTuple):
-    """Errors that a membership test makes, counted on runs.
+    """Error rates of a membership test, counted on runs.
 
     Attributes:
-        false_negatives: share of the runs with the record that the test calls runs without it.
-        standard_errors: of these shares, the threshold's own uncertainty included.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.attacks.membership import AttainedTradeoff
-        >>> AttainedTradeoff(np.array([0.5]), np.array([0.01])).false_negatives
-        array([0.5])
+        false_negatives: share of the runs with the record that the test misses.
+        standard_errors: standard errors of these shares, with the threshold's own uncertainty.
     """
 
     false_negatives: Float[np.ndarray, " rates"]
@@ -54,16 +47,16 @@ def membership_scores(
     num_samples: int,
     loss: AbstractScalarLoss | None = None,
 ) -> Float[np.ndarray, " runs"]:
-    r"""How much likelier each run is with the first record than with the second, as a logarithm.
+    r"""Log-likelihood ratio of each run, with the first record against with the second.
 
     Args:
         iterates: $\theta_0, \dots, \theta_T$ of every run, or the first of them, (runs, T + 1, p).
-        weights, activation, algorithm, known_inputs, known_labels, num_samples, loss: as in
-            `without_known_rows`; the algorithm has noise, and n - 1 records are known.
-        inputs, labels: of the two records, (2, d) and (2,).
+        weights, activation, algorithm, known_inputs, known_labels, num_samples, loss: the arguments
+            of `without_known_rows`; the algorithm has noise, and n - 1 records are known.
+        inputs, labels: the two records, (2, d) and (2,).
 
     Returns:
-        The log-likelihood ratio of each run: positive where it speaks for the first.
+        The ratio of each run, (runs,); positive values favour the first record.
 
     Raises:
         ValueError, TypeError: shapes do not match, or there is no noise.
@@ -101,14 +94,14 @@ def attained_tradeoff(
 ) -> AttainedTradeoff:
     """The trade-off curve of a membership test: false negatives at given false positives.
 
-    The threshold of a rate is the quantile of the other runs' scores. Scores are logarithms of
-    likelihood ratios, and the slope of the curve at a threshold is then its exponential: so much
-    does the uncertainty of the quantile count.
+    The threshold for a rate is a quantile of the other runs' scores. Scores are log-likelihood
+    ratios, so the curve's slope at a threshold, which weighs the quantile's uncertainty, is its
+    exponential.
 
     Args:
         member_scores: `membership_scores` of runs with the first record.
-        other_scores: of runs with the second.
-        false_positive_rates: strictly between 0 and 1.
+        other_scores: `membership_scores` of runs with the second.
+        false_positive_rates: rates strictly between 0 and 1.
 
     Returns:
         The false-negative rates with their standard errors.
@@ -121,7 +114,7 @@ def attained_tradeoff(
         >>> from jaxdp.attacks import attained_tradeoff
         >>> normals = np.random.default_rng(0).normal(size=(2, 2000))
         >>> curve = attained_tradeoff(normals[0] + 0.5, normals[1] - 0.5, [0.1])  # mu = 1
-        >>> print(f"{curve.false_negatives[0]:.2f}")  # Phi(1.28 - 1) = .61
+        >>> print(f"{curve.false_negatives[0]:.2f}")  # Phi(1.28 - 1) = 0.61
         0.62
     """
     members = host_array("member_scores", member_scores)
@@ -141,7 +134,6 @@ def attained_tradeoff(
 
 @eqx.filter_jit
 def _ratios(first, runs, known_inputs, known_labels, pair, labels):
-    """The ratio of every run."""
     parts = first.weights, first.activation, first.algorithm
 
     def ratio(iterates):

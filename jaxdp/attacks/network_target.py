@@ -1,16 +1,11 @@
 r"""The penultimate layer of a trained network as a target, whatever its layers are.
 
 A step of gradient descent adds $\sum_i r_i\varphi(x_i)^\top$ to the weights of a linear layer, with
-$\varphi(x_i)$ the features of row i, which enter the layer, and $r_i$ proportional to the
-derivative of the loss in the layer's output. A bias, a final activation and the choice of the loss
-change $r_i$ alone: the change of the weights lies in the span of the rows' features whatever they
-are.
-
-The attacker holds the trained weights of every layer and the last layer's first weights. Where only
-the last layer was trained its change lies in the span of the rows' features; where all layers were,
-it does so only as far as the features kept still, and the true rows have a loss above zero. After
-Adam, whose steps scale each weight by itself, or a decay of the weights it does not at all.
-Source: DR Sections 5.2 and 5.3.
+$\varphi(x_i)$ the layer's input for row i, and $r_i$ proportional to the derivative of the loss in
+its output. A bias, a final activation and the loss change $r_i$ only. So if the last layer alone
+was trained, the change of its weights lies in the span of the rows' features; if all layers were
+trained, only as far as the features did not change, and the true rows have a loss above zero; after
+Adam, which scales each weight's step, or weight decay, not at all. Source: DR Sections 5.2 and 5.3.
 """
 
 from collections.abc import Callable
@@ -35,7 +30,7 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.precision import full_products
 
-# Independent directions that the Jacobians' inner products are averaged over.
+# Random directions over which the Jacobians' inner products are averaged.
 _PROBES = 4
 
 
@@ -69,7 +64,7 @@ class NetworkBlock(AbstractBlock):
 
 
 class NetworkTarget(AbstractTarget):
-    r"""What the attacker of a network holds: its trained layers, and the last one's change.
+    r"""The target of an attack on a network: its trained layers, and the last layer's change.
 
     Args:
         features: an Equinox module (or any callable pytree) from one input (d,) to the penultimate
@@ -113,7 +108,7 @@ class NetworkTarget(AbstractTarget):
             )
 
     def _argument(self, name):
-        # The constructor's `features` are of one input, the target's own of many.
+        # The constructor's `features` map one input, the method maps many.
         return self.network if name == "features" else getattr(self, name)
 
     @property
@@ -142,10 +137,10 @@ class NetworkTarget(AbstractTarget):
 
 
 def _feature_shape(features, input):
-    """The shape of one input's features, None where they are no array."""
+    """The shape of one input's features; None if they are not an array."""
     try:
         made = eqx.filter_eval_shape(features, input)
-    # Whatever the network raises: shapes, host arrays, dropout without a key.
+    # The network may raise anything: shapes, host arrays, dropout without a key.
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(
@@ -159,7 +154,7 @@ LastLayer = Callable[[Any], eqx.nn.Linear]
 
 
 class _IntoLastLayer(eqx.Module):
-    """A model as a function of one input to what comes into its last layer."""
+    """A model as a function from one input to the input of its last layer."""
 
     model: Any
     last: LastLayer = eqx.field(static=True)
@@ -180,7 +175,7 @@ class _IntoLastLayer(eqx.Module):
 
 
 class _Heard(eqx.Module):
-    """The layer itself, that also tells what it is called with."""
+    """A layer that also passes its input to `tell`."""
 
     layer: eqx.nn.Linear
     tell: Callable[[Any], None] = eqx.field(static=True)
@@ -191,9 +186,8 @@ class _Heard(eqx.Module):
 
 
 def _last_layer_of(model: Any, last: LastLayer | None) -> LastLayer:
-    """The selector that was given, or the one of an MLP or Sequential that ends in a Linear."""
-    expected = "an Equinox model, such as eqx.nn.MLP(...)"
-    require_kind("trained", model, eqx.Module, expected)
+    """The given selector, or that of an MLP or Sequential that ends in a Linear."""
+    require_kind("trained", model, eqx.Module, "an Equinox model, such as eqx.nn.MLP(...)")
     if last is None:
         return _found(model)
     require_callable("last", last, "a function, lambda model: model.head")
@@ -241,15 +235,15 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     With h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
 
     Args:
-        trained: after training, an `eqx.nn.MLP` of depth 1.
-        last_start: its last layer before: the weights, (k, h), or the `eqx.nn.Linear`.
+        trained: the trained network, an `eqx.nn.MLP` of depth 1.
+        last_start: its last layer before training: the weights, (k, h), or the `eqx.nn.Linear`.
 
     Returns:
-        A `RandomFeaturesTarget`; of an MLP whose hidden layer has biases, or an activation with
-        parameters of its own, the `NetworkTarget` of the same features.
+        A `RandomFeaturesTarget`; if the hidden layer has biases or the activation has parameters,
+        the `NetworkTarget` of the same features.
 
     Raises:
-        ValueError, TypeError: `trained` is no such network, or as `network_target`.
+        ValueError, TypeError: `trained` is another model, or an error of `network_target`.
 
     Example:
         >>> import equinox as eqx, jax
@@ -283,26 +277,23 @@ def network_target(
     last: LastLayer | None = None,
     dim: int | None = None,
 ) -> NetworkTarget:
-    """What the attacker of any Equinox model holds: the trained layers up to the last linear one.
-
-    What comes after that layer (a bias, a final activation, the loss) does not matter, and a bias
-    is not looked at: the change of the weights alone lies in the span of what came in.
+    """The target of any Equinox model: the trained layers up to the last linear one.
 
     Args:
-        trained: after training, from one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
+        trained: the trained model of one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
             that ends in an `eqx.nn.Linear`, or any module together with `last`. Layers that need a
-            key or a state, such as dropout, come in inference mode (`eqx.nn.inference_mode`).
-        last_start: the last layer before: its weights, (k, p), or the `eqx.nn.Linear`.
-        last: from the model to its last `eqx.nn.Linear`, as `lambda model: model.head`; None where
-            it can be told.
-        dim: d; None for what the first layer of an MLP or Sequential takes.
+            key or a state, such as dropout, must be in inference mode (`eqx.nn.inference_mode`).
+        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`.
+        last: function from the model to its last `eqx.nn.Linear`, such as `lambda model:
+            model.head`; None for the last layer of an MLP or Sequential.
+        dim: d; None for the input size of the first layer of an MLP or Sequential.
 
     Returns:
-        The target of `reconstruct`.
+        The target for `reconstruct`.
 
     Raises:
-        ValueError, TypeError: the last layer is no `eqx.nn.Linear` or cannot be told, as d; or it
-            has not moved.
+        ValueError, TypeError: the last layer is not an `eqx.nn.Linear` or has not moved, or the
+            last layer or d has to be given.
 
     Example:
         >>> import equinox as eqx, jax
@@ -325,8 +316,8 @@ def _input_size(model) -> int:
     if isinstance(first, eqx.nn.Linear) and first.in_features != "scalar":
         return int(first.in_features)
     raise ValueError(
-        f"expected dim, the length d of an input: it cannot be told from {type(model).__name__}, "
-        f"whose first layer is no eqx.nn.Linear of vectors"
+        f"expected dim, the length d of an input, for {type(model).__name__}, whose first layer is "
+        "not an eqx.nn.Linear of vectors"
     )
 
 

@@ -15,18 +15,18 @@ from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, on
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_positive, require_scalar
 
-# Steps between two looks from the host.
+# Steps between two checks on the host.
 _CHUNK = 100
 
 
 class MomentumDescent(AbstractOptimiser):
-    r"""Heavy ball on the relative loss, rows scaled back to $\sqrt d$ after each step.
+    r"""Heavy ball on the relative loss, the optimiser of DR; each step is a full pass.
 
-    $v \leftarrow mv + \nabla L/|\theta|^2$, $\hat x \leftarrow \hat x - \eta v$. Slow: the
-    curvature of a row is the square of its coefficient, and one step size serves all of them. A
-    step is a full pass; it stops at the tolerance, in DR 1e-7. Source: DR Appendix D, where steps
-    are 20 for rows drawn on the sphere and 2000 for CIFAR-10; there the loss is
-    $\theta^\top\theta - v^\top\alpha$, which stops on rounding, and here the squared residual.
+    $v \leftarrow mv + \nabla L/|\theta|^2$, $\hat x \leftarrow \hat x - \eta v$, rows scaled back
+    to $\sqrt d$. It is slow: a row's curvature is the square of its coefficient, and one step size
+    serves all rows. Source: DR Appendix D, with step sizes of 20 for rows drawn on the sphere and
+    2000 for CIFAR-10; its loss, $\theta^\top\theta - v^\top\alpha$, stops on rounding, so the
+    squared residual is used here.
 
     Args:
         step_size: eta > 0.
@@ -34,9 +34,8 @@ class MomentumDescent(AbstractOptimiser):
 
     Example:
         >>> from jaxdp.attacks import MomentumDescent
-        >>> optimiser = MomentumDescent(step_size=2000.0)  # as for the CIFAR-10 images of DR
-        >>> print(f"{optimiser.step_size:.0f}, {optimiser.momentum:.1f}")
-        2000, 0.9
+        >>> MomentumDescent(step_size=2000.0).step_size.item()  # as for the CIFAR-10 images of DR
+        2000.0
     """
 
     step_size: Float[Array, ""] = eqx.field(converter=as_float, default=20.0)
@@ -71,7 +70,7 @@ class MomentumDescent(AbstractOptimiser):
 
 
 class _State(NamedTuple):
-    """All starts: where they go next, what was evaluated last, and the best so far."""
+    """All starts: their next positions, the last losses, and the best so far."""
 
     step: Int[Array, ""]
     inputs: Float[Array, "starts n dim"]

@@ -318,6 +318,6 @@ def check_seeds(public_seed: Any, noise_seed: Any, public_name: str = "public_se
     check_noise_seed(noise_seed)
     if noise_seed is not None and noise_seed == public_seed:
         raise ValueError(
-            f"expected noise_seed to differ from {public_name}, which is published: knowing noise_seed "
-            "is enough to remove the noise"
+            f"expected noise_seed to differ from {public_name}, which is published: knowing "
+            "noise_seed is enough to remove the noise"
         )
