@@ -271,11 +271,7 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
 
 
 def network_target(
-    trained: eqx.Module,
-    last_start: Any,
-    *,
-    last: LastLayer | None = None,
-    dim: int | None = None,
+    trained: eqx.Module, last_start: Any, *, last: LastLayer | None = None, dim: int | None = None
 ) -> NetworkTarget:
     """The target of any Equinox model: the trained layers up to the last linear one.
 

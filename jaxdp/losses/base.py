@@ -139,10 +139,7 @@ class AbstractLoss(AbstractDescription):
 
     @abc.abstractmethod
     def expected_value(
-        self,
-        mean: Float[Array, "..."],
-        variance: Float[Array, "..."],
-        label: Float[Array, "..."],
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
         r"""The expected loss $E[\ell(f, y)]$ for a Gaussian prediction f.
 
@@ -178,10 +175,7 @@ class AbstractLoss(AbstractDescription):
         return {}
 
     def expected_measures(
-        self,
-        mean: Float[Array, "..."],
-        variance: Float[Array, "..."],
-        label: Float[Array, "..."],
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."], label: Float[Array, "..."]
     ) -> dict[str, Float[Array, "..."]]:
         """The expected `measures` for a Gaussian prediction, as in `expected_value`."""
         return {}
@@ -207,10 +201,7 @@ class AbstractClassificationLoss(AbstractLoss):
 
     @abc.abstractmethod
     def correct_probability(
-        self,
-        mean: Float[Array, "..."],
-        variance: Float[Array, "..."],
-        label: Float[Array, "..."],
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
         """The mean of `correct_share` for a Gaussian prediction, as in `expected_value`."""
 

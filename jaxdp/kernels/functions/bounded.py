@@ -11,12 +11,7 @@ from jax.lax import Precision
 from jaxtyping import Array, Float
 
 from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import (
-    concrete,
-    require_finite,
-    require_positive,
-    require_shape,
-)
+from jaxdp.core.checks import concrete, require_finite, require_positive, require_shape
 from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractInputScaling,

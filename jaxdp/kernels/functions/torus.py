@@ -16,12 +16,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.kernels.base import (
-    AbstractFeatureMap,
-    AbstractKernel,
-    as_rows,
-    row_pair,
-)
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_pair
 
 
 class TorusKernel(AbstractKernel):

@@ -41,11 +41,7 @@ from jaxdp.kernels.margin.objective_calibration import (
 )
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.margin.stated_constants import (
-    compared_slopes,
-    on_host,
-    require_true_constants,
-)
+from jaxdp.kernels.margin.stated_constants import compared_slopes, on_host, require_true_constants
 from jaxdp.kernels.release.joint_release import MAX_BITS
 from jaxdp.losses import AbstractLoss, Logistic
 from jaxdp.losses.base import AbstractClassificationLoss

@@ -87,12 +87,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxdp.core.checks import (
-    host_number,
-    require_count,
-    require_non_negative,
-    require_positive,
-)
+from jaxdp.core.checks import host_number, require_count, require_non_negative, require_positive
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.objective_perturbation import (

@@ -38,12 +38,7 @@ from jaxdp.kernels.release.joint_release import (
     noisy_sums,
     unit_labels,
 )
-from jaxdp.kernels.ridge.rules import (
-    AbstractRidgeRule,
-    NoiseRidge,
-    NoisyStatistics,
-    ridge_solution,
-)
+from jaxdp.kernels.ridge.rules import AbstractRidgeRule, NoiseRidge, NoisyStatistics, ridge_solution
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import GaussianMechanism
