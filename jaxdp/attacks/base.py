@@ -21,12 +21,9 @@ from jaxdp.core.description import AbstractDescription
 
 
 class Linearisation(NamedTuple):
-    r"""The features of a block at n inputs, and their derivative.
+    """The features of a block at n inputs, (n, rows), and their derivative.
 
-    Attributes:
-        features: $\Phi$, (n, rows).
-        push_forward: maps directions (n, d) to changes of the features, (n, rows).
-        pull_back: its transpose, from cotangents (n, rows) to (n, d).
+    `push_forward` maps directions (n, d) to changes of the features; `pull_back` is its transpose.
     """
 
     features: Float[Array, "n rows"]

@@ -41,9 +41,8 @@ from jaxdp.losses.base import AbstractScalarLoss
 class KnownRun(eqx.Module):
     r"""All iterates of a run, minus the steps of the known records.
 
-    Attributes:
-        before: $\theta_0, \dots, \theta_{T-1}$.
-        left: $\Delta_1, \dots, \Delta_T$, increments minus the known records' steps.
+    `before` holds $\theta_0, \dots, \theta_{T-1}$, `left` the remaining increments $\Delta_1,
+    \dots, \Delta_T$.
     """
 
     weights: Float[Array, "features dim"]
@@ -53,10 +52,6 @@ class KnownRun(eqx.Module):
     left: Float[Array, "steps features"]
     num_samples: int = eqx.field(static=True)
     loss: AbstractScalarLoss = eqx.field(default_factory=Squared)
-
-    @property
-    def dim(self) -> int:
-        return self.weights.shape[1]
 
     def log_likelihoods(
         self, row: Float[Array, " dim"], labels: Float[Array, " labels"]

@@ -38,7 +38,8 @@ def minimum_norm_parameters(
     Gradient descent from 0 converges to it. Source: DR (2).
 
     Args:
-        inputs: X, (n, d).
+        inputs: X, (n, d). For p > n their features must be linearly independent, else ValueError:
+            no two rows are equal, and none is zero.
         labels: Y, (n,), or (n, k) for k outputs.
         weights: V, (p, d), or `RegeneratedWeights`.
         activation: phi, elementwise.
@@ -46,19 +47,12 @@ def minimum_norm_parameters(
     Returns:
         The parameters, (p,) or (p, k), in the precision of the arguments.
 
-    Raises:
-        ValueError: p > n and the rows' features are linearly dependent, for example if two rows are
-            equal or one is zero.
-
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import minimum_norm_parameters
-        >>> generator = np.random.default_rng(0)
-        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
-        >>> labels = np.array([1.0, -1.0])
-        >>> parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
-        >>> print((np.maximum(inputs @ weights.T, 0) @ parameters).round(3))
-        [ 1. -1.]
+        >>> weights = np.random.default_rng(0).normal(size=(40, 3))
+        >>> minimum_norm_parameters(np.eye(3)[:2], np.ones(2), weights, jax.nn.relu).shape
+        (40,)
     """
     features, columns, finish = _prepared(inputs, labels, weights, activation)
     if features.shape[1] <= len(features):
@@ -104,11 +98,8 @@ def gradient_descent_parameters(
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import gradient_descent_parameters
-        >>> generator = np.random.default_rng(0)
-        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
-        >>> run = {"learning_rate": 0.02, "num_steps": 100, "clip_norm": 1.0}
-        >>> labels = np.array([1.0, -1.0])
-        >>> gradient_descent_parameters(inputs, labels, weights, jax.nn.relu, **run).shape
+        >>> victim = np.eye(2), np.ones(2), np.ones((40, 2)), jax.nn.relu
+        >>> gradient_descent_parameters(*victim, learning_rate=0.02, num_steps=100).shape
         (40,)
     """
     require_positive("learning_rate", learning_rate)
@@ -164,13 +155,11 @@ def _blocks(weights) -> Iterator[Float[np.ndarray, "rows dim"]]:
     if isinstance(weights, RegeneratedWeights):
         for index in range(weights.num_blocks):
             left = count - index * weights.block_size
-            yield np.asarray(_block(weights, jnp.asarray(index)), np.float64)[:left]
+            yield np.asarray(_compiled_block(weights, jnp.asarray(index)), np.float64)[:left]
         return
     size = max(_BLOCK_NUMBERS // dim, 1)
     for start in range(0, count, size):
         yield np.asarray(weights[start : start + size], np.float64)
 
 
-@eqx.filter_jit
-def _block(weights, index):
-    return weights.block(index)
+_compiled_block = eqx.filter_jit(RegeneratedWeights.block)

@@ -25,9 +25,8 @@ from jaxdp.losses.base import AbstractScalarLoss
 class AttainedTradeoff(NamedTuple):
     """Error rates of a membership test, counted on runs.
 
-    Attributes:
-        false_negatives: share of the runs with the record that the test misses.
-        standard_errors: standard errors of these shares, with the threshold's own uncertainty.
+    `false_negatives` is the share of the runs with the record that the test misses;
+    `standard_errors` include the threshold's own uncertainty.
     """
 
     false_negatives: Float[np.ndarray, " rates"]
@@ -79,7 +78,7 @@ def membership_scores(
     given = weights, activation, algorithm, known_inputs, known_labels
     run = run_without_one(runs[0], *given, num_samples=num_samples, loss=loss)
     pair, answers = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
-    require_shape("inputs", pair, (2, run.dim))
+    require_shape("inputs", pair, (2, run.weights.shape[1]))
     require_shape("labels", answers, (2,))
     for name, value in (("iterates", runs), ("inputs", pair), ("labels", answers)):
         require_finite(name, value)
@@ -99,15 +98,12 @@ def attained_tradeoff(
     exponential.
 
     Args:
-        member_scores: `membership_scores` of runs with the first record.
+        member_scores: `membership_scores` of runs with the first record, finite.
         other_scores: `membership_scores` of runs with the second.
         false_positive_rates: rates strictly between 0 and 1.
 
     Returns:
         The false-negative rates with their standard errors.
-
-    Raises:
-        ValueError: there are no scores, they are not finite, or a rate is out of range.
 
     Example:
         >>> import numpy as np

@@ -69,21 +69,15 @@ class NetworkTarget(AbstractTarget):
     Args:
         features: an Equinox module (or any callable pytree) from one input (d,) to the penultimate
             layer (p,).
-        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k).
+        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), not all zero.
         dim: d.
-
-    Raises:
-        ValueError, TypeError: the features are not (p,), something is not finite, or all parameters
-            are zero.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import NetworkTarget
-        >>> weights = np.ones((5, 3), np.float32)
-        >>> body = jax.tree_util.Partial(lambda weights, x: jax.nn.relu(weights @ x), weights)
-        >>> target = NetworkTarget(body, np.ones((5, 2), np.float32), dim=3)
-        >>> target.num_features, target.num_outputs, target.dim
-        (5, 2, 3)
+        >>> body = jax.tree_util.Partial(np.matmul, np.ones((5, 3)))
+        >>> NetworkTarget(body, np.ones((5, 2)), dim=3).num_features
+        5
     """
 
     parameters: Float[Array, "..."]
@@ -235,23 +229,19 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     With h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
 
     Args:
-        trained: the trained network, an `eqx.nn.MLP` of depth 1.
+        trained: the trained network, an `eqx.nn.MLP` of depth 1, else ValueError or TypeError.
         last_start: its last layer before training: the weights, (k, h), or the `eqx.nn.Linear`.
 
     Returns:
         A `RandomFeaturesTarget`; if the hidden layer has biases or the activation has parameters,
         the `NetworkTarget` of the same features.
 
-    Raises:
-        ValueError, TypeError: `trained` is another model, or an error of `network_target`.
-
     Example:
         >>> import equinox as eqx, jax
         >>> from jaxdp.attacks import two_layer_target
         >>> network = eqx.nn.MLP(3, 2, 40, depth=1, key=jax.random.key(0))
-        >>> target = two_layer_target(network, last_start=0.5 * network.layers[-1].weight)
-        >>> target.num_features, target.num_outputs
-        (40, 2)
+        >>> two_layer_target(network, last_start=0.5 * network.layers[-1].weight).num_outputs
+        2
     """
     if not isinstance(trained, eqx.nn.MLP):
         raise TypeError(
@@ -294,10 +284,9 @@ def network_target(
     Example:
         >>> import equinox as eqx, jax
         >>> from jaxdp.attacks import network_target
-        >>> network = eqx.nn.MLP(3, 2, 40, depth=1, key=jax.random.key(0))
-        >>> target = network_target(network, last_start=0.5 * network.layers[-1].weight)
-        >>> target.num_features, target.num_outputs, target.dim
-        (40, 2, 3)
+        >>> network = eqx.nn.MLP(3, 2, 40, depth=2, key=jax.random.key(0))
+        >>> network_target(network, last_start=0.5 * network.layers[-1].weight).num_features
+        40
     """
     last = _last_layer_of(trained, last)
     change = _change(last(trained).weight, last_start)

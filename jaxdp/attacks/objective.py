@@ -86,7 +86,10 @@ def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float
     """The loss in float64, block by block; computed on the host if the device has no float64."""
     with in_float64():
         wide = target.widened().in_blocks(_WIDE_ROWS)
-        return float(_jitted_loss(wide, jnp.asarray(inputs, jnp.float64)))
+        return float(_compiled_loss(wide, jnp.asarray(inputs, jnp.float64)))
+
+
+_compiled_loss = eqx.filter_jit(relative_loss)
 
 
 def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
@@ -141,8 +144,3 @@ def _residual_parts(linearised, parameters, coefficients):
     """The squared residual, and the residual pulled back to the inputs."""
     left = residual(linearised.features, parameters, coefficients)
     return jnp.sum(left**2), linearised.pull_back(coefficients @ left.T)
-
-
-@eqx.filter_jit
-def _jitted_loss(target, inputs):
-    return relative_loss(target, inputs)

@@ -93,8 +93,7 @@ class PredictedMembership(AbstractExplained, eqx.Module):
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> Float[np.ndarray, "..."]:
         """Share of the runs with the record that the test detects, at most the proved bound.
 
-        Args:
-            false_positive_rate: false positives in [0, 1], else ValueError.
+        Rates of false positives outside [0, 1] raise ValueError.
         """
         rate = false_positive_rates(false_positive_rate)
         place = self.separation + scipy.special.ndtri(rate)

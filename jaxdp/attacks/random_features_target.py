@@ -155,19 +155,14 @@ class RandomFeaturesTarget(AbstractTarget):
     Args:
         weights: V, (p, d), or `RegeneratedWeights`.
         activation: phi, elementwise.
-        parameters: $\theta$ (minus its value at the start of training), (p,) or (p, k).
+        parameters: $\theta$ (minus its value at the start of training), (p,) or (p, k), not all
+            zero.
         block_size: number of features per block of a V in memory; None for all.
-
-    Raises:
-        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is
-            not an elementwise function.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import RandomFeaturesTarget
-        >>> generator = np.random.default_rng(0)
-        >>> weights, parameters = generator.normal(size=(40, 3)), generator.normal(size=40)
-        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> target = RandomFeaturesTarget(np.ones((40, 3)), jax.nn.relu, np.ones(40))
         >>> target.num_features, target.dim
         (40, 3)
     """

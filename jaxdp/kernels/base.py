@@ -101,15 +101,10 @@ class AbstractKernel(AbstractDescription):
 
     @abc.abstractmethod
     def features(self, num_features: int, dim: int, *, key: Key[Array, ""]) -> AbstractFeatureMap:
-        r"""A random map with $E[z(x) \cdot z(y)] = k(x, y)$; always drawn in float32.
+        r"""A random map with $E[z(x) \cdot z(y)] = k(x, y)$ on d inputs; always drawn in float32.
 
-        Args:
-            num_features: number of independent random draws; maps that are exact ignore it.
-            dim: number of columns of the inputs, d.
-            key: random key of the draws.
-
-        Raises:
-            NotCoveredError: the kernel has no such map.
+        `num_features` is the number of independent random draws; exact maps ignore it. Raises
+        NotCoveredError if the kernel has no such map.
         """
 
 

@@ -34,19 +34,15 @@ def row_blocks(
         function: a feature map, or anything that maps rows one by one and that `equinox.filter_jit`
             takes as an argument.
         inputs: (n, d), with n >= 0; read block by block, so it may be a memory map.
-        rows: number of rows in a block; for small tables reduced to a power of two.
+        rows: number >= 1 of rows in a block; for small tables reduced to a power of two.
 
     Yields:
         Arrays with the values of `rows` rows each, the last one shorter; nothing if n = 0.
 
-    Raises:
-        ValueError, TypeError: the inputs are not a matrix, or `rows` is not a whole number >= 1.
-
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks
-        >>> [len(block) for block in row_blocks(IdentityFeatures(2), np.ones((5, 2)), rows=2)]
-        [2, 2, 1]
+        >>> [len(block) for block in row_blocks(IdentityFeatures(1), [[1.0], [2.0], [3.0]], rows=2)]
+        [2, 1]
     """
     if not callable(function) or isinstance(function, type):
         came = described(function)
@@ -80,10 +76,9 @@ def blockwise(
         The values, (n, ...).
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures, blockwise
-        >>> blockwise(IdentityFeatures(2), np.ones((5, 2)), rows=2).shape
-        (5, 2)
+        >>> blockwise(IdentityFeatures(1), [[1.0], [2.0]]).tolist()
+        [[1.0], [2.0]]
     """
     blocks = list(row_blocks(function, inputs, rows=rows))
     if blocks:

@@ -70,15 +70,10 @@ class AbstractLoss(AbstractDescription):
 
     @abc.abstractmethod
     def require_labels(self, name: str, labels: Any, *, are_private: bool = False) -> None:
-        """Raise unless the labels are a vector of labels of this loss; traced ones pass.
+        """Raise TypeError or ValueError unless the labels are a vector of labels of this loss.
 
-        Args:
-            name, labels: name of the argument, for the error; and one label per sample.
-            are_private: whether the error must not show the labels.
-
-        Raises:
-            TypeError: the labels are not real numbers.
-            ValueError: the labels are not a vector, not finite, or not labels of this loss.
+        Traced labels pass. `name` is the argument's name for the error, which shows no label if
+        they `are_private`.
         """
 
     @property
@@ -110,13 +105,7 @@ class AbstractLoss(AbstractDescription):
     def value(
         self, prediction: Float[Any, "..."], label: Float[Any, "..."], *, xp: Any = jnp
     ) -> Float[Any, "..."]:
-        r"""The loss $\ell(f, y)$.
-
-        Args:
-            prediction: f.
-            label: y.
-            xp: the array library, `jax.numpy`, or `numpy` for a loss `on_host`.
-        """
+        r"""The loss $\ell(f, y)$; `xp` is `jax.numpy`, or `numpy` for a loss `on_host`."""
 
     @abc.abstractmethod
     def slope(
@@ -126,9 +115,6 @@ class AbstractLoss(AbstractDescription):
 
         In NumPy and float64 its error is at most $(64 + k) \cdot 2^{-53}$ of `slope_bound` for k
         outputs, plus the rounding of the residual f - y in a residual loss.
-
-        Args:
-            prediction, label, xp: the arguments of `value`.
         """
 
     @abc.abstractmethod
@@ -143,11 +129,8 @@ class AbstractLoss(AbstractDescription):
     ) -> Float[Array, "..."]:
         r"""The expected loss $E[\ell(f, y)]$ for a Gaussian prediction f.
 
-        Args:
-            mean: mean of the prediction, of its shape.
-            variance: variance of the prediction, >= 0; for several outputs, one variance of
-                independent outputs, or their covariance (..., k, k).
-            label: y, fixed.
+        For several outputs the variance, >= 0, is that of each of them, which are independent, or
+        it is their covariance (..., k, k).
         """
 
     @abc.abstractmethod
@@ -158,14 +141,10 @@ class AbstractLoss(AbstractDescription):
         label: Float[Array, "*shape"],
         limit: Float[Array, "*shape"],
     ) -> ClippedSlope:
-        """Moments of the slope, its norm clipped at k, for a prediction $N(m, v)$.
+        """Moments of the slope for a prediction $N(m, v)$, its norm clipped at `limit`.
 
-        Args:
-            mean: m, of the shape of a prediction.
-            variance: v >= 0, of each output; outputs are independent.
-            label: y, fixed.
-            limit: k >= 0, may be infinite; `slope_limits` computes it from the gradient's clip
-                norm.
+        Several outputs are independent, with the variance v >= 0 each. The limit, >= 0, may be
+        infinite; `slope_limits` computes it from the gradient's clip norm.
         """
 
     def measures(

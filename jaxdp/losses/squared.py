@@ -128,7 +128,7 @@ class AbstractSquaredLoss(AbstractResidualLoss):
 
 
 class Squared(AbstractSquaredLoss):
-    r"""The squared loss, $(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
+    """The squared loss, $(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
 
     Example:
         >>> from jaxdp.losses import Squared
@@ -152,19 +152,18 @@ class HalfSquared(AbstractSquaredLoss):
 
 
 class Huber(AbstractResidualLoss):
-    r"""Huber's loss, whose slope is the residual $r = f - y$ clipped at $\pm w$.
+    r"""Huber's loss: $r^2/2$ for residuals $|r| \le w$ and $w|r| - w^2/2$ beyond.
 
-    $r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond. Source: Huber (1964), "Robust estimation of a
-    location parameter".
+    Its slope is the residual $r = f - y$ clipped at $\pm w$. Source: Huber (1964), "Robust
+    estimation of a location parameter".
 
     Args:
         width: w > 0 and finite, else ValueError.
 
     Example:
         >>> from jaxdp.losses import Huber
-        >>> loss = Huber(width=1.0)
-        >>> float(loss.value(3.0, 0.0)), float(loss.slope(3.0, 0.0))
-        (2.5, 1.0)
+        >>> float(Huber(width=1.0).value(3.0, 0.0))
+        2.5
     """
 
     curvature_bound: ClassVar[float] = 1.0

@@ -41,8 +41,7 @@ class Attempt(NamedTuple):
     """The result of an optimisation from several starts.
 
     Attributes:
-        inputs: the best rows of each start, (starts, n, d).
-        loss: their losses, in the precision of the target.
+        inputs, loss: the best rows of each start, and their losses in the precision of the target.
         num_passes: full-pass equivalents of all starts together: features and gradient on all p
             features count 1, on a tenth of them 1/10, features alone 1/2; probing a network's
             curvature does not count.
@@ -75,15 +74,9 @@ class AbstractOptimiser(AbstractDescription):
     ) -> Attempt:
         """Improve the starts until one is below the tolerance or all are done.
 
-        Args:
-            target: the target of the attack.
-            starts: rows on the sphere, in the precision of the computation.
-            key: random key of the optimiser, the same for all starts.
-            max_passes: upper limit of full-pass equivalents of each start, except for the first
-                evaluation.
-            tolerance: bound on the relative loss.
-            num_known: number of first rows of each start that are held fixed.
-            progress: function called now and then, on the host.
+        Starts are rows on the sphere, the first `num_known` held fixed. They share the key.
+        `max_passes` limits the full-pass equivalents of each start, except for its first
+        evaluation. `progress` is called now and then, on the host.
         """
 
 

@@ -163,9 +163,10 @@ class Rounds:
     def _moved(self, batched, state: Descent, is_active) -> Descent:
         """Move the least significant row to where the residual points, as long as that helps."""
         is_active = is_active & (np.asarray(state.loss) > self.goal)
+        known = jnp.asarray(self.num_known)
         while is_active.any() and self._steps_left(1.0, 1) > _MOVE_PASSES:
             self.passes += _MOVE_PASSES
-            moved = reseeded(self.target, state.inputs, num_known=self.num_known)
+            moved = reseeded(self.target, state.inputs, num_known=known)
             trial = self._stage(batched, _at_rest(moved), is_active, self.goal, _CHUNKS)
             is_active &= np.asarray(trial.loss) < _HELPED * np.asarray(state.loss)
             state = _chosen(is_active, trial, state)

@@ -60,9 +60,8 @@ class LevenbergMarquardt(AbstractOptimiser):
 
     Example:
         >>> from jaxdp.attacks import LevenbergMarquardt
-        >>> optimiser = LevenbergMarquardt()  # for `reconstruct(optimiser=...)`
-        >>> print(f"{optimiser.damping:.1f}")
-        0.1
+        >>> LevenbergMarquardt(damping=0.5).damping.item()  # for `reconstruct(optimiser=...)`
+        0.5
     """
 
     damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.1)
@@ -89,10 +88,13 @@ class LevenbergMarquardt(AbstractOptimiser):
             jnp.arange(num_samples) >= num_known,
         )
         state = _first_states(target, starts, self.damping.astype(starts.dtype))
-        while np.asarray(_can_go_on(state, limits)).any() and not _is_found(state, tolerance):
+        is_found = False
+        while np.asarray(_can_go_on(state, limits)).any() and not is_found:
             state = _run(target, state, limits)
             if progress is not None:
                 progress(float(_half_passes(state).sum() / 2), float(state.loss.min()))
+            ended = np.asarray(state.loss)[np.asarray(state.is_over)]
+            is_found = bool((ended <= tolerance).any())
         passes = float(_half_passes(state).sum()) / 2
         return Attempt(state.inputs, state.loss, passes, _endings(state, limits, tolerance))
 
@@ -130,11 +132,6 @@ def _can_go_on(state: _State, limits: _Limits) -> Bool[Array, "*starts"]:
     rows, dim = state.inputs.shape[-2:]
     left = limits.half_passes - _half_passes(state)
     return ~state.is_over & (left > rows * dim)
-
-
-def _is_found(state: _State, tolerance: float) -> bool:
-    """Whether a finished start is below the tolerance."""
-    return bool((np.asarray(state.loss)[np.asarray(state.is_over)] <= tolerance).any())
 
 
 def _endings(state: _State, limits: _Limits, tolerance: float) -> np.ndarray:

@@ -51,11 +51,15 @@ class MomentumDescent(AbstractOptimiser):
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None
     ) -> Attempt:
-        state = _first_state(starts)
+        unknown = jnp.full(len(starts), jnp.inf, starts.dtype)
+        zero, still = jnp.asarray(0, jnp.int32), jnp.zeros_like(starts)
+        state = _State(zero, starts, still, unknown, starts, unknown)
+        is_free = jnp.asarray(np.arange(starts.shape[1]) >= num_known)[:, None]
         passes, most = 0, max(int(max_passes), 1)
         while passes < most:
-            steps = min(_CHUNK, most - passes)
-            state = _chunk(self, target, state, steps, tolerance, num_known)
+            steps = jnp.asarray(min(_CHUNK, most - passes), jnp.int32)
+            limit = jnp.asarray(tolerance, starts.dtype)
+            state = _run(self, target, state._replace(step=zero), steps, limit, is_free)
             passes += int(state.step)
             if progress is not None:
                 progress(passes * len(starts), float(state.best_loss.min()))
@@ -78,21 +82,6 @@ class _State(NamedTuple):
     loss: Float[Array, " starts"]
     best: Float[Array, "starts n dim"]
     best_loss: Float[Array, " starts"]
-
-
-def _first_state(starts) -> _State:
-    unknown = jnp.full(len(starts), jnp.inf, starts.dtype)
-    return _State(
-        jnp.asarray(0, jnp.int32), starts, jnp.zeros_like(starts), unknown, starts, unknown
-    )
-
-
-def _chunk(optimiser, target, state, num_steps, tolerance, num_known) -> _State:
-    dtype = state.inputs.dtype
-    limits = jnp.asarray(num_steps, jnp.int32), jnp.asarray(tolerance, dtype)
-    is_free = np.arange(state.inputs.shape[1]) >= num_known
-    state = state._replace(step=jnp.asarray(0, jnp.int32))
-    return _run(optimiser, target, state, *limits, jnp.asarray(is_free)[:, None])
 
 
 @eqx.filter_jit

@@ -167,8 +167,9 @@ def _products(target, inputs):
     return products.gram, products.moments, products.power
 
 
+@eqx.filter_jit
 def reseeded(
-    target: AbstractTarget, inputs: Float[Array, "starts n dim"], *, num_known: int
+    target: AbstractTarget, inputs: Float[Array, "starts n dim"], *, num_known: Int[Array, ""] | int
 ) -> Float[Array, "starts n dim"]:
     r"""The guesses with their least significant row moved to where the residual points.
 
@@ -176,11 +177,6 @@ def reseeded(
     then points along $\pm x$ for features with an odd part. Among the directions of all rows and
     their mean, with either sign, the one is taken whose features lower the loss most.
     """
-    return _reseeded(target, inputs, jnp.asarray(num_known))
-
-
-@eqx.filter_jit
-def _reseeded(target, inputs, num_known):
     return jax.vmap(lambda rows: _reseeded_rows(target, rows, num_known))(inputs)
 
 

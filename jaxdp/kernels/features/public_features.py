@@ -1,10 +1,7 @@
 """The features of a private learner: public, computed from one record at a time, and bounded.
 
 A kernel compares inputs at one scale, so raw columns (years, incomes) need public ranges; scaling
-by the table's own means would make each record's features depend on all others. PK Definition 5
-draws its M paths of GP(0, k) jointly at the training inputs: that costs $O(n^3)$, and with a public
-seed is not private. Random features times Gaussian weights are functions of one input, at $O(n L (d
-+ M))$.
+by the table's own means would make each record's features depend on all others.
 """
 
 import math
@@ -45,19 +42,19 @@ class SamplePaths(AbstractFeatureMap):
 
     $h_M(x) = V^\top z(x) / \sqrt M$. Over the weights, given the features: mean 0, $E[h_M(x) \cdot
     h_M(y)] = z(x) \cdot z(y)$ and $Var|h_M(x)|^2 = 2 |z(x)|^4 / M$. Over the features too, the
-    inner product has mean k(x, y). Source: PK Definition 5. The norm is unbounded: wrap the map in
-    `ClippedFeatures`.
+    inner product has mean k(x, y). The norm is unbounded: wrap the map in `ClippedFeatures`.
+    Source: PK Definition 5, which draws the paths jointly at the training inputs; that costs
+    $O(n^3)$ instead of $O(n L (d + M))$, and with a public seed is not private.
 
     Attributes:
         base: z, of any norm.
         weights: V, (outputs of z, M), independent N(0, 1).
 
     Example:
-        >>> import jax, numpy as np
+        >>> import jax
         >>> from jaxdp.kernels import Gaussian, SamplePaths
-        >>> paths = SamplePaths.sample(Gaussian(1.0), 4, 8, dim=3, key=jax.random.key(0))
-        >>> paths(np.ones((5, 3))).shape, paths.norm_bound
-        ((5, 4), inf)
+        >>> SamplePaths.sample(Gaussian(1.0), 4, 8, dim=3, key=jax.random.key(0)).num_outputs
+        4
     """
 
     base: AbstractFeatureMap
@@ -117,20 +114,14 @@ class FunctionFeatures(AbstractFeatureMap):
     The features have no bound: wrap the map in `ClippedFeatures`.
 
     Args:
-        function: public function from one row, (d,), to its features, (M,); traceable by JAX, and
-            chosen without looking at the data.
+        function: public function from one row, (d,), to its features, (M,), else ValueError;
+            traceable by JAX, and chosen without looking at the data.
         num_inputs: number of columns, d.
 
-    Raises:
-        TypeError: the function is not callable.
-        ValueError: its value is not a vector.
-
     Example:
-        >>> import jax.numpy as jnp, numpy as np
         >>> from jaxdp.kernels import FunctionFeatures
-        >>> features = FunctionFeatures(lambda row: jnp.append(row, row[0] * row[1]), 2)
-        >>> features(np.array([[2.0, 3.0], [1.0, 0.5]])).tolist()
-        [[2.0, 3.0, 6.0], [1.0, 0.5, 0.5]]
+        >>> FunctionFeatures(lambda row: row**2, num_inputs=2)([[2.0, 3.0]]).tolist()
+        [[4.0, 9.0]]
     """
 
     function: Callable[[Float[Array, " dim"]], Float[Array, " outputs"]]

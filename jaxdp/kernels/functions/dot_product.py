@@ -17,10 +17,9 @@ class InnerProduct(AbstractKernel):
     Its sample paths are random projections Rx. Source: PK Definition 6 and Appendix B.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import InnerProduct
-        >>> InnerProduct()(2 * np.eye(2), np.eye(2)).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
+        >>> InnerProduct()([[1.0, 2.0]], [[3.0, 4.0]]).item()
+        11.0
     """
 
     @eqx.filter_jit
@@ -47,10 +46,9 @@ class IdentityFeatures(AbstractFeatureMap):
         num_inputs: number of columns, d.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures
-        >>> IdentityFeatures(2)(2 * np.eye(2)).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
+        >>> IdentityFeatures(2)([[3.0, 4.0]]).tolist()
+        [[3.0, 4.0]]
     """
 
     num_inputs: int = eqx.field(static=True, converter=plain_number)

@@ -108,9 +108,7 @@ class ObjectiveCalibration(NamedTuple):
 
     Attributes:
         noise_std: $\sigma$, the standard deviation of every entry of b.
-        ridge: $\lambda$, the requested ridge or the floor, whichever is larger.
-        ridge_floor: $c_2 B^2/(n(e^{\epsilon/4} - 1))$; for k classes $B^2/(kn(e^{\epsilon/(4(k -
-            1))} - 1))$.
+        ridge: $\lambda$, the requested ridge or `ridge_floor`, whichever is larger.
         log_jacobian: r, at most $\epsilon/4$.
         mechanism: the proved guarantee of the release.
     """
@@ -146,19 +144,10 @@ def objective_perturbation_std(
 ) -> ObjectiveCalibration:
     r"""The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
 
-    Args:
-        epsilon: epsilon > 0, finite.
-        delta: delta in (0, 1).
-        input_bound: bound B > 0 on the norm of every record's features.
-        lipschitz: $c_1$ > 0.
-        smoothness: $c_2$ > 0.
-        num_samples: n >= 1, public.
-        ridge: $\lambda$ >= 0; smaller values are raised to the floor.
-        margin_loss: whether the loss decreases in the margin; then less noise is enough.
-        approximation_share: $\mu_2/R$ >= 0; 0 is valid for the exact minimiser only.
-
-    Returns:
-        Noise, ridge, and the mechanism that `jaxdp.account` can read inside a `Release`.
+    `lipschitz` is $c_1$, `smoothness` $c_2$. The ridge is raised to the floor $c_2
+    B^2/(n(e^{\epsilon/4} - 1))$, if it is smaller. `margin_loss` says that the loss decreases in
+    the margin; then less noise is enough. `approximation_share` is $\mu_2/R$ >= 0; 0 is valid for
+    the exact minimiser only. `jaxdp.account` reads the resulting mechanism inside a `Release`.
     """
     check_delta(delta)
     for name, value in (
@@ -193,11 +182,9 @@ def calibrated(
 ) -> ObjectiveCalibration:
     r"""The least noise for which a mechanism keeps a checked budget.
 
-    Args:
-        mechanism: function from R, r and $\mu_2$ to the proved guarantee of the release.
-        twice_gradient: $R\sigma$, twice the largest norm of a record's gradient.
-        curvature: C, a record's part in the averaged curvature in each of m = `num_factors`
-            directions: $r = m\ln(1 + C/\lambda)$.
+    `mechanism` maps R, r and $\mu_2$ to the proved guarantee of the release. `twice_gradient` is
+    $R\sigma$, twice the largest norm of a record's gradient; `curvature` is C, a record's part in
+    the averaged curvature in each of m = `num_factors` directions: $r = m\ln(1 + C/\lambda)$.
     """
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)
@@ -234,9 +221,10 @@ def softmax_perturbation_std(
     ridge: float = 0.0,
     approximation_share: float = 0.0,
 ) -> ObjectiveCalibration:
-    """The least noise that keeps (epsilon, delta) for the softmax loss of k >= 2 classes.
+    r"""The least noise that keeps (epsilon, delta) for the softmax loss of k >= 2 classes.
 
-    The other arguments and the result are those of `objective_perturbation_std`.
+    The other arguments and the result are those of `objective_perturbation_std`; the floor is
+    $B^2/(kn(e^{\epsilon/(4(k - 1))} - 1))$.
     """
     check_delta(delta)
     require_positive("epsilon", epsilon)

@@ -43,12 +43,9 @@ def minimise(
 
     `max_steps` limits Newton's method, None for 200; the gradient steps after them are as many as
     any data set may need: `num_accelerated_steps` for half the tolerance, then
-    `num_gradient_steps`.
-
-    Raises:
-        ValueError: the tolerance is below the objective's `least_tolerance`, which depends on no
-            data.
-        RuntimeError: the loss is not convex, or its slope changes faster than it states.
+    `num_gradient_steps`. Raises ValueError if the tolerance is below `least_tolerance`, which
+    depends on no data, and RuntimeError if the loss is not convex or its slope changes faster than
+    it states.
     """
     least = objective.least_tolerance
     if tolerance < least:

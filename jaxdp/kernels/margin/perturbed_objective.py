@@ -33,14 +33,10 @@ class PerturbedObjective(eqx.Module):
     r"""The objective of the private minimiser, its gradient and curvature, and bounds on them.
 
     $\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$; for k
-    outputs the coefficients are an (M, k) matrix, passed around as a vector.
-
-    Args:
-        features: z, of norm at most `input_bound` B each; float32 or float64.
-        label_bound: T, the bound on labels of a residual f - y; 0 for a margin.
-        linear_bound: bound on the norm of b that was known before b was drawn, so that numbers
-            derived from it reveal nothing about b; 0 for none. The norm itself is used if it is
-            larger.
+    outputs the coefficients are an (M, k) matrix, passed around as a vector. Labels of a residual f
+    - y are bounded by `label_bound` T (0 for a margin). `linear_bound` bounds the norm of b and was
+    known before b was drawn, so that numbers derived from it reveal nothing about b; the norm
+    itself is used if it is larger.
     """
 
     features: Float[np.ndarray, "n outputs"]

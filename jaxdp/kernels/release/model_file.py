@@ -63,16 +63,15 @@ def load(path: str | os.PathLike) -> Any:
         OSError: the file cannot be read.
 
     Example:
-        >>> import os, tempfile
-        >>> import numpy as np
+        >>> import pathlib, tempfile
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge, load
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
-        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "model.npz")
-        ...     release.save(path)
-        ...     again = load(path)
-        >>> bool((again(np.eye(3)) == release(np.eye(3))).all())
+        ...     release.save(pathlib.Path(folder) / "model.npz")
+        ...     again = load(pathlib.Path(folder) / "model.npz")
+        >>> bool((again.coefficients == release.coefficients).all())
         True
     """
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
@@ -195,7 +194,12 @@ def check(function: Any) -> None:
         raise Refused("what it holds is not a released function")
     try:
         for part in _modules(function):
-            _check_types(part)
+            hints = get_type_hints(type(part))
+            for field in fields(part):
+                # Text may pass for a number elsewhere.
+                if not _is_of(getattr(part, field.name), hints[field.name]):
+                    name = f"{field.name} of {type(part).__name__}"
+                    raise TypeError(f"{name} is not {hints[field.name]}")
             for cls in reversed(type(part).__mro__):
                 if "__check_init__" in vars(cls):
                     cls.__check_init__(part)
@@ -207,14 +211,6 @@ def check(function: Any) -> None:
         raise Refused(f"its parts do not fit together ({error})") from None
     if shape != (1, *function.coefficients.shape[1:]):
         raise Refused(f"its parts do not fit together: one input gives {shape}")
-
-
-def _check_types(part: Any) -> None:
-    """Raise TypeError unless each field has its type: elsewhere text may pass for a number."""
-    hints = get_type_hints(type(part))
-    for field in fields(part):
-        if not _is_of(getattr(part, field.name), hints[field.name]):
-            raise TypeError(f"{field.name} of {type(part).__name__} is not {hints[field.name]}")
 
 
 def _is_of(value: Any, kind: Any) -> bool:

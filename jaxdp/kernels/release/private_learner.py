@@ -177,13 +177,10 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
                 as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost is
                 infinite; fits on different data have independent noise under one seed.
 
-        Warns:
-            UserWarning: no public range of the inputs is given (raised before the data are read),
-                or labels were clipped (for the curator; the release does not contain it).
-
-        Raises:
-            NotCoveredError: the kernel has no such random features.
-            RuntimeError: the loss is not convex or bounded as it states.
+        A UserWarning says that no public range of the inputs is given (before the data are read) or
+        that labels were clipped (for the curator; the release does not contain it). Raises
+        NotCoveredError if the kernel has no random features, RuntimeError if the loss is not convex
+        or bounded as it states.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         given = {"public_seed": public_seed, "warning": self._warning}

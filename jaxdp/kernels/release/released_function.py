@@ -91,16 +91,13 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         columns: public names of the table's columns, if it was fitted to a data frame.
         record: public facts of the fit; None in files of earlier versions.
 
-    Raises:
-        ValueError, TypeError: a part has a wrong type or shape, is not finite or out of range.
-
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
-        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
-        >>> release.coefficients.shape, release.public_seed, f"{release.cost.mu:.3f}"
-        ((4,), 1, '0.268')
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> release = learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget)
+        >>> release.coefficients.shape, release.cost.adjacency
+        ((4,), 'replace-one')
     """
 
     features: AbstractFeatureMap
@@ -152,13 +149,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             raise ValueError(f"expected noise_std of {count} coefficients, got {len(stds)}")
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
-        """The released function's values at new inputs.
+        """The function's values at new inputs, one a row, in the units of the training inputs.
 
-        Args:
-            inputs: one input a row, in the units of the training inputs. Data-frame columns are
-                matched by name if the function was fitted to a data frame, array columns by
-                position. If the features have a reader, cells may be texts, dates or missing, and a
-                frame may have other columns besides; traced inputs must be numbers.
+        Data-frame columns are matched by name if the function was fitted to a data frame, array
+        columns by position. If the features have a reader, cells may be texts, dates or missing,
+        and a frame may have other columns besides; traced inputs must be numbers.
         """
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
@@ -179,9 +174,6 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         """The class of each new input, or for a regression its value, (m,).
 
         Classes are names as texts, or numbers from 0 if the fit had no names.
-
-        Args:
-            inputs: a table, as in a call of the function.
         """
         values, names = np.asarray(self(inputs)), self.columns and self.columns.classes
         if names is None and values.ndim == 1 and not (self.record and self.record.has_logits):
@@ -190,11 +182,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return places if names is None else np.array(names)[places]
 
     def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
-        """Class probabilities at new inputs, by logistic regression.
-
-        Raises:
-            ValueError: the function's values are not known to be log odds.
-        """
+        """Class probabilities at new inputs; a ValueError unless values are known log odds."""
         if not (self.record and self.record.has_logits):
             raise ValueError("expected a function of log odds, got one of scores or values")
         return chances(np.asarray(self(inputs), np.float64))
@@ -243,16 +231,9 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Write everything to one file that `jaxdp.kernels.load` reads back, bit by bit.
 
-        The file is written whole or not at all, and contains no code.
-
-        Args:
-            path: path of the file.
-            overwrite: whether to replace an existing file. By default it is kept, because it may
-                hold a release whose privacy budget was spent.
-
-        Raises:
-            TypeError: a part has no written form, such as a user's function.
-            OSError: the file cannot be written, or exists and is not to be replaced.
+        The file is written whole or not at all, and contains no code. By default an existing file
+        is kept (OSError), because it may hold a release whose privacy budget was spent. A part
+        without a written form, such as a user's function, raises TypeError.
         """
         written(path, self, replace=overwrite)
 

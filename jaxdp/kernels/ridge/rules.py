@@ -21,10 +21,9 @@ class NoisyStatistics(NamedTuple):
     r"""Released statistics, averaged over the records, for features and labels of bound one.
 
     Attributes:
-        covariance: $\sum_i z_i z_i^\top / (n B^2)$ and noise.
-        correlation: $\sum_i y_i z_i / (n B T)$ and noise.
+        covariance, correlation: $\sum_i z_i z_i^\top / (n B^2)$ and $\sum_i y_i z_i / (n B T)$,
+            with noise.
         noise: the standard deviations of that noise.
-        num_samples: n.
         epsilon: epsilon of the whole release.
     """
 
@@ -177,12 +176,14 @@ class SelectedRidge(AbstractRidgeRule):
     """
 
     def choose(self, statistics, *, public_seed):
-        ridges = _ridges(statistics)
+        ridges = statistics.noise_norm * 2.0 ** (np.arange(_NUM_RIDGES) / 2 - 2)
         generator = np.random.default_rng([public_seed, _NUM_SPLITS])
         risks = np.zeros(len(ridges))
         for _ in range(_NUM_SPLITS):
-            fitted, judge = split_noise(statistics, generator)
-            risks += _risks(judge, ridge_path(*fitted, ridges))
+            fitted, (covariance, correlation) = split_noise(statistics, generator)
+            found = ridge_path(*fitted, ridges)
+            squares = np.einsum("ri,ij,rj->r", found, covariance, found, optimize=True)
+            risks += squares - 2 * found @ correlation
         return float(ridges[np.argmin(risks)]) / math.sqrt(1 + SHARE)
 
 
@@ -194,13 +195,3 @@ def split_noise(statistics: NoisyStatistics, generator: np.random.Generator) -> 
     gamma = math.sqrt(SHARE)
     fitted = covariance + gamma * fresh[0], correlation + gamma * fresh[1]
     return fitted, (covariance - fresh[0] / gamma, correlation - fresh[1] / gamma)
-
-
-def _ridges(statistics: NoisyStatistics) -> Float[np.ndarray, " ridges"]:
-    return statistics.noise_norm * 2.0 ** (np.arange(_NUM_RIDGES) / 2 - 2)
-
-
-def _risks(judge, coefficients) -> Float[np.ndarray, " ridges"]:
-    covariance, correlation = judge
-    squares = np.einsum("ri,ij,rj->r", coefficients, covariance, coefficients, optimize=True)
-    return squares - 2 * coefficients @ correlation

@@ -66,8 +66,7 @@ class CorrelatedSlope(eqx.Module):
     r"""Moments of the clipped slope s of k logits of any covariance.
 
     Attributes:
-        mean: $E[s]$.
-        second_moment: $E[ss^\top]$.
+        mean, second_moment: $E[s]$ and $E[ss^\top]$.
         derivative: $E[J_s]$, the derivative of entry a in logit b at [..., a, b]; not symmetric.
             Its own derivatives leave out the contribution of the clip's kink.
         clipped: the probability that the slope is clipped.
@@ -232,11 +231,9 @@ def _shared_out(gaps, num_nodes: int, per_row: int) -> np.ndarray:
 def _by_rows(function, width: int, *rows):
     """Apply a function of rows; on a CPU in blocks that fit in its cache, several times faster.
 
-    Args:
-        function: maps arrays, and returns arrays, whose first axis is the rows.
-        width: number of entries that one row needs.
-        rows: arrays, each with its number of trailing axes that belong to one row; the first array
-            has all leading axes of the others.
+    The function maps arrays, and returns arrays, whose first axis is the rows; one row needs
+    `width` numbers. `rows` are arrays, each with its number of trailing axes that belong to one
+    row; the first has all leading axes of the others.
     """
     leading = rows[0][0].shape[:-1]
     shapes = [(part, part.shape[part.ndim - rank :]) for part, rank in rows]

@@ -100,11 +100,7 @@ def well_specified_slope(
 ) -> SignalSlope:
     """Moments of the clipped slope of the logistic loss.
 
-    Args:
-        overlap: p.
-        remainder: w >= 0.
-        signal: S > 0.
-        limit: k >= 0, may be infinite.
+    The arguments are p, w >= 0, S > 0 and k >= 0, which may be infinite.
     """
     overlap, remainder, signal, limit = alike(overlap, remainder, signal, limit)
     length, cosine, square_sine = _polar(overlap, remainder)
@@ -146,10 +142,7 @@ def well_specified_risk(
 ) -> Float[Array, "*shape"]:
     """The excess of the mean logistic loss over that of the target; 0 at the target.
 
-    Args:
-        overlap: p.
-        remainder: w >= 0.
-        signal: S > 0.
+    The arguments are p, w >= 0 and S > 0.
     """
     overlap, remainder, signal = alike(overlap, remainder, signal)
     length, _, _ = _polar(overlap, remainder)
