@@ -3,17 +3,14 @@ r"""The informed adversary of private training, who knows all records but one, w
 A step of full-batch gradient descent is Gaussian given the iterate before it: $\theta_t -
 \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean $-\frac\eta
 n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every parameter.
-So the likelihood of all iterates is exact, with clipping and for any number of steps. Without terms
-that do not depend on the record it is
+So the likelihood of all iterates is exact; up to a constant,
 
 $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
-By Neyman and Pearson no test of two records is better than its difference (`membership`). Least
-squares for the one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one
-clipped step; `reconstruct(..., known_inputs=...)` is for an adversary without labels, or with the
-last iterate only. Source: Balle, Cherubin and Hayes (2022). Derived:
-tests/unit/attacks/test_informed.py compares the likelihood with the run's own density.
+By Neyman and Pearson no test of two records is better than its difference (`membership`). Source:
+Balle, Cherubin and Hayes (2022). Derived: tests/unit/attacks/test_informed.py compares the
+likelihood with the run's own density.
 """
 
 from collections.abc import Callable
@@ -149,7 +146,9 @@ def without_known_rows(
 
     Its parameters are $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i}
     \mathrm{clip}(g_i)$ over the known i: the clipped gradients of the unknown records, and the
-    noise of all steps. For one unknown record, `reconstruct(target, 1, key=key)` finds it.
+    noise of all steps. For one unknown record `reconstruct(target, 1, key=key)` finds it; after one
+    clipped step that is maximum likelihood. An adversary without labels, or with the last iterate
+    only, can use `reconstruct(..., known_inputs=...)`.
 
     Args:
         iterates: $\theta_0, \dots, \theta_T$ from the start of training on, (T + 1, p).
@@ -163,16 +162,12 @@ def without_known_rows(
     Returns:
         A target with the remaining increment as parameters.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, or all records are known.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
         >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=1, noise_scale=0.0)
-        >>> weights = np.random.default_rng(0).normal(size=(40, 3))
         >>> iterates = np.stack([np.zeros(40), np.ones(40)])
-        >>> run = iterates, weights, jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
+        >>> run = iterates, np.ones((40, 3)), jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
         >>> without_known_rows(*run, num_samples=2).num_features
         40
     """

@@ -1,15 +1,4 @@
-"""Verdict on a leak: training rows were found, were not found, or the attack cannot decide.
-
-An attack that finds nothing is no evidence of safety unless it applies: the parameters must lie in
-the span of the training rows' features (not after noise, Adam, weight decay, or large changes of
-all layers) and determine the rows: r independent outputs give $r(p - n)$ equations for the $n(d -
-1)$ directions of the rows.
-
-Without the true rows, the loss of the guessed rows is the only evidence. Fitting dn numbers to p
-parameters explains the share dn/p by chance and leaves a loss of $1 - dn/p$. If all weights of a
-network were trained, the true rows themselves have a loss above the tolerance. Source: DR Sections
-4 and 5. Derived: the count for several outputs, and the loss of rows fitted to noise, test_leak.
-"""
+"""Verdict on a leak: training rows were found, were not found, or the attack cannot decide."""
 
 import enum
 from typing import Any
@@ -99,18 +88,17 @@ _IN_WORDS = {
 
 
 class LeakReport(AbstractExplained, eqx.Module):
-    r"""An attack's verdict, and the evidence for it.
+    r"""An attack's verdict, and its evidence, which is None if it needs unknown true rows.
 
     Attributes:
         verdict: the verdict; `str(verdict)` puts it in words.
-        errors: $|x_i - \hat x_{\pi(i)}|/\sqrt d$ for each true row, or None without them.
-        true_loss: the attack's loss at the true rows, or None; above the tolerance the parameters
-            are not in the span of their features.
-        equations: $r(p - n)$, with r the rank of the parameters.
-        unknowns: $n(d - 1)$.
-        loss: the loss of the found rows, or None if it is unknown.
-        chance: mean error of random rows, or None without the true rows.
-        num_found: number of true rows that were found, or None without them.
+        errors: $|x_i - \hat x_{\pi(i)}|/\sqrt d$ for each true row.
+        true_loss: the attack's loss at the true rows; above the tolerance the parameters are not in
+            the span of their features.
+        equations, unknowns: $r(p - n)$, with r the rank of the parameters, and $n(d - 1)$.
+        loss: the loss of the found rows.
+        chance: mean error of random rows.
+        num_found: number of true rows that were found.
     """
 
     verdict: Verdict = eqx.field(static=True)
@@ -153,15 +141,18 @@ def leak_report(
 ) -> LeakReport:
     r"""Judge whether an attack found a leak, and if not, whether it could have.
 
-    With the true rows: the attack applies if its loss there is below the tolerance and there are
-    enough equations. A row that was found counts as found in any case; found rows may be near the
-    true ones without any match, as after noise.
+    Finding nothing is no evidence of safety unless the attack applies: the parameters must lie in
+    the span of the rows' features (not after noise, Adam, weight decay, or large changes of all
+    layers), and r independent outputs must give enough equations, $r(p - n)$, for the $n(d - 1)$
+    directions of the rows. With the true rows, their loss shows the first. Found rows may be near
+    the true ones without any match, as after noise.
 
-    Without them: a loss below the tolerance means that the rows are found, given enough equations.
-    A larger loss is still better than chance if it is below a tenth of $1 - dn/p$ (for r outputs of
-    similar size $1 - n(d - 1 + r)/(rp)$), the loss of rows fitted to noise. Otherwise the
-    conditions fail for certain only if the parameters' rank exceeds n. A high loss is no sign of
-    safety: after noise, found rows may have one.
+    Without the true rows, a loss below the tolerance means that the rows are found, given enough
+    equations. A larger loss is still better than chance if it is below a tenth of $1 - dn/p$, the
+    loss of dn numbers fitted to noise (for r outputs of similar size $1 - n(d - 1 + r)/(rp)$).
+    Otherwise the conditions fail for certain only if the parameters' rank exceeds n. A high loss is
+    no sign of safety: after noise, or training of all layers, the true rows have one. Source: DR
+    Sections 4 and 5. Derived: the two counts for several outputs, test_leak.
 
     Args:
         target: the attacked target.
@@ -177,12 +168,10 @@ def leak_report(
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import leak_report, reconstruct, span_target
-        >>> from jaxdp.problems import sphere_inputs
-        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
-        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
-        >>> target = span_target(rows, weights, jax.nn.relu)
-        >>> report = leak_report(target, reconstruct(target, 2, key=jax.random.key(2)), rows)
-        >>> str(report.verdict)
+        >>> weights = np.random.default_rng(0).normal(size=(100, 5))
+        >>> target = span_target(np.eye(2, 5), weights, jax.nn.relu)
+        >>> found = reconstruct(target, 2, key=jax.random.key(2))
+        >>> str(leak_report(target, found, np.eye(2, 5)).verdict)
         'training rows were found'
     """
     require_target(target)

@@ -57,18 +57,13 @@ def membership_scores(
     Returns:
         The ratio of each run, (runs,); positive values favour the first record.
 
-    Raises:
-        ValueError, TypeError: shapes do not match, or there is no noise.
-
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import membership_scores
         >>> algorithm = jaxdp.DPGD(0.01, 1.0, num_steps=1, noise_scale=0.01)
-        >>> weights, rows = np.eye(3, 2), np.eye(2)
-        >>> runs = np.array([[[0, 0, 0], [0.01, 0, 0]], [[0, 0, 0], [0, 0.01, 0]]])
-        >>> nobody = np.zeros((0, 2)), np.zeros(0)
-        >>> arguments = runs, weights, jax.nn.relu, algorithm, *nobody, rows, np.ones(2)
-        >>> membership_scores(*arguments, num_samples=1).round(1)
+        >>> runs = np.array([[[0, 0], [0.01, 0]], [[0, 0], [0, 0.01]]])
+        >>> known = np.eye(2), jax.nn.relu, algorithm, np.zeros((0, 2)), np.zeros(0)
+        >>> membership_scores(runs, *known, np.eye(2), np.ones(2), num_samples=1).round(1)
         array([ 25., -25.])
     """
     runs = as_wide_float(iterates, "iterates")

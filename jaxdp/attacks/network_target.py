@@ -35,8 +35,6 @@ _PROBES = 4
 
 
 class NetworkBlock(AbstractBlock):
-    """All features of a network."""
-
     parameters: Float[Array, "rows outputs"]
     network: Callable[[Array], Array]
 
@@ -73,10 +71,10 @@ class NetworkTarget(AbstractTarget):
         dim: d.
 
     Example:
-        >>> import jax, numpy as np
+        >>> import jax, jax.numpy as jnp
         >>> from jaxdp.attacks import NetworkTarget
-        >>> body = jax.tree_util.Partial(np.matmul, np.ones((5, 3)))
-        >>> NetworkTarget(body, np.ones((5, 2)), dim=3).num_features
+        >>> body = jax.tree_util.Partial(jnp.matmul, jnp.ones((5, 3)))
+        >>> NetworkTarget(body, jnp.ones((5, 2)), dim=3).num_features
         5
     """
 

@@ -126,22 +126,16 @@ def predicted_membership(
     """Predict how well an attacker can decide from the final model if one record was trained on.
 
     The attacker knows all other rows and how the model was trained; without the record, batches are
-    divided by the same number. Errors of the predicted area against 4,000 simulated runs on
-    features of a small CNN:
-
-    | setting | error |
-    |---|---|
-    | n = 500, logistic loss, 18 cases | within 0.009 (simulation error 0.006) |
-    | the same, worst record | 0.012 to 0.014 too high |
-    | n = 60, softmax loss, one case | 0.024 too high |
-
-    If nearly every step clips the record, the prediction equals the bound. `jaxdp.predict` of the
-    pair warns if its closure is unreliable. The result is private if the problem's rows are: use
-    public rows of the same kind.
+    divided by the same number. Against 4,000 simulated runs on features of a small CNN the area was
+    within 0.014 with the logistic loss (n = 500, 18 cases), and 0.024 too high with the softmax
+    loss (n = 60, one case). If nearly every step clips the record, the prediction equals the bound.
+    `jaxdp.predict` of the pair warns if its closure is unreliable. The result is private if the
+    problem's rows are: use public rows of the same kind.
 
     Args:
-        problem: features on fixed rows, with any loss that the closures cover.
-        algorithm: the training algorithm, with noise.
+        problem: features on fixed rows, with any loss that the closures cover, else
+            NotCoveredError.
+        algorithm: the training algorithm, with noise (else ValueError) and a proved guarantee.
         record: index of a training row, from 0; or "worst" for the most exposed one, searched among
             the four rows that move the weights furthest to first order, in units of their spread
             over runs (six closures for any n).
@@ -149,19 +143,13 @@ def predicted_membership(
     Returns:
         The area, the true positives at any rate of false ones, and the proved bounds on both.
 
-    Raises:
-        ValueError: there is no noise.
-        NotCoveredError: the closures do not cover the pair, or nothing is proved about the run.
-
     Example:
-        >>> import jax, jaxdp, optax
+        >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 30, key=jax.random.key(0))
-        >>> sampler = jaxdp.privacy.PoissonSampler(40, 1.0)
-        >>> steps = {"clip_norm": 0.5, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
-        >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.02), **steps)
+        >>> algorithm = jaxdp.DPGD(0.02, 5.0, num_steps=20, noise_scale=1.0)
         >>> found = jaxdp.attacks.predicted_membership(problem, algorithm, 3)
-        >>> 0.5 < found.auc < found.bound
-        True
+        >>> print(f"{found.auc:.2f}, at most {found.bound:.2f}")
+        0.55, at most 0.59
     """
     _require_concrete(problem, algorithm)
     if not isinstance(record, str):
@@ -200,16 +188,14 @@ def predicted_loss_threshold_auc(
     """Predict how well a loss threshold separates members from other rows, over random member sets.
 
     The attack knows no other record: rows with a loss below a threshold are called members. For
-    each of `num_sets` random choices of n members among the problem's training and test rows,
-    models are drawn from the closure's distribution. A fixed set would also measure how its rows
-    differ from others: for the first 500 rows of MNIST the area is 0.54 at any epsilon, for random
-    ones 0.51.
+    each random choice of n members among the problem's training and test rows, models are drawn
+    from the closure's distribution. A fixed set would also measure how its rows differ from others:
+    for the first 500 rows of MNIST the area is 0.54 at any epsilon, for random ones 0.51.
 
     Args:
         problem, algorithm: the arguments of `predicted_membership`, with the same errors.
         key: random key of the member sets and of the models.
-        num_sets: number of member sets.
-        num_models: number of models drawn for each.
+        num_sets, num_models: number of member sets, and of models drawn for each.
 
     Returns:
         For each member set the area under the ROC curve, a mean over the models. The mean over the
@@ -220,9 +206,8 @@ def predicted_loss_threshold_auc(
         >>> from jaxdp.attacks import predicted_loss_threshold_auc
         >>> problem = jaxdp.RandomFeatures.sample(40, 40, 5, 30, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=50, noise_scale=1.0)
-        >>> areas = predicted_loss_threshold_auc(problem, algorithm, key=jax.random.key(1))
-        >>> areas.shape, 0.5 < float(areas.mean()) < 0.8
-        ((16,), True)
+        >>> predicted_loss_threshold_auc(problem, algorithm, key=jax.random.key(1)).shape
+        (16,)
     """
     _require_concrete(problem, algorithm)
     require_key(key)

@@ -31,13 +31,12 @@ def row_blocks(
     caller uses the last one.
 
     Args:
-        function: a feature map, or anything that maps rows one by one and that `equinox.filter_jit`
-            takes as an argument.
+        function: a map of rows, one by one, that `equinox.filter_jit` takes as an argument.
         inputs: (n, d), with n >= 0; read block by block, so it may be a memory map.
         rows: number >= 1 of rows in a block; for small tables reduced to a power of two.
 
     Yields:
-        Arrays with the values of `rows` rows each, the last one shorter; nothing if n = 0.
+        The values of each block, the last one shorter; nothing if n = 0.
 
     Example:
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks

@@ -1,9 +1,6 @@
-r"""Levenberg-Marquardt on the residual with its coefficients projected out, for small problems.
+"""Levenberg-Marquardt on the residual with its coefficients projected out, for small problems.
 
-If row i moves by $\delta_i$ the residual $P^\perp\theta$ changes by $-P^\perp\sum_i
-J_i\delta_i\alpha_i^\top$ to first order, with J_i the Jacobian of the row's features, plus a term
-that vanishes with the residual and is left out. Source: Golub and Pereyra (1973), variable
-projection; Kaufman (1975), without that term.
+Source: Golub and Pereyra (1973), variable projection; Kaufman (1975).
 """
 
 import functools
@@ -50,10 +47,8 @@ class LevenbergMarquardt(AbstractOptimiser):
     rows of small coefficient are not slowed down; it is taken only if the loss falls, else
     $\lambda$ grows. Near a loss of zero it converges quadratically. It continues below the
     tolerance until rounding stops it, because a row of small coefficient may still be missing
-    there.
-
-    In full-pass equivalents a normal matrix counts d n / 2 (2 p (d n)^2 flop), a trial step 1/2. A
-    matrix is made only if it and a trial fit into the rest of `max_passes`.
+    there. In full-pass equivalents a normal matrix counts d n / 2 (2 p (d n)^2 flop), a trial step
+    1/2; a matrix is made only if it and a trial fit into the rest of `max_passes`.
 
     Args:
         damping: lambda of the first step.
@@ -216,9 +211,11 @@ def normal_equations(
 ) -> tuple[Float[Array, "unknowns unknowns"], Float[Array, " unknowns"]]:
     r"""M and b of $M\delta = b$, tangent to the sphere; zero for fixed rows.
 
-    $M_{ij} = (\alpha_i\cdot\alpha_j)\,T_i J_i^\top P^\perp J_j T_j$ and $b_i = T_i J_i^\top
-    R\,\alpha_i$ with R the residual and $T_i = I - x_i x_i^\top/|x_i|^2$. Derived: for several
-    outputs, test_levenberg_marquardt.
+    If row i moves by $\delta_i$ the residual $P^\perp\theta$ changes by $-P^\perp\sum_i
+    J_i\delta_i\alpha_i^\top$ to first order, plus a term that vanishes with the residual and is
+    left out. $M_{ij} = (\alpha_i\cdot\alpha_j)\,T_i J_i^\top P^\perp J_j T_j$ and $b_i = T_i
+    J_i^\top R\,\alpha_i$ with R the residual and $T_i = I - x_i x_i^\top/|x_i|^2$. Derived: for
+    several outputs, test_levenberg_marquardt.
     """
     count, dim = inputs.shape
     products = accumulate_products(target, inputs)

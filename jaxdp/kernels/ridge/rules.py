@@ -164,10 +164,9 @@ class SelectedRidge(AbstractRidgeRule):
     ridge is then refitted to all, divided by $\sqrt{1 + \gamma^2}$, as its noise is. No budget is
     spent. Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap.
 
-    With strong privacy the judge is noisy too: ridges far below `NoiseRidge`'s look good by chance,
-    and are not tried. On the synthetic problem of PK Section 5 it is no better than `NoiseRidge`;
-    use it if the noise is small or a good factor is unknown. The estimate ignores that the error on
-    the training records is lower than on new ones.
+    Use it if the noise is small or a good factor of `NoiseRidge` is unknown. With strong privacy
+    the judge is noisy too: ridges far below `NoiseRidge`'s look good by chance, and are not tried.
+    The estimate ignores that the error on the training records is lower than on new ones.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
