@@ -106,7 +106,6 @@ class AbstractTarget(AbstractDescription):
 
 
 def require_activation(activation: Any) -> None:
-    """Raise TypeError unless the activation can be called."""
     if not callable(activation) or isinstance(activation, type):
         raise TypeError(
             "expected activation to be a function of an array, such as jax.nn.relu, got "
@@ -115,7 +114,6 @@ def require_activation(activation: Any) -> None:
 
 
 def as_parameters(value) -> Float[Array, "..."]:
-    """Parameters as a floating-point array."""
     parameters = as_wide_float(value, "parameters")
     if parameters.ndim not in (1, 2) or 0 in parameters.shape:
         raise ValueError(f"expected parameters of shape (p,) or (p, k), got {parameters.shape}")

@@ -150,7 +150,6 @@ def _prepared(inputs, labels, weights, activation):
 
 
 def _blocks(weights) -> Iterator[Float[np.ndarray, "rows dim"]]:
-    """The rows of V, block after block, in float64 on the host."""
     count, dim = weights.shape
     if isinstance(weights, RegeneratedWeights):
         for index in range(weights.num_blocks):

@@ -179,7 +179,11 @@ def leak_report(
     require_positive("found_below", found_below)
     require_positive("tolerance", tolerance)
     num_samples, dim = found.inputs.shape
-    rank, num_alike = _ranks(target)
+    columns = np.asarray(target.parameters, np.float64).reshape(target.num_features, -1)
+    values = np.linalg.svd(columns, compute_uv=False)
+    # The rank of the parameters, and the effective number of outputs in the loss.
+    rank = int((values > _INDEPENDENT * values[0]).sum())
+    num_alike = float((values**2).sum() / values[0] ** 2)
     equations = rank * (target.num_features - num_samples)
     unknowns = num_samples * (dim - 1)
     has_enough = equations >= unknowns
@@ -231,10 +235,3 @@ def _errors_of_chance(rows: Array, allow_sign_flips: bool) -> np.ndarray:
         return reconstruction_error(rows, drawn, allow_sign_flips=allow_sign_flips)
 
     return np.array([error() for _ in range(_CHANCE_DRAWS)])
-
-
-def _ranks(target: AbstractTarget) -> tuple[int, float]:
-    """The parameters' rank over outputs, and the effective number of outputs in the loss."""
-    columns = np.asarray(target.parameters, np.float64).reshape(target.num_features, -1)
-    values = np.linalg.svd(columns, compute_uv=False)
-    return int((values > _INDEPENDENT * values[0]).sum()), float((values**2).sum() / values[0] ** 2)

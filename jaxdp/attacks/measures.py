@@ -159,7 +159,6 @@ def span_residual(
 
 
 def _feature_blocks(target, inputs) -> Iterator[Float[np.ndarray, "rows features"]]:
-    """All features of the inputs in float64, block by block."""
     with in_float64():
         wide, rows = target.widened().in_blocks(_BLOCK_FEATURES), jnp.asarray(inputs, jnp.float64)
     for index in range(wide.num_blocks):

@@ -93,7 +93,6 @@ _compiled_loss = eqx.filter_jit(relative_loss)
 
 
 def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
-    """The Gram matrix, moments and power of all features, a block at a time."""
     return sum_over_blocks(
         target, lambda block: block_products(block.features(inputs), block.parameters)
     )
@@ -126,7 +125,6 @@ def residual(features, parameters, coefficients) -> Float[Array, "rows outputs"]
 
 
 def block_products(features, parameters) -> Products:
-    """The Gram matrix, moments and power of one block."""
     # At full precision, because rounding here becomes rounding of the coefficients.
     return Products(
         jnp.matmul(features, features.T, precision=Precision.HIGHEST),

@@ -116,8 +116,6 @@ class RegeneratedWeights(AbstractDescription):
 
 
 class NeuronBlock(AbstractBlock):
-    """Some neurons of one layer."""
-
     parameters: Float[Array, "rows outputs"]
     weights: Float[Array, "rows dim"]
     is_used: Bool[Array, " rows"]

@@ -152,12 +152,18 @@ def reconstruct(
     best = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
     inputs = attempt.inputs[best]
     loss = checked_loss(target, inputs)
+    status = Ending(int(attempt.status[best]))
+    if loss <= tolerance:
+        status = Ending.CONVERGED
+    elif status is Ending.CONVERGED:
+        # The loss was below the tolerance only in the precision of the target.
+        status = Ending.STALLED
     return Reconstruction(
         inputs=inputs,
         loss=loss,
         converged=loss <= tolerance,
         num_passes=attempt.num_passes + 1.0,
-        status=_status(Ending(int(attempt.status[best])), loss, tolerance),
+        status=status,
         losses=attempt.loss,
     )
 
@@ -178,14 +184,6 @@ def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator
         if told is not None:
             # The search may have converged long before the last pass.
             told(1.0)
-
-
-def _status(ending: Ending, loss: float, tolerance: float) -> Ending:
-    """The optimiser's ending, corrected by the loss in float64."""
-    if loss <= tolerance:
-        return Ending.CONVERGED
-    # The loss was below the tolerance only in the precision of the target.
-    return Ending.STALLED if ending is Ending.CONVERGED else ending
 
 
 def require_target(target: Any) -> None:

@@ -129,13 +129,11 @@ def require_kernel(kernel: Any) -> None:
 
 
 def require_feature_map(name: str, features: Any) -> None:
-    """Raise TypeError unless the argument is a feature map."""
     expected = "a feature map, such as jaxdp.kernels.FourierFeatures.sample(...)"
     require_kind(name, features, AbstractFeatureMap, expected)
 
 
 def check_draws(num_features: Any, dim: Any, key: Any) -> None:
-    """Raise ValueError or TypeError unless random features can be drawn from these."""
     require_count("num_features", num_features)
     require_count("dim", dim)
     require_key(key)
@@ -149,7 +147,6 @@ def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n di
 
 
 def row_pair(first: Any, second: Any) -> tuple[Float[Array, "n dim"], Float[Array, "m dim"]]:
-    """The two arguments of a kernel as matrices of one type."""
     first = as_rows("first", first)
     second = as_rows("second", second, first.shape[1])
     dtype = jnp.promote_types(first.dtype, second.dtype)

@@ -81,7 +81,10 @@ class Rounds:
         self.progress, self.dtype = progress, starts.dtype
         self.num_starts, self.num_samples, self.dim = starts.shape
         self.num_free = self.num_samples - num_known
-        self.num_spare = self._num_spare()
+        num_features = target.num_features
+        room = int(_ROOM * num_features / self.dim) - self.num_free
+        most = num_features - self.num_samples - 1
+        self.num_spare = min(max(min(math.ceil(_SPARE * self.num_free), room), 1), most)
         rounding = float(jnp.finfo(starts.dtype).eps)
         self.goal = max(_ENOUGH * tolerance, (_FLOOR * rounding) ** 2)
         self.passes, self.number, self.chunk = 0.0, 0, 0
@@ -95,14 +98,16 @@ class Rounds:
         return bool(is_open and self._steps_left(1.0, 1) > 0)
 
     def play(self):
-        """One round."""
         self.chunk = 0
         is_active = self._is_searching()
         growth = _GROWTH[self.number % len(_GROWTH)]
         batched = self._in_blocks(growth)
         # Rows below this loss can be dropped without a trace.
         found = math.sqrt(self.goal * max(self.goal, self.tolerance))
-        state = self._stage(batched, self._with_spares(), is_active, found, _SEARCH_CHUNKS)
+        is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
+        key, known = numbered_key(self.key, self.number), self.num_known
+        widened = with_spares(self.best, is_fresh, self.num_spare, num_known=known, key=key)
+        state = self._stage(batched, _at_rest(widened), is_active, found, _SEARCH_CHUNKS)
         has_nothing = np.asarray(state.loss) > _NOTHING * self.losses
         idle = np.where(has_nothing & (self.losses > self.tolerance), 2, 1)
         kept = self._thinned(batched, state, is_active)
@@ -226,13 +231,6 @@ class Rounds:
         numbers = _STEP / largest, _MOMENTUM, _DAMPING, _LONGEST_STEP
         return Scaling(*(jnp.asarray(number, self.dtype) for number in numbers))
 
-    def _with_spares(self) -> Descent:
-        is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
-        key = numbered_key(self.key, self.number)
-        return _at_rest(
-            with_spares(self.best, is_fresh, self.num_spare, num_known=self.num_known, key=key)
-        )
-
     def _keep_better(self, inputs, is_active: Any = True, idle: Any = 1):
         self.passes += 1.0
         losses = np.asarray(_losses(self.target, inputs), np.float64)
@@ -245,11 +243,6 @@ class Rounds:
     def _is_searching(self):
         """Mask of the starts that go on; below the tolerance, weak rows may be missing."""
         return self.idle < np.where(self.losses <= self.tolerance, _LAST_ROUNDS, _IDLE_ROUNDS)
-
-    def _num_spare(self) -> int:
-        room = int(_ROOM * self.target.num_features / self.dim) - self.num_free
-        most = self.target.num_features - self.num_samples - 1
-        return min(max(min(math.ceil(_SPARE * self.num_free), room), 1), most)
 
     def _in_blocks(self, growth: float) -> AbstractTarget:
         features = self.target.num_features

@@ -90,8 +90,13 @@ class LevenbergMarquardt(AbstractOptimiser):
                 progress(float(_half_passes(state).sum() / 2), float(state.loss.min()))
             ended = np.asarray(state.loss)[np.asarray(state.is_over)]
             is_found = bool((ended <= tolerance).any())
+        losses = np.asarray(state.loss)
+        endings = np.where(state.is_over, int(Ending.STALLED), int(Ending.OUT_OF_PASSES))
+        endings[np.asarray(_can_go_on(state, limits))] = Ending.OVERTAKEN
+        endings[~np.isfinite(losses)] = Ending.DIVERGED
+        endings[losses <= tolerance] = Ending.CONVERGED
         passes = float(_half_passes(state).sum()) / 2
-        return Attempt(state.inputs, state.loss, passes, _endings(state, limits, tolerance))
+        return Attempt(state.inputs, state.loss, passes, endings)
 
 
 class _Limits(NamedTuple):
@@ -127,15 +132,6 @@ def _can_go_on(state: _State, limits: _Limits) -> Bool[Array, "*starts"]:
     rows, dim = state.inputs.shape[-2:]
     left = limits.half_passes - _half_passes(state)
     return ~state.is_over & (left > rows * dim)
-
-
-def _endings(state: _State, limits: _Limits, tolerance: float) -> np.ndarray:
-    losses = np.asarray(state.loss)
-    endings = np.where(state.is_over, int(Ending.STALLED), int(Ending.OUT_OF_PASSES))
-    endings[np.asarray(_can_go_on(state, limits))] = Ending.OVERTAKEN
-    endings[~np.isfinite(losses)] = Ending.DIVERGED
-    endings[losses <= tolerance] = Ending.CONVERGED
-    return endings
 
 
 @eqx.filter_jit

@@ -154,7 +154,6 @@ class FunctionFeatures(AbstractFeatureMap):
 
 
 def require_function(function: Any, name: str = "function") -> None:
-    """Raise TypeError unless the value is callable and not a class."""
     if not callable(function) or isinstance(function, type):
         raise TypeError(
             f"expected {name} to be a feature map or a function of one row, got "

@@ -24,7 +24,6 @@ Outside the guarantee: errors for a fit's arguments or its table, the running ti
 """
 
 import math
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -143,7 +142,15 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
         size = features.num_outputs
         std = self._coefficient_std(calibration, request.num_samples, size)
-        source = request.noise(rows).hiding(*self._fingerprint(calibration))
+        # All that decides the release besides labels, budget and seed. Losses are compared by values,
+        # because user-defined ones may share a name; features are hashed as numbers, because devices
+        # round the same map differently.
+        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
+        loss = eqx.tree_pformat(self.loss), compared_slopes(self.loss)
+        source = request.noise(rows).hiding(*loss, label_bound or 0.0, *sizes)
+        # It bounds the norm of b and its rounding, except with a probability of exp(-800).
+        root = math.sqrt(self._num_coefficients(size))
+        linear_bound = calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
         linear_term = noisy_on_grid(
             np.zeros(self._num_coefficients(size)), calibration.noise_std, source, "linear term"
         )
@@ -155,7 +162,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             linear_term,
             input_bound=1.0,
             label_bound=label_bound or 0.0,
-            linear_bound=self._linear_bound(calibration, size),
+            linear_bound=linear_bound,
         )
         tolerance = self.tolerance * float(self.loss.slope_bound)
         found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
@@ -177,11 +184,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
     def _num_coefficients(self, num_features: int) -> int:
         return num_features * (self.loss.num_outputs or 1)
 
-    def _linear_bound(self, calibration: ObjectiveCalibration, num_features: int) -> float:
-        """A bound on the norm of b and its rounding, up to a probability of exp(-800)."""
-        root = math.sqrt(self._num_coefficients(num_features))
-        return calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
-
     def _coefficient_std(
         self, calibration: ObjectiveCalibration, num_samples: int, num_features: int
     ) -> float:
@@ -197,16 +199,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
                 f"an epsilon too small for {round(root**2)} coefficients"
             )
         return calibration.coefficient_std(gradient_norm) / (1 - share) * (1 + 2.0**-50)
-
-    def _fingerprint(self, calibration: ObjectiveCalibration) -> tuple[Any, ...]:
-        """Everything that decides the release besides features, labels, budget and seed.
-
-        Losses are compared by values, because two user-defined ones may share a name; features are
-        hashed as numbers, because devices round the same map differently.
-        """
-        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
-        bound, slopes = self._labels_within() or 0.0, compared_slopes(self.loss)
-        return eqx.tree_pformat(self.loss), slopes, bound, *sizes
 
 
 def noisy_on_grid(

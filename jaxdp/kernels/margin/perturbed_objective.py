@@ -175,7 +175,6 @@ class PerturbedObjective(eqx.Module):
         return 1 + math.ceil(4 / 3 * condition * max(ratio, 1.0))
 
     def _log_excess(self, tolerance: float) -> float:
-        r"""$\ln(G^2/\tau^2)$."""
         largest = self.loss.slope_bound * self.input_bound + self._pull
         return 2 * (math.log(largest) - math.log(tolerance))
 

@@ -240,7 +240,6 @@ def _modules(part: Any) -> list[Any]:
 
 
 def importable() -> dict[str, type]:
-    """The classes of the table by their written names."""
     return {
         name: getattr(importlib.import_module(module), attribute)
         for name, (module, attribute) in _CLASSES.items()

@@ -291,7 +291,6 @@ def chances(logits: Float[np.ndarray, "m ..."]) -> Float[np.ndarray, "m classes"
 
 
 def check_seeds(public_seed: Any, noise_seed: Any, public_name: str = "public_seed") -> None:
-    """Raise TypeError or ValueError unless the seeds are ints that differ."""
     if isinstance(public_seed, bool) or not isinstance(public_seed, (int, np.integer)):
         raise TypeError(f"expected {public_name} to be an int, got {type(public_seed).__name__}")
     if not 0 <= public_seed < 2**63:

@@ -21,7 +21,6 @@ _LEAST_RECORDS = 2
 def training_table(
     inputs: Any, labels: Any
 ) -> tuple[Float[np.ndarray, "n dim"], Float[np.ndarray, " n"]]:
-    """Inputs as a floating-point matrix and labels in float64, on the host."""
     table, targets = real_array("inputs", inputs), real_array("labels", labels)
     if table.ndim != 2:
         raise ValueError(
@@ -54,7 +53,6 @@ def check_magnitudes(table: Float[Any, "n dim"]) -> None:
 
 
 def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
-    """Finite rows in float64; raises for anything else."""
     rows = real_array(name, value).astype(np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
@@ -68,7 +66,16 @@ def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
     array = given_array(name, value)
     if array.dtype in (np.float32, np.float64):
         return array
-    require_no_text(name, value)
+    # Text is refused even if it could be read as a number.
+    column = _first_column(value, _is_text)
+    if column is not None:
+        raise TypeError(
+            f"expected {name} of real numbers, got text in column {column!r}: leave it out, or "
+            "write its categories, which must be public, as numbers; DPLinearRegression and "
+            "DPLogisticRegression read it where columns=jaxdp.regression.Columns(...) lists them"
+        )
+    if num_axes(value) != 2 and _has(np.asarray(value), _is_text):
+        raise TypeError(f"expected {name} of real numbers, got text")
     # Half precisions and objects that are numbers are widened too.
     is_number = jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.kind in "biuO"
     try:
@@ -84,19 +91,6 @@ def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
         f"expected {name} of real numbers, got {came}: the argument must be free of strings and of "
         "all else that is no number"
     )
-
-
-def require_no_text(name: str, value: Any) -> None:
-    """Raise TypeError if a cell is text, even text that could be read as a number."""
-    column = _first_column(value, _is_text)
-    if column is not None:
-        raise TypeError(
-            f"expected {name} of real numbers, got text in column {column!r}: leave it out, or "
-            "write its categories, which must be public, as numbers; DPLinearRegression and "
-            "DPLogisticRegression read it where columns=jaxdp.regression.Columns(...) lists them"
-        )
-    if num_axes(value) != 2 and _has(np.asarray(value), _is_text):
-        raise TypeError(f"expected {name} of real numbers, got text")
 
 
 def num_axes(value: Any) -> int:
@@ -226,7 +220,6 @@ def in_order(inputs: Any, columns: Columns | None) -> Any:
 
 
 def _names(inputs: Any) -> tuple[str, ...] | None:
-    """The names of a table's columns as texts, or None."""
     found = getattr(inputs, "columns", None)
     return None if found is None or num_axes(inputs) != 2 else tuple(map(str, found))
 

@@ -148,17 +148,6 @@ def _summed_products(left, right):
     return jnp.sum(left[:, :, None] * right[None], axis=1)
 
 
-def isotropic_spread(gaps, variance, num_nodes) -> Float[Array, "*batch k nodes"]:
-    """Displacements of the nodes from the mean logits."""
-    std = jnp.sqrt(variance + floor_of(gaps))[..., None, None]
-    return std * lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), std.ndim)
-
-
-def correlated_spread(gaps, covariance, nodes) -> Float[Array, "*batch k nodes"]:
-    """Displacements of standard normal nodes from the mean logits; a covariance may be singular."""
-    return _product(_product(*_contrasts_and_root(gaps, covariance)), jnp.swapaxes(nodes, -1, -2))
-
-
 def _contrasts_and_root(gaps, covariance):
     """A basis without the common shift, and the root of the covariance in it."""
     basis = jnp.asarray(contrasts(gaps.shape[-1]), gaps.dtype)
@@ -276,9 +265,11 @@ def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"
 
 def _expected_value(gaps, is_label, variance, *, num_nodes):
     if variance.ndim < gaps.ndim:
-        spread = isotropic_spread(gaps, variance, num_nodes)
+        std = jnp.sqrt(variance + floor_of(gaps))[..., None, None]
+        spread = std * lax.broadcast_to_rank(_node_matrix(gaps, num_nodes), std.ndim)
     else:
-        spread = correlated_spread(gaps, variance, _normal_nodes(gaps, num_nodes))
+        nodes = jnp.swapaxes(_normal_nodes(gaps, num_nodes), -1, -2)
+        spread = _product(_product(*_contrasts_and_root(gaps, variance)), nodes)
     logits, is_label = gaps[..., None] + spread, is_label[..., None]
     own = jnp.sum(jnp.where(is_label, logits, 0), axis=-2)
     others = jax.nn.logsumexp(jnp.where(is_label, -jnp.inf, logits), axis=-2)
