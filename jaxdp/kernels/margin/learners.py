@@ -142,9 +142,9 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
         size = features.num_outputs
         std = self._coefficient_std(calibration, request.num_samples, size)
-        # All that decides the release besides labels, budget and seed. Losses are compared by values,
-        # because user-defined ones may share a name; features are hashed as numbers, because devices
-        # round the same map differently.
+        # All that decides the release besides labels, budget and seed. Losses are compared by
+        # values, because user-defined ones may share a name; features are hashed as numbers,
+        # because devices round the same map differently.
         sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
         loss = eqx.tree_pformat(self.loss), compared_slopes(self.loss)
         source = request.noise(rows).hiding(*loss, label_bound or 0.0, *sizes)
