@@ -146,14 +146,13 @@ def without_known_rows(
 
     Its parameters are $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i}
     \mathrm{clip}(g_i)$ over the known i: the clipped gradients of the unknown records, and the
-    noise of all steps. For one unknown record `reconstruct(target, 1, key=key)` finds it; after one
-    clipped step that is maximum likelihood. An adversary without labels, or with the last iterate
-    only, can use `reconstruct(..., known_inputs=...)`.
+    noise. For one unknown record `reconstruct(target, 1, key=key)` finds it; after one clipped step
+    that is maximum likelihood. Without labels, or with the last iterate only, use `reconstruct(...,
+    known_inputs=...)`.
 
     Args:
         iterates: $\theta_0, \dots, \theta_T$ from the start of training on, (T + 1, p).
-        weights: V, (p, d), in memory.
-        activation: phi, elementwise.
+        weights, activation: V, (p, d), in memory, and phi, elementwise.
         algorithm: the algorithm of the run; its noise is not used.
         known_inputs, known_labels: (m, d) and (m,), m < n.
         num_samples: n, the algorithm's divisor.
@@ -166,9 +165,8 @@ def without_known_rows(
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
         >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=1, noise_scale=0.0)
-        >>> iterates = np.stack([np.zeros(40), np.ones(40)])
-        >>> run = iterates, np.ones((40, 3)), jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
-        >>> without_known_rows(*run, num_samples=2).num_features
+        >>> known = jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
+        >>> without_known_rows(np.eye(2, 40), np.ones((40, 3)), *known, num_samples=2).num_features
         40
     """
     given = iterates, weights, activation, algorithm, known_inputs, known_labels

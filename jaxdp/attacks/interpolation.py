@@ -41,8 +41,7 @@ def minimum_norm_parameters(
         inputs: X, (n, d). For p > n their features must be linearly independent, else ValueError:
             no two rows are equal, and none is zero.
         labels: Y, (n,), or (n, k) for k outputs.
-        weights: V, (p, d), or `RegeneratedWeights`.
-        activation: phi, elementwise.
+        weights, activation: V, (p, d), or `RegeneratedWeights`, and phi, elementwise.
 
     Returns:
         The parameters, (p,) or (p, k), in the precision of the arguments.
@@ -82,14 +81,13 @@ def gradient_descent_parameters(
     r"""Parameters after some steps of full-batch clipped gradient descent from 0, as in `DPGD`.
 
     Without noise: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\, g_i$ with $g_i$
-    the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is the loss's slope times
-    $\varphi(x_i)$, so the n coefficients of the rows follow an exact recursion. Derived:
-    test_interpolation, against the recursion in p dimensions.
+    the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$, a multiple of $\varphi(x_i)$, so the n
+    coefficients of the rows follow an exact recursion. Derived: test_interpolation, against the
+    recursion in p dimensions.
 
     Args:
         inputs, labels, weights, activation: the arguments of `minimum_norm_parameters`.
-        learning_rate: eta > 0; a value at which the steps diverge raises ValueError.
-        num_steps: number of steps T.
+        learning_rate, num_steps: eta > 0, and T; steps that diverge raise ValueError.
         clip_norm: C > 0, bound on the (Frobenius) norm of one row's gradient; None for no clipping.
 
     Returns:

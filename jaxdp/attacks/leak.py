@@ -144,8 +144,7 @@ def leak_report(
     Finding nothing is no evidence of safety unless the attack applies: the parameters must lie in
     the span of the rows' features (not after noise, Adam, weight decay, or large changes of all
     layers), and r independent outputs must give enough equations, $r(p - n)$, for the $n(d - 1)$
-    directions of the rows. With the true rows, their loss shows the first. Found rows may be near
-    the true ones without any match, as after noise.
+    directions of the rows. With the true rows, their loss shows the first.
 
     Without the true rows, a loss below the tolerance means that the rows are found, given enough
     equations. A larger loss is still better than chance if it is below a tenth of $1 - dn/p$, the
@@ -155,8 +154,7 @@ def leak_report(
     Sections 4 and 5. Derived: the two counts for several outputs, test_leak.
 
     Args:
-        target: the attacked target.
-        found: the result of `reconstruct`.
+        target, found: the attacked target, and the result of `reconstruct`.
         true_inputs: the true rows, (n, d), if known; scaled to norm $\sqrt d$, as the found ones.
         allow_sign_flips: True for odd and even activations, as in `row_errors`.
         found_below: error below which a row counts as found.

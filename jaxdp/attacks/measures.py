@@ -30,8 +30,8 @@ def matching(
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The assignment of found rows to true ones with the least sum of distances.
 
-    `signs[:, None] * found_inputs[order]` corresponds to `true_inputs`. As in DR (12), the
-    distances are not squared: squares would prefer two half-wrong rows to one wrong row.
+    As in DR (12), the distances are not squared: squares would prefer two half-wrong rows to one
+    wrong row.
 
     Args:
         true_inputs, found_inputs: (n, d), finite and not empty, else ValueError.
@@ -40,8 +40,8 @@ def matching(
             reconstruction of natural images, so minimised must be meant.
 
     Returns:
-        order: (n,), the found row that belongs to each true one.
-        signs: (n,), 1 or -1; all 1 unless flips are allowed.
+        `order`, (n,), and `signs`, (n,), 1 or -1 (all 1 unless flips are allowed), such that
+        `signs[:, None] * found_inputs[order]` corresponds to `true_inputs`.
 
     Example:
         >>> from jaxdp.attacks import matching
@@ -68,8 +68,8 @@ def row_errors(
 ) -> Float[np.ndarray, " n"]:
     r"""Distances of the true rows to their found ones, $|x_i - \hat x_{\pi(i)}| / \sqrt d$.
 
-    This is the root mean square of the difference's entries: 0 for a row that was found, about
-    $\sqrt 2$ for an independent one on the sphere of radius $\sqrt d$.
+    A row that was found has 0, an independent one on the sphere of radius $\sqrt d$ about $\sqrt
+    2$.
 
     Args:
         true_inputs, found_inputs, allow_sign_flips: the arguments of `matching`.
@@ -120,9 +120,8 @@ def span_residual(
     r"""The distance of true features from the span of the found ones, per feature and row.
 
     $\frac1{n\sqrt p}\sum_i |P^\perp_{\hat\Phi}\,\varphi(x_i)|$, which is 0 for p <= n independent
-    features. Source: DR (167), here for networks too. One triangular factor of all 2 n rows'
-    features is updated block by block in float64 (on the host if the device has none), so features
-    are never in memory whole.
+    features. Source: DR (167), here for networks too. Features are never in memory whole: one
+    triangular factor is updated block by block, in float64 (on the host if the device has none).
 
     Args:
         true_inputs, found_inputs: (n, d), in any order.

@@ -2,9 +2,9 @@ r"""The strongest membership test of one record, and its error rates.
 
 The adversary knows the run, all records but one, and two candidates for this one. The
 log-likelihood ratio of the two (`informed`) is the test of Neyman and Pearson. If every step clips
-both records it is Gaussian, and the error rates lie on the curve of $\mu$-GDP, with $\mu$ the
-distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it, and
-`DPGD.mu` is never below it. Derived: tests/unit/attacks/test_membership.py.
+both records, the error rates lie on the curve of $\mu$-GDP, with $\mu$ the distance of the two
+gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it, and `DPGD.mu` is never
+below it. Derived: tests/unit/attacks/test_membership.py.
 """
 
 from collections.abc import Callable
@@ -93,8 +93,8 @@ def attained_tradeoff(
     exponential.
 
     Args:
-        member_scores: `membership_scores` of runs with the first record, finite.
-        other_scores: `membership_scores` of runs with the second.
+        member_scores, other_scores: `membership_scores` of runs with the first and the second
+            record.
         false_positive_rates: rates strictly between 0 and 1.
 
     Returns:

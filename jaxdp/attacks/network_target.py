@@ -1,11 +1,10 @@
 r"""The penultimate layer of a trained network as a target, whatever its layers are.
 
 A step of gradient descent adds $\sum_i r_i\varphi(x_i)^\top$ to the weights of a linear layer, with
-$\varphi(x_i)$ the layer's input for row i, and $r_i$ proportional to the derivative of the loss in
-its output. A bias, a final activation and the loss change $r_i$ only. So if the last layer alone
-was trained, the change of its weights lies in the span of the rows' features; if all layers were
-trained, only as far as the features did not change, and the true rows have a loss above zero; after
-Adam, which scales each weight's step, or weight decay, not at all. Source: DR Sections 5.2 and 5.3.
+$\varphi(x_i)$ its input for row i, whatever the loss. So if the last layer alone was trained, the
+change of its weights lies in the span of the rows' features; if all layers were trained, only as
+far as the features did not change, and the true rows have a loss above zero; after Adam, which
+scales each weight's step, or weight decay, not at all. Source: DR Sections 5.2 and 5.3.
 """
 
 from collections.abc import Callable
@@ -231,8 +230,8 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
         last_start: its last layer before training: the weights, (k, h), or the `eqx.nn.Linear`.
 
     Returns:
-        A `RandomFeaturesTarget`; if the hidden layer has biases or the activation has parameters,
-        the `NetworkTarget` of the same features.
+        A `RandomFeaturesTarget`, or the `NetworkTarget` of the same features if the hidden layer
+        has biases or the activation has parameters.
 
     Example:
         >>> import equinox as eqx, jax
@@ -267,17 +266,13 @@ def network_target(
         trained: the trained model of one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
             that ends in an `eqx.nn.Linear`, or any module together with `last`. Layers that need a
             key or a state, such as dropout, must be in inference mode (`eqx.nn.inference_mode`).
-        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`.
-        last: function from the model to its last `eqx.nn.Linear`, such as `lambda model:
-            model.head`; None for the last layer of an MLP or Sequential.
-        dim: d; None for the input size of the first layer of an MLP or Sequential.
+        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`. If
+            it has not moved, or is no linear layer, a ValueError or TypeError is raised.
+        last, dim: the selector of the last `eqx.nn.Linear`, such as `lambda model: model.head`, and
+            d; None if an MLP or Sequential determines them.
 
     Returns:
         The target for `reconstruct`.
-
-    Raises:
-        ValueError, TypeError: the last layer is not an `eqx.nn.Linear` or has not moved, or the
-            last layer or d has to be given.
 
     Example:
         >>> import equinox as eqx, jax

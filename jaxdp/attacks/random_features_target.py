@@ -1,8 +1,8 @@
 r"""Random features $\phi(Vx)$ as a target; V is in memory, or regenerated from a key in blocks.
 
-At the full size of DR Figure 1, V has 9.4 billion entries, 37.7 GB. With several outputs the target
-is a two-layer network too: V is the trained first layer, the parameters are the last layer's
-change. Source: DR (1) and Section 5.2.
+At the full size of DR Figure 1, V takes 37.7 GB. With several outputs the target is a two-layer
+network too: V is the first layer, the parameters are the change of the last. Source: DR (1) and
+Section 5.2.
 """
 
 import dataclasses
@@ -45,16 +45,14 @@ class RegeneratedWeights(AbstractDescription):
 
     Args:
         key: a `jax.random.key`; the only array that is stored.
-        num_features: p, rows of V, from 1 to 2^31 - 1.
-        dim: d >= 1, columns of V.
+        num_features, dim: p < 2^31 rows of V, and d columns.
         block_size: rows of a block; None for p / 200, and at least 256.
 
     Example:
         >>> import jax
         >>> from jaxdp.attacks import RegeneratedWeights
-        >>> weights = RegeneratedWeights(jax.random.key(0), num_features=10**6, dim=3072)
-        >>> weights.shape, weights.num_blocks  # 12 GB, were it in memory
-        ((1000000, 3072), 200)
+        >>> RegeneratedWeights(jax.random.key(0), num_features=10**6, dim=3072).num_blocks
+        200
     """
 
     key: Key[Array, ""]
@@ -287,10 +285,9 @@ def span_target(
 
     The theorem's hypothesis is that the guess's features span every $\varphi(x_i)$. As a loss it is
     $\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$, that of a target whose n
-    outputs are the rows' features; a `converged` answer of `reconstruct(target, n, key=key)` meets
-    it. There are n (p - n) equations for n (d - 1) unknowns, so the rows are determined from about
-    p = n + d on. An attack on trained parameters knows one vector of the span per output; then the
-    law is p = dn. Source: DR Theorem 1, Theorem 2 and (16).
+    outputs are the rows' features. There are n (p - n) equations for n (d - 1) unknowns, so the
+    rows are determined from about p = n + d on. An attack on trained parameters knows one vector of
+    the span per output; then the law is p = dn. Source: DR Theorem 1, Theorem 2 and (16).
 
     Args:
         inputs: the training rows X, (n, d).

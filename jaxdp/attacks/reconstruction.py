@@ -35,8 +35,7 @@ class Reconstruction(AbstractExplained, eqx.Module):
     Attributes:
         inputs: the rows of the best start, on the sphere of radius $\sqrt d$; given known ones
             first.
-        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ at these rows, in float64 (on the host
-            if the device has none).
+        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ at these rows, in float64.
         converged: whether that loss is at most the tolerance.
         num_passes: full-pass equivalents of all starts together.
         status: reason why the best start ended; `CONVERGED` exactly if `converged`.
@@ -84,16 +83,16 @@ def reconstruct(
     """Reconstruct n training inputs: search rows whose features span the trained parameters.
 
     Above $p = dn$ features the result is the training inputs, in some order; below, other rows fit
-    too. A row whose coefficient in the parameters is near 0 may be missing at convergence, and
-    equal rows are found once. Odd and even activations leave the signs of rows open; a polynomial
-    leaves the rows open, because its features span too little. If n is too small the loss stays
-    high; surplus rows get no weight. After noisy training the loss does not reach zero: compare
-    losses, and use more starts. The search runs on the host: call it outside `jit` and `vmap`.
+    too. A row whose coefficient in the parameters is near 0 may be missing, and equal rows are
+    found once. Odd and even activations leave the signs of rows open, a polynomial the rows. If n
+    is too small the loss stays high; surplus rows get no weight. After noisy training the loss does
+    not reach zero: compare losses, and use more starts. The search runs on the host: call it
+    outside `jit` and `vmap`.
 
     Args:
         target: the target of the attack.
-        num_samples: n, number of training inputs; n < p, else ValueError, as any n >= p inputs span
-            everything.
+        num_samples: n < p, number of training inputs; any n >= p inputs span everything
+            (ValueError).
         key: random key of the starts and of the optimiser.
         optimiser: None for `CurvatureScaledMomentum()`.
         max_passes: limit on the full-pass equivalents of each start, at least 2 for the first and
@@ -109,13 +108,11 @@ def reconstruct(
 
     Example:
         >>> import jax, numpy as np
-        >>> from jaxdp.attacks import reconstruct, reconstruction_error, span_target
-        >>> from jaxdp.problems import sphere_inputs
-        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
-        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
-        >>> found = reconstruct(span_target(rows, weights, jax.nn.relu), 2, key=jax.random.key(2))
-        >>> print(f"{found.converged}, error {reconstruction_error(rows, found.inputs):.2f}")
-        True, error 0.00
+        >>> from jaxdp.attacks import reconstruct, span_target
+        >>> weights = np.random.default_rng(0).normal(size=(100, 5))
+        >>> target = span_target(np.eye(2, 5), weights, jax.nn.relu)
+        >>> reconstruct(target, 2, key=jax.random.key(2)).converged
+        True
     """
     require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser

@@ -1,8 +1,7 @@
 """Private kernel learning: kernels, feature maps, and learners whose release is a function.
 
-`PrivateKernelRidge` and `PrivateKernelClassifier` are proved private in `ridge/learner.py` and
-`margin/objective_calibration.py`. PK is "Optimal differentially private kernel learning with random
-projection"; its algorithms as printed are in `experiments/private_kernel_learning/published`.
+PK is "Optimal differentially private kernel learning with random projection"; its algorithms as
+printed are in `experiments/private_kernel_learning/published`.
 """
 
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel

@@ -43,8 +43,8 @@ class ClippedSlope(eqx.Module):
     r"""Moments of a clipped slope $\psi(f)$ for a Gaussian prediction f.
 
     Attributes:
-        mean: $E[\psi(f)]$.
-        square: $E[\psi(f)^2]$; for k independent outputs of one variance v, $E|\psi|^2/k$.
+        mean, square: $E[\psi(f)]$ and $E[\psi(f)^2]$; for k independent outputs of one variance v,
+            `square` is $E|\psi|^2/k$.
         derivative: $E[\psi'(f)]$, the derivative of the mean in the mean of f; by Stein's identity
             also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$. For k outputs, its trace over k.
         clipped: the probability that the slope is clipped.
@@ -172,10 +172,9 @@ class AbstractClassificationLoss(AbstractLoss):
     def correct_share(
         self, prediction: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        """1 if the prediction names the label's class, else 0.
+        """1 if the prediction names the label's class, else 0; 1/j if it is one of j that tie.
 
-        If j classes tie, the label's among them, the share is 1/j, as if the tie were broken at
-        random: predictions of all zeros are right as often as guesses.
+        So predictions of all zeros are right as often as guesses.
         """
 
     @abc.abstractmethod

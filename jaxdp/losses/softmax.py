@@ -30,9 +30,9 @@ class Softmax(AbstractClassificationLoss):
 
     Args:
         num_classes: k >= 2, else ValueError.
-        nodes_per_row: even number >= 2 of quadrature nodes per row for the clipped slope over
-            Gaussian logits, shared out among the rows; None for all nodes. Fewer nodes are faster:
-            means over thousands of rows hardly change, those of single rows do.
+        nodes_per_row: even number of quadrature nodes per row for the clipped slope over Gaussian
+            logits, shared out among the rows; None for all nodes. Fewer nodes are faster: means
+            over thousands of rows hardly change, those of single rows do.
 
     Example:
         >>> import numpy as np

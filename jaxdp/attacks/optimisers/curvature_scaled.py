@@ -1,15 +1,14 @@
 """The attack's default optimiser: momentum with steps scaled by the curvature, in rounds.
 
-A step uses one block of the features, a fraction of a full pass. At a solution the parameters in
-every block are the same combination of the guessed rows' features, so such a step is exact there;
-elsewhere the blocks disagree, and this noise leads out of poor local minima. Derived: that it
-solves problems that the published optimiser does not, test_curvature_scaled.
+A step uses one block of the features. At a solution the parameters in every block are the same
+combination of the guessed rows' features, so such a step is exact there; elsewhere the blocks
+disagree, and this noise leads out of poor local minima. Derived: that it solves problems that the
+published optimiser does not, test_curvature_scaled.
 
 Each round (1) adds spare rows to the best guess so far and descends, (2) drops the rows whose
 removal raises the loss least, down to the wanted number, and descends again, (3) moves the least
 significant row to where the residual points, as long as that lowers the loss, and (4) takes steps
-on all features, if the steps before were on blocks. `moves` and `scaled_steps` have the parts; the
-host decides what comes next.
+on all features, if the steps before were on blocks.
 """
 
 import math
@@ -278,8 +277,7 @@ def _chosen(is_first, first, second):
 class CurvatureScaledMomentum(AbstractOptimiser):
     """Momentum with steps that the curvature scales, in rounds with spare rows and without.
 
-    Its constants were chosen on random features of width 2dn to 10dn, on the sphere and on small
-    images, and not tuned for networks.
+    Its constants suit random features of width 2dn to 10dn; they are not tuned for networks.
 
     Example:
         >>> from jaxdp.attacks import CurvatureScaledMomentum

@@ -29,12 +29,11 @@ class MomentumDescent(AbstractOptimiser):
     squared residual is used here.
 
     Args:
-        step_size: eta > 0.
-        momentum: m in [0, 1).
+        step_size, momentum: eta > 0, and m in [0, 1).
 
     Example:
         >>> from jaxdp.attacks import MomentumDescent
-        >>> MomentumDescent(step_size=2000.0).step_size.item()  # as for the CIFAR-10 images of DR
+        >>> MomentumDescent(step_size=2000.0).step_size.item()
         2000.0
     """
 

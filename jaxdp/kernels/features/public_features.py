@@ -73,17 +73,13 @@ class SamplePaths(AbstractFeatureMap):
         *,
         key: Key[Array, ""],
     ) -> "SamplePaths":
-        """Paths of the kernel's own random features.
+        """Paths of the kernel's own random features; a NotCoveredError if it has none.
 
         Args:
             kernel: the kernel k.
             num_projections: M >= 1; path j is the same for every M, up to its factor.
-            num_features: L >= 1, number of random features in `kernel.features`.
-            dim: number of columns of the inputs, d.
+            num_features, dim: L >= 1 random features in `kernel.features`, of d columns.
             key: random key of features and weights.
-
-        Raises:
-            NotCoveredError: the kernel has no random features.
         """
         require_count("num_projections", num_projections)
         check_draws(num_features, dim, key)
@@ -111,11 +107,10 @@ class SamplePaths(AbstractFeatureMap):
 class FunctionFeatures(AbstractFeatureMap):
     """Any function of one row as a feature map; its release cannot be saved to a file.
 
-    The features have no bound: wrap the map in `ClippedFeatures`.
-
     Args:
         function: public function from one row, (d,), to its features, (M,), else ValueError;
-            traceable by JAX, and chosen without looking at the data.
+            traceable by JAX, chosen without the data. For a bound, wrap the map in
+            `ClippedFeatures`.
         num_inputs: number of columns, d.
 
     Example:

@@ -1,7 +1,4 @@
-r"""Random Fourier features of kernels $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$.
-
-Source: Rahimi and Recht (2007).
-"""
+"""Random Fourier features of stationary kernels. Source: Rahimi and Recht (2007)."""
 
 import math
 from typing import Any
@@ -47,11 +44,10 @@ class FourierFeatures(AbstractFeatureMap):
     def sample(
         cls, kernel: Any, num_frequencies: int, dim: int, *, key: Key[Array, ""]
     ) -> "FourierFeatures":
-        """Features with independent frequencies: 2 `num_frequencies` outputs.
+        """Features with L = `num_frequencies` independent frequencies, 2L outputs.
 
         Args:
-            kernel: a stationary kernel.
-            num_frequencies, dim: L >= 1, and the number d of columns of the inputs.
+            kernel, num_frequencies, dim: a stationary kernel, L >= 1, and the number d of columns.
             key: random key of the frequencies.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
@@ -84,8 +80,7 @@ class CosineFeatures(AbstractFeatureMap):
     record on a covariance. Source: PK Definition 15.
 
     Attributes:
-        frequencies: $\omega$, (M, d).
-        phases: b, (M,).
+        frequencies, phases: $\omega$, (M, d), and b, (M,).
         amplitude: $a = k_0(0)^{1/2}$.
 
     Example:
@@ -103,11 +98,10 @@ class CosineFeatures(AbstractFeatureMap):
     def sample(
         cls, kernel: Any, num_features: int, dim: int, *, key: Key[Array, ""]
     ) -> "CosineFeatures":
-        """Features with independent frequencies and phases: `num_features` outputs.
+        """Features with M = `num_features` independent frequencies and phases.
 
         Args:
-            kernel: a stationary kernel.
-            num_features, dim: M >= 1, and the number d of columns of the inputs.
+            kernel, num_features, dim: a stationary kernel, M >= 1, and the number d of columns.
             key: random key of the frequencies and phases.
         """
         known = _checked(cls, kernel, num_features, dim, key)

@@ -25,13 +25,11 @@ class TorusKernel(AbstractKernel):
     The eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin 2\pi x, \sqrt2\cos 4\pi x, \dots$.
 
     Args:
-        eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0 in the order of the eigenfunctions,
-            else ValueError.
+        eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0, else ValueError.
 
     Example:
         >>> from jaxdp.kernels import TorusKernel
-        >>> kernel = TorusKernel.power_law(5, capacity=0.5)
-        >>> kernel.eigenvalues.tolist()
+        >>> TorusKernel.power_law(5, capacity=0.5).eigenvalues.tolist()
         [1.0, 0.25, 0.25, 0.0625, 0.0625]
     """
 
@@ -85,13 +83,9 @@ class TorusKernel(AbstractKernel):
 
 
 class MercerFeatures(AbstractFeatureMap):
-    r"""All eigenfunctions of a `TorusKernel`, as its exact features.
+    r"""The exact features of a `TorusKernel`, $(\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$.
 
-    $z(x) = (\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$. Sample paths on them are exact Gaussian
-    processes (Karhunen-Loeve). Source: PK (1) and (2).
-
-    Attributes:
-        eigenvalues: $\mu$, (L,), of a `TorusKernel`.
+    Sample paths on them are exact Gaussian processes (Karhunen-Loeve). Source: PK (1) and (2).
     """
 
     dim: ClassVar[int] = 1

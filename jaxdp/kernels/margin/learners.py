@@ -1,15 +1,15 @@
 r"""Learners by objective perturbation: PK Algorithm 2, made private by a proof.
 
-Four changes: (1) Each record's features come from a public seed and that record alone, and are
-clipped to a public bound. (2) The noise is calibrated by a proved bound (`objective_calibration`);
-the published one is violated for some budgets. (3) An approximate minimiser is released, with noise
-that hides its distance from the exact one. (4) The solver ends with a certificate on every data set
-(`objective_solver`).
+Changes: each record's features come from a public seed and that record alone, clipped to a public
+bound; the noise is calibrated by a proved bound (`objective_calibration`), where the published one
+fails for some budgets; an approximate minimiser is released, with noise that hides its distance
+from the exact one; the solver ends with a certificate on every data set (`objective_solver`).
 
 *Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that $|z|
-\le B$ in exact arithmetic. The calibration proves the rest, for every data set, seed and input.
-Neighbours differ in one record (replace-one), n is public. The ridge is part of the objective, so
-trying several on private data costs the budget of each.
+\le B$ exactly. The calibration proves the rest, for every data set, seed and input. Neighbours
+differ in one record (replace-one), n is public. The ridge is part of the objective, so trying
+several on private data costs the budget of each. Errors, warnings and the running time are outside
+the guarantee.
 
 *Arithmetic.* The linear term and the noise on the coefficients are exact normal numbers rounded to
 grids (`SecretNoise.noisy_integers`). Rounding the linear term moves each of M entries by at most
@@ -19,8 +19,6 @@ their noise hides too. With k outputs, M k replaces M. The smallest feasible tol
 a bound on b that does not depend on b: if fits with a long b were refused, the remaining ones would
 reveal a b that is not normal. The bound is exceeded with a probability of 1e-347, which the margin
 of the calibration covers for every delta.
-
-Outside the guarantee: errors for a fit's arguments or its table, the running time, and warnings.
 """
 
 import math
@@ -217,24 +215,21 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
     Args:
         kernel, num_projections, num_features, input_bound, input_range, feature_map: the arguments
             of `PrivateKernelRidge`.
-        loss: $\ell$ of the margin y f(x) for labels -1 and +1: `jaxdp.losses.Logistic()` or your
-            own. For labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a row, and
-            the largest names the class. A loss that violates its stated bounds is refused.
-        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ in the averaged objective; raised to the
-            floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
-            $\sigma$, so that the linear term changes scores by at most 1 in standard deviation.
+        loss: $\ell$ of the margin y f(x) for labels -1 and +1, `jaxdp.losses.Logistic()` or your
+            own; for labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a row.
+        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ in the averaged objective, raised to the
+            floor of the proof. None: as large as the noise, $\sigma B/n$ with the floor's $\sigma$,
+            so that the linear term changes scores by at most 1 in standard deviation.
         max_steps: number of Newton steps, >= 1; None for 200. Gradient steps finish the rest.
-        tolerance: bound > 0 on the gradient's norm over $c_1 B$; the noise on the coefficients is
-            proportional to it. A tolerance that rounding makes unreachable is refused, for any
-            data.
+        tolerance: bound > 0 on the gradient's norm over $c_1 B$, proportional to the noise on the
+            coefficients. One that rounding makes unreachable is refused, for any data.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelClassifier
         >>> learner = PrivateKernelClassifier(Gaussian(1.0), num_projections=20, input_bound=1.0)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
         >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> learner.fit(inputs, np.where(inputs[:, 0] > 0, 1, -1), **budget)(inputs[:3]).shape
+        >>> learner.fit(np.ones((9, 2)), np.ones(9), **budget)(np.ones((3, 2))).shape
         (3,)
     """
 

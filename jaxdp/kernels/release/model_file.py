@@ -49,30 +49,28 @@ def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = Tr
 
 
 def load(path: str | os.PathLike) -> Any:
-    """Load a released function that `save` wrote; its predictions are bit-identical.
+    """Load a released function that `ReleasedFunction.save` wrote, cost included, bit-identical.
 
     Args:
-        path: path of a file that `ReleasedFunction.save` wrote.
+        path: path of the file; OSError if it cannot be read.
 
     Returns:
-        The `ReleasedFunction`, its cost included.
+        The `ReleasedFunction`.
 
     Raises:
-        ValueError: the file is damaged, foreign, of another version, or needs x64; the message
-            names the file and the reason.
-        OSError: the file cannot be read.
+        ValueError: the file, named in the message, is damaged, foreign, of another version, or
+            needs x64.
 
     Example:
         >>> import pathlib, tempfile
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge, load
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
         >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     release.save(pathlib.Path(folder) / "model.npz")
-        ...     again = load(pathlib.Path(folder) / "model.npz")
-        >>> bool((again.coefficients == release.coefficients).all())
-        True
+        ...     path = pathlib.Path(folder) / "model.npz"
+        ...     learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget).save(path)
+        ...     load(path).coefficients.shape
+        (4,)
     """
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:

@@ -164,23 +164,22 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
     ) -> Released:
         """Learn from a table and release a function.
 
+        A UserWarning says that no public range of the inputs is given (before the data are read) or
+        that labels were clipped (for the curator; the release does not contain it). Raises
+        NotCoveredError if the kernel has no random features, RuntimeError if the loss is not convex
+        or bounded as it states.
+
         Args:
             inputs: one record a row; scale them by public ranges, never by their own statistics.
                 Column names of a data frame are public, and the release keeps them.
             labels: one label per record. Classification: -1 and +1, and the released function is a
                 score, positive if +1 is likelier. Regression: numbers, clipped to the learner's
                 label bound.
-            epsilon: epsilon > 0, finite.
-            delta: delta in (0, 1).
+            epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1).
             public_seed: seed of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. A given seed must be kept as secret
                 as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost is
                 infinite; fits on different data have independent noise under one seed.
-
-        A UserWarning says that no public range of the inputs is given (before the data are read) or
-        that labels were clipped (for the curator; the release does not contain it). Raises
-        NotCoveredError if the kernel has no random features, RuntimeError if the loss is not convex
-        or bounded as it states.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         given = {"public_seed": public_seed, "warning": self._warning}

@@ -45,8 +45,8 @@ class FitRecord(eqx.Module):
 
     Args:
         num_samples: n >= 1, number of rows of the table.
-        learnt: the function and the way it was learnt, in words; empty for a description of the
-            release.
+        learnt: the function and the way it was learnt, in words; empty for the release's
+            description.
         inputs: for each column its name, and its public range or categories in words.
         ledger: for each release its share of mu^2, its mu, and its description.
         noise_std: planned standard deviation of the noise on each coefficient; empty if unknown.
@@ -76,9 +76,8 @@ def _under(name: str, values: list[str]) -> list[Row]:
 class ReleasedFunction(AbstractExplained, eqx.Module):
     r"""The published result of a kernel learner: a function of new inputs, and its cost.
 
-    $f(x) = b + \beta \cdot z(x)$, clipped to the range of the labels if it is known. Call it with
-    rows, `release(x[None])[0]` for one input; it works under `jit`, `vmap` and `grad`, and
-    evaluates concrete inputs block by block.
+    $f(x) = b + \beta \cdot z(x)$, clipped to the range of the labels if it is known. It works under
+    `jit`, `vmap` and `grad`, and evaluates concrete inputs block by block.
 
     Attributes:
         features: z, drawn from the public seed.
@@ -95,9 +94,8 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
         >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget)
-        >>> release.coefficients.shape, release.cost.adjacency
-        ((4,), 'replace-one')
+        >>> learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget).coefficients.shape
+        (4,)
     """
 
     features: AbstractFeatureMap
@@ -151,9 +149,9 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
         """The function's values at new inputs, one a row, in the units of the training inputs.
 
-        Data-frame columns are matched by name if the function was fitted to a data frame, array
-        columns by position. If the features have a reader, cells may be texts, dates or missing,
-        and a frame may have other columns besides; traced inputs must be numbers.
+        Data-frame columns are matched by name if the fit had names, array columns by position. If
+        the features have a reader, cells may be texts, dates or missing, and a frame may have other
+        columns; traced inputs must be numbers.
         """
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)

@@ -142,14 +142,10 @@ class Columns(eqx.Module):
     """Names that were known before the data were seen; they are published with the function.
 
     Args:
-        inputs: names of the columns in the order of the function's inputs, all different.
+        inputs: names of the columns in the order of the function's inputs, texts, all different.
         label: name of the target, or None.
         classes: for two classes, the names for a negative and for a positive score; for more
             classes, one name per score. None for a regression.
-
-    Raises:
-        ValueError: a name occurs twice, or there are fewer than two classes.
-        TypeError: a name is not a text.
 
     Example:
         >>> from jaxdp.kernels import Columns

@@ -1,10 +1,10 @@
 r"""Private kernel ridge regression: a public projection, one Gaussian release, a function.
 
-PK Algorithm 1 with five changes, none of which costs budget. (1) Each record's features come from a
-public seed and that record alone, and are clipped to a public bound, so the guarantee needs neither
-a secret projection nor a tail bound. (2) The statistics are released together (`joint_release`),
-(3) by the exact Gaussian mechanism. (4) The noisy matrix is projected on the positive semi-definite
-cone and (5) predictions are clipped to the label bound. An intercept may be released first.
+PK Algorithm 1 with changes that cost no budget: each record's features come from a public seed and
+that record alone, clipped to a public bound, so the guarantee needs neither a secret projection nor
+a tail bound; the statistics are released together (`joint_release`), by the exact Gaussian
+mechanism; the noisy matrix is projected on the positive semi-definite cone, and predictions are
+clipped to the label bound. An intercept may be released first.
 
 *Proof.* Fix the public seed: z is a fixed function of one input, $|z| \le B$. The intercept is the
 mean of labels in $[-T, T]$, of sensitivity 2T/n, with Gaussian noise: $\mu_b$-GDP. Given its value
@@ -12,10 +12,8 @@ b, the residuals y - b clipped to $[-R, R]$ are functions of one record each, an
 w u) has sensitivity $\Delta(a)/n$: $\mu_r$-GDP for every b. The two compose to $\sqrt{\mu_b^2 +
 \mu_r^2}$ (Dong, Roth and Su 2022, Corollary 3.3), which is $\mu(\epsilon, \delta)$ exactly. All
 later steps use only b, (C, u) and public numbers: post-processing. The proof holds for every data
-set, seed and input; how well the features stand for the kernel affects accuracy alone. Neighbours
-differ in one record (replace-one), n is public.
-
-Outside the guarantee: that a fit raised an error, its running time, and warnings.
+set, seed and input. Neighbours differ in one record (replace-one), n is public. Errors, warnings
+and the running time are outside the guarantee.
 """
 
 import math
@@ -75,9 +73,7 @@ class RidgeNoise(NamedTuple):
 
 
 class PrivateKernelRidge(AbstractFeatureLearner):
-    r"""$(\epsilon, \delta)$-DP kernel ridge regression, proved for a published projection.
-
-    The cost is exactly $\mu(\epsilon, \delta)$-GDP.
+    r"""$(\epsilon, \delta)$-DP kernel ridge regression, exactly $\mu(\epsilon, \delta)$-GDP.
 
     Args:
         kernel: the kernel k; None is allowed with a feature map.
@@ -90,7 +86,7 @@ class PrivateKernelRidge(AbstractFeatureLearner):
             little but the mean can be learnt: 0.2, with a residual bound T/2, preserves it.
         input_bound: Euclidean norm to which rows are first scaled down; needed if nothing else
             bounds the kernel. Infinity: public numbers have scaled the inputs already.
-        input_range: (low, high), public ends of the columns' ranges, (d,) each; columns are clipped
+        input_range: (low, high), public ends of the columns' ranges, (d,) each, which are clipped
             to them and mapped to [-1, 1]. Excludes `input_bound`.
         feature_map: replaces the sample paths: a public map or any function of one row, chosen
             without the data; features of a function are clipped to norm one.
@@ -102,9 +98,8 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(Gaussian(0.5), 20, label_bound=1.0, input_bound=1.0)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
         >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)(inputs[:3]).shape
+        >>> learner.fit(np.ones((9, 2)), np.ones(9), **budget)(np.ones((3, 2))).shape
         (3,)
     """
 
@@ -134,9 +129,8 @@ class PrivateKernelRidge(AbstractFeatureLearner):
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
         r"""Standard deviations of the noise on the averaged statistics.
 
-        Returns:
-            "C": on the diagonal of $\sum z z^\top / n$; off it, divided by $\sqrt 2$. "u": on $\sum
-                y z / n$. "intercept": on the mean label, if one is released.
+        "C" is on the diagonal of $\sum z z^\top / n$ (divided by $\sqrt 2$ off it), "u" on $\sum y
+        z / n$, "intercept" on the mean label, if one is released.
         """
         num_samples = require_count("num_samples", num_samples)
         mean, joint = self._noise(epsilon, delta)

@@ -58,9 +58,8 @@ class AbstractRidgeRule(AbstractDescription):
 class NoiseRidge(AbstractRidgeRule):
     r"""A ridge as large as the noise that it has to suppress: `factor` $\sigma_C \sqrt{2M}$.
 
-    The learner's default factor is 1 with a released intercept, and 1/2 without, when the
-    coefficients have to represent the mean label too. On the synthetic problem of PK Section 5 with
-    epsilon >= 1, the errors are at most a fifth above those of the best ridge.
+    The learner's default factor is 1 with a released intercept, and 1/2 without. On the synthetic
+    problem of PK Section 5 with epsilon >= 1, the errors are at most a fifth above the best.
     """
 
     factor: float = eqx.field(static=True, converter=plain_float, default=1.0)
@@ -77,9 +76,8 @@ class Theorem11Rule(AbstractRidgeRule):
     r"""The ridge of PK Theorem 11, for known exponents of source and capacity.
 
     $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant that the
-    theorem leaves open. The rule also sets the number of projections.
-
-    Source: PK Theorem 11 and the choices at the end of Section 4.2, for a kernel bounded by one.
+    theorem leaves open. Source: PK Theorem 11 and the choices at the end of Section 4.2, for a
+    kernel bounded by one.
 
     Args:
         source: r in [1/2, 1], smoothness of the target (Assumption 4).
@@ -88,9 +86,8 @@ class Theorem11Rule(AbstractRidgeRule):
 
     Example:
         >>> from jaxdp.kernels import Theorem11Rule
-        >>> rule = Theorem11Rule(source=0.5, capacity=0.5)
-        >>> print(f"{rule.ridge(10_000, 1.0):.4f}, M = {rule.num_projections(10_000, 1.0)}")
-        0.0022, M = 22
+        >>> print(f"{Theorem11Rule(source=0.5, capacity=0.5).ridge(10_000, 1.0):.4f}")
+        0.0022
     """
 
     source: float = eqx.field(static=True, converter=plain_float)
@@ -162,11 +159,9 @@ class SelectedRidge(AbstractRidgeRule):
     noise E of the same distribution, $(C, u) + \gamma E$ and $(C, u) - E / \gamma$ have independent
     noises. The first is fitted, the second judges without bias, averaged over several E. The best
     ridge is then refitted to all, divided by $\sqrt{1 + \gamma^2}$, as its noise is. No budget is
-    spent. Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap.
-
-    Use it if the noise is small or a good factor of `NoiseRidge` is unknown. With strong privacy
-    the judge is noisy too: ridges far below `NoiseRidge`'s look good by chance, and are not tried.
-    The estimate ignores that the error on the training records is lower than on new ones.
+    spent. Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap. Use it if the noise
+    is small or a good factor of `NoiseRidge` is unknown. With strong privacy the judge is noisy
+    too, so ridges far below `NoiseRidge`'s are not tried.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
