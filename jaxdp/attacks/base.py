@@ -1,8 +1,7 @@
 r"""The abstract target of an attack, in blocks of features.
 
-Targets know neither inputs nor labels, only how features depend on an input, and the parameters
-$\theta$ (or their change in training), which lie in the span of the training rows' features.
-Source: DR (11).
+Targets contain neither inputs nor labels, only the map to features, and the parameters $\theta$ (or
+their change in training), which lie in the span of the training rows' features. Source: DR (11).
 """
 
 import abc

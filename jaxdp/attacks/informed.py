@@ -44,8 +44,7 @@ from jaxdp.losses.base import AbstractScalarLoss
 class KnownRun(eqx.Module):
     r"""All iterates of a run, minus the steps of the known records.
 
-    `before` holds $\theta_0, \dots, \theta_{T-1}$, `left` the remaining increments $\Delta_1,
-    \dots, \Delta_T$.
+    `before` holds $\theta_0, \dots, \theta_{T-1}$, `left` the remaining increments.
     """
 
     weights: Float[Array, "features dim"]
@@ -153,8 +152,8 @@ def without_known_rows(
     Its parameters are $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i}
     \mathrm{clip}(g_i)$ over the known i: the clipped gradients of the unknown records, and the
     noise. For one unknown record `reconstruct(target, 1, key=key)` finds it; after one clipped step
-    that is maximum likelihood. Without labels, or with the last iterate only, use `reconstruct(...,
-    known_inputs=...)`.
+    that is maximum likelihood. Without labels or earlier iterates, give
+    `reconstruct` the `known_inputs`.
 
     Args:
         iterates: $\theta_0, \dots, \theta_T$ from the start of training on, (T + 1, p).
@@ -247,12 +246,10 @@ def attained_tradeoff(
     """The trade-off curve of a membership test: false negatives at given false positives.
 
     The threshold for a rate is a quantile of the other runs' scores. Scores are log-likelihood
-    ratios, so the curve's slope at a threshold, which weighs the quantile's uncertainty, is its
-    exponential.
+    ratios, so the curve's slope there, which weighs the quantile's uncertainty, is its exponential.
 
     Args:
-        member_scores, other_scores: `membership_scores` of runs with the first and the second
-            record.
+        member_scores, other_scores: `membership_scores` of runs with either record.
         false_positive_rates: rates strictly between 0 and 1.
 
     Returns:

@@ -1,8 +1,7 @@
 r"""Trained parameters of random features in closed form, as victims of attacks.
 
 They lie in the span of the n training rows' features, $\theta = \Phi^\top c$; c follows from the
-Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read block by block; the n p features
-are held in memory.
+Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read block by block.
 """
 
 from collections.abc import Callable, Iterator

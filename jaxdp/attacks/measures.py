@@ -30,8 +30,7 @@ def matching(
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The assignment of found rows to true ones with the least sum of distances.
 
-    As in DR (12), the distances are not squared: squares would prefer two half-wrong rows to one
-    wrong row.
+    As in DR (12), the distances are not squared: squares prefer two half-wrong rows to a wrong one.
 
     Args:
         true_inputs, found_inputs: (n, d), finite and not empty, else ValueError.
@@ -68,8 +67,7 @@ def row_errors(
 ) -> Float[np.ndarray, " n"]:
     r"""Distances of the true rows to their found ones, $|x_i - \hat x_{\pi(i)}| / \sqrt d$.
 
-    A row that was found has 0, an independent one on the sphere of radius $\sqrt d$ about $\sqrt
-    2$.
+    0 for a row that was found, about $\sqrt 2$ for an independent one on the sphere.
 
     Args:
         true_inputs, found_inputs, allow_sign_flips: the arguments of `matching`.

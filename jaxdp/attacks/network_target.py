@@ -64,8 +64,7 @@ class NetworkTarget(AbstractTarget):
     r"""The target of an attack on a network: its trained layers, and the last layer's change.
 
     Args:
-        features: an Equinox module (or any callable pytree) from one input (d,) to the penultimate
-            layer (p,).
+        features: a callable pytree, such as an Equinox module, from one input (d,) to (p,).
         parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), not all zero.
         dim: d.
 

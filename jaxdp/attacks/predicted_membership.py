@@ -128,8 +128,7 @@ def predicted_membership(
     unreliable. The result is private if the problem's rows are: use public rows of the same kind.
 
     Args:
-        problem: features on fixed rows, with any loss that the closures cover, else
-            NotCoveredError.
+        problem: features on fixed rows, which the closures cover, else NotCoveredError.
         algorithm: the training algorithm, with noise (else ValueError) and a proved guarantee.
         record: index of a training row, from 0; or "worst" for the most exposed one, searched among
             the four rows that move the weights furthest to first order, in units of their spread

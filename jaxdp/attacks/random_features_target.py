@@ -1,8 +1,7 @@
 r"""Random features $\phi(Vx)$ as a target; V is in memory, or regenerated from a key in blocks.
 
 At the full size of DR Figure 1, V takes 37.7 GB. With several outputs the target is a two-layer
-network too: V is the first layer, the parameters are the change of the last. Source: DR (1) and
-Section 5.2.
+network too: the parameters are the change of the last layer. Source: DR (1) and Section 5.2.
 """
 
 import dataclasses
@@ -151,8 +150,7 @@ class RandomFeaturesTarget(AbstractTarget):
     Args:
         weights: V, (p, d), or `RegeneratedWeights`.
         activation: phi, elementwise.
-        parameters: $\theta$ (minus its value at the start of training), (p,) or (p, k), not all
-            zero.
+        parameters: $\theta$ (minus its value before training), (p,) or (p, k), not all zero.
         block_size: number of features per block of a V in memory; None for all.
 
     Example:

@@ -33,8 +33,7 @@ class Reconstruction(AbstractExplained, eqx.Module):
     r"""The result of a reconstruction attack.
 
     Attributes:
-        inputs: the rows of the best start, on the sphere of radius $\sqrt d$; given known ones
-            first.
+        inputs: the rows of the best start, on the sphere of radius $\sqrt d$; known ones first.
         loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ at these rows, in float64.
         converged: whether that loss is at most the tolerance.
         num_passes: full-pass equivalents of all starts together.
@@ -91,8 +90,7 @@ def reconstruct(
 
     Args:
         target: the target of the attack.
-        num_samples: n < p, number of training inputs; any n >= p inputs span everything
-            (ValueError).
+        num_samples: n < p, number of training inputs; larger n raise ValueError.
         key: random key of the starts and of the optimiser.
         optimiser: None for `CurvatureScaledMomentum()`.
         max_passes: limit on the full-pass equivalents of each start, at least 2 for the first and

@@ -22,8 +22,7 @@ from jaxdp.core.description import AbstractDescription
 class AbstractFeatureMap(AbstractDescription):
     r"""A map $z: R^d \to R^M$, one input at a time: row i of the result depends on row i alone.
 
-    The map depends on nothing but its fields, and these are public: privacy rests on that, and on
-    `norm_bound`.
+    The map depends on only its fields, which are public: privacy rests on that and on `norm_bound`.
     """
 
     @abc.abstractmethod

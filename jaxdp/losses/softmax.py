@@ -25,8 +25,7 @@ class Softmax(AbstractClassificationLoss):
     r"""The softmax loss of k classes, also called cross-entropy: $\ln\sum_j e^{f_j} - f_y$.
 
     Predictions f have shape (..., k), labels are y = 0, ..., k - 1 of any type; other labels give
-    NaN. The slope is $\mathrm{softmax}(f) - e_y$. The largest entry of a prediction names the
-    class.
+    NaN. The slope is $\mathrm{softmax}(f) - e_y$. The largest entry names the class.
 
     Args:
         num_classes: k >= 2, else ValueError.
@@ -133,8 +132,7 @@ class Softmax(AbstractClassificationLoss):
     ) -> of_gaussian.CorrelatedSlope:
         """Moments of the clipped slope at logits of any covariance, which may be singular.
 
-        The limit on the slope's norm may be infinite (`slope_limits`). At least `num_nodes` nodes
-        are used.
+        The limit on the slope's norm may be infinite. At least `num_nodes` nodes are used.
         """
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
         return of_gaussian.correlated_slope(

@@ -11,8 +11,7 @@ $$ E[H(r)] = H(m) + \frac v2\,\begin{cases}1 - T(a) - T(b), & |m| < w\\ T(a) - T
    \end{cases} $$
 
 without cancellation of large terms. If w is small against s, 1 - T(a) - T(b) does cancel, and
-$E[H(r)] = \int_0^w E(|r| - t)_+\,dt$ is summed by Gauss and Legendre's rule instead. Derived:
-test_expected_value.
+$E[H(r)] = \int_0^w E(|r| - t)_+\,dt$ is summed by quadrature instead. Derived: test_expected_value.
 """
 
 import functools

@@ -109,8 +109,7 @@ class FunctionFeatures(AbstractFeatureMap):
 
     Args:
         function: public function from one row, (d,), to its features, (M,), else ValueError;
-            traceable by JAX, chosen without the data. For a bound, wrap the map in
-            `ClippedFeatures`.
+            traceable by JAX, chosen without the data. `ClippedFeatures` gives it a bound.
         num_inputs: number of columns, d.
 
     Example:

@@ -101,7 +101,7 @@ class RangeScaling(AbstractInputScaling):
 
     Args:
         base: the map z, defined on $[-1, 1]^d$.
-        low, high: ends of the ranges, (d,), in the order of the columns; a labelled series raises
+        low, high: ends of the ranges, (d,), in the columns' order; a labelled series raises
             TypeError.
     """
 

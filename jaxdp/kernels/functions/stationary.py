@@ -75,8 +75,7 @@ class Gaussian(AbstractRadialKernel):
     r"""The Gaussian kernel, $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
 
     Args:
-        scale: s > 0 and finite, else ValueError, in the units of the inputs. PK Section 5 has s =
-            1.
+        scale: s > 0 and finite, else ValueError, in units of the inputs; 1 in PK Section 5.
 
     Example:
         >>> from jaxdp.kernels import Gaussian

@@ -8,8 +8,7 @@ from the exact one; the solver ends with a certificate on every data set (`objec
 *Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that $|z|
 \le B$ exactly. The calibration proves the rest, for every data set, seed and input. Neighbours
 differ in one record (replace-one), n is public. The ridge is part of the objective, so trying
-several on private data costs the budget of each. Errors, warnings and the running time are outside
-the guarantee.
+several on private data costs the budget of each. Errors, warnings and running time are not covered.
 
 *Arithmetic.* The linear term and the noise on the coefficients are exact normal numbers rounded to
 grids (`SecretNoise.noisy_integers`). Rounding the linear term moves each of M entries by at most

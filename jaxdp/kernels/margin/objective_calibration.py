@@ -1,15 +1,14 @@
 r"""The noise under which the minimiser of a perturbed convex objective is private, with its proof.
 
 Records are $(z_i, y_i)$ with $\|z_i\| \le B$ and $y_i = \pm 1$; $\ell$ is convex with $|\ell'| \le
-c_1$ and a $c_2$-Lipschitz slope; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. The minimiser of this
-objective is released:
+c_1$ and a $c_2$-Lipschitz slope; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. Released is
+the minimiser of
 
 $$ J(\beta) = \frac1n \sum_i \ell(y_i \beta \cdot z_i) + \frac\lambda2 \|\beta\|^2
               + \frac{b \cdot \beta}{n}. $$
 
 (A residual loss has $\ell(\beta \cdot z_i - y_i)$, any loss of PK Assumption 6 $\ell(y_i, \beta
-\cdot z_i)$; then $s_i$ below is its slope in the prediction, of either sign. Several classes come
-last.)
+\cdot z_i)$; then $s_i$ below is its slope in the prediction, of either sign.)
 
 **Distribution of the minimiser.** $\nabla J(\beta) = 0$ reads $b = g(\beta) := -\sum_i s_i(\beta)
 z_i - n\lambda\beta$ with $s_i = y_i \ell'(y_i \beta \cdot z_i)$. $-g$ is the gradient of an
@@ -35,8 +34,7 @@ which do not depend on b. They are $\pm p$ and $\pm q$ with $\|p\|^2 + \|q\|^2 =
 \|z'\|^2) \le (2c_1B)^2$. If the loss decreases, as margin losses do, $s \in -y[0, c_1]$: for any
 two records, flipped labels included, v lies in $\{-uyz + u'y'z' : 0 \le u, u' \le c_1\}$, with the
 vertices 0, $-c_1 yz$, $c_1 y'z'$ and their sum, of norms at most $c_1B$, $c_1B$ and $2c_1B$. The
-bound that follows from a maximum over vertices is in `jaxdp.privacy.ObjectivePerturbation`, with $R
-= 2c_1B/\sigma$.
+resulting bound is in `jaxdp.privacy.ObjectivePerturbation`, with $R = 2c_1B/\sigma$.
 
 **Only an approximate minimiser can be computed.** Let $\hat\beta$ be any point, however found, with
 $\|\nabla J(\hat\beta)\| \le \tau$, and release $\hat\beta + N(0, t^2 I)$. By strong convexity
@@ -46,8 +44,8 @@ release of $\beta$, and the published point is a function of the two. With L the
 the two together have the hockey-stick divergence $E[H_{\epsilon - L}(\mu_2)]$ at most, H increasing
 in L. L is at most r plus a maximum over v; the maximum of increasing functions is at most their
 sum; and for one v the expectation is the divergence of two Gaussian mechanisms, $\|v\|/\sigma$ and
-$\mu_2$, equal to that of $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$. The vertex v = 0 counts once $\mu_2 >
-0$.
+$\mu_2$, equal to that of $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$. For $\mu_2 > 0$ the vertex v = 0
+counts.
 
 Papers: Kifer, Smith and Thakurta (2012); PK Algorithms 2 and 4, Theorems 9 and 20, whose proof has
 half the shift in $\sigma$, the exponent $\epsilon/2$ in place of $\epsilon$, and v independent of

@@ -4,8 +4,7 @@ A solver may not give up: failing for one table and not for its neighbour would 
 for any noise. Damped Newton steps with conjugate gradients nearly always suffice. Accelerated
 gradient steps follow; a data-independent number of them is enough in exact arithmetic. Plain
 gradient steps from zero come last: a data-independent number is proved to be enough in machine
-arithmetic (`PerturbedObjective.num_gradient_steps`). Source: Nesterov (2004); Bubeck (2015),
-Theorem 3.18.
+arithmetic (`PerturbedObjective.num_gradient_steps`). Nesterov (2004); Bubeck (2015), Theorem 3.18.
 """
 
 import itertools
@@ -44,8 +43,7 @@ def minimise(
     `max_steps` limits Newton's method, None for 200; the gradient steps after them are as many as
     any data set may need: `num_accelerated_steps` for half the tolerance, then
     `num_gradient_steps`. Raises ValueError if the tolerance is below `least_tolerance`, which
-    depends on no data, and RuntimeError if the loss is not convex or its slope changes faster than
-    it states.
+    depends on no data, and RuntimeError if the loss is not convex or violates its bounds.
     """
     least = objective.least_tolerance
     if tolerance < least:

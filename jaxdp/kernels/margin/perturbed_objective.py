@@ -90,8 +90,7 @@ class PerturbedObjective(eqx.Module):
         is at most $\gamma_M B\|\beta\|$ (norm over all outputs), of residuals $u(B\|\beta\| + T)$
         more, and of slopes $c_2$ times that plus $(64 + k)uc_1$ for k outputs, each on a row of
         norm at most B; of the sum over n rows $\gamma_{k + n/k} c_1 B$ of its mean, for blocks of k
-        rows; of the three terms and their sum 8u of their norms. Source: Higham (2002), Sections
-        3.1 and 3.5.
+        rows; of the three terms and their sum 8u of their norms. Source: Higham (2002), 3.1, 3.5.
         """
         n, bound, loss = len(self.labels), self.input_bound, self.loss
         predictions = self._gamma(self.features.shape[1]) * bound * norm
@@ -150,9 +149,8 @@ class PerturbedObjective(eqx.Module):
     def num_gradient_steps(self, tolerance: float) -> int:
         r"""Number of gradient steps from zero that is enough in the arithmetic of the machine.
 
-        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ for tolerances $\tau \ge 8\rho$, with $G
-        = c_1B + \|b\|/n$, at least the gradient's norm at zero, and $\rho$ the rounding in
-        `least_tolerance`.
+        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ for tolerances $\tau \ge 8\rho$, $G =
+        c_1B + \|b\|/n$, at least the gradient's norm at zero, and $\rho$ of `least_tolerance`.
 
         *Proof.* A step of the machine leads to $\beta - (g + e)/L$, g the true gradient. e contains
         the gradient's rounding, $\rho$ at most, and that of the step, L times $u\|\beta\| + 2.1u\|g

@@ -22,8 +22,7 @@ brute force in test_joint_release.py. As $|zz^\top - z'z'^\top| \le \sqrt 2 B^2$
 
 *Noise.* C is a symmetric matrix: in the Frobenius norm a vector of its diagonal and $\sqrt 2$ times
 its upper triangle. Noise of standard deviation $\sigma = \Delta / \mu$ in these coordinates is
-$\sigma$ on the diagonal, $\sigma / \sqrt 2$ off it, and $\sigma / w$ on u. The release is exactly
-mu-GDP.
+$\sigma$ on the diagonal, $\sigma / \sqrt 2$ off it, and $\sigma / w$ on u: exactly mu-GDP.
 
 *Arithmetic.* Every z / B and y / T is rounded toward zero to a multiple of $2^{-q}$: a function of
 that record alone, and no norm grows. Sums of products are then integers, computed exactly in any

@@ -58,8 +58,7 @@ def load(path: str | os.PathLike) -> Any:
         The `ReleasedFunction`.
 
     Raises:
-        ValueError: the file, named in the message, is damaged, foreign, of another version, or
-            needs x64.
+        ValueError: the file is damaged, foreign, of another version, or needs x64.
 
     Example:
         >>> import pathlib, tempfile

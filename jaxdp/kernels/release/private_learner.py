@@ -173,8 +173,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
             inputs: one record a row; scale them by public ranges, never by their own statistics.
                 Column names of a data frame are public, and the release keeps them.
             labels: one label per record. Classification: -1 and +1, and the released function is a
-                score, positive if +1 is likelier. Regression: numbers, clipped to the learner's
-                label bound.
+                score, positive if +1 is likelier. Regression: numbers, clipped to the label bound.
             epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1).
             public_seed: seed of the features; it is published with the function.
             noise_seed: None for the operating system's entropy. A given seed must be kept as secret

@@ -45,8 +45,7 @@ class FitRecord(eqx.Module):
 
     Args:
         num_samples: n >= 1, number of rows of the table.
-        learnt: the function and the way it was learnt, in words; empty for the release's
-            description.
+        learnt: the function and the way it was learnt, in words; empty for the release's text.
         inputs: for each column its name, and its public range or categories in words.
         ledger: for each release its share of mu^2, its mu, and its description.
         noise_std: planned standard deviation of the noise on each coefficient; empty if unknown.

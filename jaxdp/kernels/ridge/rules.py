@@ -22,7 +22,7 @@ class NoisyStatistics(NamedTuple):
 
     Attributes:
         covariance, correlation: $\sum_i z_i z_i^\top / (n B^2)$ and $\sum_i y_i z_i / (n B T)$,
-            with noise.
+            noisy.
         noise: the standard deviations of that noise.
         epsilon: epsilon of the whole release.
     """
@@ -76,8 +76,8 @@ class Theorem11Rule(AbstractRidgeRule):
     r"""The ridge of PK Theorem 11, for known exponents of source and capacity.
 
     $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant that the
-    theorem leaves open. Source: PK Theorem 11 and the choices at the end of Section 4.2, for a
-    kernel bounded by one.
+    theorem leaves open. Source: PK Theorem 11 and the end of Section 4.2, for a kernel bounded by
+    one.
 
     Args:
         source: r in [1/2, 1], smoothness of the target (Assumption 4).
