@@ -93,8 +93,7 @@ class LeakReport(AbstractExplained, eqx.Module):
     Attributes:
         verdict: the verdict; `str(verdict)` puts it in words.
         errors: $|x_i - \hat x_{\pi(i)}|/\sqrt d$ for each true row.
-        true_loss: the attack's loss at the true rows; above the tolerance the parameters are not in
-            the span of their features.
+        true_loss: the loss of the true rows; above the tolerance they do not span the parameters.
         equations, unknowns: $r(p - n)$, with r the rank of the parameters, and $n(d - 1)$.
         loss: the loss of the found rows.
         chance: mean error of random rows.

@@ -57,8 +57,7 @@ class PredictedMembership(AbstractExplained, eqx.Module):
 
     Attributes:
         record: index of the training row.
-        separation: distance between the means of the test statistic with and without the record, in
-            standard deviations without it.
+        separation: distance of the test statistic's means with and without it, in its std without.
         spread_ratio: the statistic's standard deviation with the record over that without.
         release: the proved guarantee of the run, for a record that contributes or does not.
 

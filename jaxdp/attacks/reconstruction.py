@@ -85,8 +85,7 @@ def reconstruct(
     too. A row whose coefficient in the parameters is near 0 may be missing, and equal rows are
     found once. Odd and even activations leave the signs of rows open, a polynomial the rows. If n
     is too small the loss stays high; surplus rows get no weight. After noisy training the loss does
-    not reach zero: compare losses, and use more starts. The search runs on the host: call it
-    outside `jit` and `vmap`.
+    not reach zero: compare losses, and use more starts. Call it outside `jit` and `vmap`.
 
     Args:
         target: the target of the attack.

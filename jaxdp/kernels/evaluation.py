@@ -27,8 +27,7 @@ def row_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield a function's values at consecutive rows, block after block, on the host.
 
-    All blocks have one shape, so there is one compilation; the next block is computed while the
-    caller uses the last one.
+    All blocks have one shape, so there is one compilation; blocks are computed one ahead.
 
     Args:
         function: a map of rows, one by one, that `equinox.filter_jit` takes as an argument.

@@ -72,8 +72,7 @@ class AbstractLoss(AbstractDescription):
     def require_labels(self, name: str, labels: Any, *, are_private: bool = False) -> None:
         """Raise TypeError or ValueError unless the labels are a vector of labels of this loss.
 
-        Traced labels pass. The error calls them `name`, and shows none of them if they
-        `are_private`.
+        Traced labels pass. The error calls them `name`, and shows none if they `are_private`.
         """
 
     @property

@@ -2,8 +2,7 @@ r"""The logistic loss of two classes.
 
 The margin is $u \sim N(n, v)$, $s = \sqrt v$. For large s a function of the sigmoid is steep at u =
 0 on the scale of s: its singularities are $u = \pm i\pi$. With $u = \pi\sinh\tau$ they are at a
-distance $\pi/2$ from the real line for every s, so that 48 to 80 Gauss-Legendre nodes in $\tau$
-suffice.
+distance $\pi/2$ from the real line for every s, so 48 to 80 Gauss-Legendre nodes suffice.
 
 **The clipped slope.** With $\sigma(-u) = 1/(1 + e^u)$ the size of the slope, clipped at k, clipping
 is active below the crossing $c = \ln(1/k - 1)$, so that

@@ -43,8 +43,7 @@ class Attempt(NamedTuple):
     Attributes:
         inputs, loss: the best rows of each start, and their losses in the precision of the target.
         num_passes: full-pass equivalents of all starts together: features and gradient on all p
-            features count 1, on a tenth of them 1/10, features alone 1/2; probing a network's
-            curvature does not count.
+            features count 1, on a tenth of them 1/10, features alone 1/2; probes of curvature 0.
         status: an `Ending` for each start.
     """
 

@@ -25,8 +25,7 @@ class MomentumDescent(AbstractOptimiser):
     $v \leftarrow mv + \nabla L/|\theta|^2$, $\hat x \leftarrow \hat x - \eta v$, rows scaled back
     to $\sqrt d$. It is slow: a row's curvature is the square of its coefficient, and one step size
     serves all rows. Source: DR Appendix D, with step sizes of 20 for rows drawn on the sphere and
-    2000 for CIFAR-10; its loss, $\theta^\top\theta - v^\top\alpha$, stops on rounding, so the
-    squared residual is used here.
+    2000 for CIFAR-10; its loss, $\theta^\top\theta - v^\top\alpha$, stops on rounding.
 
     Args:
         step_size, momentum: eta > 0, and m in [0, 1).

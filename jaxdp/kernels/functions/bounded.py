@@ -101,8 +101,7 @@ class RangeScaling(AbstractInputScaling):
 
     Args:
         base: the map z, defined on $[-1, 1]^d$.
-        low, high: ends of the ranges, (d,), in the columns' order; a labelled series raises
-            TypeError.
+        low, high: ends of the ranges, (d,), in the columns' order; not a labelled series.
     """
 
     low: Float[Array, " dim"] = eqx.field(converter=in_order)

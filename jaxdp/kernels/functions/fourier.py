@@ -23,8 +23,7 @@ class FourierFeatures(AbstractFeatureMap):
     r"""Random Fourier features: a cosine and a sine for each frequency, of constant norm.
 
     $z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$, so $|z(x)| = a$
-    for every x, up to rounding, and no clipping is needed. Rounding of large phases $\omega \cdot
-    x$ changes the map, but not the norm.
+    for every x, up to rounding, and no clipping is needed; large phases round at the same norm.
 
     Attributes:
         frequencies: $\omega$, (L, d).

@@ -122,8 +122,7 @@ class Matern(AbstractRadialKernel):
 
     Args:
         scale: s > 0, in the units of the inputs.
-        smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5; static. Others need Bessel functions that JAX
-            does not have, and raise ValueError.
+        smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5, else ValueError (no Bessel functions in JAX).
 
     Example:
         >>> from jaxdp.kernels import Matern

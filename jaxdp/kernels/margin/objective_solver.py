@@ -106,8 +106,7 @@ def _newton_direction(
 def _points(objective: PerturbedObjective, tolerance: float, num_newton: int) -> Iterator[Point]:
     """Zero, Newton's points, accelerated ones from the best, then gradient steps from zero.
 
-    The best point's gradient is no larger than that at zero, so the bound on the distance from the
-    minimiser holds there too.
+    The best point's gradient is no larger than at zero, so the bound on the distance holds there.
     """
     start = point = best = objective.at(np.zeros(len(objective.linear_term)))
     yield start

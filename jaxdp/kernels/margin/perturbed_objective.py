@@ -35,8 +35,8 @@ class PerturbedObjective(eqx.Module):
     $\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$; for k
     outputs the coefficients are an (M, k) matrix, passed around as a vector. Labels of a residual f
     - y are bounded by `label_bound` T (0 for a margin). `linear_bound` bounds the norm of b and was
-    known before b was drawn, so that numbers derived from it reveal nothing about b; the norm
-    itself is used if it is larger.
+    known before b was drawn, so that numbers derived from it reveal nothing about b;
+    a larger norm is used itself.
     """
 
     features: Float[np.ndarray, "n outputs"]

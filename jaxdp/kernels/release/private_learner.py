@@ -166,8 +166,7 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
 
         A UserWarning says that no public range of the inputs is given (before the data are read) or
         that labels were clipped (for the curator; the release does not contain it). Raises
-        NotCoveredError if the kernel has no random features, RuntimeError if the loss is not convex
-        or bounded as it states.
+        NotCoveredError without random features, RuntimeError if the loss breaks its bounds.
 
         Args:
             inputs: one record a row; scale them by public ranges, never by their own statistics.

@@ -149,8 +149,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         """The function's values at new inputs, one a row, in the units of the training inputs.
 
         Data-frame columns are matched by name if the fit had names, array columns by position. If
-        the features have a reader, cells may be texts, dates or missing, and a frame may have other
-        columns; traced inputs must be numbers.
+        the features have a reader, cells may be texts, dates or missing; traced inputs are numbers.
         """
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)

@@ -21,8 +21,7 @@ class NoisyStatistics(NamedTuple):
     r"""Released statistics, averaged over the records, for features and labels of bound one.
 
     Attributes:
-        covariance, correlation: $\sum_i z_i z_i^\top / (n B^2)$ and $\sum_i y_i z_i / (n B T)$,
-            noisy.
+        covariance, correlation: noisy $\sum_i z_i z_i^\top / (n B^2)$, $\sum_i y_i z_i / (n B T)$.
         noise: the standard deviations of that noise.
         epsilon: epsilon of the whole release.
     """
@@ -41,8 +40,7 @@ class NoisyStatistics(NamedTuple):
     def noise_norm(self) -> float:
         r"""$\sigma_C \sqrt{2M}$: the spectral norm of the noise on the covariance, for large M.
 
-        Off the diagonal the standard deviation is $\sigma_C / \sqrt 2$, and Wigner's semicircle
-        ends at $2 \sqrt M$ times it.
+        Wigner's semicircle ends at $2 \sqrt M$ times the std off the diagonal, $\sigma_C/\sqrt 2$.
         """
         return self.noise.covariance * math.sqrt(2 * self.num_outputs)
 
@@ -76,8 +74,7 @@ class Theorem11Rule(AbstractRidgeRule):
     r"""The ridge of PK Theorem 11, for known exponents of source and capacity.
 
     $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant that the
-    theorem leaves open. Source: PK Theorem 11 and the end of Section 4.2, for a kernel bounded by
-    one.
+    theorem leaves open. Source: PK Theorem 11 and the end of Section 4.2, for kernels bounded by 1.
 
     Args:
         source: r in [1/2, 1], smoothness of the target (Assumption 4).
