@@ -58,7 +58,6 @@ class KnownRun(eqx.Module):
     def log_likelihoods(
         self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
     ) -> Float[Array, " labels"]:
-        """The log-likelihood of one row with each of the labels, up to a constant."""
         features = self.activation(_product(self.weights, row))
         slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
         norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
@@ -119,7 +118,6 @@ def less_known(
 
 
 def run_without_one(*arguments, num_samples: int, loss: AbstractScalarLoss | None) -> KnownRun:
-    """A noisy run with all records known but one."""
     require_host("arguments", arguments)
     run = known_run(*arguments, num_samples=num_samples, loss=loss)
     if (known := len(arguments[-1])) != num_samples - 1:

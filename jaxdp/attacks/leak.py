@@ -221,7 +221,6 @@ def leak_report(
 
 
 def _errors_of_chance(rows: Array, allow_sign_flips: bool) -> np.ndarray:
-    """Mean errors of sets of rows drawn uniformly on the sphere."""
     # A common seed might redraw the user's own random rows.
     random = np.random.default_rng(_CHANCE_SEED)
 

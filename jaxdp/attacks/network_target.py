@@ -176,7 +176,6 @@ class _Heard(eqx.Module):
 
 
 def _last_layer_of(model: Any, last: LastLayer | None) -> LastLayer:
-    """The given selector, or that of an MLP or Sequential that ends in a Linear."""
     require_kind("trained", model, eqx.Module, "an Equinox model, such as eqx.nn.MLP(...)")
     if last is None:
         return _found(model)

@@ -9,8 +9,13 @@ from jaxdp.kernels.evaluation import blockwise, row_blocks
 from jaxdp.kernels.features.public_features import FunctionFeatures, SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
 from jaxdp.kernels.functions.dot_product import IdentityFeatures, InnerProduct
-from jaxdp.kernels.functions.fourier import CosineFeatures, FourierFeatures
-from jaxdp.kernels.functions.stationary import Gaussian, Laplace, Matern
+from jaxdp.kernels.functions.fourier import (
+    CosineFeatures,
+    FourierFeatures,
+    Gaussian,
+    Laplace,
+    Matern,
+)
 from jaxdp.kernels.functions.torus import TorusKernel
 from jaxdp.kernels.margin.learners import PrivateKernelClassifier
 from jaxdp.kernels.release.model_file import load

@@ -123,7 +123,6 @@ class AbstractStationaryKernel(AbstractKernel):
 
 
 def require_kernel(kernel: Any) -> None:
-    """Raise TypeError unless the value is a kernel (a class of kernels is not one)."""
     require_kind("kernel", kernel, AbstractKernel, "a kernel, such as jaxdp.kernels.Gaussian(1.0)")
 
 

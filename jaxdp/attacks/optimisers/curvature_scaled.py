@@ -118,7 +118,6 @@ class Rounds:
         self._keep_better(state.inputs, is_active, idle)
 
     def attempt(self) -> Attempt:
-        """The best rows of each start, and how it ended."""
         is_over = self._steps_left(1.0, 1) == 0
         rest = np.where(self._is_searching() & is_over, Ending.OUT_OF_PASSES, Ending.STALLED)
         if not is_over and (self.losses <= self.goal).any():

@@ -144,8 +144,6 @@ def _first_states(target, starts, damping) -> _State:
 
 @eqx.filter_jit
 def _run(target: AbstractTarget, states: _State, limits: _Limits) -> _State:
-    """Some steps of each start that can go on, one start after the other."""
-
     def one_start(state):
         def body(counted):
             number, state = counted
@@ -162,7 +160,6 @@ def _run(target: AbstractTarget, states: _State, limits: _Limits) -> _State:
 
 
 def _step(target, state: _State, limits: _Limits) -> _State:
-    """One normal matrix, and trials with growing damping until the loss falls."""
     is_free, (count, dim) = limits.is_free, state.inputs.shape
     matrix, slope = normal_equations(target, state.inputs, is_free)
     # Limited by the passes that are left.

@@ -84,7 +84,6 @@ class _State(NamedTuple):
 
 @eqx.filter_jit
 def _run(optimiser: MomentumDescent, target: AbstractTarget, state, num_steps, tolerance, is_free):
-    """Steps until one start is below the tolerance, or the chunk is over."""
     dtype = state.inputs.dtype
     rate, momentum = optimiser.step_size.astype(dtype), optimiser.momentum.astype(dtype)
 

@@ -147,7 +147,6 @@ def _eliminated(gram, moments, num_kept, num_known):
 def chosen_rows(
     inputs: Float[Array, "starts rows dim"], is_used: Bool[np.ndarray, "starts rows"]
 ) -> Float[Array, "starts kept dim"]:
-    """The used rows, the same number for each guess."""
     return _taken(inputs, np.stack([np.flatnonzero(used) for used in is_used]))
 
 

@@ -22,8 +22,6 @@ _UNIT = 2.0**-53
 
 
 class Point(NamedTuple):
-    """A vector of coefficients, the objective there and its gradient."""
-
     coefficients: _Vector
     value: float
     gradient: _Vector

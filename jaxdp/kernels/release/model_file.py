@@ -33,7 +33,6 @@ _MOST_BYTES = 2**32
 
 
 def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = True) -> None:
-    """Write a released function to a file; whole, or not at all."""
     arrays: dict[str, np.ndarray] = {}
     header = {"format": _FORMAT, "version": _VERSION, "function": encoded(function, arrays)}
     content = archived(arrays | {HEADER: as_header(header)})
@@ -227,7 +226,6 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 
 def _modules(part: Any) -> list[Any]:
-    """A module and all modules in its fields."""
     if isinstance(part, tuple):
         return [module for item in part for module in _modules(item)]
     if not isinstance(part, eqx.Module):

@@ -68,7 +68,6 @@ class FitRecord(eqx.Module):
 
 
 def _under(name: str, values: list[str]) -> list[Row]:
-    """Rows under one name, shown in the first."""
     return [Row("" if place else name, value) for place, value in enumerate(values)]
 
 
