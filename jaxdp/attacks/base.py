@@ -20,10 +20,7 @@ from jaxdp.core.description import AbstractDescription
 
 
 class Linearisation(NamedTuple):
-    """The features of a block at n inputs, (n, rows), and their derivative.
-
-    `push_forward` maps directions (n, d) to changes of the features; `pull_back` is its transpose.
-    """
+    """Features at n inputs, (n, rows), their derivative, from (n, d), and its transpose."""
 
     features: Float[Array, "n rows"]
     push_forward: Callable[[Float[Array, "n dim"]], Float[Array, "n rows"]]

@@ -79,19 +79,15 @@ def known_run(
     expected = "the loss that training used, of one output, such as Squared()"
     require_kind("loss", loss, AbstractScalarLoss, expected)
     num_samples = require_count("num_samples", num_samples)
-    iterates, weights = as_wide_float(iterates, "iterates"), as_wide_float(weights, "weights")
-    inputs = as_wide_float(known_inputs, "known_inputs")
-    labels = as_wide_float(known_labels, "known_labels")
+    names = "iterates", "weights", "known_inputs", "known_labels"
+    given = zip((iterates, weights, known_inputs, known_labels), names, strict=True)
+    arrays = [as_wide_float(value, name) for value, name in given]
+    iterates, weights, inputs, labels = arrays
     require_shape("weights", weights, (None, None))
     require_shape("iterates", iterates, (None, weights.shape[0]))
     require_shape("known_inputs", inputs, (None, weights.shape[1]))
     require_shape("known_labels", labels, (inputs.shape[0],))
-    for name, value in (
-        ("iterates", iterates),
-        ("weights", weights),
-        ("known_inputs", inputs),
-        ("known_labels", labels),
-    ):
+    for name, value in zip(names, arrays, strict=True):
         require_finite(name, value)
     if len(iterates) < 2:
         raise ValueError(f"expected two iterates or more, got {len(iterates)}")

@@ -1,7 +1,4 @@
-"""Measures of a reconstruction: errors of matched rows, and the span of their features.
-
-Source: DR (12) and (167), Section 5. All in float64 on the host.
-"""
+"""Measures of a reconstruction, in float64 on the host. Source: DR (12), (167) and Section 5."""
 
 from collections.abc import Iterator
 from typing import Any

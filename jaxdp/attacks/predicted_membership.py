@@ -86,10 +86,7 @@ class PredictedMembership(AbstractExplained, eqx.Module):
         return largest_membership_auc(self.release)
 
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> Float[np.ndarray, "..."]:
-        """Share of the runs with the record that the test detects, at most the proved bound.
-
-        Rates of false positives outside [0, 1] raise ValueError.
-        """
+        """Share of the runs with the record that the test detects, at false positives in [0, 1]."""
         rate = false_positive_rates(false_positive_rate)
         place = self.separation + scipy.special.ndtri(rate)
         found = scipy.special.ndtr(place / self.spread_ratio)

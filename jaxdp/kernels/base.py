@@ -1,7 +1,4 @@
-"""Kernels, and the feature maps that stand for them.
-
-Calls are compiled whole, so that no array of all pairwise differences or phases is in memory.
-"""
+"""Kernels, and the feature maps that stand for them; calls are compiled whole, to save memory."""
 
 import abc
 import dataclasses
@@ -46,10 +43,7 @@ class AbstractFeatureMap(AbstractDescription):
 
     @property
     def reader(self) -> Any:
-        """The object whose `codes(table)` turns a user's table into numbers; None without one.
-
-        A map that wraps another one, its `base`, has the reader of that one.
-        """
+        """The object whose `codes(table)` turns tables into numbers, as in `base`; or None."""
         base = getattr(self, "base", None)
         return None if base is None else base.reader
 

@@ -70,10 +70,7 @@ class AbstractLoss(AbstractDescription):
 
     @abc.abstractmethod
     def require_labels(self, name: str, labels: Any, *, are_private: bool = False) -> None:
-        """Raise TypeError or ValueError unless the labels are a vector of labels of this loss.
-
-        Traced labels pass. The error calls them `name`, and shows none if they `are_private`.
-        """
+        """Raise unless labels are traced or this loss's; the error hides them if `are_private`."""
 
     @property
     @abc.abstractmethod
@@ -171,10 +168,7 @@ class AbstractClassificationLoss(AbstractLoss):
     def correct_share(
         self, prediction: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        """1 if the prediction names the label's class, else 0; 1/j if it is one of j that tie.
-
-        So predictions of all zeros are right as often as guesses.
-        """
+        """1 if the prediction names the label's class, else 0; 1/j if j classes with it tie."""
 
     @abc.abstractmethod
     def correct_probability(
@@ -263,10 +257,7 @@ class AbstractResidualLoss(AbstractUnivariateLoss):
 
 
 class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
-    """A loss of the margin $m = yf$, for labels -1 and +1.
-
-    The sign of a prediction names the class; zero names both.
-    """
+    """A loss of the margin $m = yf$, for labels -1 and +1; a prediction of 0 names both classes."""
 
     class_labels: ClassVar[tuple[float, ...]] = (-1.0, 1.0)
 

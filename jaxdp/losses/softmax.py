@@ -130,10 +130,7 @@ class Softmax(AbstractClassificationLoss):
         *,
         num_nodes: int = _NUM_NODES,
     ) -> of_gaussian.CorrelatedSlope:
-        """Moments of the clipped slope at logits of any covariance, which may be singular.
-
-        The limit on the slope's norm may be infinite. At least `num_nodes` nodes are used.
-        """
+        """Moments of the clipped slope at logits of any covariance; at least `num_nodes` nodes."""
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
         return of_gaussian.correlated_slope(
             gaps, is_label, covariance, limit, num_nodes, self.nodes_per_row

@@ -54,10 +54,7 @@ class Attempt(NamedTuple):
 
 
 class AbstractOptimiser(AbstractDescription):
-    """Minimises the loss over n rows on the sphere of radius sqrt(d), from several starts at once.
-
-    Each start behaves as it would alone, until one has converged.
-    """
+    """Minimises the loss over n rows of norm sqrt(d), from several independent starts at once."""
 
     @abc.abstractmethod
     def minimise(

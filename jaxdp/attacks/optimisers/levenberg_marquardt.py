@@ -108,10 +108,7 @@ class _Limits(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The state of one start, or of several along a leading axis.
-
-    `idle` is the number of consecutive steps that hardly lowered the loss.
-    """
+    """The state of one start; `idle` is the number of last steps that hardly lowered the loss."""
 
     inputs: Float[Array, "n dim"]
     loss: Float[Array, ""]

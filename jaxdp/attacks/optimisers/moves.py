@@ -37,10 +37,7 @@ def with_spares(
     num_known: int,
     key: Key[Array, ""],
 ) -> Float[Array, "starts rows dim"]:
-    """The guesses with `count` more rows: one half negatives of their rows, the others random.
-
-    If `is_fresh`, the unknown rows of the guess are drawn anew.
-    """
+    """The guesses, drawn anew if `is_fresh`, and `count` rows more, half of them negatives."""
     _, num_rows, dim = guesses.shape
     key_rows, key_random = jr.split(key)
     # Fewer negatives if there are fewer rows.
@@ -108,10 +105,7 @@ def elimination(
     num_kept: int,
     num_known: int,
 ) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
-    """Backward elimination: the order in which rows go, and the rise of the loss after each.
-
-    Ties between similar rows are resolved by the ridge that leaves the smallest loss.
-    """
+    """Backward elimination: the order in which rows go, and the rise of the loss after each."""
     tried = []
     for ridge in _RIDGES:
         ridged = gram + ridge * np.trace(gram) / len(gram) * np.eye(len(gram))

@@ -241,10 +241,7 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
         )
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
-        """The clipped map that a fit with this seed uses; no data are needed.
-
-        ValueError if the given map or range has another input dimension.
-        """
+        """The clipped map of a fit with this seed; ValueError if it has other than `dim` inputs."""
         check_seeds(public_seed, None)
         found = self.feature_map
         if found is None:

@@ -1,7 +1,4 @@
-"""Features and inputs kept within public bounds: a norm, or the ranges of the columns.
-
-A bound read off the table would make every record's features depend on all other records.
-"""
+"""Features and inputs kept within public bounds (a bound from the table mixes the records)."""
 
 from typing import Any
 

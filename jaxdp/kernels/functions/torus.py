@@ -83,10 +83,7 @@ class TorusKernel(AbstractKernel):
 
 
 class MercerFeatures(AbstractFeatureMap):
-    r"""The exact features of a `TorusKernel`, $(\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$.
-
-    Sample paths on them are exact Gaussian processes (Karhunen-Loeve). Source: PK (1) and (2).
-    """
+    r"""Exact features $\sqrt{\mu_l}\,\varphi_l(x)$ of a `TorusKernel`. Source: PK (1) and (2)."""
 
     dim: ClassVar[int] = 1
 

@@ -110,10 +110,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Standard deviations of the noise on each entry of the linear term and of the minimiser.
-
-        The linear term, "b", is divided by n in the objective.
-        """
+        """Standard deviations of the noise on the linear term, "b", and on the coefficients."""
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
         feature_map = self.feature_map
         num_features = self.num_projections

@@ -80,10 +80,7 @@ def newton_step(objective: PerturbedObjective, point: Point) -> Point | None:
 def _newton_direction(
     objective: PerturbedObjective, point: Point
 ) -> Float[np.ndarray, " coefficients"]:
-    """The Newton direction by conjugate gradients, to `_LEFT` of the gradient.
-
-    A product with the curvature takes n k M operations, the matrix itself n (k M)^2.
-    """
+    """The Newton direction by conjugate gradients, which need no matrix of (k M)^2 numbers."""
     times = objective.curvature_at(point.coefficients)
     found, left = np.zeros_like(point.gradient), -point.gradient
     direction, square = left, left @ left

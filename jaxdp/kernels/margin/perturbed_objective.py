@@ -118,10 +118,7 @@ class PerturbedObjective(eqx.Module):
 
     @property
     def least_tolerance(self) -> float:
-        r"""The smallest bound on the gradient's norm that is reached for every data set: $8\rho$.
-
-        $\rho$ is the gradient's rounding at `coefficient_bound` (`num_gradient_steps`).
-        """
+        r"""Least tolerance for all data, $8\rho$; $\rho$ is the rounding at `coefficient_bound`."""
         return 8 * self.gradient_rounding(self.coefficient_bound)
 
     @property

@@ -27,10 +27,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 # Without a repr of its fields: a traceback would show private records and the secret seed.
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FitRequest:
-    """The checked arguments of one fit, including private records and a secret seed.
-
-    `columns` is None for an array; `noise_seed` is None for the operating system's entropy.
-    """
+    """The checked arguments of one fit, including private records and a secret seed (or None)."""
 
     table: Float[np.ndarray, "n dim"]
     targets: Float[np.ndarray, " n"]
@@ -91,10 +88,7 @@ class FitRequest:
         return self.truncated(bound)
 
     def noise(self, rows: Float[np.ndarray, "n columns"] | None = None) -> SecretNoise:
-        """The secret noise of this fit; with a seed, any other request has independent noise.
-
-        `rows` replace the table if the fit learns from others, such as its features.
-        """
+        """The noise of this fit, a function of any given seed, and of `rows` or the table."""
         if self.noise_seed is None:
             return SecretNoise()
         hidden = self.table if rows is None else rows

@@ -166,10 +166,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
 
     def predict(self, inputs: Any) -> np.ndarray:
-        """The class of each new input, or for a regression its value, (m,).
-
-        Classes are names as texts, or numbers from 0 if the fit had no names.
-        """
+        """The classes of new inputs, names or numbers from 0; of a regression the values, (m,)."""
         values, names = np.asarray(self(inputs)), self.columns and self.columns.classes
         if names is None and values.ndim == 1 and not (self.record and self.record.has_logits):
             return values

@@ -1,7 +1,4 @@
-"""Users' tables, checked: finite real numbers in every column, on the host.
-
-Errors name columns but show no cell, because cells are private.
-"""
+"""Users' tables as finite real numbers on the host; errors name columns but show no cell."""
 
 import math
 from typing import Any
@@ -173,10 +170,7 @@ class Columns(eqx.Module):
 def columns_of(
     inputs: Any, labels: Any = None, classes: tuple[Any, ...] | None = None
 ) -> Columns | None:
-    """Names of the columns of a data frame; None for arrays, and for columns 0, 1, 2, ....
-
-    The target takes the name of the labels, if they have one.
-    """
+    """Names of a data frame's columns and labels; None for arrays, and for columns 0, 1, ...."""
     names = _names(inputs)
     if names is None or _is_counted(inputs.columns):
         return None
@@ -221,5 +215,4 @@ def _names(inputs: Any) -> tuple[str, ...] | None:
 
 
 def _is_counted(names: Any) -> bool:
-    """Whether the names are the default numbers of a data frame."""
     return tuple(names) == tuple(range(len(names)))

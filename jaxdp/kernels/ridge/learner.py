@@ -68,7 +68,6 @@ class RidgeNoise(NamedTuple):
         return cls(mean, JointNoise.calibrated(mu * math.sqrt(1 - share), balance))
 
     def grid_bits(self, num_samples: int) -> int:
-        """The bits q of the grid that all released numbers share."""
         return grid_bits(num_samples, max(self.mean, *self.joint))
 
 
@@ -164,8 +163,10 @@ class PrivateKernelRidge(AbstractFeatureLearner):
             label_bound=self._residual_bound,
             bits=bits,
         )
+        covariance, correlation = noisy_sums(sums, source, noise.joint, bits)
         statistics = NoisyStatistics(
-            *(each / num_samples for each in noisy_sums(sums, source, noise.joint, bits)),
+            covariance / num_samples,
+            correlation / num_samples,
             JointNoise(*(std / num_samples for std in noise.joint)),
             num_samples,
             request.epsilon,

@@ -1,7 +1,4 @@
-"""Choice of the ridge in private ridge regression, from released statistics alone.
-
-That is post-processing; a choice by the error on private data would need a budget of its own.
-"""
+"""Choice of the ridge in private ridge regression, by post-processing of released statistics."""
 
 import abc
 import math
@@ -38,10 +35,7 @@ class NoisyStatistics(NamedTuple):
 
     @property
     def noise_norm(self) -> float:
-        r"""$\sigma_C \sqrt{2M}$: the spectral norm of the noise on the covariance, for large M.
-
-        Wigner's semicircle ends at $2 \sqrt M$ times the std off the diagonal, $\sigma_C/\sqrt 2$.
-        """
+        r"""$\sigma_C \sqrt{2M}$, the spectral norm of the noise on C for large M (semicircle)."""
         return self.noise.covariance * math.sqrt(2 * self.num_outputs)
 
 

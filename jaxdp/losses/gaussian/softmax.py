@@ -252,10 +252,7 @@ def _product(left, right):
 
 
 def expected_value(gaps, is_label, variance, num_nodes) -> Float[Array, "*batch"]:
-    """The expected loss of logits whose mean exceeds the label's own by `gaps` (..., k).
-
-    `variance` is one number for all logits (...), or their covariance (..., k, k).
-    """
+    """The expected loss at logits with the mean `gaps` over the label's; variance or covariance."""
     gaps, variance = _arrays(gaps, variance)
     rank = 0 if variance.ndim < gaps.ndim else 2
     function = functools.partial(_expected_value, num_nodes=num_nodes)

@@ -97,10 +97,7 @@ def well_specified_slope(
     signal: Float[Array, "*#shape"],
     limit: Float[Array, "*#shape"],
 ) -> SignalSlope:
-    """Moments of the clipped slope of the logistic loss.
-
-    The arguments are p, w >= 0, S > 0 and k >= 0, which may be infinite.
-    """
+    """Moments of the clipped slope of the logistic loss at p, w >= 0, S > 0 and k in [0, inf]."""
     overlap, remainder, signal, limit = alike(overlap, remainder, signal, limit)
     length, cosine, square_sine = _polar(overlap, remainder)
     crossing = jnp.clip(crossing_of(limit), -_FARTHEST, _FARTHEST)
@@ -139,10 +136,7 @@ def well_specified_risk(
     remainder: Float[Array, "*shape"],
     signal: Float[Array, "*#shape"],
 ) -> Float[Array, "*shape"]:
-    """The excess of the mean logistic loss over that of the target; 0 at the target.
-
-    The arguments are p, w >= 0 and S > 0.
-    """
+    """Excess of the mean logistic loss over that of the target, at p, w >= 0 and S > 0."""
     overlap, remainder, signal = alike(overlap, remainder, signal)
     length, _, _ = _polar(overlap, remainder)
     scale = jnp.maximum(jnp.maximum(length, signal), _LEAST_SCALE)
