@@ -101,7 +101,7 @@ class Rounds:
         is_active = self._is_searching()
         growth = _GROWTH[self.number % len(_GROWTH)]
         batched = self._in_blocks(growth)
-        # Rows below this loss can be dropped without a trace.
+        # The search with spare rows ends at a loss between the goal and the tolerance.
         found = math.sqrt(self.goal * max(self.goal, self.tolerance))
         is_fresh = (self.idle >= _FRESH) & (self.losses > self.tolerance)
         key, known = numbered_key(self.key, self.number), self.num_known

@@ -1,7 +1,8 @@
 r"""The noise under which the minimiser of a perturbed convex objective is private, with its proof.
 
 Records are $(z_i, y_i)$ with $\|z_i\| \le B$ and $y_i = \pm 1$; $\ell$ is convex with $|\ell'| \le
-c_1$ and a $c_2$-Lipschitz slope; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. Released is argmin J,
+c_1$ and a $c_2$-Lipschitz slope; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. The minimiser of
+this objective is released:
 
 $$ J(\beta) = \frac1n \sum_i \ell(y_i \beta \cdot z_i) + \frac\lambda2 \|\beta\|^2
               + \frac{b \cdot \beta}{n}. $$
@@ -43,7 +44,7 @@ release of $\beta$, and the published point is a function of the two. With L the
 the two together have the hockey-stick divergence $E[H_{\epsilon - L}(\mu_2)]$ at most, H increasing
 in L. L is at most r plus a maximum over v; the maximum of increasing functions is at most their
 sum; and for one v the expectation is the divergence of two Gaussian mechanisms, $\|v\|/\sigma$ and
-$\mu_2$, equal to that of $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$. For $\mu_2 > 0$, v = 0 counts.
+$\mu_2$, equal to that of $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$. If $\mu_2 > 0$, v = 0 counts too.
 
 Papers: Kifer, Smith and Thakurta (2012); PK Algorithms 2 and 4, Theorems 9 and 20, whose proof has
 half the shift in $\sigma$, the exponent $\epsilon/2$ in place of $\epsilon$, and v independent of
