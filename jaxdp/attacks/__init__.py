@@ -1,14 +1,13 @@
-"""What leaks: reconstructing the training inputs from trained parameters.
+"""Attacks: reconstructing training inputs from trained parameters, and membership inference.
 
-In the docstrings DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
+DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
 """
 
 from jaxdp.attacks.base import AbstractTarget
-from jaxdp.attacks.informed import without_known_rows
+from jaxdp.attacks.informed import attained_tradeoff, membership_scores, without_known_rows
 from jaxdp.attacks.interpolation import gradient_descent_parameters, minimum_norm_parameters
 from jaxdp.attacks.leak import Verdict, leak_report
 from jaxdp.attacks.measures import matching, reconstruction_error, row_errors, span_residual
-from jaxdp.attacks.membership import attained_tradeoff, membership_scores
 from jaxdp.attacks.network_target import NetworkTarget, network_target, two_layer_target
 from jaxdp.attacks.optimisers.base import AbstractOptimiser
 from jaxdp.attacks.optimisers.curvature_scaled import CurvatureScaledMomentum

@@ -1,8 +1,7 @@
-r"""What an attacker holds, block by block of its features, and nothing else.
+r"""The abstract target of an attack, in blocks of features.
 
-Targets know neither inputs nor labels: only how features depend on an input, and the parameters
-$\theta$ (or what training added to them) that lie in the span of the training rows' features.
-Source: DR (11).
+Targets contain neither inputs nor labels, only the map to features, and the parameters $\theta$ (or
+their change in training), which lie in the span of the training rows' features. Source: DR (11).
 """
 
 import abc
@@ -21,13 +20,7 @@ from jaxdp.core.description import AbstractDescription
 
 
 class Linearisation(NamedTuple):
-    r"""The features of a block at n inputs, and their derivative there.
-
-    Attributes:
-        features: $\Phi$, (n, rows).
-        push_forward: directions (n, d) to changes of the features, (n, rows).
-        pull_back: its transpose, cotangents (n, rows) to (n, d).
-    """
+    """Features at n inputs, (n, rows), their derivative, from (n, d), and its transpose."""
 
     features: Float[Array, "n rows"]
     push_forward: Callable[[Float[Array, "n dim"]], Float[Array, "n rows"]]
@@ -35,23 +28,21 @@ class Linearisation(NamedTuple):
 
 
 class AbstractBlock(eqx.Module):
-    r"""Some of the features, with their rows of $\theta$; zero where they only fill a block up."""
+    r"""Some of the features, with their rows of $\theta$; rows of padding are zero."""
 
     parameters: eqx.AbstractVar[Float[Array, "rows outputs"]]
 
     @abc.abstractmethod
-    def features(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n rows"]:
-        """The features of the inputs, (n, rows)."""
+    def features(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n rows"]: ...
 
     @abc.abstractmethod
-    def linearised(self, inputs: Float[Array, "n dim"]) -> Linearisation:
-        """The features of the inputs and their derivative."""
+    def linearised(self, inputs: Float[Array, "n dim"]) -> Linearisation: ...
 
     @abc.abstractmethod
     def row_coupling(
         self, inputs: Float[Array, "n dim"], *, key: Key[Array, ""]
     ) -> Float[Array, "n n"]:
-        r"""$\operatorname{tr}(J_i^\top J_j)/d$ of the features' Jacobians $J_i$, or an estimate."""
+        r"""$\operatorname{tr}(J_i^\top J_j)/d$ for the features' Jacobians $J_i$, or estimates."""
 
 
 class AbstractTarget(AbstractDescription):
@@ -66,33 +57,33 @@ class AbstractTarget(AbstractDescription):
     @property
     @abc.abstractmethod
     def dim(self) -> int:
-        """d, the length of an input."""
+        """The length of an input, d."""
 
     @property
     @abc.abstractmethod
     def num_blocks(self) -> int:
-        """How many blocks the features come in."""
+        """Number of blocks of features."""
 
     @abc.abstractmethod
     def block(self, index: Int[Array, ""] | int) -> AbstractBlock:
-        """The block of this number; all have the same shape, and the number may be traced."""
+        """The block with this number, which may be traced; all blocks have one shape."""
 
     @abc.abstractmethod
     def in_blocks(self, num_rows: int) -> "AbstractTarget":
-        """The target in blocks of about so many features, where it can be had in other blocks."""
+        """The target in blocks of about `num_rows` features, if its block size can be changed."""
 
     @abc.abstractmethod
     def widened(self) -> "AbstractTarget":
-        """The target in float64; call it where x64 is enabled."""
+        """The target in float64; call it with x64 enabled."""
 
     @property
     def num_features(self) -> int:
-        """p, the number of features."""
+        """The number of features, p."""
         return self.parameters.shape[0]
 
     @property
     def num_outputs(self) -> int:
-        """k, 1 for parameters (p,)."""
+        """The number of outputs, k; 1 for parameters of shape (p,)."""
         return 1 if self.parameters.ndim == 1 else self.parameters.shape[1]
 
     def features(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n features"]:
@@ -107,11 +98,10 @@ class AbstractTarget(AbstractDescription):
 
     @abc.abstractmethod
     def _positions(self, index: Int[Array, ""] | int) -> Int[Array, " rows"]:
-        """Which feature each row of a block is; p or more for one that fills up."""
+        """The feature number of each row of a block; p or more for padding."""
 
 
 def require_activation(activation: Any) -> None:
-    """Raise TypeError unless the activation can be called."""
     if not callable(activation) or isinstance(activation, type):
         raise TypeError(
             "expected activation to be a function of an array, such as jax.nn.relu, got "
@@ -120,7 +110,6 @@ def require_activation(activation: Any) -> None:
 
 
 def as_parameters(value) -> Float[Array, "..."]:
-    """Parameters as a floating-point array."""
     parameters = as_wide_float(value, "parameters")
     if parameters.ndim not in (1, 2) or 0 in parameters.shape:
         raise ValueError(f"expected parameters of shape (p,) or (p, k), got {parameters.shape}")

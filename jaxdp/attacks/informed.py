@@ -1,26 +1,27 @@
-r"""The informed adversary of private training: every record but one is known, labels as well.
+r"""The informed adversary of private training, who knows all records but one, with their labels.
 
-Nothing of the known records has to be fitted then. A step of full-batch gradient descent is
-Gaussian given the iterate before it:
-$\theta_t - \theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean
-$-\frac\eta n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every
-parameter. So the likelihood of all iterates is exact, whatever is clipped and however many steps
-there are. Without what does not depend on the record it is
+A step of full-batch gradient descent is Gaussian given the iterate before it: $\theta_t -
+\theta_{t-1} + \frac\eta n\sum_{i\ \mathrm{known}} \mathrm{clip}(g_i)$ has the mean $-\frac\eta
+n\,\mathrm{clip}(g_x(\theta_{t-1}))$ and the standard deviation s of the noise in every parameter.
+So the likelihood of all iterates is exact; up to a constant,
 
 $$ \log p(x, y) = -\frac{1}{2s^2}\sum_t \bigl(2 c_t\,\Delta_t\cdot\varphi(x)
    + c_t^2\,|\varphi(x)|^2\bigr), \qquad c_t = \tfrac\eta n\,\mathrm{clip}(\ell'_t(x, y)). $$
 
-No test tells two records apart better than its difference (Neyman and Pearson; `membership`). Least
-squares for the one row (`without_known_rows`, then `reconstruct`) is maximum likelihood after one
-step, if it is clipped; `reconstruct(..., known_inputs=...)` is for an adversary who has no labels,
-or only the last iterate. Source: Balle, Cherubin and Hayes (2022). Derived: the likelihood,
-tests/unit/attacks/test_informed.py compares with the run's own density.
+The difference of two records' log-likelihoods is the strongest test of membership (Neyman and
+Pearson). If every step clips both, its error rates lie on the curve of $\mu$-GDP, with $\mu$ the
+distance of the two gradients in units of the noise; `jaxdp.theory.membership_mu` predicts it, and
+`DPGD.mu` is never below it. Source: Balle, Cherubin and Hayes (2022). Derived: test_informed.py
+compares the likelihood with the run's own density, test_membership.py the error rates.
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float
 
@@ -29,6 +30,7 @@ from jaxdp.attacks.base import require_activation
 from jaxdp.attacks.random_features_target import RandomFeaturesTarget
 from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import (
+    host_array,
     require_count,
     require_finite,
     require_host,
@@ -40,11 +42,9 @@ from jaxdp.losses.base import AbstractScalarLoss
 
 
 class KnownRun(eqx.Module):
-    r"""All iterates of a run, less what the known records did: what one record's likelihood needs.
+    r"""All iterates of a run, minus the steps of the known records.
 
-    Attributes:
-        before: $\theta_0, \dots, \theta_{T-1}$.
-        left: $\Delta_1, \dots, \Delta_T$, increments less the known records' steps.
+    `before` holds $\theta_0, \dots, \theta_{T-1}$, `left` the remaining increments.
     """
 
     weights: Float[Array, "features dim"]
@@ -55,15 +55,9 @@ class KnownRun(eqx.Module):
     num_samples: int = eqx.field(static=True)
     loss: AbstractScalarLoss = eqx.field(default_factory=Squared)
 
-    @property
-    def dim(self) -> int:
-        """d, the length of a row."""
-        return self.weights.shape[1]
-
     def log_likelihoods(
         self, row: Float[Array, " dim"], labels: Float[Array, " labels"]
     ) -> Float[Array, " labels"]:
-        """The log-likelihood of one row with each of some labels, less what depends on neither."""
         features = self.activation(_product(self.weights, row))
         slopes = self.loss.slope(_product(self.before, features)[:, None], labels)
         norms = jnp.broadcast_to(jnp.linalg.norm(features), labels.shape)
@@ -78,27 +72,22 @@ class KnownRun(eqx.Module):
 def known_run(
     iterates, weights, activation, algorithm, known_inputs, known_labels, *, num_samples, loss
 ) -> KnownRun:
-    """A run without its known records; its arguments are checked as `without_known_rows` says."""
-    expected = "a DPGD"
-    require_kind("algorithm", algorithm, DPGD, expected)
+    """A run without its known records, from arguments checked as `without_known_rows` describes."""
+    require_kind("algorithm", algorithm, DPGD, "a DPGD")
     require_activation(activation)
     loss = Squared() if loss is None else loss
     expected = "the loss that training used, of one output, such as Squared()"
     require_kind("loss", loss, AbstractScalarLoss, expected)
     num_samples = require_count("num_samples", num_samples)
-    iterates, weights = as_wide_float(iterates, "iterates"), as_wide_float(weights, "weights")
-    inputs = as_wide_float(known_inputs, "known_inputs")
-    labels = as_wide_float(known_labels, "known_labels")
+    names = "iterates", "weights", "known_inputs", "known_labels"
+    given = zip((iterates, weights, known_inputs, known_labels), names, strict=True)
+    arrays = [as_wide_float(value, name) for value, name in given]
+    iterates, weights, inputs, labels = arrays
     require_shape("weights", weights, (None, None))
     require_shape("iterates", iterates, (None, weights.shape[0]))
     require_shape("known_inputs", inputs, (None, weights.shape[1]))
     require_shape("known_labels", labels, (inputs.shape[0],))
-    for name, value in (
-        ("iterates", iterates),
-        ("weights", weights),
-        ("known_inputs", inputs),
-        ("known_labels", labels),
-    ):
+    for name, value in zip(names, arrays, strict=True):
         require_finite(name, value)
     if len(iterates) < 2:
         raise ValueError(f"expected two iterates or more, got {len(iterates)}")
@@ -115,7 +104,7 @@ def known_run(
 def less_known(
     iterates, weights, activation, algorithm, inputs, labels, num_samples, loss
 ) -> KnownRun:
-    """A run without its known records, from arrays that are known to match, traced or not."""
+    """A run without its known records, from matching arrays, traced or not."""
     features = activation(_product(inputs, weights.T))
     slopes = loss.slope(_product(iterates[:-1], features.T), labels[None])
     slopes, _ = algorithm.clipped_slopes(slopes, jnp.linalg.norm(features, axis=1))
@@ -125,7 +114,6 @@ def less_known(
 
 
 def run_without_one(*arguments, num_samples: int, loss: AbstractScalarLoss | None) -> KnownRun:
-    """A noisy run of which all records but one are known."""
     require_host("arguments", arguments)
     run = known_run(*arguments, num_samples=num_samples, loss=loss)
     if (known := len(arguments[-1])) != num_samples - 1:
@@ -153,37 +141,146 @@ def without_known_rows(
     num_samples: int,
     loss: AbstractScalarLoss | None = None,
 ) -> RandomFeaturesTarget:
-    r"""What the steps between consecutive iterates say of the records that are not known.
+    r"""The target that remains of a run after subtracting the steps of the known records.
 
-    $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i} \mathrm{clip}(g_i)$ over
-    the known i. One unknown record leaves its clipped gradients and the noise of all steps, and is
-    found by `reconstruct(target, 1, key=key)`.
+    Its parameters are $\sum_t \bigl(\theta_t - \theta_{t-1}\bigr) + \frac{\eta}{n}\sum_{t,i}
+    \mathrm{clip}(g_i)$ over the known i: the clipped gradients of the unknown records, and the
+    noise. For one unknown record `reconstruct(target, 1, key=key)` finds it; after one clipped step
+    that is maximum likelihood. Without labels or earlier iterates, give
+    `reconstruct` the `known_inputs`.
 
     Args:
-        iterates: $\theta_0, \dots, \theta_T$, beginning where training did; (T + 1, p).
-        weights: V in memory.
-        activation: phi, elementwise.
-        algorithm: as it was run; the noise does not matter.
-        known_inputs, known_labels: (m, d) and (m,), fewer than n.
-        num_samples: n, by which the algorithm divides.
-        loss: that training used, of one output; None for `Squared`.
+        iterates: $\theta_0, \dots, \theta_T$ from the start of training on, (T + 1, p).
+        weights, activation: V, (p, d), in memory, and phi, elementwise.
+        algorithm: the algorithm of the run; its noise is not used.
+        known_inputs, known_labels: (m, d) and (m,), m < n.
+        num_samples: n, the algorithm's divisor.
+        loss: the training loss, of one output; None for `Squared`.
 
     Returns:
-        What is left of the known rows, as parameters to attack.
-
-    Raises:
-        ValueError, TypeError: shapes do not match, or all records are known.
+        A target with the remaining increment as parameters.
 
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
         >>> algorithm = jaxdp.DPGD(0.02, 1.0, num_steps=1, noise_scale=0.0)
-        >>> weights = np.random.default_rng(0).normal(size=(40, 3))
-        >>> iterates = np.stack([np.zeros(40), np.ones(40)])
-        >>> run = iterates, weights, jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
-        >>> without_known_rows(*run, num_samples=2).num_features
+        >>> known = jax.nn.relu, algorithm, np.ones((1, 3)), np.ones(1)
+        >>> without_known_rows(np.eye(2, 40), np.ones((40, 3)), *known, num_samples=2).num_features
         40
     """
     given = iterates, weights, activation, algorithm, known_inputs, known_labels
     run = known_run(*given, num_samples=num_samples, loss=loss)
     return RandomFeaturesTarget(run.weights, activation, jnp.sum(run.left, axis=0))
+
+
+class AttainedTradeoff(NamedTuple):
+    """Error rates of a membership test, counted on runs.
+
+    `false_negatives` is the share of the runs with the record that the test misses;
+    `standard_errors` include the threshold's own uncertainty.
+    """
+
+    false_negatives: Float[np.ndarray, " rates"]
+    standard_errors: Float[np.ndarray, " rates"]
+
+
+def membership_scores(
+    iterates: Float[Array, "runs iterates features"],
+    weights: Float[Array, "features dim"],
+    activation: Callable[[Array], Array],
+    algorithm: DPGD,
+    known_inputs: Float[Array, "known dim"],
+    known_labels: Float[Array, " known"],
+    inputs: Float[Array, "2 dim"],
+    labels: Float[Array, "2"],
+    *,
+    num_samples: int,
+    loss: AbstractScalarLoss | None = None,
+) -> Float[np.ndarray, " runs"]:
+    r"""Log-likelihood ratio of each run, with the first record against with the second.
+
+    Args:
+        iterates: $\theta_0, \dots, \theta_T$ of every run, or the first of them, (runs, T + 1, p).
+        weights, activation, algorithm, known_inputs, known_labels, num_samples, loss: the arguments
+            of `without_known_rows`; the algorithm has noise, and n - 1 records are known.
+        inputs, labels: the two records, (2, d) and (2,).
+
+    Returns:
+        The ratio of each run, (runs,); positive values favour the first record.
+
+    Example:
+        >>> import jax, jaxdp, numpy as np
+        >>> from jaxdp.attacks import membership_scores
+        >>> algorithm = jaxdp.DPGD(0.01, 1.0, num_steps=1, noise_scale=0.01)
+        >>> runs = np.array([[[0, 0], [0.01, 0]], [[0, 0], [0, 0.01]]])
+        >>> known = np.eye(2), jax.nn.relu, algorithm, np.zeros((0, 2)), np.zeros(0)
+        >>> membership_scores(runs, *known, np.eye(2), np.ones(2), num_samples=1).round(1)
+        array([ 25., -25.])
+    """
+    runs = as_wide_float(iterates, "iterates")
+    require_shape("iterates", runs, (None, None, None))
+    if not len(runs):
+        raise ValueError("expected one run or more, got none")
+    given = weights, activation, algorithm, known_inputs, known_labels
+    run = run_without_one(runs[0], *given, num_samples=num_samples, loss=loss)
+    pair, answers = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
+    require_shape("inputs", pair, (2, run.weights.shape[1]))
+    require_shape("labels", answers, (2,))
+    for name, value in (("iterates", runs), ("inputs", pair), ("labels", answers)):
+        require_finite(name, value)
+    known = as_wide_float(known_inputs), as_wide_float(known_labels)
+    return np.asarray(_ratios(run, runs, *known, pair, answers), np.float64)
+
+
+def attained_tradeoff(
+    member_scores: Float[Any, " members"],
+    other_scores: Float[Any, " others"],
+    false_positive_rates: Float[Any, " rates"],
+) -> AttainedTradeoff:
+    """The trade-off curve of a membership test: false negatives at given false positives.
+
+    The threshold for a rate is a quantile of the other runs' scores. Scores are log-likelihood
+    ratios, so the curve's slope there, which weighs the quantile's uncertainty, is its exponential.
+
+    Args:
+        member_scores, other_scores: `membership_scores` of runs with either record.
+        false_positive_rates: rates strictly between 0 and 1.
+
+    Returns:
+        The false-negative rates with their standard errors.
+
+    Example:
+        >>> import numpy as np
+        >>> from jaxdp.attacks import attained_tradeoff
+        >>> normals = np.random.default_rng(0).normal(size=(2, 2000))
+        >>> curve = attained_tradeoff(normals[0] + 0.5, normals[1] - 0.5, [0.1])  # mu = 1
+        >>> print(f"{curve.false_negatives[0]:.2f}")  # Phi(1.28 - 1) = 0.61
+        0.62
+    """
+    members = host_array("member_scores", member_scores)
+    others = host_array("other_scores", other_scores)
+    rates = host_array("false_positive_rates", false_positive_rates)
+    for name, scores in (("member_scores", members), ("other_scores", others)):
+        if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
+            raise ValueError(f"expected finite {name} of shape (runs,), got {scores.shape}")
+    if rates.ndim != 1 or not np.all((rates > 0) & (rates < 1)):
+        raise ValueError(f"expected a row of false-positive rates between 0 and 1, got {rates}")
+    thresholds = np.quantile(others, 1 - rates)
+    missed = np.mean(members <= thresholds[:, None], axis=1)
+    slopes = np.exp(thresholds)
+    variances = missed * (1 - missed) / len(members) + slopes**2 * rates * (1 - rates) / len(others)
+    return AttainedTradeoff(missed, np.sqrt(variances))
+
+
+@eqx.filter_jit
+def _ratios(first, runs, known_inputs, known_labels, pair, labels):
+    parts = first.weights, first.activation, first.algorithm
+
+    def ratio(iterates):
+        run = less_known(
+            iterates, *parts, known_inputs, known_labels, first.num_samples, first.loss
+        )
+        one, other = (run.log_likelihoods(pair[i], labels[i, None])[0] for i in (0, 1))
+        return one - other
+
+    return jax.lax.map(ratio, runs)

@@ -1,8 +1,7 @@
-r"""What a victim learns, in closed form: interpolating parameters, and stopped gradient descent.
+r"""Trained parameters of random features in closed form, as victims of attacks.
 
-Both lie in the span of the n training rows' features, $\theta = \Phi^\top c$: what is solved for is
-c, from the Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read a block of rows at a
-time; the features, n p numbers, are held. What enters here no attack may see.
+They lie in the span of the n training rows' features, $\theta = \Phi^\top c$; c follows from the
+Gram matrix $K = \Phi\Phi^\top$, on the host in float64. V is read block by block.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from jaxdp.losses import Squared
 
 # Numbers in a copy of a block of V in float64.
 _BLOCK_NUMBERS = 2**23
-# Least eigenvalue of a Gram matrix, relative to its trace: what rounding leaves of dependent rows.
+# Least eigenvalue of a Gram matrix, relative to its trace, that rounding cannot explain.
 _SINGULAR = 1e-14
 
 
@@ -33,39 +32,38 @@ def minimum_norm_parameters(
     weights: Float[Any, "features dim"] | RegeneratedWeights,
     activation: Callable[[Array], Array],
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
-    r"""The fit of least norm, $\theta^* = \Phi^+ Y$, where gradient descent from 0 ends.
+    r"""The least-squares fit of least norm, $\theta^* = \Phi^+ Y$; it interpolates for p > n.
 
-    The fit interpolates for p > n; for p <= n it is the least-squares solution of least norm.
-    Source: DR (2).
+    Gradient descent from 0 converges to it. Source: DR (2).
 
     Args:
-        inputs: X, (n, d).
+        inputs: X, (n, d). For p > n their features must be linearly independent, else ValueError:
+            no two rows are equal, and none is zero.
         labels: Y, (n,), or (n, k) for k outputs.
-        weights: V, (p, d), or `RegeneratedWeights`.
-        activation: phi, elementwise.
+        weights, activation: V, (p, d), or `RegeneratedWeights`, and phi, elementwise.
 
     Returns:
-        (p,) or (p, k), in the precision of the arguments.
-
-    Raises:
-        ValueError: p > n and the rows' features are linearly dependent, as where two rows are equal
-            or one is zero.
+        The parameters, (p,) or (p, k), in the precision of the arguments.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import minimum_norm_parameters
-        >>> generator = np.random.default_rng(0)
-        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
-        >>> labels = np.array([1.0, -1.0])
-        >>> parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
-        >>> print((np.maximum(inputs @ weights.T, 0) @ parameters).round(3))
-        [ 1. -1.]
+        >>> weights = np.random.default_rng(0).normal(size=(40, 3))
+        >>> minimum_norm_parameters(np.eye(3)[:2], np.ones(2), weights, jax.nn.relu).shape
+        (40,)
     """
     features, columns, finish = _prepared(inputs, labels, weights, activation)
     if features.shape[1] <= len(features):
         return finish(np.linalg.lstsq(features, columns)[0])
     gram = features @ features.T
-    _require_regular(gram)
+    values, vectors = np.linalg.eigh(gram)
+    if not values[0] > _SINGULAR * np.trace(gram):
+        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)
+        raise ValueError(
+            "expected rows with linearly independent features, got dependent ones, in rows "
+            f"{', '.join(map(str, involved))}: are two rows equal, or one constant and scaled to "
+            "zero?"
+        )
     return finish(features.T @ scipy.linalg.cho_solve((np.linalg.cholesky(gram), True), columns))
 
 
@@ -79,34 +77,26 @@ def gradient_descent_parameters(
     num_steps: int,
     clip_norm: float | None = None,
 ) -> Float[Array, " features"] | Float[Array, "features outputs"]:
-    r"""Parameters after some steps of full-batch gradient descent from 0, gradients clipped.
+    r"""Parameters after some steps of full-batch clipped gradient descent from 0, as in `DPGD`.
 
-    The noiseless limit of `DPGD`: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\,
-    g_i$ with $g_i$ the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$. Each $g_i$ is the loss's
-    slope times $\varphi(x_i)$, so the n coefficients of the rows follow a recursion of their own,
-    exactly. Derived: test_interpolation, against the recursion in p dimensions.
+    Without noise: $\theta \leftarrow \theta - \frac\eta n\sum_i \min(1, C/|g_i|)\, g_i$ with $g_i$
+    the gradient of $|\theta^\top\varphi(x_i) - y_i|^2$, a multiple of $\varphi(x_i)$, so the n
+    coefficients of the rows follow an exact recursion. Derived: test_interpolation, against the
+    recursion in p dimensions.
 
     Args:
-        inputs, labels, weights, activation: as in `minimum_norm_parameters`.
-        learning_rate: eta > 0.
-        num_steps: T.
-        clip_norm: C > 0, of one row's gradient, the Frobenius norm for several outputs; None for
-            no clipping.
+        inputs, labels, weights, activation: the arguments of `minimum_norm_parameters`.
+        learning_rate, num_steps: eta > 0, and T; steps that diverge raise ValueError.
+        clip_norm: C > 0, bound on the (Frobenius) norm of one row's gradient; None for no clipping.
 
     Returns:
-        (p,) or (p, k), in the precision of the arguments.
-
-    Raises:
-        ValueError: the learning rate is so large that the steps diverged.
+        The parameters, (p,) or (p, k), in the precision of the arguments.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import gradient_descent_parameters
-        >>> generator = np.random.default_rng(0)
-        >>> inputs, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
-        >>> run = {"learning_rate": 0.02, "num_steps": 100, "clip_norm": 1.0}
-        >>> labels = np.array([1.0, -1.0])
-        >>> gradient_descent_parameters(inputs, labels, weights, jax.nn.relu, **run).shape
+        >>> victim = np.eye(2), np.ones(2), np.ones((40, 2)), jax.nn.relu
+        >>> gradient_descent_parameters(*victim, learning_rate=0.02, num_steps=100).shape
         (40,)
     """
     require_positive("learning_rate", learning_rate)
@@ -134,7 +124,7 @@ def gradient_descent_parameters(
 
 
 def _prepared(inputs, labels, weights, activation):
-    """Features (n, p), labels (n, k), and what turns (p, k) into the caller's shape and type."""
+    """Features (n, p), labels (n, k), and a function from (p, k) to the caller's shape and type."""
     require_activation(activation)
     inputs, labels = as_wide_float(inputs, "inputs"), as_wide_float(labels, "labels")
     if not isinstance(weights, RegeneratedWeights):
@@ -157,30 +147,15 @@ def _prepared(inputs, labels, weights, activation):
 
 
 def _blocks(weights) -> Iterator[Float[np.ndarray, "rows dim"]]:
-    """The rows of V, block after block, in float64 on the host."""
     count, dim = weights.shape
     if isinstance(weights, RegeneratedWeights):
         for index in range(weights.num_blocks):
             left = count - index * weights.block_size
-            yield np.asarray(_block(weights, jnp.asarray(index)), np.float64)[:left]
+            yield np.asarray(_compiled_block(weights, jnp.asarray(index)), np.float64)[:left]
         return
     size = max(_BLOCK_NUMBERS // dim, 1)
     for start in range(0, count, size):
         yield np.asarray(weights[start : start + size], np.float64)
 
 
-@eqx.filter_jit
-def _block(weights, index):
-    return weights.block(index)
-
-
-def _require_regular(gram: Float[np.ndarray, "n n"]) -> None:
-    """Raise ValueError where rows' features are dependent, with the rows most involved."""
-    values, vectors = np.linalg.eigh(gram)
-    if not values[0] > _SINGULAR * np.trace(gram):
-        involved = np.flatnonzero(np.abs(vectors[:, 0]) > 0.1)
-        raise ValueError(
-            "expected rows with linearly independent features, got dependent ones, in rows "
-            f"{', '.join(map(str, involved))}: are two rows equal, or one constant and scaled to "
-            "zero?"
-        )
+_compiled_block = eqx.filter_jit(RegeneratedWeights.block)

@@ -1,17 +1,4 @@
-r"""What an attack shows about a leak: rows were found, none were found, or it cannot be told.
-
-An attack that finds nothing is no evidence of safety where it does not apply. An attack applies
-where the parameters lie in the span of the training rows' features (so not after noise, Adam or a
-decay of the weights, nor where all layers moved far), and where they determine the rows: r
-independent outputs leave $r(p - n)$ equations for the $n(d - 1)$ directions of the rows.
-
-Without the true rows, the loss of the guessed rows is the only evidence. Where all weights of a
-network were trained the true rows themselves have a loss above the tolerance. Rows that are fitted
-to parameters in which none are hidden explain the share dn/p by chance, dn numbers being fitted to
-p, and leave a loss of $1 - dn/p$.
-Source: DR Sections 4 and 5. Derived: the count for several outputs, and what rows fitted to noise
-leave, test_leak.
-"""
+"""Verdict on a leak: training rows were found, were not found, or the attack cannot decide."""
 
 import enum
 from typing import Any
@@ -29,29 +16,26 @@ from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_finite, require_kind, require_positive, require_shape
 from jaxdp.core.display import AbstractExplained, Explanation, Row, in_words
 
-# Singular values relative to the largest: less is what rounding leaves of a smaller rank.
+# Singular values below this, relative to the largest, are rounding of a smaller rank.
 _INDEPENDENT = 1e-4
-# Loss below which rows explain more than chance, as a share of what rows fitted to noise leave by
-# their count: on relu features the best of eight searches left .3 to 1.2 of that at p = 1.3 dn, and
-# more than .8 from 4 dn on.
+# A loss below this share of that expected for rows fitted to noise is better than chance. On relu
+# features the best of eight searches reached 0.3 to 1.2 of it at p = 1.3 dn, and 0.8 from 4 dn on.
 _FAR_BELOW_CHANCE = 0.1
-# Sets of rows drawn without looking at the parameters: one in a hundred found sets that know
-# nothing is nearer than all of them.
+# Random sets of rows: an uninformed guess is nearer than all of them with probability 1/100.
 _CHANCE_DRAWS, _CHANCE_SEED = 99, 0x6A617864_70636861
 
 
 class Verdict(enum.IntEnum):
-    """What an attack says about a leak.
+    """The verdict of an attack on a leak.
 
     Attributes:
-        FOUND: training rows were read off the parameters.
-        NEAR: no training row was found, but rows near them: nearer than 99 sets of random rows.
-        NOT_FOUND: the attack applies, and found none: another start or more passes may.
-        UNDETERMINED: it does not apply: too few features, other rows explain them as well.
-        NOT_IN_SPAN: it does not apply: the rows' features do not span the parameters.
-        UNKNOWN: the rows explain little, and without the true ones nobody can tell why.
-        EXPLAINED: rows explain nearly all; without the true ones nobody can tell whether they
-            are those, as they are where all layers were trained but little.
+        FOUND: training rows were found.
+        NEAR: no training row was found, but rows nearer to them than 99 sets of random rows.
+        NOT_FOUND: the attack applies and found none; another start or more passes may.
+        UNDETERMINED: does not apply: too few features, other rows explain them as well.
+        NOT_IN_SPAN: does not apply: the rows' features do not span the parameters.
+        UNKNOWN: the rows explain little, and the reason is unknown without the true ones.
+        EXPLAINED: the rows explain nearly all; only the true ones show whether they are those.
 
     Example:
         >>> from jaxdp.attacks import Verdict
@@ -69,7 +53,7 @@ class Verdict(enum.IntEnum):
 
     @property
     def applies(self) -> bool | None:
-        """Whether the attack's conditions hold; None where that cannot be told, and for NEAR."""
+        """Whether the attack's conditions hold; None if that is unknown, and for NEAR."""
         if self in (Verdict.UNKNOWN, Verdict.EXPLAINED, Verdict.NEAR):
             return None
         return self in (Verdict.FOUND, Verdict.NOT_FOUND)
@@ -104,28 +88,16 @@ _IN_WORDS = {
 
 
 class LeakReport(AbstractExplained, eqx.Module):
-    r"""What was found, and whether it could be.
+    r"""An attack's verdict, and its evidence, which is None if it needs unknown true rows.
 
     Attributes:
-        verdict: the answer; `str(verdict)` says it in words.
-        errors: $|x_i - \hat x_{\pi(i)}|/\sqrt d$ of each true row, or None without them.
-        true_loss: the attack's loss at the true rows, or None; above the tolerance the parameters
-            are not in the span of their features.
-        equations: $r(p - n)$, with r the rank of the parameters.
-        unknowns: $n(d - 1)$.
-        loss: of the rows that were found, or None where it is not known.
-        chance: the mean error of rows drawn without looking at the parameters, or None without
-            the true rows.
-        num_found: how many true rows were found, or None without them.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.attacks import Verdict
-        >>> from jaxdp.attacks.leak import LeakReport
-        >>> errors, counts = np.array([1e-5, 1.2]), {"equations": 98, "unknowns": 8}
-        >>> report = LeakReport(Verdict.FOUND, errors, true_loss=1e-12, num_found=1, **counts)
-        >>> str(report.verdict), str(report)
-        ('training rows were found', '1 of 2 training rows were found')
+        verdict: the verdict; `str(verdict)` puts it in words.
+        errors: $|x_i - \hat x_{\pi(i)}|/\sqrt d$ for each true row.
+        true_loss: the loss of the true rows; above the tolerance they do not span the parameters.
+        equations, unknowns: $r(p - n)$, with r the rank of the parameters, and $n(d - 1)$.
+        loss: the loss of the found rows.
+        chance: mean error of random rows.
+        num_found: number of true rows that were found.
     """
 
     verdict: Verdict = eqx.field(static=True)
@@ -166,38 +138,37 @@ def leak_report(
     found_below: float = 0.1,
     tolerance: float = 1e-7,
 ) -> LeakReport:
-    r"""Tell "nothing found because the attack does not apply" from "nothing found though it does".
+    r"""Judge whether an attack found a leak, and if not, whether it could have.
 
-    With the true rows this is known: the attack applies where its loss there is below the tolerance
-    and the equations are as many as the unknowns. A row that was found is found, whatever the
-    conditions say; rows may be near the true ones though none is found, as after noise. Without
-    them a loss below the tolerance means that the rows are found where the equations are enough.
-    Above it the rows explain what chance does not where the loss is below a tenth of $1 - dn/p$ (of
-    r outputs of like size $1 - n(d - 1 + r)/(rp)$), which rows fitted to noise leave; where it is
-    not, only a rank of the parameters above n shows that no n rows span them. A high loss is no
-    sign of safety: after noise rows may be found with one.
+    Finding nothing is no evidence of safety unless the attack applies: the parameters must lie in
+    the span of the rows' features (not after noise, Adam, weight decay, or large changes of all
+    layers), and r independent outputs must give enough equations, $r(p - n)$, for the $n(d - 1)$
+    directions of the rows. With the true rows, their loss shows the first.
+
+    Without the true rows, a loss below the tolerance means that the rows are found, given enough
+    equations. A larger loss is still better than chance if it is below a tenth of $1 - dn/p$, the
+    loss of dn numbers fitted to noise (for r outputs of similar size $1 - n(d - 1 + r)/(rp)$).
+    Otherwise the conditions fail for certain only if the parameters' rank exceeds n. A high loss is
+    no sign of safety: after noise, or training of all layers, the true rows have one. Source: DR
+    Sections 4 and 5. Derived: the two counts for several outputs, test_leak.
 
     Args:
-        target: what was attacked.
-        found: what `reconstruct` answered.
-        true_inputs: (n, d), for whoever has them; compared on the sphere of radius $\sqrt d$, where
-            rows are looked for.
-        allow_sign_flips: for odd and even activations, as in `row_errors`.
-        found_below: the error below which a row counts as found.
-        tolerance: of the loss, as in `reconstruct`.
+        target, found: the attacked target, and the result of `reconstruct`.
+        true_inputs: the true rows, (n, d), if known; scaled to norm $\sqrt d$, as the found ones.
+        allow_sign_flips: True for odd and even activations, as in `row_errors`.
+        found_below: error below which a row counts as found.
+        tolerance: bound on the loss, as in `reconstruct`.
 
     Returns:
-        The verdict, and what it rests on.
+        The verdict and its evidence.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import leak_report, reconstruct, span_target
-        >>> from jaxdp.problems import sphere_inputs
-        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
-        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
-        >>> target = span_target(rows, weights, jax.nn.relu)
-        >>> report = leak_report(target, reconstruct(target, 2, key=jax.random.key(2)), rows)
-        >>> str(report.verdict)
+        >>> weights = np.random.default_rng(0).normal(size=(100, 5))
+        >>> target = span_target(np.eye(2, 5), weights, jax.nn.relu)
+        >>> found = reconstruct(target, 2, key=jax.random.key(2))
+        >>> str(leak_report(target, found, np.eye(2, 5)).verdict)
         'training rows were found'
     """
     require_target(target)
@@ -205,7 +176,11 @@ def leak_report(
     require_positive("found_below", found_below)
     require_positive("tolerance", tolerance)
     num_samples, dim = found.inputs.shape
-    rank, num_alike = _ranks(target)
+    columns = np.asarray(target.parameters, np.float64).reshape(target.num_features, -1)
+    values = np.linalg.svd(columns, compute_uv=False)
+    # The rank of the parameters, and the effective number of outputs in the loss.
+    rank = int((values > _INDEPENDENT * values[0]).sum())
+    num_alike = float((values**2).sum() / values[0] ** 2)
     equations = rank * (target.num_features - num_samples)
     unknowns = num_samples * (dim - 1)
     has_enough = equations >= unknowns
@@ -246,21 +221,13 @@ def leak_report(
 
 
 def _errors_of_chance(rows: Array, allow_sign_flips: bool) -> np.ndarray:
-    """Mean errors of rows that are drawn uniformly on the sphere, a number a draw."""
-    # Rows that were made with a seed of the usual kind would be drawn again by it.
+    # A common seed might redraw the user's own random rows.
     random = np.random.default_rng(_CHANCE_SEED)
 
     def error() -> float:
-        # One set at a time: photographs are thousands of numbers a row.
+        # One set at a time, because images have thousands of entries a row.
         drawn = random.standard_normal(rows.shape)
         drawn *= rows.shape[1] ** 0.5 / np.linalg.norm(drawn, axis=1, keepdims=True)
         return reconstruction_error(rows, drawn, allow_sign_flips=allow_sign_flips)
 
     return np.array([error() for _ in range(_CHANCE_DRAWS)])
-
-
-def _ranks(target: AbstractTarget) -> tuple[int, float]:
-    """How many independent outputs the parameters have, and how many count in the loss."""
-    columns = np.asarray(target.parameters, np.float64).reshape(target.num_features, -1)
-    values = np.linalg.svd(columns, compute_uv=False)
-    return int((values > _INDEPENDENT * values[0]).sum()), float((values**2).sum() / values[0] ** 2)

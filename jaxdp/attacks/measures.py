@@ -1,8 +1,4 @@
-r"""How much of the training set was found: errors of matched rows, and the span of their features.
-
-Source: DR (12) and (167), Section 5. The rows of a set have no order, so found rows are assigned to
-true ones at the least total distance. All in float64 on the host.
-"""
+"""Measures of a reconstruction, in float64 on the host. Source: DR (12), (167) and Section 5."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,9 +13,9 @@ from jaxdp.attacks.base import AbstractTarget
 from jaxdp.core.checks import host_array, require_kind
 from jaxdp.core.numerics.precision import in_float64
 
-# Held at once, for all rows.
+# Features of all rows that are held in memory at once.
 _BLOCK_FEATURES = 16384
-# Singular values relative to the largest, of features that are not combinations of others.
+# Smallest singular value, relative to the largest, of linearly independent features.
 _INDEPENDENT = 1e-12
 
 
@@ -29,33 +25,27 @@ def matching(
     *,
     allow_sign_flips: bool = False,
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    r"""The assignment of found rows to true ones with the least sum of distances.
+    """The assignment of found rows to true ones with the least sum of distances.
 
-    `signs[:, None] * found_inputs[order]` lies beside `true_inputs`. The distances are not squared,
-    as in DR (12): squares would rather have two rows half wrong than one wholly.
+    As in DR (12), the distances are not squared: squares prefer two half-wrong rows to a wrong one.
 
     Args:
-        true_inputs, found_inputs: (n, d).
-        allow_sign_flips: each pair takes the sign that brings it closer, inside the assignment.
-            DR Section 5 says that the error is maximised over the signs; that would give 1.44 for a
-            perfect reconstruction of natural images, and minimised is meant.
+        true_inputs, found_inputs: (n, d), finite and not empty, else ValueError.
+        allow_sign_flips: whether each pair takes the sign that brings it closer. DR Section 5 says
+            that the error is maximised over signs; that would give 1.44 for a perfect
+            reconstruction of natural images, so minimised must be meant.
 
     Returns:
-        order: (n,), which found row belongs to each true one.
-        signs: (n,), 1 or -1; 1 everywhere unless flips are allowed.
-
-    Raises:
-        ValueError: the shapes differ, are not matrices or are empty, or something is not finite.
+        `order`, (n,), and `signs`, (n,), 1 or -1 (all 1 unless flips are allowed), such that
+        `signs[:, None] * found_inputs[order]` corresponds to `true_inputs`.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.attacks import matching
-        >>> order, signs = matching(np.eye(3), -np.eye(3)[[2, 0, 1]], allow_sign_flips=True)
-        >>> order.tolist(), signs.tolist()
-        ([1, 2, 0], [-1.0, -1.0, -1.0])
+        >>> matching([[1.0], [2.0]], [[-2.0], [1.0]], allow_sign_flips=True)
+        (array([1, 0]), array([ 1., -1.]))
     """
     true, found = _pair(true_inputs, found_inputs)
-    # By differences: inner products would lose small distances.
+    # By differences, because inner products would lose small distances.
     distances = _distances(true, found)
     costs = distances
     if allow_sign_flips:
@@ -74,20 +64,18 @@ def row_errors(
 ) -> Float[np.ndarray, " n"]:
     r"""Distances of the true rows to their found ones, $|x_i - \hat x_{\pi(i)}| / \sqrt d$.
 
-    The root mean square of the difference's entries: 0 where the row was found, about
-    $\sqrt 2$ for an independent one on the sphere of radius $\sqrt d$.
+    0 for a row that was found, about $\sqrt 2$ for an independent one on the sphere.
 
     Args:
-        true_inputs, found_inputs, allow_sign_flips: as for `matching`.
+        true_inputs, found_inputs, allow_sign_flips: the arguments of `matching`.
 
     Returns:
-        An error for each true row, in their order.
+        An error for each true row, (n,).
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.attacks import row_errors
-        >>> row_errors(2 * np.eye(4), 2 * np.eye(4)[[1, 0, 2, 2]]).round(3).tolist()
-        [0.0, 0.0, 0.0, 1.414]
+        >>> row_errors([[2.0, 0.0], [0.0, 2.0]], [[0.0, 2.0], [2.0, 0.0]]).tolist()
+        [0.0, 0.0]
     """
     order, signs = matching(true_inputs, found_inputs, allow_sign_flips=allow_sign_flips)
     true, found = np.asarray(true_inputs, np.float64), np.asarray(found_inputs, np.float64)
@@ -103,20 +91,19 @@ def reconstruction_error(
 ) -> float:
     r"""The mean of `row_errors`, $\rho = \min_\pi \sum_i |x_i - \hat x_{\pi(i)}|/(n\sqrt d)$.
 
-    Source: DR (12). Between independent rows on the sphere of radius $\sqrt d$ it is below
-    $\sqrt 2$, by what the assignment gains by chance: 1.384 for 100 rows of 3072 numbers.
+    For independent rows it is somewhat below $\sqrt 2$, because the assignment is chosen: 1.384 for
+    100 rows of 3072 numbers. Source: DR (12).
 
     Args:
-        true_inputs, found_inputs, allow_sign_flips: as for `matching`.
+        true_inputs, found_inputs, allow_sign_flips: the arguments of `matching`.
 
     Returns:
         The mean distance.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.attacks import reconstruction_error
-        >>> print(f"{reconstruction_error(2 * np.eye(4), 2 * np.eye(4)[[1, 0, 2, 2]]):.3f}")
-        0.354
+        >>> reconstruction_error([[1.0], [2.0]], [[2.0], [1.5]])
+        0.25
     """
     errors = row_errors(true_inputs, found_inputs, allow_sign_flips=allow_sign_flips)
     return float(errors.mean())
@@ -125,32 +112,28 @@ def reconstruction_error(
 def span_residual(
     true_inputs: Float[Any, "n dim"], found_inputs: Float[Any, "n dim"], target: AbstractTarget
 ) -> float:
-    r"""How far true features are from the span of the found ones, one feature of one row.
+    r"""The distance of true features from the span of the found ones, per feature and row.
 
-    $\frac1{n\sqrt p}\sum_i |P^\perp_{\hat\Phi}\,\varphi(x_i)|$; for p <= n independent features
-    span everything, and it is 0. Source: DR (167), with p features and n rows for networks too.
-    One triangular factor of all 2 n rows' features is updated block after block: features are
-    never in memory whole, and no digits are lost to squares. Features are computed in float64, on
-    a TPU, which has none, by the host.
+    $\frac1{n\sqrt p}\sum_i |P^\perp_{\hat\Phi}\,\varphi(x_i)|$, which is 0 for p <= n independent
+    features. Source: DR (167), here for networks too. Features are never in memory whole: one
+    triangular factor is updated block by block, in float64 (on the host if the device has none).
 
     Args:
         true_inputs, found_inputs: (n, d), in any order.
-        target: whose features; its parameters do not enter.
+        target: target that defines the features; its parameters are not used.
 
     Returns:
-        The mean over the rows; 0 where the found features span the true ones.
+        The mean over the rows; 0 if the found features span the true ones.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import RandomFeaturesTarget, span_residual
-        >>> generator = np.random.default_rng(0)
-        >>> rows, weights = generator.normal(size=(2, 3)), generator.normal(size=(40, 3))
+        >>> rows, weights = np.eye(3)[:2], np.random.default_rng(0).normal(size=(40, 3))
         >>> target = RandomFeaturesTarget(weights, jax.nn.relu, np.ones(40))
         >>> span_residual(rows, rows[::-1], target) < 1e-6 < span_residual(rows, -rows, target)
         True
     """
-    expected = "a target, such as RandomFeaturesTarget"
-    require_kind("target", target, AbstractTarget, expected)
+    require_kind("target", target, AbstractTarget, "a target, such as RandomFeaturesTarget")
     true, found = _pair(true_inputs, found_inputs)
     if true.shape[1] != target.dim:
         raise ValueError(
@@ -161,7 +144,7 @@ def span_residual(
     for features in _feature_blocks(target, np.concatenate([found, true])):
         stacked: Any = np.linalg.qr(np.concatenate([upper, features.T]), mode="r")
         upper = stacked
-    # Duplicates among the found rows leave directions of rounding that span nothing.
+    # Duplicates among the found rows leave directions that are rounding only.
     basis, lengths, _ = np.linalg.svd(upper[:, :count], full_matrices=False)
     basis = basis[:, lengths > _INDEPENDENT * max(lengths[0], np.finfo(float).tiny)]
     others = upper[:, count:]
@@ -170,11 +153,10 @@ def span_residual(
 
 
 def _feature_blocks(target, inputs) -> Iterator[Float[np.ndarray, "rows features"]]:
-    """All features of the inputs in float64, some of them at a time."""
     with in_float64():
         wide, rows = target.widened().in_blocks(_BLOCK_FEATURES), jnp.asarray(inputs, jnp.float64)
     for index in range(wide.num_blocks):
-        # Entered for each block: between two of them the caller runs.
+        # Entered for each block, because the caller runs between two of them.
         with in_float64():
             features = np.asarray(_block_features(wide, jnp.asarray(index), rows))
         yield features

@@ -1,16 +1,10 @@
 r"""The penultimate layer of a trained network as a target, whatever its layers are.
 
 A step of gradient descent adds $\sum_i r_i\varphi(x_i)^\top$ to the weights of a linear layer, with
-$\varphi(x_i)$ the features of row i, which enter the layer, and $r_i$ proportional to the
-derivative of the loss in the layer's output. A bias, a final activation and the choice of the loss
-change $r_i$ alone: the change of the weights lies in the span of the rows' features whatever they
-are.
-
-The attacker holds the trained weights of every layer and the last layer's first weights. Where only
-the last layer was trained its change lies in the span of the rows' features; where all layers were,
-it does so only as far as the features kept still, and the true rows have a loss above zero. After
-Adam, whose steps scale each weight by itself, or a decay of the weights it does not at all.
-Source: DR Sections 5.2 and 5.3.
+$\varphi(x_i)$ its input for row i, whatever the loss. So if the last layer alone was trained, the
+change of its weights lies in the span of the rows' features; if all layers were trained, only as
+far as the features did not change, and the true rows have a loss above zero; after Adam, which
+scales each weight's step, or weight decay, not at all. Source: DR Sections 5.2 and 5.3.
 """
 
 from collections.abc import Callable
@@ -35,13 +29,11 @@ from jaxdp.core.checks import (
 )
 from jaxdp.core.numerics.precision import full_products
 
-# Independent directions that the Jacobians' inner products are averaged over.
+# Random directions over which the Jacobians' inner products are averaged.
 _PROBES = 4
 
 
 class NetworkBlock(AbstractBlock):
-    """All features of a network."""
-
     parameters: Float[Array, "rows outputs"]
     network: Callable[[Array], Array]
 
@@ -69,26 +61,19 @@ class NetworkBlock(AbstractBlock):
 
 
 class NetworkTarget(AbstractTarget):
-    r"""What the attacker of a network holds: its trained layers, and the last one's change.
+    r"""The target of an attack on a network: its trained layers, and the last layer's change.
 
     Args:
-        features: an Equinox module (or any callable pytree) from one input (d,) to the penultimate
-            layer (p,).
-        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k).
+        features: a callable pytree, such as an Equinox module, from one input (d,) to (p,).
+        parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), not all zero.
         dim: d.
 
-    Raises:
-        ValueError, TypeError: the features are not (p,), something is not finite, or all parameters
-            are zero.
-
     Example:
-        >>> import jax, numpy as np
+        >>> import jax, jax.numpy as jnp
         >>> from jaxdp.attacks import NetworkTarget
-        >>> weights = np.ones((5, 3), np.float32)
-        >>> body = jax.tree_util.Partial(lambda weights, x: jax.nn.relu(weights @ x), weights)
-        >>> target = NetworkTarget(body, np.ones((5, 2), np.float32), dim=3)
-        >>> target.num_features, target.num_outputs, target.dim
-        (5, 2, 3)
+        >>> body = jax.tree_util.Partial(jnp.matmul, jnp.ones((5, 3)))
+        >>> NetworkTarget(body, jnp.ones((5, 2)), dim=3).num_features
+        5
     """
 
     parameters: Float[Array, "..."]
@@ -113,7 +98,7 @@ class NetworkTarget(AbstractTarget):
             )
 
     def _argument(self, name):
-        # The constructor's `features` are of one input, the target's own of many.
+        # The constructor's `features` map one input, the method maps many.
         return self.network if name == "features" else getattr(self, name)
 
     @property
@@ -142,10 +127,10 @@ class NetworkTarget(AbstractTarget):
 
 
 def _feature_shape(features, input):
-    """The shape of one input's features, None where they are no array."""
+    """The shape of one input's features; None if they are not an array."""
     try:
         made = eqx.filter_eval_shape(features, input)
-    # Whatever the network raises: shapes, host arrays, dropout without a key.
+    # The network may raise anything: shapes, host arrays, dropout without a key.
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(
@@ -159,7 +144,7 @@ LastLayer = Callable[[Any], eqx.nn.Linear]
 
 
 class _IntoLastLayer(eqx.Module):
-    """A model as a function of one input to what comes into its last layer."""
+    """A model as a function from one input to the input of its last layer."""
 
     model: Any
     last: LastLayer = eqx.field(static=True)
@@ -180,7 +165,7 @@ class _IntoLastLayer(eqx.Module):
 
 
 class _Heard(eqx.Module):
-    """The layer itself, that also tells what it is called with."""
+    """A layer that also passes its input to `tell`."""
 
     layer: eqx.nn.Linear
     tell: Callable[[Any], None] = eqx.field(static=True)
@@ -191,9 +176,7 @@ class _Heard(eqx.Module):
 
 
 def _last_layer_of(model: Any, last: LastLayer | None) -> LastLayer:
-    """The selector that was given, or the one of an MLP or Sequential that ends in a Linear."""
-    expected = "an Equinox model, such as eqx.nn.MLP(...)"
-    require_kind("trained", model, eqx.Module, expected)
+    require_kind("trained", model, eqx.Module, "an Equinox model, such as eqx.nn.MLP(...)")
     if last is None:
         return _found(model)
     require_callable("last", last, "a function, lambda model: model.head")
@@ -241,23 +224,19 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     With h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
 
     Args:
-        trained: after training, an `eqx.nn.MLP` of depth 1.
-        last_start: its last layer before: the weights, (k, h), or the `eqx.nn.Linear`.
+        trained: the trained network, an `eqx.nn.MLP` of depth 1, else ValueError or TypeError.
+        last_start: its last layer before training: the weights, (k, h), or the `eqx.nn.Linear`.
 
     Returns:
-        A `RandomFeaturesTarget`; of an MLP whose hidden layer has biases, or an activation with
-        parameters of its own, the `NetworkTarget` of the same features.
-
-    Raises:
-        ValueError, TypeError: `trained` is no such network, or as `network_target`.
+        A `RandomFeaturesTarget`, or the `NetworkTarget` of the same features if the hidden layer
+        has biases or the activation has parameters.
 
     Example:
         >>> import equinox as eqx, jax
         >>> from jaxdp.attacks import two_layer_target
         >>> network = eqx.nn.MLP(3, 2, 40, depth=1, key=jax.random.key(0))
-        >>> target = two_layer_target(network, last_start=0.5 * network.layers[-1].weight)
-        >>> target.num_features, target.num_outputs
-        (40, 2)
+        >>> two_layer_target(network, last_start=0.5 * network.layers[-1].weight).num_outputs
+        2
     """
     if not isinstance(trained, eqx.nn.MLP):
         raise TypeError(
@@ -277,40 +256,28 @@ def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
 
 
 def network_target(
-    trained: eqx.Module,
-    last_start: Any,
-    *,
-    last: LastLayer | None = None,
-    dim: int | None = None,
+    trained: eqx.Module, last_start: Any, *, last: LastLayer | None = None, dim: int | None = None
 ) -> NetworkTarget:
-    """What the attacker of any Equinox model holds: the trained layers up to the last linear one.
-
-    What comes after that layer (a bias, a final activation, the loss) does not matter, and a bias
-    is not looked at: the change of the weights alone lies in the span of what came in.
+    """The target of any Equinox model: the trained layers up to the last linear one.
 
     Args:
-        trained: after training, from one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
+        trained: the trained model of one flat input (d,): an `eqx.nn.MLP`, an `eqx.nn.Sequential`
             that ends in an `eqx.nn.Linear`, or any module together with `last`. Layers that need a
-            key or a state, such as dropout, come in inference mode (`eqx.nn.inference_mode`).
-        last_start: the last layer before: its weights, (k, p), or the `eqx.nn.Linear`.
-        last: from the model to its last `eqx.nn.Linear`, as `lambda model: model.head`; None where
-            it can be told.
-        dim: d; None for what the first layer of an MLP or Sequential takes.
+            key or a state, such as dropout, must be in inference mode (`eqx.nn.inference_mode`).
+        last_start: the last layer before training: its weights, (k, p), or the `eqx.nn.Linear`. If
+            it has not moved, or is no linear layer, a ValueError or TypeError is raised.
+        last, dim: the selector of the last `eqx.nn.Linear`, such as `lambda model: model.head`, and
+            d; None if an MLP or Sequential determines them.
 
     Returns:
-        The target of `reconstruct`.
-
-    Raises:
-        ValueError, TypeError: the last layer is no `eqx.nn.Linear` or cannot be told, as d; or it
-            has not moved.
+        The target for `reconstruct`.
 
     Example:
         >>> import equinox as eqx, jax
         >>> from jaxdp.attacks import network_target
-        >>> network = eqx.nn.MLP(3, 2, 40, depth=1, key=jax.random.key(0))
-        >>> target = network_target(network, last_start=0.5 * network.layers[-1].weight)
-        >>> target.num_features, target.num_outputs, target.dim
-        (40, 2, 3)
+        >>> network = eqx.nn.MLP(3, 2, 40, depth=2, key=jax.random.key(0))
+        >>> network_target(network, last_start=0.5 * network.layers[-1].weight).num_features
+        40
     """
     last = _last_layer_of(trained, last)
     change = _change(last(trained).weight, last_start)
@@ -325,8 +292,8 @@ def _input_size(model) -> int:
     if isinstance(first, eqx.nn.Linear) and first.in_features != "scalar":
         return int(first.in_features)
     raise ValueError(
-        f"expected dim, the length d of an input: it cannot be told from {type(model).__name__}, "
-        f"whose first layer is no eqx.nn.Linear of vectors"
+        f"expected dim, the length d of an input, for {type(model).__name__}, whose first layer is "
+        "not an eqx.nn.Linear of vectors"
     )
 
 

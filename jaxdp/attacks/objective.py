@@ -1,8 +1,8 @@
-r"""The attack's loss: how much of $\theta$ lies outside the span of the guessed inputs' features.
+r"""The attack's loss: the share of $\theta$ outside the span of the guessed inputs' features.
 
 With $\Phi$ the features of the guess and $\alpha$ the least-squares coefficients, the loss is
-$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), as the sum of the squared residual:
-$\theta^\top\theta - v^\top\alpha$ cancels in float32 and stops on rounding noise.
+$\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$, DR (11), as a sum of squares: $\theta^\top\theta -
+v^\top\alpha$ cancels in float32.
 """
 
 from collections.abc import Callable
@@ -19,15 +19,15 @@ from jaxdp.attacks.base import AbstractBlock, AbstractTarget
 from jaxdp.core.numerics.batching import solve_positive
 from jaxdp.core.numerics.precision import in_float64
 
-# Added to the Gram matrix, in units of the rounding of its mean diagonal: enough for a factor to
-# exist where two rows coincide, and below what the residual sees.
+# Added to the Gram matrix, in units of the rounding of its mean diagonal, so that it has a Cholesky
+# factor even if two rows coincide.
 _RIDGE = 8.0
-# Features of a block in float64.
+# Number of features of a block in float64.
 _WIDE_ROWS = 65536
 
 
 class Evaluation(NamedTuple):
-    r"""The loss at a guess, relative to $\|\theta\|^2$, its gradient in the inputs, and alpha."""
+    r"""The loss at a guess, its gradient in the inputs, and the coefficients $\alpha$."""
 
     loss: Float[Array, ""]
     gradient: Float[Array, "n dim"]
@@ -35,7 +35,7 @@ class Evaluation(NamedTuple):
 
 
 class Products(NamedTuple):
-    r"""$K = \Phi\Phi^\top$, $v = \Phi\theta$ and $\|\theta\|^2$, of all features or of a block."""
+    r"""$K = \Phi\Phi^\top$, $v = \Phi\theta$ and $\|\theta\|^2$ for all features or a block."""
 
     gram: Float[Array, "n n"]
     moments: Float[Array, "n outputs"]
@@ -46,8 +46,8 @@ def loss_and_gradient(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> 
     r"""The loss and its gradient, in two passes over the blocks and memory for one of them.
 
     $\partial L/\partial x_i = -2 J_i^\top R\alpha_i/\|\theta\|^2$, R = $\theta - \Phi^\top\alpha$:
-    the coefficients minimise, so their own change drops out. Source: DR Appendix D. Derived: for
-    several outputs, test_objective.
+    the coefficients minimise the loss, so their change has no effect. Source: DR Appendix D.
+    Derived: for several outputs, test_objective.
     """
     if target.num_blocks == 1:
         block = target.block(0)
@@ -83,21 +83,23 @@ def relative_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Floa
 
 
 def checked_loss(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> float:
-    """The loss in float64, in blocks, whatever the target's precision; on a TPU by the host."""
+    """The loss in float64, block by block; computed on the host if the device has no float64."""
     with in_float64():
         wide = target.widened().in_blocks(_WIDE_ROWS)
-        return float(_jitted_loss(wide, jnp.asarray(inputs, jnp.float64)))
+        return float(_compiled_loss(wide, jnp.asarray(inputs, jnp.float64)))
+
+
+_compiled_loss = eqx.filter_jit(relative_loss)
 
 
 def accumulate_products(target: AbstractTarget, inputs: Float[Array, "n dim"]) -> Products:
-    """The Gram matrix, moments and power of all features, a block at a time."""
     return sum_over_blocks(
         target, lambda block: block_products(block.features(inputs), block.parameters)
     )
 
 
 def sum_over_blocks(target: AbstractTarget, of_block: Callable[[AbstractBlock], Any]) -> Any:
-    """The sum over a target's blocks of what a function makes of each, one at a time."""
+    """The sum of a function over a target's blocks, one at a time."""
 
     def add(sums, index):
         return jax.tree.map(jnp.add, sums, of_block(target.block(index))), None
@@ -108,23 +110,22 @@ def sum_over_blocks(target: AbstractTarget, of_block: Callable[[AbstractBlock], 
 
 
 def solve_coefficients(products: Products) -> Float[Array, "n outputs"]:
-    r"""$\alpha = K^{-1}v$ by Cholesky."""
+    r"""$\alpha = K^{-1}v$, by Cholesky."""
     return solve_positive(_ridged(products.gram), products.moments)
 
 
 def ridged_inverse(gram: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    r"""$K^{-1}$, with the ridge of `solve_coefficients`, of the size of the rounding."""
+    """$K^{-1}$, with the rounding-sized ridge of `solve_coefficients`."""
     return solve_positive(_ridged(gram), jnp.eye(len(gram), dtype=gram.dtype))
 
 
 def residual(features, parameters, coefficients) -> Float[Array, "rows outputs"]:
-    r"""$\theta - \Phi^\top\alpha$ of a block."""
+    r"""$\theta - \Phi^\top\alpha$ in a block."""
     return parameters - jnp.matmul(features.T, coefficients, precision=Precision.HIGHEST)
 
 
 def block_products(features, parameters) -> Products:
-    """The Gram matrix, moments and power of one block."""
-    # At full precision: rounding here is rounding in the coefficients.
+    # At full precision, because rounding here becomes rounding of the coefficients.
     return Products(
         jnp.matmul(features, features.T, precision=Precision.HIGHEST),
         jnp.matmul(features, parameters, precision=Precision.HIGHEST),
@@ -141,8 +142,3 @@ def _residual_parts(linearised, parameters, coefficients):
     """The squared residual, and the residual pulled back to the inputs."""
     left = residual(linearised.features, parameters, coefficients)
     return jnp.sum(left**2), linearised.pull_back(coefficients @ left.T)
-
-
-@eqx.filter_jit
-def _jitted_loss(target, inputs):
-    return relative_loss(target, inputs)

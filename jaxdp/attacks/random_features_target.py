@@ -1,19 +1,7 @@
-r"""Random features $\phi(Vx)$ as a target, V in memory or made anew from a key, block by block.
+r"""Random features $\phi(Vx)$ as a target; V is in memory, or regenerated from a key in blocks.
 
-Several outputs make it the two-layer network too: V the trained first layer, the parameters the
-last layer's change. Source: DR (1) and Section 5.2.
-
-At the full size of DR Figure 1 the matrix V has 9.4 billion entries, 37.7 GB. `RegeneratedWeights`
-makes each entry a function of the key, its row and its column alone, so that V can be cut into
-blocks in any way and made again in every pass.
-
-`span_target` is given what DR's Theorems 1 and 2 assume of a guess: that the features
-$\varphi(x_i)$ of every training row lie in the span of the guess's features. An attack on trained
-parameters knows less: one vector of the span of the training rows' features, for each output. The
-assumption itself as a loss is $\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$,
-which is that of a target whose n outputs are the rows' features. This target has n (p - n)
-equations for n (d - 1) unknowns, so that the rows are determined from about p = n + d on. The law
-p = dn is that of the attack which knows one vector.
+At the full size of DR Figure 1, V takes 37.7 GB. With several outputs the target is a two-layer
+network too: the parameters are the change of the last layer. Source: DR (1) and Section 5.2.
 """
 
 import dataclasses
@@ -41,34 +29,29 @@ from jaxdp.core.checks import require_count, require_key, require_shape
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.numerics.counter_normals import key_words, normal_pairs
 
-# Together with its hash a block is then 1 % of the matrix; fewer rows would not fill a product.
+# So a block with its hash takes 1 % of the matrix; fewer rows would make products inefficient.
 _MOST_BLOCKS, _LEAST_ROWS = 200, 256
 # Counters of rows are signed 32-bit integers.
 _MOST_ROWS = 2**31 - 1
 
 
 class RegeneratedWeights(AbstractDescription):
-    r"""V with independent entries N(0, 1/d), made a block at a time from a key.
+    """A matrix V with independent entries N(0, 1/d), made block by block from a key.
 
-    The matrix is one whatever the block size, device or transformation, up to the rounding of
-    erf^-1. Entries are float32 numbers in float64 arithmetic too, so that a loss that is recomputed
-    in float64 sees the same V.
+    Each entry is a function of the key, its row and its column, so V is the same for any block
+    size, device or transformation, up to the rounding of erf^-1. Entries are float32 numbers even
+    in float64 arithmetic, so that a loss recomputed in float64 sees the same V.
 
     Args:
         key: a `jax.random.key`; the only array that is stored.
-        num_features: p, rows of V, below 2^31.
-        dim: d, columns of V.
-        block_size: rows of a block; at most p / 200, and at least 256, when None.
-
-    Raises:
-        TypeError, ValueError: the key is not one, or a size is not a whole number >= 1.
+        num_features, dim: p < 2^31 rows of V, and d columns.
+        block_size: rows of a block; None for p / 200, and at least 256.
 
     Example:
         >>> import jax
         >>> from jaxdp.attacks import RegeneratedWeights
-        >>> weights = RegeneratedWeights(jax.random.key(0), num_features=10**6, dim=3072)
-        >>> weights.shape, weights.num_blocks  # 12 GB, were it in memory
-        ((1000000, 3072), 200)
+        >>> RegeneratedWeights(jax.random.key(0), num_features=10**6, dim=3072).num_blocks
+        200
     """
 
     key: Key[Array, ""]
@@ -85,33 +68,33 @@ class RegeneratedWeights(AbstractDescription):
             raise ValueError(f"expected num_features < 2^31, got {num_features}")
         if block_size is None:
             largest = max(_LEAST_ROWS, self.num_features // _MOST_BLOCKS)
-            # Even blocks: the last one then lacks less than a row for each of the others.
+            # Blocks of equal size: the padding of the last one is less than a row per block.
             count = -(-self.num_features // min(largest, self.num_features))
             block_size = -(-self.num_features // count)
         self.block_size = min(require_count("block_size", block_size), self.num_features)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(p, d), of the matrix that this stands for."""
+        """The shape of V, (p, d)."""
         return self.num_features, self.dim
 
     @property
     def ndim(self) -> int:
-        """2, as of the matrix."""
+        """The number of axes of V, 2."""
         return 2
 
     @property
     def dtype(self) -> np.dtype:
-        """float32, of every block."""
+        """The type of every block, float32."""
         return np.dtype(np.float32)
 
     @property
     def num_blocks(self) -> int:
-        """How many blocks make up the matrix."""
+        """The number of blocks of V."""
         return -(-self.num_features // self.block_size)
 
     def block(self, index: Int[Any, ""]) -> Float[Array, "rows dim"]:
-        """Rows `index` x `block_size` onward; those of the last block beyond p are zeros."""
+        """Rows `index` x `block_size` onward; rows of the last block beyond p are zeros."""
         start = jnp.asarray(index, jnp.int32) * self.block_size
         rows = (start + jnp.arange(self.block_size, dtype=jnp.int32))[:, None]
         half = -(-self.dim // 2)
@@ -119,7 +102,7 @@ class RegeneratedWeights(AbstractDescription):
         left, right = normal_pairs(key_words(self.key), rows, pairs, jnp.float32)
         normals = jnp.concatenate([left, right[:, : self.dim - half]], axis=1)
         scale = jnp.where(rows < self.num_features, np.float32(self.dim**-0.5), 0)
-        # Fused into what uses it, a block would be hashed anew for each of its uses.
+        # Without the barrier, fusion would recompute the hash for each use of a block.
         return lax.optimization_barrier(normals * scale)
 
     @eqx.filter_jit
@@ -130,8 +113,6 @@ class RegeneratedWeights(AbstractDescription):
 
 
 class NeuronBlock(AbstractBlock):
-    """Some neurons of one layer."""
-
     parameters: Float[Array, "rows outputs"]
     weights: Float[Array, "rows dim"]
     is_used: Bool[Array, " rows"]
@@ -149,7 +130,7 @@ class NeuronBlock(AbstractBlock):
         )
 
     def row_coupling(self, inputs, *, key):
-        # The rows of V are alike in length.
+        # The rows of V have similar norms.
         _, slopes = self._values_and_slopes(inputs)
         return slopes @ slopes.T * (jnp.mean(self.weights**2))
 
@@ -164,24 +145,18 @@ class NeuronBlock(AbstractBlock):
 
 
 class RandomFeaturesTarget(AbstractTarget):
-    r"""What the attacker of $f(x) = \phi(Vx)^\top\theta$ holds.
+    r"""The target of an attack on $f(x) = \phi(Vx)^\top\theta$.
 
     Args:
         weights: V, (p, d), or `RegeneratedWeights`.
         activation: phi, elementwise.
-        parameters: $\theta$ (less where training began), (p,) or (p, k).
-        block_size: how many features of a V in memory are looked at together; None for all.
-
-    Raises:
-        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is no
-            function of numbers.
+        parameters: $\theta$ (minus its value before training), (p,) or (p, k), not all zero.
+        block_size: number of features per block of a V in memory; None for all.
 
     Example:
         >>> import jax, numpy as np
         >>> from jaxdp.attacks import RandomFeaturesTarget
-        >>> generator = np.random.default_rng(0)
-        >>> weights, parameters = generator.normal(size=(40, 3)), generator.normal(size=40)
-        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+        >>> target = RandomFeaturesTarget(np.ones((40, 3)), jax.nn.relu, np.ones(40))
         >>> target.num_features, target.dim
         (40, 3)
     """
@@ -207,8 +182,12 @@ class RandomFeaturesTarget(AbstractTarget):
         else:
             weights = as_float(weights, "weights")
             require_shape("weights", weights, (None, None))
-            if not isinstance(weights, Tracer) and not _are_finite(weights):
-                raise ValueError("expected finite weights, got entries that are not")
+            if not isinstance(weights, Tracer):
+                # On the device and without a copy, because V may fill its memory.
+                with jax.ensure_compile_time_eval():
+                    is_finite = bool(_are_finite(weights))
+                if not is_finite:
+                    raise ValueError("expected finite weights, got entries that are not")
             count = len(weights)
             rows = count if block_size is None else require_count("block_size", block_size)
             self.block_size = min(rows, count)
@@ -234,8 +213,9 @@ class RandomFeaturesTarget(AbstractTarget):
             if self._is_regenerated
             else jax.lax.dynamic_slice_in_dim(self.weights, self._start(index), self.block_size)
         )
+        columns = self.parameters.reshape(self.num_features, self.num_outputs)
         return NeuronBlock(
-            self._parameter_rows(positions),
+            jnp.take(columns, positions, axis=0, mode="fill", fill_value=0),
             rows.astype(self.parameters.dtype),
             positions < self.num_features,
             self.activation,
@@ -247,7 +227,7 @@ class RandomFeaturesTarget(AbstractTarget):
         return dataclasses.replace(self, block_size=min(num_rows, self.num_features))
 
     def widened(self):
-        # The weights are widened a block at a time: V in float64 may not fit.
+        # Weights are widened block by block, because V in float64 may not fit.
         return dataclasses.replace(self, parameters=self.parameters.astype(jnp.float64))
 
     @property
@@ -255,7 +235,7 @@ class RandomFeaturesTarget(AbstractTarget):
         return hasattr(self.weights, "block")
 
     def _start(self, index: Int[Array, ""] | int):
-        """Where a block begins; the last one begins early, so that V need not be padded."""
+        """The first row of a block; the last block starts early, so that V needs no padding."""
         return jnp.minimum(index * self.block_size, self.num_features - self.block_size)
 
     def _positions(self, index: Any):
@@ -264,10 +244,6 @@ class RandomFeaturesTarget(AbstractTarget):
             return begin + jnp.arange(self.block_size)
         positions = self._start(index) + jnp.arange(self.block_size)
         return jnp.where(positions >= begin, positions, self.num_features)
-
-    def _parameter_rows(self, positions):
-        columns = self.parameters.reshape(self.num_features, self.num_outputs)
-        return jnp.take(columns, positions, axis=0, mode="fill", fill_value=0)
 
 
 def _require_elementwise(activation: Any) -> None:
@@ -293,14 +269,8 @@ def _require_elementwise(activation: Any) -> None:
         )
 
 
-def _are_finite(weights) -> bool:
-    # On the device and without a copy: V may fill its memory.
-    with jax.ensure_compile_time_eval():
-        return bool(_all_finite(weights))
-
-
 @jax.jit
-def _all_finite(weights):
+def _are_finite(weights):
     return jnp.isfinite(weights).all()
 
 
@@ -309,31 +279,26 @@ def span_target(
     weights: Float[Array, "features dim"],
     activation: Callable[[Array], Array],
 ) -> RandomFeaturesTarget:
-    """A target that holds the span of the training rows' features, as Theorem 1's hypothesis does.
+    r"""A target that holds the whole span of the training rows' features (DR Theorem 1).
 
-    `reconstruct(target, n, key=key)` minimises the share of the rows' features that the guess does
-    not span; a `converged` answer meets the hypothesis of Theorem 1.
-
-    Source: DR Theorem 1, Theorem 2 and (16).
+    The theorem's hypothesis is that the guess's features span every $\varphi(x_i)$. As a loss it is
+    $\sum_i|P^\perp_{\hat\Phi}\varphi(x_i)|^2/\sum_i|\varphi(x_i)|^2$, that of a target whose n
+    outputs are the rows' features. There are n (p - n) equations for n (d - 1) unknowns, so the
+    rows are determined from about p = n + d on. An attack on trained parameters knows one vector of
+    the span per output; then the law is p = dn. Source: DR Theorem 1, Theorem 2 and (16).
 
     Args:
-        inputs: the training rows X.
-        weights: V in memory.
-        activation: phi, elementwise.
+        inputs: the training rows X, (n, d).
+        weights, activation: V, (p, d), in memory, and phi, elementwise.
 
     Returns:
         A target with n outputs.
 
     Example:
-        >>> import jax
-        >>> from jaxdp.attacks import reconstruct, reconstruction_error, span_target
-        >>> from jaxdp.problems import sphere_inputs
-        >>> rows = sphere_inputs(3, 4, key=jax.random.key(0))
-        >>> weights = jax.random.normal(jax.random.key(1), (40, 4)) / 2
-        >>> target = span_target(rows, weights, jax.nn.relu)
-        >>> found = reconstruct(target, 3, key=jax.random.key(2))
-        >>> reconstruction_error(rows, found.inputs) < 0.01
-        True
+        >>> import jax, numpy as np
+        >>> from jaxdp.attacks import span_target
+        >>> span_target(np.eye(3, 4), np.ones((40, 4)), jax.nn.relu).num_outputs
+        3
     """
     rows, neurons = as_wide_float(inputs, "inputs"), as_wide_float(weights, "weights")
     require_shape("weights", neurons, (None, None))

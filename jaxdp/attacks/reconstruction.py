@@ -30,26 +30,22 @@ from jaxdp.core.progress import is_seen, listening
 
 
 class Reconstruction(AbstractExplained, eqx.Module):
-    r"""What an attack found.
+    r"""The result of a reconstruction attack.
 
     Attributes:
-        inputs: the rows of the best start, on the sphere of radius $\sqrt d$; known ones first, as
-            they were given.
-        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ there, in float64; on a
-            TPU, which has none, computed by the host.
+        inputs: the rows of the best start, on the sphere of radius $\sqrt d$; known ones first.
+        loss: $\|\theta - \Phi^\top\alpha\|^2/\|\theta\|^2$ at these rows, in float64.
         converged: whether that loss is at most the tolerance.
-        num_passes: full-pass equivalents, of all starts.
-        status: why the best start ended; `CONVERGED` where `converged` is true, and only there.
-        losses: of each start, in the precision of the target.
+        num_passes: full-pass equivalents of all starts together.
+        status: reason why the best start ended; `CONVERGED` exactly if `converged`.
+        losses: loss of each start, in the precision of the target.
 
     Example:
         >>> import jax, numpy as np
-        >>> from jaxdp.attacks import RegeneratedWeights, RandomFeaturesTarget, reconstruct
-        >>> weights = RegeneratedWeights(jax.random.key(0), num_features=40, dim=3)
-        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, np.ones(40))
-        >>> found = reconstruct(target, 1, key=jax.random.key(1), max_passes=20)
-        >>> found.inputs.shape, found.converged
-        ((1, 3), False)
+        >>> from jaxdp.attacks import RandomFeaturesTarget, reconstruct
+        >>> target = RandomFeaturesTarget(np.ones((40, 3)), jax.nn.relu, np.ones(40))
+        >>> reconstruct(target, 1, key=jax.random.key(1), max_passes=20).inputs.shape
+        (1, 3)
     """
 
     inputs: Float[Array, "n dim"]
@@ -83,48 +79,37 @@ def reconstruct(
     tolerance: float = 1e-7,
     progress: Progress | bool | None = None,
 ) -> Reconstruction:
-    r"""Look for n inputs whose features span the trained parameters.
+    """Reconstruct n training inputs: search rows whose features span the trained parameters.
 
-    Above $p = dn$ features they are the training inputs, in some order; below, others do as well.
-    A row counts by its coefficient in the parameters: one of coefficient near 0 may be missing
-    where the loss has converged, and of equal rows one is found. Odd and even activations leave
-    the signs of rows open, and a polynomial its rows themselves: their features span too little.
-    With fewer rows than there were the loss stays high; rows too many are of no weight. After
-    noisy training no rows have a loss of zero: compare losses, and ask for more starts.
-
-    The search runs on the host, compiling as it goes: call it outside `jit` and `vmap`.
+    Above $p = dn$ features the result is the training inputs, in some order; below, other rows fit
+    too. A row whose coefficient in the parameters is near 0 may be missing, and equal rows are
+    found once. Odd and even activations leave the signs of rows open, a polynomial the rows. If n
+    is too small the loss stays high; surplus rows get no weight. After noisy training the loss does
+    not reach zero: compare losses, and use more starts. Call it outside `jit` and `vmap`.
 
     Args:
-        target: what the attacker holds.
-        num_samples: n, how many inputs there were.
-        key: of the starts and of the optimiser.
+        target: the target of the attack.
+        num_samples: n < p, number of training inputs; larger n raise ValueError.
+        key: random key of the starts and of the optimiser.
         optimiser: None for `CurvatureScaledMomentum()`.
-        max_passes: full-pass equivalents for each start, at most; evaluating where it begins and
-            ends takes 2 at least, and the loss in float64 is counted as one pass more.
-        num_starts: independent starts, side by side; the best is returned.
-        known_inputs: m < n inputs that the attacker knows, (m, d); held fixed.
-        tolerance: of the relative loss.
+        max_passes: limit on the full-pass equivalents of each start, at least 2 for the first and
+            last evaluation; the loss in float64 counts as one pass more.
+        num_starts: number of independent starts, run side by side; the best is returned.
+        known_inputs: m < n known inputs, (m, d), held fixed.
+        tolerance: bound on the relative loss.
         progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
             function, called on the host with the passes so far and the best loss.
 
     Returns:
-        The rows of the best start, their loss, and how the search ended.
-
-    Raises:
-        ValueError: p <= n, where any inputs span everything.
+        The rows of the best start, their loss, and the reason why the search ended.
 
     Example:
         >>> import jax, numpy as np
-        >>> from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters
-        >>> from jaxdp.attacks import reconstruct, reconstruction_error
-        >>> from jaxdp.problems import sphere_inputs
-        >>> rows = sphere_inputs(2, 5, key=jax.random.key(0))
-        >>> weights = jax.random.normal(jax.random.key(1), (100, 5)) / np.sqrt(5)
-        >>> parameters = minimum_norm_parameters(rows, np.array([1.0, -1.0]), weights, jax.nn.relu)
-        >>> target = RandomFeaturesTarget(weights, jax.nn.relu, parameters)
-        >>> found = reconstruct(target, 2, key=jax.random.key(2))
-        >>> print(f"{found.converged}, error {reconstruction_error(rows, found.inputs):.2f}")
-        True, error 0.00
+        >>> from jaxdp.attacks import reconstruct, span_target
+        >>> weights = np.random.default_rng(0).normal(size=(100, 5))
+        >>> target = span_target(np.eye(2, 5), weights, jax.nn.relu)
+        >>> reconstruct(target, 2, key=jax.random.key(2)).converged
+        True
     """
     require_target(target)
     optimiser = CurvatureScaledMomentum() if optimiser is None else optimiser
@@ -141,11 +126,11 @@ def reconstruct(
     if target.num_features <= num_samples:
         raise ValueError(
             f"expected more features than samples, got p = {target.num_features} and n = "
-            f"{num_samples}: the features of any n inputs span all parameters, and nothing is "
-            "learnt of them"
+            f"{num_samples}: the features of any n inputs span all parameters, and the attack "
+            "learns nothing about them"
         )
     known = _known_rows(known_inputs, num_samples, target)
-    # A network may have been drawn from the same key: its weights would be the starts.
+    # With the user's own key, the starts could equal a network's weights drawn from it.
     key = stream_key(key, "reconstruct")
     with _listening(progress, max_passes * num_starts) as told:
         attempt = optimiser.minimise(
@@ -161,19 +146,25 @@ def reconstruct(
     best = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
     inputs = attempt.inputs[best]
     loss = checked_loss(target, inputs)
+    status = Ending(int(attempt.status[best]))
+    if loss <= tolerance:
+        status = Ending.CONVERGED
+    elif status is Ending.CONVERGED:
+        # The loss was below the tolerance only in the precision of the target.
+        status = Ending.STALLED
     return Reconstruction(
         inputs=inputs,
         loss=loss,
         converged=loss <= tolerance,
         num_passes=attempt.num_passes + 1.0,
-        status=_status(Ending(int(attempt.status[best])), loss, tolerance),
+        status=status,
         losses=attempt.loss,
     )
 
 
 @contextlib.contextmanager
 def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator[Progress | None]:
-    """The function that is told of passes and the loss; a bar shows the share of all passes."""
+    """The progress function for passes and the loss; a bar shows the share of all passes."""
     if callable(progress):
         yield progress
         return
@@ -185,20 +176,12 @@ def _listening(progress: Progress | bool | None, most_passes: float) -> Iterator
 
         yield None if told is None else share_told
         if told is not None:
-            # It may have converged long before the last pass.
+            # The search may have converged long before the last pass.
             told(1.0)
 
 
-def _status(ending: Ending, loss: float, tolerance: float) -> Ending:
-    """The optimiser's word, unless the loss in float64 is on another side of the tolerance."""
-    if loss <= tolerance:
-        return Ending.CONVERGED
-    # It stopped for a loss that is below the tolerance only in the precision of the target.
-    return Ending.STALLED if ending is Ending.CONVERGED else ending
-
-
 def require_target(target: Any) -> None:
-    """Raise TypeError unless the target is one, and known on the host."""
+    """Raise TypeError unless the value is a target with known (not traced) arrays."""
     if not isinstance(target, AbstractTarget):
         raise TypeError(f"expected a target of jaxdp.attacks, got {type(target).__name__}")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(target)):

@@ -1,10 +1,7 @@
 """Private kernel learning: kernels, feature maps, and learners whose release is a function.
 
-In the docstrings PK is "Optimal differentially private kernel learning with random projection".
-`PrivateKernelRidge` and `PrivateKernelClassifier` are proved private; the proofs stand in the
-docstrings of `ridge/learner.py` and `margin/objective_calibration.py`. The paper's algorithms as
-printed are in
-`experiments/private_kernel_learning/published`.
+PK is "Optimal differentially private kernel learning with random projection"; its algorithms as
+printed are in `experiments/private_kernel_learning/published`.
 """
 
 from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel
@@ -12,8 +9,13 @@ from jaxdp.kernels.evaluation import blockwise, row_blocks
 from jaxdp.kernels.features.public_features import FunctionFeatures, SamplePaths
 from jaxdp.kernels.functions.bounded import ClippedFeatures, NormScaling
 from jaxdp.kernels.functions.dot_product import IdentityFeatures, InnerProduct
-from jaxdp.kernels.functions.fourier import CosineFeatures, FourierFeatures
-from jaxdp.kernels.functions.stationary import Gaussian, Laplace, Matern
+from jaxdp.kernels.functions.fourier import (
+    CosineFeatures,
+    FourierFeatures,
+    Gaussian,
+    Laplace,
+    Matern,
+)
 from jaxdp.kernels.functions.torus import TorusKernel
 from jaxdp.kernels.margin.learners import PrivateKernelClassifier
 from jaxdp.kernels.release.model_file import load

@@ -1,10 +1,4 @@
-"""Kernels, and the feature maps that stand for them.
-
-The private learners add noise to sums of features over the records, so their guarantee rests on two
-promises of a map: a record's features depend on no other record, and their norm has a public bound.
-Calls of kernels and maps are compiled as a whole, so that no array of all pairwise differences or
-all phases is ever held in memory.
-"""
+"""Kernels, and the feature maps that stand for them; calls are compiled whole, to save memory."""
 
 import abc
 import dataclasses
@@ -23,43 +17,39 @@ from jaxdp.core.description import AbstractDescription
 
 
 class AbstractFeatureMap(AbstractDescription):
-    r"""$z: R^d \to R^M$, one input at a time: row i of the result depends on row i alone.
+    r"""A map $z: R^d \to R^M$, one input at a time: row i of the result depends on row i alone.
 
-    Arrays and numbers in its fields are all that it depends on; none of them comes from private
-    data.
+    The map depends on only its fields, which are public: privacy rests on that and on `norm_bound`.
     """
 
     @abc.abstractmethod
     def __call__(self, inputs: Float[Array, "n dim"]) -> Float[Array, "n outputs"]:
-        """z of every row; a ValueError unless these are rows of `dim` numbers."""
+        """Features of every row, (n, M); a ValueError unless the rows have `dim` numbers."""
 
     @property
     @abc.abstractmethod
     def dim(self) -> int:
-        """d, how many numbers an input has."""
+        """Number of columns of the inputs, d."""
 
     @property
     @abc.abstractmethod
     def num_outputs(self) -> int:
-        """M, how many features there are."""
+        """Number of features, M."""
 
     @property
     def norm_bound(self) -> float:
-        """What |z(x)| never exceeds but by rounding, for any x at all; infinite where unproved."""
+        """A bound on |z(x)| for every x, up to rounding; infinite if none is proved."""
         return math.inf
 
     @property
     def reader(self) -> Any:
-        """What makes numbers of a user's table, by `codes(table)`; None where it holds them.
-
-        A map that wraps another one, its `base`, has that one's.
-        """
+        """The object whose `codes(table)` turns tables into numbers, as in `base`; or None."""
         base = getattr(self, "base", None)
         return None if base is None else base.reader
 
 
 class AbstractWrappedMap(AbstractFeatureMap):
-    """A map made of another one, `base`, with its inputs and as many outputs."""
+    """A map made from another map, `base`, with its inputs and its number of outputs."""
 
     base: AbstractFeatureMap
 
@@ -73,7 +63,7 @@ class AbstractWrappedMap(AbstractFeatureMap):
 
 
 class AbstractInputScaling(AbstractWrappedMap):
-    """$z(s(x))$: a map of inputs that are brought into a public set first; `base` is z."""
+    """A map $z(s(x))$ whose inputs are first brought into a public set; `base` is z."""
 
     @property
     def norm_bound(self):
@@ -92,11 +82,11 @@ class AbstractKernel(AbstractDescription):
     def __call__(
         self, first: Float[Array, "n dim"], second: Float[Array, "m dim"]
     ) -> Float[Array, "n m"]:
-        """The Gram matrix $k(x_i, y_j)$; a ValueError unless both have rows of as many numbers."""
+        """The Gram matrix $k(x_i, y_j)$, (n, m); a ValueError unless row lengths agree."""
 
     @abc.abstractmethod
     def diagonal(self, inputs: Float[Array, "n dim"]) -> Float[Array, " n"]:
-        """k(x, x) of every row."""
+        """The values k(x, x) for every row."""
 
     @abc.abstractmethod
     def bound(self, radius: float = math.inf) -> float:
@@ -104,16 +94,10 @@ class AbstractKernel(AbstractDescription):
 
     @abc.abstractmethod
     def features(self, num_features: int, dim: int, *, key: Key[Array, ""]) -> AbstractFeatureMap:
-        r"""A random map with $E[z(x) \cdot z(y)] = k(x, y)$.
+        r"""A random map with $E[z(x) \cdot z(y)] = k(x, y)$ on d inputs; always drawn in float32.
 
-        Args:
-            num_features: how many independent random draws it is made of; maps that are exact
-                need none and ignore it.
-            dim: d, of the inputs.
-            key: of the draws, in float32 whatever the configuration: one key, one map.
-
-        Raises:
-            NotCoveredError: the kernel has none.
+        `num_features` is the number of independent random draws; exact maps ignore it. Raises
+        NotCoveredError if the kernel has no such map.
         """
 
 
@@ -123,42 +107,38 @@ class AbstractStationaryKernel(AbstractKernel):
     @property
     @abc.abstractmethod
     def variance(self) -> Float[Array, ""]:
-        """$k_0(0)$."""
+        """The kernel at distance zero, $k_0(0)$."""
 
     @abc.abstractmethod
     def frequencies(
         self, num_frequencies: int, dim: int, *, key: Key[Array, ""]
     ) -> Float[Array, "frequencies dim"]:
-        r"""Independent draws of $\omega$; the first ones do not depend on how many there are."""
+        r"""Independent draws of $\omega$; the first draws are the same for any number of them."""
 
 
 def require_kernel(kernel: Any) -> None:
-    """Raise TypeError unless it is a kernel; a class of kernels is none."""
     require_kind("kernel", kernel, AbstractKernel, "a kernel, such as jaxdp.kernels.Gaussian(1.0)")
 
 
 def require_feature_map(name: str, features: Any) -> None:
-    """Raise TypeError unless the argument is a feature map, made already."""
     expected = "a feature map, such as jaxdp.kernels.FourierFeatures.sample(...)"
     require_kind(name, features, AbstractFeatureMap, expected)
 
 
 def check_draws(num_features: Any, dim: Any, key: Any) -> None:
-    """Raise ValueError or TypeError unless random features can be drawn from these."""
     require_count("num_features", num_features)
     require_count("dim", dim)
     require_key(key)
 
 
 def as_rows(name: str, value: Any, dim: int | None = None) -> Float[Array, "n dim"]:
-    """The value as a floating-point matrix of one input a row, in float32 at least."""
+    """The value as a floating-point matrix, one input a row, in float32 or wider."""
     rows = as_wide_float(value, name)
     require_shape(name, rows, (None, dim))
     return rows
 
 
 def row_pair(first: Any, second: Any) -> tuple[Float[Array, "n dim"], Float[Array, "m dim"]]:
-    """The two arguments of a kernel as matrices of one type."""
     first = as_rows("first", first)
     second = as_rows("second", second, first.shape[1])
     dtype = jnp.promote_types(first.dtype, second.dtype)
@@ -170,10 +150,7 @@ def row_pair(first: Any, second: Any) -> tuple[Float[Array, "n dim"], Float[Arra
 def squared_distances(
     first: Float[Array, "n dim"], second: Float[Array, "m dim"]
 ) -> Float[Array, "n m"]:
-    r"""$|x_i - y_j|^2$ by differences: exactly 0 where the rows agree.
-
-    The expansion $|x|^2 + |y|^2 - 2 x \cdot y$ would leave errors of $|x|^2$ units of rounding.
-    """
+    """$|x_i - y_j|^2$ by differences: exactly 0 for equal rows, without cancellation."""
     return jnp.sum((first[:, None, :] - second[None, :, :]) ** 2, axis=-1)
 
 

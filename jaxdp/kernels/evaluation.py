@@ -1,8 +1,4 @@
-"""Maps and kernels on the host: a block of rows at a time, or in float64.
-
-A block takes the memory of one block and one compilation; a Gram matrix that is to be factorised
-would lose its small eigenvalues in float32.
-"""
+"""Maps and kernels on the host: block by block, to save memory; or in float64."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,28 +25,22 @@ ROWS = 2048
 def row_blocks(
     function: Callable[[Array], Array], inputs: Any, *, rows: int = ROWS
 ) -> Iterator[np.ndarray]:
-    """The function's values at consecutive rows, block after block, on the host.
+    """Yield a function's values at consecutive rows, block after block, on the host.
 
-    Every block has the same shape, the last one padded and cut off again: one compilation. The next
-    block is computed while the caller looks at the last one.
+    All blocks have one shape, so there is one compilation; blocks are computed one ahead.
 
     Args:
-        function: of rows, one row at a time: a feature map, or anything that `equinox.filter_jit`
-            takes as an argument.
-        inputs: (n, d), with n >= 0; read a block at a time, so it may be a memory map.
-        rows: how many at once; fewer where there are fewer, rounded up to a power of two.
+        function: a map of rows, one by one, that `equinox.filter_jit` takes as an argument.
+        inputs: (n, d), with n >= 0; read block by block, so it may be a memory map.
+        rows: number >= 1 of rows in a block; for small tables reduced to a power of two.
 
     Yields:
-        Arrays of `rows` values each, the last of what is left; nothing when n = 0.
-
-    Raises:
-        ValueError, TypeError: inputs are not a matrix, or `rows` is not a whole number >= 1.
+        The values of each block, the last one shorter; nothing if n = 0.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures, row_blocks
-        >>> [len(block) for block in row_blocks(IdentityFeatures(2), np.ones((5, 2)), rows=2)]
-        [2, 2, 1]
+        >>> [len(block) for block in row_blocks(IdentityFeatures(1), [[1.0], [2.0], [3.0]], rows=2)]
+        [2, 1]
     """
     if not callable(function) or isinstance(function, type):
         came = described(function)
@@ -75,19 +65,18 @@ def row_blocks(
 def blockwise(
     function: Callable[[Array], Array], inputs: Float[Any, "n dim"], *, rows: int = ROWS
 ) -> np.ndarray:
-    """The function at all rows, computed in blocks.
+    """Evaluate a function at all rows, block by block, with `row_blocks`.
 
     Args:
-        function, inputs, rows: as for `row_blocks`.
+        function, inputs, rows: the arguments of `row_blocks`.
 
     Returns:
-        A value for each row, (n, ...).
+        The values, (n, ...).
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures, blockwise
-        >>> blockwise(IdentityFeatures(2), np.ones((5, 2)), rows=2).shape
-        (5, 2)
+        >>> blockwise(IdentityFeatures(1), [[1.0], [2.0]]).tolist()
+        [[1.0], [2.0]]
     """
     blocks = list(row_blocks(function, inputs, rows=rows))
     if blocks:
@@ -99,10 +88,7 @@ def blockwise(
 def host_gram(
     kernel: AbstractKernel, first: Float[np.ndarray, "n dim"], second: Float[np.ndarray, "m dim"]
 ) -> Float[np.ndarray, "n m"]:
-    """The kernel in float64, whatever precision JAX is set to: on the host if the device lacks it.
-
-    The kernel's own numbers (its scale) stay as they were given, in float32 by default.
-    """
+    """The Gram matrix in float64, whatever JAX's precision."""
     with in_float64():
         rows = (jnp.asarray(each, jnp.float64) for each in (first, second))
         gram = np.asarray(kernel(*rows), np.float64)

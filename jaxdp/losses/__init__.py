@@ -1,6 +1,6 @@
-"""Losses of a prediction: value, slope and curvature; and their means where it is Gaussian.
+"""Losses of a prediction: value, slope and curvature, and their means for Gaussian predictions.
 
-In the docstrings PK is "Optimal differentially private kernel learning with random projection".
+PK is "Optimal differentially private kernel learning with random projection".
 """
 
 from jaxdp.losses.base import AbstractLoss as AbstractLoss

@@ -1,10 +1,7 @@
-"""The abstract losses: how far a prediction is from its label, and the slope of that.
+"""The abstract losses: value, slope and curvature as functions of a prediction f and a label.
 
-A loss is a function of the *prediction* f alone; what it is of the parameters follows for every
-model that is linear in them (`jaxdp.losses.linear_model`). Value, slope and curvature are formulas
-over a library of arrays, `xp`: in JAX inside simulators and theories, in float64 NumPy where a
-private minimiser is certified (`jaxdp.kernels.margin`): its proof needs the rounding of every
-slope.
+They are formulas over an array library `xp`: JAX in simulators and theories; float64 NumPy in
+`jaxdp.kernels.margin`, whose proof needs the rounding of every slope.
 """
 
 import abc
@@ -23,12 +20,12 @@ from jaxdp.core.arrays import float_dtype
 from jaxdp.core.checks import concrete, require_finite, require_shape
 from jaxdp.core.description import AbstractDescription
 
-# So many distinct labels are shown in an error, which tells an encoding from another.
+# Number of distinct labels shown in an error, enough to recognise an encoding.
 _SHOWN = 3
 
 
 def known_labels(name: str, labels: Any) -> Float[np.ndarray, " n"] | None:
-    """A vector of finite real numbers, or None where the labels are traced; else raise."""
+    """A vector of finite real numbers, or None for traced labels; else raise."""
     known = concrete(labels, name)
     if known is not None:
         require_shape(name, known, (None,))
@@ -37,28 +34,20 @@ def known_labels(name: str, labels: Any) -> Float[np.ndarray, " n"] | None:
 
 
 def alike(*values: Any) -> list[Array]:
-    """The values as arrays of one shape and of one floating-point type."""
+    """The values as arrays of one shape and one floating-point type."""
     dtype = float_dtype(values)
     return jnp.broadcast_arrays(*(jnp.asarray(value, dtype) for value in values))
 
 
 class ClippedSlope(eqx.Module):
-    r"""What a theory asks about a clipped slope $\psi(f)$ where the prediction f is Gaussian.
+    r"""Moments of a clipped slope $\psi(f)$ for a Gaussian prediction f.
 
     Attributes:
-        mean: $E[\psi(f)]$.
-        square: $E[\psi(f)^2]$; of k independent outputs of one variance v, $E|\psi|^2/k$.
+        mean, square: $E[\psi(f)]$ and $E[\psi(f)^2]$; for k independent outputs of one variance v,
+            `square` is $E|\psi|^2/k$.
         derivative: $E[\psi'(f)]$, the derivative of the mean in the mean of f; by Stein's identity
             also $\mathrm{Cov}(\psi(f), f)/\mathrm{Var} f$. For k outputs, its trace over k.
         clipped: the probability that the slope is clipped.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.losses import Squared
-        >>> mean, variance, label, limit = np.array([1.0, 1.0, 0.0, 2.0], np.float32)
-        >>> found = Squared().clipped_slope(mean, variance, label, limit)
-        >>> print(f"mean {found.mean:.3f}, clipped {found.clipped:.3f}")
-        mean 1.219, clipped 0.523
     """
 
     mean: Float[Array, "*shape outputs"] | Float[Array, "*shape"]
@@ -70,77 +59,58 @@ class ClippedSlope(eqx.Module):
 class AbstractLoss(AbstractDescription):
     r"""A loss $\ell(f, y)$, convex in the prediction f.
 
-    Predictions and labels of any shapes that broadcast; where a prediction is a vector its last
-    axis is that of the outputs. Labels are taken as they are: whoever holds them checks them, by
-    `require_labels`.
+    Predictions and labels may have any shapes that broadcast; vector predictions have their outputs
+    in the last axis. The methods do not check labels: call `require_labels` first.
     """
 
     @property
     @abc.abstractmethod
     def num_outputs(self) -> int | None:
-        """How many numbers a prediction has, in an axis of their own; None where it is one."""
+        """Number of entries of a vector prediction; None for scalar predictions."""
 
     @abc.abstractmethod
     def require_labels(self, name: str, labels: Any, *, are_private: bool = False) -> None:
-        """Raise unless the labels are a vector of labels of this loss; traced ones pass.
-
-        Args:
-            name, labels: of the argument, for the error; and one for each sample.
-            are_private: whether the error leaves out what came.
-
-        Raises:
-            TypeError: they are not made of real numbers.
-            ValueError: they are no vector, not finite, or not what the loss is defined for.
-        """
+        """Raise unless labels are traced or this loss's; the error hides them if `are_private`."""
 
     @property
     @abc.abstractmethod
     def curvature_bound(self) -> Any:
-        r"""The Lipschitz constant of the slope: its largest second derivative, or eigenvalue."""
+        """The Lipschitz constant of the slope: its largest second derivative, or eigenvalue."""
 
     @property
     @abc.abstractmethod
     def slope_bound(self) -> Any:
-        r"""The largest norm of a slope, which is the Lipschitz constant; may be infinite."""
+        """The largest norm of a slope, which is the Lipschitz constant; may be infinite."""
 
     @property
     def square_curvature(self) -> float | None:
-        r"""The number c of a loss that is $\frac c2 (f - y)^2$; None for every other loss."""
+        r"""The number c if the loss is $\frac c2 (f - y)^2$, else None."""
         return None
 
     @property
     def is_decreasing(self) -> bool:
-        """Whether it falls in the margin or residual, so that a label tells the slope's sign."""
+        """Whether the loss decreases in the margin or residual: a label fixes the slope's sign."""
         return False
 
     @property
     def class_labels(self) -> tuple[float, ...] | None:
-        """The labels of the classes, in their order; None where labels are no classes."""
+        """The labels of the classes, in order; None if labels are not classes."""
         return None
 
     @abc.abstractmethod
     def value(
         self, prediction: Float[Any, "..."], label: Float[Any, "..."], *, xp: Any = jnp
     ) -> Float[Any, "..."]:
-        r"""$\ell(f, y)$.
-
-        Args:
-            prediction: f.
-            label: y.
-            xp: the library that computes, `jax.numpy`, or `numpy` for a loss `on_host`.
-        """
+        r"""The loss $\ell(f, y)$; `xp` is `jax.numpy`, or `numpy` for a loss `on_host`."""
 
     @abc.abstractmethod
     def slope(
         self, prediction: Float[Any, "..."], label: Float[Any, "..."], *, xp: Any = jnp
     ) -> Float[Any, "..."]:
-        r"""$\partial\ell/\partial f$, of the shape of the prediction.
+        r"""The slope $\partial\ell/\partial f$, of the shape of the prediction.
 
-        In NumPy and float64 it is right to $(64 + k) \cdot 2^{-53}$ of `slope_bound` for k outputs;
-        residuals f - y, where the loss is one of them, may be rounded besides.
-
-        Args:
-            prediction, label, xp: as for `value`.
+        In NumPy and float64 its error is at most $(64 + k) \cdot 2^{-53}$ of `slope_bound` for k
+        outputs, plus the rounding of the residual f - y in a residual loss.
         """
 
     @abc.abstractmethod
@@ -151,18 +121,12 @@ class AbstractLoss(AbstractDescription):
 
     @abc.abstractmethod
     def expected_value(
-        self,
-        mean: Float[Array, "..."],
-        variance: Float[Array, "..."],
-        label: Float[Array, "..."],
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        r"""$E[\ell(f, y)]$ where the prediction f is Gaussian.
+        r"""The expected loss $E[\ell(f, y)]$ for a Gaussian prediction f.
 
-        Args:
-            mean: of the prediction, of its shape.
-            variance: of the prediction, >= 0; of several outputs, the one of each of them, which
-                are then independent, or their covariance (..., k, k).
-            label: y, fixed.
+        For several outputs the variance, >= 0, is that of each of them, which are independent, or
+        it is their covariance (..., k, k).
         """
 
     @abc.abstractmethod
@@ -173,58 +137,44 @@ class AbstractLoss(AbstractDescription):
         label: Float[Array, "*shape"],
         limit: Float[Array, "*shape"],
     ) -> ClippedSlope:
-        r"""Moments of the slope, its norm cut at k, where the prediction is $N(m, v)$.
+        """Moments of the slope for a prediction $N(m, v)$, its norm clipped at `limit`.
 
-        Args:
-            mean: m, of the shape of a prediction.
-            variance: v >= 0, of each output, which are independent.
-            label: y, fixed.
-            limit: k >= 0, may be infinite: `slope_limits` of the norms that gradients are clipped
-                at.
+        Several outputs are independent, with the variance v >= 0 each. The limit, >= 0, may be
+        infinite; `slope_limits` computes it from the gradient's clip norm.
         """
 
     def measures(
         self, prediction: Float[Array, "..."], label: Float[Array, "..."]
     ) -> dict[str, Float[Array, "..."]]:
-        """What else is told of each prediction beside the loss, by name: "accuracy" of classes."""
+        """Further measures of each prediction besides the loss, by name: "accuracy" for classes."""
         return {}
 
     def expected_measures(
-        self,
-        mean: Float[Array, "..."],
-        variance: Float[Array, "..."],
-        label: Float[Array, "..."],
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."], label: Float[Array, "..."]
     ) -> dict[str, Float[Array, "..."]]:
-        """The means of `measures` where the prediction is Gaussian: as in `expected_value`."""
+        """The expected `measures` for a Gaussian prediction, as in `expected_value`."""
         return {}
 
     def on_host(self) -> Self:
-        """The loss with its numbers in float64 on the host, as formulas in NumPy need them."""
+        """The loss with its numbers in float64 on the host, for formulas in NumPy."""
         numbers, rest = eqx.partition(self, eqx.is_inexact_array_like)
         return eqx.combine(jax.tree.map(np.float64, numbers), rest)
 
 
 class AbstractClassificationLoss(AbstractLoss):
-    """A loss whose label is a class, which the prediction names too."""
+    """A loss whose label is a class; a prediction names a class too."""
 
     @abc.abstractmethod
     def correct_share(
         self, prediction: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        """1 where the prediction names the label's class, and 0 where it names another.
-
-        Where j classes tie, the label's among them, it is 1/j, as if the tie were broken at random:
-        predictions that are all zero are right as often as guesses.
-        """
+        """1 if the prediction names the label's class, else 0; 1/j if j classes with it tie."""
 
     @abc.abstractmethod
     def correct_probability(
-        self,
-        mean: Float[Array, "..."],
-        variance: Float[Array, "..."],
-        label: Float[Array, "..."],
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."], label: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        """The mean of `correct_share` where the prediction is Gaussian: as in `expected_value`."""
+        """The mean of `correct_share` for a Gaussian prediction, as in `expected_value`."""
 
     def measures(self, prediction, label):
         return {"accuracy": self.correct_share(prediction, label)}
@@ -240,32 +190,32 @@ class AbstractScalarLoss(AbstractLoss):
 
 
 class AbstractUnivariateLoss(AbstractScalarLoss):
-    r"""A loss $h(u)$ of one number u in which prediction and label meet: residual or margin.
+    """A loss $h(u)$ of one number u, the residual or the margin of prediction and label.
 
-    A new loss is the five functions of u that end in `_at`, and two bounds.
+    A new loss implements the five functions of u whose names end in `_at`, and two bounds.
     """
 
     @abc.abstractmethod
     def argument(self, prediction: Any, label: Any) -> tuple[Any, Any]:
-        r"""The number u, and its derivative in the prediction, 1 or -1."""
+        """The number u, and its derivative in the prediction, 1 or -1."""
 
     @abc.abstractmethod
     def value_at(self, u: Float[Any, "..."], xp: Any) -> Float[Any, "..."]:
-        r"""$h(u) \ge 0$."""
+        r"""The loss $h(u) \ge 0$."""
 
     @abc.abstractmethod
     def slope_at(self, u: Float[Any, "..."], xp: Any) -> Float[Any, "..."]:
-        r"""$h'(u)$."""
+        """The slope $h'(u)$."""
 
     @abc.abstractmethod
     def curvature_at(self, u: Float[Any, "..."], xp: Any) -> Float[Any, "..."]:
-        r"""$h''(u)$; where it jumps, any value in between."""
+        """The second derivative $h''(u)$; at jumps, any value in between."""
 
     @abc.abstractmethod
     def expected_value_at(
         self, mean: Float[Array, "..."], variance: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        r"""$E[h(u)]$ for $u \sim N(m, v)$."""
+        r"""The expected loss $E[h(u)]$ for $u \sim N(m, v)$."""
 
     @abc.abstractmethod
     def clipped_slope_at(
@@ -274,7 +224,7 @@ class AbstractUnivariateLoss(AbstractScalarLoss):
         variance: Float[Array, "*shape"],
         limit: Float[Array, "*shape"],
     ) -> ClippedSlope:
-        r"""Moments of $h'(u)$, cut at $\pm k$, for $u \sim N(m, v)$."""
+        r"""Moments of $h'(u)$, clipped at $\pm k$, for $u \sim N(m, v)$."""
 
     def value(self, prediction, label, *, xp=jnp):
         return self.value_at(self.argument(prediction, label)[0], xp)
@@ -297,7 +247,7 @@ class AbstractUnivariateLoss(AbstractScalarLoss):
 
 
 class AbstractResidualLoss(AbstractUnivariateLoss):
-    r"""A loss of the residual $r = f - y$, for labels that are any real numbers."""
+    """A loss of the residual $r = f - y$; labels are any real numbers."""
 
     def argument(self, prediction, label):
         return prediction - label, 1
@@ -307,10 +257,7 @@ class AbstractResidualLoss(AbstractUnivariateLoss):
 
 
 class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
-    r"""A loss of the margin $m = yf$, for labels -1 and +1.
-
-    A prediction names the class of its sign; zero names both.
-    """
+    """A loss of the margin $m = yf$, for labels -1 and +1; a prediction of 0 names both classes."""
 
     class_labels: ClassVar[tuple[float, ...]] = (-1.0, 1.0)
 
@@ -333,6 +280,6 @@ class AbstractMarginLoss(AbstractUnivariateLoss, AbstractClassificationLoss):
         values = np.unique(known)
         shown = ", ".join(map(str, values[:_SHOWN].tolist())) + ", ..." * (len(values) > _SHOWN)
         came = "others" if are_private else f"values {shown}"
-        hint = "; of labels 0 and 1 give 2 * labels - 1" if np.isin(values, (0, 1)).all() else ""
+        hint = "; for labels 0 and 1 use 2 * labels - 1" if np.isin(values, (0, 1)).all() else ""
         kind = type(self).__name__
         raise ValueError(f"expected {name} -1 or +1 for the {kind} loss, got {came}{hint}")

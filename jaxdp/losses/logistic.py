@@ -1,28 +1,26 @@
 r"""The logistic loss of two classes.
 
-The margin is $u \sim N(n, v)$, $s = \sqrt v$. For large s a function of the sigmoid turns steeply,
-against the deviation, where u = 0: its singularities are $u = \pm i\pi$. With $u = \pi\sinh\tau$
-they lie a distance $\pi/2$ from the real line, however large s is, so that 48 nodes of Gauss and
-Legendre in $\tau$, or a few more, suffice.
+The margin is $u \sim N(n, v)$, $s = \sqrt v$. For large s a function of the sigmoid is steep at u =
+0 on the scale of s: its singularities are $u = \pm i\pi$. With $u = \pi\sinh\tau$ they are at a
+distance $\pi/2$ from the real line for every s, so 48 to 80 Gauss-Legendre nodes suffice.
 
-**The clipped slope.** With $\sigma(-u) = 1/(1 + e^u)$ the size of the slope, clipped at k, the clip
-bites below the crossing $c = \ln(1/k - 1)$, so that
+**The clipped slope.** With $\sigma(-u) = 1/(1 + e^u)$ the size of the slope, clipped at k, clipping
+is active below the crossing $c = \ln(1/k - 1)$, so that
 
 $$ E[\min(\sigma(-u), k)] = k\,\Phi\Bigl(\frac{c - n}s\Bigr)
    + \int_{(c - n)/s}^\infty \sigma(-n - sz)\,\varphi(z)\,dz, $$
 
-and likewise for the square; the mean derivative is minus the same integral of
-$\sigma(u)\sigma(-u)$, without the first term. Errors, measured for n from -60 to 60 and k from 1e-6
-to 1, relative to k (the square's to its square): in float64 below 1e-11 for s <= 8 and 1e-9 for
-s <= 200, in float32 below 1e-6. Derived: test_clipped_slope.
+with squares for the mean square; the mean derivative is minus the same integral of
+$\sigma(u)\sigma(-u)$, without the first term. Errors for n from -60 to 60 and k from 1e-6 to 1,
+relative to k (for the square, to $k^2$): in float64 below 1e-11 for s <= 8 and 1e-9 for s <= 200,
+in float32 below 1e-6. Derived: test_clipped_slope.
 
-**The mean loss**, $E\ln(1 + e^{-u})$. For a large positive mean most of it comes from far below:
-$\ln(1 + e^{-u})\,\varphi(z)$, with $u = n + sz$, is log-concave, falls faster than
-$e^{-(z - z_0)^2/2}$ on both sides of its peak $z_0$, and peaks near $-s$ or where u = 0, whichever
-is nearer to the mean. The nodes span eight deviations on both sides of that place, so that small
-losses too are right to their last digits. Relative error, measured for n from -60 to 60 and v up to
-1e7: in float64 below 1e-9, in float32 below 1e-6 and 2e-6 where the loss is below 1e-10, whose
-exponents are rounded. Derived: test_expected_value.
+**The mean loss**, $E\ln(1 + e^{-u})$. For a large positive mean it is dominated by the far tail:
+$\ln(1 + e^{-u})\,\varphi(z)$, with $u = n + sz$, is log-concave, falls faster than $e^{-(z -
+z_0)^2/2}$ on both sides of its peak $z_0$, and peaks near $-s$ or u = 0, whichever is nearer to the
+mean. The nodes span eight deviations on both sides of that place, so that small losses keep their
+relative accuracy. Relative error for n from -60 to 60 and v up to 1e7: in float64 below 1e-9, in
+float32 below 1e-6 (2e-6 for losses below 1e-10). Derived: test_expected_value.
 """
 
 import math
@@ -38,12 +36,12 @@ from jaxtyping import Array, Float
 
 from jaxdp.losses.base import AbstractMarginLoss, ClippedSlope, alike
 
-# The normal's mass beyond so many deviations is 3e-12 for slopes and 1e-15 for losses.
+# The normal's mass beyond these deviations is 3e-12 for slopes and 1e-15 for losses.
 _SLOPE_DEVIATIONS, _LOSS_DEVIATIONS = 7.0, 8.0
 _NUM_LOSS_NODES = 80
-# A crossing farther away, in deviations, is at infinity.
+# A crossing farther away, in deviations, counts as infinite.
 _LARGEST = 40.0
-# Beyond this deviation the bend at u = 0 is a point mass, to the last digits of float64.
+# Beyond this deviation the bend at u = 0 is a point mass, in float64.
 _WIDE = 1e3
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
@@ -51,7 +49,7 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 def clipped_sigmoid(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], limit: Float[Array, "*shape"]
 ) -> ClippedSlope:
-    r"""Moments of $\min(\sigma(-u), k)$ for $u \sim N(n, v)$, but minus the mean derivative."""
+    r"""Moments of $\min(\sigma(-u), k)$ for $u \sim N(n, v)$, with minus the mean derivative."""
     return ClippedSlope(*_moments(*alike(mean, variance, limit)))
 
 
@@ -116,13 +114,18 @@ def _deviation(variance):
 
 
 def _crossing(mean, std, limit):
-    """The limit where it bites, the margin at which it does, and its distance in deviations."""
+    """The active limit (else 0), its margin, and the distance of the margin in deviations."""
+    crossing = crossing_of(limit)
+    distance = jnp.clip((crossing - mean) / std, -_LARGEST, _LARGEST)
+    return jnp.where((limit > 0) & (limit < 1), limit, 0), crossing, distance
+
+
+def crossing_of(limit: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The margin below which a slope is clipped."""
     is_inside = (limit > 0) & (limit < 1)
     level = jnp.where(is_inside, limit, 0.5)
-    crossing = jnp.log1p(-level) - jnp.log(level)
-    crossing = jnp.where(is_inside, crossing, jnp.where(limit > 0, -jnp.inf, jnp.inf))
-    distance = jnp.clip((crossing - mean) / std, -_LARGEST, _LARGEST)
-    return jnp.where(is_inside, limit, 0), crossing, distance
+    beyond = jnp.where(limit > 0, -jnp.inf, jnp.inf)
+    return jnp.where(is_inside, jnp.log1p(-level) - jnp.log(level), beyond)
 
 
 def _beyond(functions, mean, std, crossing, is_fixed):
@@ -153,17 +156,10 @@ def _bump(u):
     return jax.nn.sigmoid(u) * jax.nn.sigmoid(-u)
 
 
-def expected_softplus(
-    mean: Float[Array, "*shape"], variance: Float[Array, "*shape"]
-) -> Float[Array, "*shape"]:
-    r"""$E\ln(1 + e^{-u})$ for $u \sim N(n, v)$."""
-    return _expected(*alike(mean, variance))
-
-
 @jax.custom_jvp
 def _expected(mean, variance):
-    is_fixed = ~(variance > 0)
-    std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
+    r"""$E\ln(1 + e^{-u})$ for $u \sim N(n, v)$."""
+    std, is_fixed = _deviation(variance)
     is_wide = std > _WIDE
     random = jnp.where(is_wide, _of_wide(mean, std), _summed(mean, jnp.minimum(std, _WIDE)))
     return jnp.where(is_fixed, jax.nn.softplus(-mean), random)
@@ -206,8 +202,8 @@ def nodes_of_arcsinh(
 ) -> tuple[Float[Array, "*shape nodes"], Float[Array, "*shape nodes"]]:
     r"""Deviations z = (u - n)/s of the nodes, and their weights times the normal density.
 
-    `middle` is of the range of $\tau$, less the $\tau$ of the mean (`arcsinh_step`), `half` half
-    its length.
+    `middle` is the midpoint of the range of $\tau$ minus the $\tau$ of the mean (`arcsinh_step`),
+    `half` half the range's length.
     """
     start = jnp.arcsinh(mean / jnp.pi)
     rule = np.polynomial.legendre.leggauss(num_nodes)
@@ -225,8 +221,8 @@ def nodes_of_arcsinh(
 def arcsinh_step(
     start: Float[Array, "*shape"], step: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """arcsinh(start + step) - arcsinh(start), which loses no digits where the step is small."""
-    # No branch depends on a sum: a compiler may round it differently in each place of its use.
+    """arcsinh(start + step) - arcsinh(start), accurate for small steps."""
+    # No branch depends on a sum, which a compiler may round differently in each place of use.
     sign = jnp.where(start < 0, -1, 1)
     start, step = jnp.abs(start), sign * step
     end = start + step
@@ -239,9 +235,7 @@ def arcsinh_step(
 
 
 class Logistic(AbstractMarginLoss):
-    r"""The logistic loss, $\ln(1 + e^{-yf})$ for labels y = -1 and +1.
-
-    Its slope is $-y/(1 + e^{yf})$. A prediction names the class of its sign; zero names both.
+    r"""The logistic loss, $\ln(1 + e^{-yf})$ for labels y = -1 and +1, of slope $-y/(1 + e^{yf})$.
 
     Example:
         >>> from jaxdp.losses import Logistic
@@ -263,7 +257,7 @@ class Logistic(AbstractMarginLoss):
         return _sigmoid(u, xp) * _sigmoid(-u, xp)
 
     def expected_value_at(self, mean, variance):
-        return expected_softplus(mean, variance)
+        return _expected(*alike(mean, variance))
 
     def clipped_slope_at(self, mean, variance, limit):
         found = clipped_sigmoid(mean, variance, limit)

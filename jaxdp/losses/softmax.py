@@ -15,38 +15,32 @@ from jaxdp.core.checks import require_count
 from jaxdp.losses.base import AbstractClassificationLoss, known_labels
 from jaxdp.losses.gaussian import softmax as of_gaussian
 
-# Errors of single samples are then a few hundredths of the limit (`gaussian.softmax`).
+# For clipped slopes: errors of single samples are a few hundredths of the limit.
 _NUM_NODES = 54
-# Of the mean loss and of probabilities, which are asked for less often.
+# For the mean loss and probabilities, which are computed less often.
 _NUM_METRIC_NODES = 256
 
 
 class Softmax(AbstractClassificationLoss):
-    r"""The softmax loss, also called cross-entropy, of k classes.
+    r"""The softmax loss of k classes, also called cross-entropy: $\ln\sum_j e^{f_j} - f_y$.
 
-    $\ln\sum_j e^{f_j} - f_y$ of predictions (..., k) for labels y = 0, ..., k - 1.
-
-    Its slope is $\mathrm{softmax}(f) - e_y$, of shape (..., k). Labels may be whole numbers of any
-    type; one that is no class gives NaN. A prediction names the class of its largest entry.
+    Predictions f have shape (..., k), labels are y = 0, ..., k - 1 of any type; other labels give
+    NaN. The slope is $\mathrm{softmax}(f) - e_y$. The largest entry names the class.
 
     Args:
-        num_classes: k >= 2.
-        nodes_per_row: for predictions that cost less: how many nodes of the quadrature of the
-            clipped slope over Gaussian logits a row has, of those that the rows then share out;
-            even. Means over thousands of rows hardly change, those of one row do. None for all.
-
-    Raises:
-        ValueError: num_classes is below 2, or nodes_per_row is odd or below 2.
+        num_classes: k >= 2, else ValueError.
+        nodes_per_row: even number of quadrature nodes per row for the clipped slope over Gaussian
+            logits, shared out among the rows; None for all nodes. Fewer nodes are faster: means
+            over thousands of rows hardly change, those of single rows do.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.losses import Softmax
-        >>> loss, logits = Softmax(3), np.array([2.0, 0.0, 0.0], np.float32)
-        >>> print(f"{loss.value(logits, 0):.3f}", np.asarray(loss.slope(logits, 0)).round(3))
-        0.240 [-0.213  0.107  0.107]
+        >>> print(f"{Softmax(3).value(np.array([2.0, 0.0, 0.0]), 0):.3f}")
+        0.240
     """
 
-    # Of diag(p) - p p': attained where two classes share all of the probability.
+    # The largest eigenvalue of diag(p) - p p', attained if two classes have probability 1/2.
     curvature_bound: ClassVar[float] = 0.5
     slope_bound: ClassVar[float] = math.sqrt(2)
 
@@ -84,13 +78,13 @@ class Softmax(AbstractClassificationLoss):
         is_label, gaps = self._gaps(prediction, label, xp)
         logsumexp = scipy.special.logsumexp if xp is np else jax.nn.logsumexp
         others = logsumexp(xp.where(is_label, -xp.inf, gaps), axis=-1)
-        # A small loss keeps its digits, which it would lose in a difference.
+        # Not a difference, in which a small loss would lose its digits.
         return xp.logaddexp(0.0, others)
 
     def slope(self, prediction, label, *, xp=jnp):
         is_label, own = self._own(prediction, label, xp)
         softmax = scipy.special.softmax if xp is np else jax.nn.softmax
-        # Of predictions, not gaps: the largest is subtracted from each, and not two roundings.
+        # Of predictions, not gaps: so only one rounded number is subtracted from each.
         shares = softmax(prediction + 0 * own, axis=-1)
         others = xp.where(is_label, 0, shares)
         return xp.where(is_label, -xp.sum(others, axis=-1, keepdims=True), others)
@@ -118,7 +112,7 @@ class Softmax(AbstractClassificationLoss):
             is_fixed = jnp.all(variance == variance[..., :1, :1], axis=(-2, -1))
             random = of_gaussian.correlated_probability(gaps, is_label, variance, num_nodes)
         share = self.correct_share(gaps, label)
-        # A label that is no class gives a share that is not a number.
+        # A label that is not a class gives NaN.
         return jnp.where(is_fixed | jnp.isnan(share), share, random)
 
     def clipped_slope(self, mean, variance, label, limit, *, num_nodes: int = _NUM_NODES):
@@ -136,15 +130,7 @@ class Softmax(AbstractClassificationLoss):
         *,
         num_nodes: int = _NUM_NODES,
     ) -> of_gaussian.CorrelatedSlope:
-        r"""Moments of the clipped slope at logits of any covariance, which may be singular.
-
-        Args:
-            mean: m.
-            covariance: V, symmetric and positive semi-definite, to rounding.
-            label: y, fixed.
-            limit: of the norm of the slope, $\ell \ge 0$, may be infinite: `slope_limits`.
-            num_nodes: of the quadrature, at least.
-        """
+        """Moments of the clipped slope at logits of any covariance; at least `num_nodes` nodes."""
         is_label, gaps, covariance = self._gaussian(mean, covariance, label)
         return of_gaussian.correlated_slope(
             gaps, is_label, covariance, limit, num_nodes, self.nodes_per_row
@@ -160,7 +146,7 @@ class Softmax(AbstractClassificationLoss):
         return times
 
     def _gaussian(self, mean, variance, label):
-        """Which output is the label's, how much the means exceed its own, and their variance."""
+        """The label's output, by how much the means exceed its own, and their variance."""
         dtype = float_dtype((mean, variance))
         mean, variance = jnp.asarray(mean, dtype), jnp.asarray(variance, dtype)
         is_label, gaps = self._gaps(mean, label)
@@ -173,12 +159,12 @@ class Softmax(AbstractClassificationLoss):
         return is_label, gaps, variance
 
     def _gaps(self, prediction, label, xp=jnp):
-        """Which output is the label's, and by how much the others exceed it."""
+        """The label's output, and by how much the others exceed it."""
         is_label, own = self._own(prediction, label, xp)
         return is_label, prediction - own
 
     def _own(self, prediction, label, xp):
-        """Which output is the label's, and what it is; NaN where the label is no class."""
+        """A mask of the label's output, and its value; NaN if the label is not a class."""
         if prediction.shape[-1:] != (self.num_classes,):
             raise ValueError(
                 f"expected predictions of shape (..., {self.num_classes}), one a class, got "

@@ -1,19 +1,17 @@
-r"""Losses of regression: squares of the residual r = f - y, and Huber's, which ends in lines.
+r"""Losses of regression: the square of the residual r = f - y, and Huber's loss.
 
-Their slopes are lines that clipping cuts off, so that their moments are those of a clipped
-Gaussian (`jaxdp.core.numerics.clipped_gaussian`), exact and in closed form, and so are their mean
-values.
+Slopes are piecewise linear, so their moments are those of a clipped Gaussian
+(`jaxdp.core.numerics.clipped_gaussian`), exact and in closed form, and so are the mean losses.
 
-**The mean of Huber's loss.** With $r \sim N(m, v)$, $s = \sqrt v$, width w, $a = |w - |m||/s$,
-$b = (w + |m|)/s$ and $T(z) = E[(x - z)_+^2] = (z^2 + 1)\Phi(-z) - z\varphi(z)$ for a standard
-normal x, the loss $H(r) = r^2/2 - (|r| - w)_+^2/2$ has
+**The mean of Huber's loss.** With $r \sim N(m, v)$, $s = \sqrt v$, width w, $a = |w - |m||/s$, $b =
+(w + |m|)/s$ and $T(z) = E[(x - z)_+^2] = (z^2 + 1)\Phi(-z) - z\varphi(z)$ for a standard normal x,
+the loss $H(r) = r^2/2 - (|r| - w)_+^2/2$ has
 
 $$ E[H(r)] = H(m) + \frac v2\,\begin{cases}1 - T(a) - T(b), & |m| < w\\ T(a) - T(b) & \text{else,}
    \end{cases} $$
 
-where nothing large cancels. Where w is small against the deviation, 1 - T(a) - T(b) does, and
-$E[H(r)] = \int_0^w E(|r| - t)_+\,dt$ is summed by Gauss and Legendre's rule instead.
-Derived: test_expected_value.
+without cancellation of large terms. If w is small against s, 1 - T(a) - T(b) does cancel, and
+$E[H(r)] = \int_0^w E(|r| - t)_+\,dt$ is summed by quadrature instead. Derived: test_expected_value.
 """
 
 import functools
@@ -42,15 +40,9 @@ _NODES = _NODES + 0.5
 _LARGEST = 40.0
 
 
-def expected_huber(
-    mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], width: Float[Array, ""]
-) -> Float[Array, "*shape"]:
-    """The mean of Huber's loss of a residual of this mean and variance >= 0."""
-    return _expected(*alike(mean, variance, width))
-
-
 @jax.custom_jvp
 def _expected(mean, variance, width):
+    """The mean of Huber's loss for a residual of this mean and variance >= 0."""
     is_fixed = ~(variance > 0)
     std = jnp.sqrt(jnp.where(is_fixed, 1, variance))
     size = jnp.abs(mean)
@@ -84,7 +76,7 @@ def _(primals, tangents):
 
 
 def _excess(mean, std, level):
-    r"""$E(|r| - t)_+$ for a level t >= 0."""
+    """$E(|r| - t)_+$ for a level t >= 0."""
     return sum(
         jax.nn.relu(sign * mean - level) + std * _tail_area(jnp.abs(sign * mean - level) / std)
         for sign in (1, -1)
@@ -109,7 +101,7 @@ def _density(z):
 
 
 class AbstractSquaredLoss(AbstractResidualLoss):
-    r"""The square $\frac c2 (f - y)^2$, c its `curvature_bound`."""
+    r"""The square $\frac c2 (f - y)^2$, with c its `curvature_bound`."""
 
     @property
     def square_curvature(self):
@@ -135,7 +127,7 @@ class AbstractSquaredLoss(AbstractResidualLoss):
 
 
 class Squared(AbstractSquaredLoss):
-    r"""The squared loss, $(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
+    """The squared loss, $(f - y)^2$, of slope $2(f - y)$: the loss of `DPGD`.
 
     Example:
         >>> from jaxdp.losses import Squared
@@ -159,23 +151,18 @@ class HalfSquared(AbstractSquaredLoss):
 
 
 class Huber(AbstractResidualLoss):
-    r"""Huber's loss, whose slope is the residual $r = f - y$ cut at $\pm w$.
+    r"""Huber's loss: $r^2/2$ for residuals $|r| \le w$ and $w|r| - w^2/2$ beyond.
 
-    $r^2/2$ for $|r| \le w$ and $w|r| - w^2/2$ beyond.
-
-    Source: Huber (1964), "Robust estimation of a location parameter".
+    Its slope is the residual $r = f - y$ clipped at $\pm w$. Source: Huber (1964), "Robust
+    estimation of a location parameter".
 
     Args:
-        width: w > 0 and finite.
-
-    Raises:
-        ValueError: the width is not positive and finite.
+        width: w > 0 and finite, else ValueError.
 
     Example:
         >>> from jaxdp.losses import Huber
-        >>> loss = Huber(width=1.0)
-        >>> float(loss.value(3.0, 0.0)), float(loss.slope(3.0, 0.0))
-        (2.5, 1.0)
+        >>> float(Huber(width=1.0).value(3.0, 0.0))
+        2.5
     """
 
     curvature_bound: ClassVar[float] = 1.0
@@ -201,18 +188,18 @@ class Huber(AbstractResidualLoss):
         return xp.where(xp.abs(u) <= self.width, 1.0, 0.0)
 
     def expected_value_at(self, mean, variance):
-        return expected_huber(mean, variance, self.width)
+        return _expected(*alike(mean, variance, self.width))
 
     def clipped_slope_at(self, mean, variance, limit):
         found = _of_gaussian(mean, variance, 1, jnp.minimum(limit, self.width))
-        # A slope that the loss itself has cut is not clipped.
+        # A slope that the loss itself bounds does not count as clipped.
         is_clipping = limit < self.width
         clipped = jnp.where(is_clipping, found.clipped, jnp.zeros_like(found.clipped))
         return ClippedSlope(found.mean, found.square, found.derivative, clipped)
 
 
 def _of_gaussian(mean, variance, steepness, limit) -> ClippedSlope:
-    """Moments of a Gaussian slope, cut at a limit, which moves `steepness` times the prediction."""
+    """Moments of a Gaussian slope, `steepness` times the prediction, clipped at a limit."""
     inside = inside_probability(mean, variance, limit)
     return ClippedSlope(
         mean=clipped_mean(mean, variance, limit),

@@ -1,10 +1,6 @@
-r"""Levenberg-Marquardt on the residual with its coefficients projected out, for small problems.
+"""Levenberg-Marquardt on the residual with its coefficients projected out, for small problems.
 
-When row i moves by $\delta_i$ the residual $P^\perp\theta$ changes by
-$-P^\perp\sum_i J_i\delta_i\alpha_i^\top$ to first order, with J_i the Jacobian of the row's
-features, and by a term that vanishes with the residual and is left out. The Gauss-Newton equations
-in all rows at once have (d n)^2 numbers.
-Source: Golub and Pereyra (1973), variable projection; Kaufman (1975), without that term.
+Source: Golub and Pereyra (1973), variable projection; Kaufman (1975).
 """
 
 import functools
@@ -31,7 +27,7 @@ from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import require_positive
 from jaxdp.core.numerics.batching import solve_positive
 
-# Unknowns of the normal matrix, which has their square: 67 MB in float32.
+# Limit on the unknowns d n; the normal matrix then takes 67 MB in float32.
 _MOST_UNKNOWNS = 4096
 # Numbers in the Jacobian of a block.
 _BLOCK_NUMBERS = 2**22
@@ -40,7 +36,7 @@ _TRIALS = 12
 # Counters are 32-bit integers.
 _MOST_HALF_PASSES = 2**30
 _GROWTH, _DECAY = 4.0, 0.1
-# A loss that keeps this much of itself has not fallen; after so many such steps it is given up.
+# A step that leaves this share of the loss counts as idle; the start ends after so many idle steps.
 _HARDLY_LESS, _PATIENCE = 0.999, 8
 
 
@@ -48,21 +44,19 @@ class LevenbergMarquardt(AbstractOptimiser):
     r"""Damped Gauss-Newton steps in all rows at once.
 
     Each step solves `normal_equations` with $\lambda$ times a row's mean curvature added, so that
-    no row of small coefficient is held back by the others; it is taken only when the loss falls,
-    else $\lambda$ grows. Near a loss of zero it converges quadratically, and it goes on below the
-    tolerance, which a row of small coefficient may fall short of unseen, until rounding stops it.
-
-    In full-pass equivalents a normal matrix counts d n / 2 (2 p (d n)^2 flop), a trial step 1/2. A
-    matrix is made only where it and a trial fit into what is left of `max_passes`.
+    rows of small coefficient are not slowed down; it is taken only if the loss falls, else
+    $\lambda$ grows. Near a loss of zero it converges quadratically. It continues below the
+    tolerance until rounding stops it, because a row of small coefficient may still be missing
+    there. In full-pass equivalents a normal matrix counts d n / 2 (2 p (d n)^2 flop), a trial step
+    1/2; a matrix is made only if it and a trial fit into the rest of `max_passes`.
 
     Args:
         damping: lambda of the first step.
 
     Example:
         >>> from jaxdp.attacks import LevenbergMarquardt
-        >>> optimiser = LevenbergMarquardt()  # for `reconstruct(optimiser=...)`
-        >>> print(f"{optimiser.damping:.1f}")
-        0.1
+        >>> LevenbergMarquardt(damping=0.5).damping.item()  # for `reconstruct(optimiser=...)`
+        0.5
     """
 
     damping: Float[Array, ""] = eqx.field(converter=as_float, default=0.1)
@@ -73,7 +67,7 @@ class LevenbergMarquardt(AbstractOptimiser):
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None
     ) -> Attempt:
-        """Improve the starts, as every optimiser does; a ValueError where d n is above 4096."""
+        """Improve the starts, as every optimiser does; a ValueError if d n is above 4096."""
         _, num_samples, dim = starts.shape
         if dim * num_samples > _MOST_UNKNOWNS:
             raise ValueError(
@@ -89,16 +83,24 @@ class LevenbergMarquardt(AbstractOptimiser):
             jnp.arange(num_samples) >= num_known,
         )
         state = _first_states(target, starts, self.damping.astype(starts.dtype))
-        while np.asarray(_can_go_on(state, limits)).any() and not _is_found(state, tolerance):
+        is_found = False
+        while np.asarray(_can_go_on(state, limits)).any() and not is_found:
             state = _run(target, state, limits)
             if progress is not None:
                 progress(float(_half_passes(state).sum() / 2), float(state.loss.min()))
+            ended = np.asarray(state.loss)[np.asarray(state.is_over)]
+            is_found = bool((ended <= tolerance).any())
+        losses = np.asarray(state.loss)
+        endings = np.where(state.is_over, int(Ending.STALLED), int(Ending.OUT_OF_PASSES))
+        endings[np.asarray(_can_go_on(state, limits))] = Ending.OVERTAKEN
+        endings[~np.isfinite(losses)] = Ending.DIVERGED
+        endings[losses <= tolerance] = Ending.CONVERGED
         passes = float(_half_passes(state).sum()) / 2
-        return Attempt(state.inputs, state.loss, passes, _endings(state, limits, tolerance))
+        return Attempt(state.inputs, state.loss, passes, endings)
 
 
 class _Limits(NamedTuple):
-    """What bounds the steps of each start: half passes in all, the tolerance, the rows to move."""
+    """Limits of each start: half passes in all, the tolerance, the rows that may move."""
 
     half_passes: Int[Array, ""]
     tolerance: Float[Array, ""]
@@ -106,10 +108,7 @@ class _Limits(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The state of one start, or of several along a leading axis.
-
-    `idle` is how many steps in succession hardly lowered the loss.
-    """
+    """The state of one start; `idle` is the number of last steps that hardly lowered the loss."""
 
     inputs: Float[Array, "n dim"]
     loss: Float[Array, ""]
@@ -121,30 +120,15 @@ class _State(NamedTuple):
 
 
 def _half_passes(state: _State) -> Int[Array, "*starts"]:
-    """What a start has cost so far."""
     rows, dim = state.inputs.shape[-2:]
     return state.matrices * (rows * dim) + state.trials
 
 
 def _can_go_on(state: _State, limits: _Limits) -> Bool[Array, "*starts"]:
-    """Whether there is something to do and the next matrix and a trial can be paid for."""
+    """Whether a start is not over and has passes for another matrix and a trial."""
     rows, dim = state.inputs.shape[-2:]
     left = limits.half_passes - _half_passes(state)
     return ~state.is_over & (left > rows * dim)
-
-
-def _is_found(state: _State, tolerance: float) -> bool:
-    """Whether a start that is over is below the tolerance."""
-    return bool((np.asarray(state.loss)[np.asarray(state.is_over)] <= tolerance).any())
-
-
-def _endings(state: _State, limits: _Limits, tolerance: float) -> np.ndarray:
-    losses = np.asarray(state.loss)
-    endings = np.where(state.is_over, int(Ending.STALLED), int(Ending.OUT_OF_PASSES))
-    endings[np.asarray(_can_go_on(state, limits))] = Ending.OVERTAKEN
-    endings[~np.isfinite(losses)] = Ending.DIVERGED
-    endings[losses <= tolerance] = Ending.CONVERGED
-    return endings
 
 
 @eqx.filter_jit
@@ -157,8 +141,6 @@ def _first_states(target, starts, damping) -> _State:
 
 @eqx.filter_jit
 def _run(target: AbstractTarget, states: _State, limits: _Limits) -> _State:
-    """Some steps of each start that can go on, one start after the other."""
-
     def one_start(state):
         def body(counted):
             number, state = counted
@@ -175,10 +157,9 @@ def _run(target: AbstractTarget, states: _State, limits: _Limits) -> _State:
 
 
 def _step(target, state: _State, limits: _Limits) -> _State:
-    """One normal matrix, and trials with growing damping until the loss falls."""
     is_free, (count, dim) = limits.is_free, state.inputs.shape
     matrix, slope = normal_equations(target, state.inputs, is_free)
-    # As many as the passes are enough for.
+    # Limited by the passes that are left.
     most = jnp.minimum(_TRIALS, limits.half_passes - _half_passes(state) - count * dim)
     tiny = jnp.finfo(matrix.dtype).eps
     curvature = jnp.diagonal(matrix).reshape(count, dim).mean(1)
@@ -218,11 +199,13 @@ _product = functools.partial(jnp.matmul, precision=Precision.HIGHEST)
 def normal_equations(
     target: AbstractTarget, inputs: Float[Array, "n dim"], is_free: Bool[Array, " n"]
 ) -> tuple[Float[Array, "unknowns unknowns"], Float[Array, " unknowns"]]:
-    r"""M and b of $M\delta = b$, tangent to the sphere; zero for rows that are held fixed.
+    r"""M and b of $M\delta = b$, tangent to the sphere; zero for fixed rows.
 
-    $M_{ij} = (\alpha_i\cdot\alpha_j)\,T_i J_i^\top P^\perp J_j T_j$ and
-    $b_i = T_i J_i^\top R\,\alpha_i$ with R the residual and $T_i = I - x_i x_i^\top/|x_i|^2$.
-    Derived: for several outputs, test_levenberg_marquardt.
+    If row i moves by $\delta_i$ the residual $P^\perp\theta$ changes by $-P^\perp\sum_i
+    J_i\delta_i\alpha_i^\top$ to first order, plus a term that vanishes with the residual and is
+    left out. $M_{ij} = (\alpha_i\cdot\alpha_j)\,T_i J_i^\top P^\perp J_j T_j$ and $b_i = T_i
+    J_i^\top R\,\alpha_i$ with R the residual and $T_i = I - x_i x_i^\top/|x_i|^2$. Derived: for
+    several outputs, test_levenberg_marquardt.
     """
     count, dim = inputs.shape
     products = accumulate_products(target, inputs)
@@ -258,6 +241,6 @@ def _jacobian(push_forward, inputs) -> Float[Array, "unknowns rows"]:
 
 
 def _tangent(units, blocks):
-    """Row blocks (n, d, n, d) without what lies along each row."""
+    """Row blocks (n, d, n, d) without their part along each row."""
     along = jnp.einsum("ia,iajb->ijb", units, blocks, precision=Precision.HIGHEST)
     return blocks - units[:, :, None, None] * along[:, None]

@@ -15,28 +15,25 @@ from jaxdp.attacks.optimisers.base import AbstractOptimiser, Attempt, Ending, on
 from jaxdp.core.arrays import as_float
 from jaxdp.core.checks import concrete, require_positive, require_scalar
 
-# Steps between two looks from the host.
+# Steps between two checks on the host.
 _CHUNK = 100
 
 
 class MomentumDescent(AbstractOptimiser):
-    r"""Heavy ball on the relative loss, rows scaled back to $\sqrt d$ after each step.
+    r"""Heavy ball on the relative loss, the optimiser of DR; each step is a full pass.
 
-    $v \leftarrow mv + \nabla L/|\theta|^2$, $\hat x \leftarrow \hat x - \eta v$. Slow: the
-    curvature of a row is the square of its coefficient, and one step size serves all of them. A
-    step is a full pass; it stops at the tolerance, in DR 1e-7. Source: DR Appendix D, where steps
-    are 20 for rows drawn on the sphere and 2000 for CIFAR-10; there the loss is
-    $\theta^\top\theta - v^\top\alpha$, which stops on rounding, and here the squared residual.
+    $v \leftarrow mv + \nabla L/|\theta|^2$, $\hat x \leftarrow \hat x - \eta v$, rows scaled back
+    to $\sqrt d$. It is slow: a row's curvature is the square of its coefficient, and one step size
+    serves all rows. Source: DR Appendix D, with step sizes of 20 for rows drawn on the sphere and
+    2000 for CIFAR-10; its loss, $\theta^\top\theta - v^\top\alpha$, stops on rounding.
 
     Args:
-        step_size: eta > 0.
-        momentum: m in [0, 1).
+        step_size, momentum: eta > 0, and m in [0, 1).
 
     Example:
         >>> from jaxdp.attacks import MomentumDescent
-        >>> optimiser = MomentumDescent(step_size=2000.0)  # as for the CIFAR-10 images of DR
-        >>> print(f"{optimiser.step_size:.0f}, {optimiser.momentum:.1f}")
-        2000, 0.9
+        >>> MomentumDescent(step_size=2000.0).step_size.item()
+        2000.0
     """
 
     step_size: Float[Array, ""] = eqx.field(converter=as_float, default=20.0)
@@ -52,11 +49,15 @@ class MomentumDescent(AbstractOptimiser):
     def minimise(
         self, target, starts, *, key, max_passes, tolerance, num_known=0, progress=None
     ) -> Attempt:
-        state = _first_state(starts)
+        unknown = jnp.full(len(starts), jnp.inf, starts.dtype)
+        zero, still = jnp.asarray(0, jnp.int32), jnp.zeros_like(starts)
+        state = _State(zero, starts, still, unknown, starts, unknown)
+        is_free = jnp.asarray(np.arange(starts.shape[1]) >= num_known)[:, None]
         passes, most = 0, max(int(max_passes), 1)
         while passes < most:
-            steps = min(_CHUNK, most - passes)
-            state = _chunk(self, target, state, steps, tolerance, num_known)
+            steps = jnp.asarray(min(_CHUNK, most - passes), jnp.int32)
+            limit = jnp.asarray(tolerance, starts.dtype)
+            state = _run(self, target, state._replace(step=zero), steps, limit, is_free)
             passes += int(state.step)
             if progress is not None:
                 progress(passes * len(starts), float(state.best_loss.min()))
@@ -71,7 +72,7 @@ class MomentumDescent(AbstractOptimiser):
 
 
 class _State(NamedTuple):
-    """All starts: where they go next, what was evaluated last, and the best so far."""
+    """All starts: their next positions, the last losses, and the best so far."""
 
     step: Int[Array, ""]
     inputs: Float[Array, "starts n dim"]
@@ -81,24 +82,8 @@ class _State(NamedTuple):
     best_loss: Float[Array, " starts"]
 
 
-def _first_state(starts) -> _State:
-    unknown = jnp.full(len(starts), jnp.inf, starts.dtype)
-    return _State(
-        jnp.asarray(0, jnp.int32), starts, jnp.zeros_like(starts), unknown, starts, unknown
-    )
-
-
-def _chunk(optimiser, target, state, num_steps, tolerance, num_known) -> _State:
-    dtype = state.inputs.dtype
-    limits = jnp.asarray(num_steps, jnp.int32), jnp.asarray(tolerance, dtype)
-    is_free = np.arange(state.inputs.shape[1]) >= num_known
-    state = state._replace(step=jnp.asarray(0, jnp.int32))
-    return _run(optimiser, target, state, *limits, jnp.asarray(is_free)[:, None])
-
-
 @eqx.filter_jit
 def _run(optimiser: MomentumDescent, target: AbstractTarget, state, num_steps, tolerance, is_free):
-    """Steps until one start is below the tolerance, or the chunk is over."""
     dtype = state.inputs.dtype
     rate, momentum = optimiser.step_size.astype(dtype), optimiser.momentum.astype(dtype)
 

@@ -1,11 +1,10 @@
 """Changes to an attack's guess between two descents of its loss.
 
-Gradient steps get stuck where two guessed rows approach one training row, or one lies between two.
-So a descent starts with more rows than are looked for: half of the added ("spare") rows are
-negatives of guessed ones, the others are random (`with_spares`). Afterwards the rows are dropped
-whose removal raises the loss least (`thinned`). A training row that is still missing is looked for
-in the direction in which the residual of the guess pulls its rows (`reseeded`).
-Derived: that this finds all rows where descent alone misses some, test_moves.
+Gradient steps get stuck if two guessed rows approach one training row, or one is between two. So a
+descent starts with surplus ("spare") rows, half of them negatives of guessed ones, half random
+(`with_spares`). Then the rows are dropped whose removal raises the loss least (`thinned`). A
+training row that is still missing is searched in the direction in which the residual pulls the rows
+(`reseeded`). Derived: that this finds all rows if descent alone misses some, test_moves.
 """
 
 import equinox as eqx
@@ -20,13 +19,12 @@ from jaxdp.attacks.objective import accumulate_products, residual, ridged_invers
 from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.numerics.batching import one_at_a_time
 
-# Up to which relative loss rows are left out at once: the loss that nobody minds, or _FACTOR times
-# the loss before. With the right signs both are larger: without the pairs that mended wrong signs,
-# the errors of rows that are nearly found count in full. A third or three times _FACTOR, a tenth or
-# ten times the others changed nothing on the victims named in `curvature_scaled`.
+# Rows are dropped at once up to a relative loss of `room` or of _FACTOR times the loss before; with
+# the right signs up to more, because the errors of nearly found rows then count in full. A third or
+# three times _FACTOR, a tenth or ten times the others changed nothing for `curvature_scaled`.
 _FACTOR, _SIGNED_ROOM, _SIGNED_FACTOR = 10.0, 1e3, 1e3
-# Ridges that elimination tries, relative to the mean diagonal of the Gram matrix; the first is
-# about the rounding of float32, and each of the others forgives rows that are more alike.
+# Ridges that elimination tries, relative to the mean diagonal of the Gram matrix, from about the
+# rounding of float32 upward; larger ones allow for rows that are more alike.
 _RIDGES = (1e-7, 1e-5, 1e-4, 1e-3)
 
 
@@ -39,13 +37,10 @@ def with_spares(
     num_known: int,
     key: Key[Array, ""],
 ) -> Float[Array, "starts rows dim"]:
-    """The guesses with `count` rows more: one half negatives of their rows, the others random.
-
-    Where `is_fresh`, the rows of the guess are drawn anew, but for the known ones.
-    """
+    """The guesses, drawn anew if `is_fresh`, and `count` rows more, half of them negatives."""
     _, num_rows, dim = guesses.shape
     key_rows, key_random = jr.split(key)
-    # Fewer where there are fewer rows.
+    # Fewer negatives if there are fewer rows.
     chosen = num_known + jr.permutation(key_rows, num_rows - num_known)[: count // 2]
     normal = jr.normal(key_random, (num_rows + count - len(chosen), dim), guesses.dtype)
     random = onto_sphere(normal)
@@ -69,14 +64,13 @@ def thinned(
     room: float,
     is_last: bool = False,
 ) -> tuple[Float[Array, "starts rows dim"], Bool[np.ndarray, "starts rows"]]:
-    r"""Fewer rows to go on with: those wanted, with their right signs, or some less than before.
+    r"""Fewer rows: the wanted number, with their right signs, or somewhat less than before.
 
-    For ReLU $\varphi(-x) = \varphi(x) - Vx$, so that a guess with two rows more, w and -w, fits
-    with any rows negated: descent finds such guesses, and no row of theirs can be left out. Among
-    the rows and their negatives together the coefficients are unique as long as there are no more
-    than d rows, and those of wrong signs are zero. Where leaving out all the others costs more than
-    the relative loss `room`, which nobody minds, as many go as cost little, and half of those that
-    are too many at least; all, if this `is_last`. Derived: test_moves.
+    For ReLU $\varphi(-x) = \varphi(x) - Vx$, so a guess with two more rows, w and -w, fits with any
+    rows negated: descent finds such guesses, and none of their rows can be dropped. Among the rows
+    and their negatives together the coefficients are unique for at most d rows, and those of wrong
+    signs are zero. If dropping all surplus rows raises the relative loss above `room`, the cheap
+    ones go, at least half of the surplus, or all of it if `is_last`. Derived: test_moves.
     """
     both = _with_negatives(inputs)
     gram, moments, power = (np.asarray(each, np.float64) for each in _products(target, both))
@@ -111,10 +105,7 @@ def elimination(
     num_kept: int,
     num_known: int,
 ) -> tuple[Int[np.ndarray, " gone"], Float[np.ndarray, " gone"]]:
-    """Backward elimination: the order in which rows go, and by how much the loss has then risen.
-
-    Which of two like rows goes first is decided by a ridge: the one that leaves the smallest loss.
-    """
+    """Backward elimination: the order in which rows go, and the rise of the loss after each."""
     tried = []
     for ridge in _RIDGES:
         ridged = gram + ridge * np.trace(gram) / len(gram) * np.eye(len(gram))
@@ -123,7 +114,7 @@ def elimination(
         kept = gram[np.ix_(rows, rows)] + _RIDGES[0] * np.trace(gram) / len(gram) * np.eye(num_kept)
         explained = np.sum(moments[rows] * np.linalg.solve(kept, moments[rows]))
         tried.append((power - explained, order, rises / power))
-    # Their differences matter, which rounding in `power` does not touch.
+    # Only their differences matter, which rounding in `power` does not affect.
     _, order, rises = min(tried, key=lambda each: each[0])
     return order, rises
 
@@ -150,7 +141,6 @@ def _eliminated(gram, moments, num_kept, num_known):
 def chosen_rows(
     inputs: Float[Array, "starts rows dim"], is_used: Bool[np.ndarray, "starts rows"]
 ) -> Float[Array, "starts kept dim"]:
-    """The rows that are used, equally many of each guess."""
     return _taken(inputs, np.stack([np.flatnonzero(used) for used in is_used]))
 
 
@@ -170,20 +160,16 @@ def _products(target, inputs):
     return products.gram, products.moments, products.power
 
 
-def reseeded(
-    target: AbstractTarget, inputs: Float[Array, "starts n dim"], *, num_known: int
-) -> Float[Array, "starts n dim"]:
-    r"""The guesses with the least significant row put where the residual without it points.
-
-    A missing input x leaves $\alpha\varphi(x)$ and little else in the residual r, and
-    $J_i^\top r$ then points along $\pm x$ for features with an odd part. Among those of all rows
-    and their mean, with either sign, the one is taken whose features lower the loss most.
-    """
-    return _reseeded(target, inputs, jnp.asarray(num_known))
-
-
 @eqx.filter_jit
-def _reseeded(target, inputs, num_known):
+def reseeded(
+    target: AbstractTarget, inputs: Float[Array, "starts n dim"], *, num_known: Int[Array, ""] | int
+) -> Float[Array, "starts n dim"]:
+    r"""The guesses with their least significant row moved to where the residual points.
+
+    A missing input x leaves $\alpha\varphi(x)$ and little else in the residual r, and $J_i^\top r$
+    then points along $\pm x$ for features with an odd part. Among the directions of all rows and
+    their mean, with either sign, the one is taken whose features lower the loss most.
+    """
     return jax.vmap(lambda rows: _reseeded_rows(target, rows, num_known))(inputs)
 
 
@@ -204,14 +190,14 @@ def _reseeded_rows(target, inputs, num_known):
 
 
 def _pointed(target, inputs, coefficients):
-    """Where the residual points, seen from each row and from all, with either sign."""
+    """Directions of the residual, as seen from each row and from all, with either sign."""
 
     def power(block):
         left = residual(block.features(inputs), block.parameters, coefficients)
         return left.T @ left
 
     total, outputs = sum_over_blocks(target, power), target.num_outputs
-    # The combination of the outputs that most of the residual lies in.
+    # The combination of outputs with the largest residual.
     eigh = one_at_a_time(jnp.linalg.eigh)
     combination = eigh(total)[1][:, -1] if outputs > 1 else jnp.ones(1, inputs.dtype)
 
@@ -227,7 +213,7 @@ def _pointed(target, inputs, coefficients):
 
 
 def _gains(target, inputs, candidates, coefficients, inverse):
-    """By how much each candidate, added to the guess, lowers the squared residual."""
+    """The decrease of the squared residual for each candidate that is added to the guess."""
 
     def parts(block):
         features, others = block.features(candidates), block.features(inputs)

@@ -1,11 +1,10 @@
 r"""Steps of momentum on the loss of a block, scaled by the curvature that its rows share.
 
-In directions $u_i$ of the rows, the loss's Gauss-Newton form is about
-$\sum_{ij} C_{ij}\,u_i\cdot u_j$ with $C_{ij} = \alpha_i\cdot\alpha_j\,
-\operatorname{tr}(J_i^\top J_j)/d$: rows are coupled wherever the features' slopes are not centred
-(for ReLU, $C_{ij}$ is half of $C_{ii}$ between rows of equal weight), and a row's own curvature
-falls with the square of its coefficient. Solving with C, n x n, makes all of them equally fast.
-Derived: the form, and what it gains over its diagonal, test_moves.
+For directions $u_i$ of the rows, the loss's Gauss-Newton form is about $\sum_{ij} C_{ij}\,u_i\cdot
+u_j$ with $C_{ij} = \alpha_i\cdot\alpha_j\, \operatorname{tr}(J_i^\top J_j)/d$: rows are coupled if
+the features' slopes are not centred (for ReLU, $C_{ij}$ is half of $C_{ii}$ between rows of equal
+weight), and a row's own curvature falls with the square of its coefficient. Solving with C, n x n,
+makes all rows equally fast. Derived: the form, and its gain over its diagonal, test_moves.
 """
 
 from typing import NamedTuple
@@ -22,13 +21,12 @@ from jaxdp.attacks.optimisers.base import onto_sphere
 from jaxdp.core.keys import numbered_key
 from jaxdp.core.numerics.batching import solve_positive
 
-# Least curvature of a row, as a share of the mean: below the square of the smallest coefficient
-# that matters.
+# Least curvature of a row over the mean; below the square of the smallest relevant coefficient.
 _LEAST_CURVATURE = 1e-9
 
 
 class Scaling(NamedTuple):
-    """How far a step goes: the factor of the scaled gradient, and what `curvature_scaled` sets."""
+    """The numbers that scale a step; `curvature_scaled` sets them."""
 
     step_size: Float[Array, ""]
     momentum: Float[Array, ""]
@@ -37,7 +35,7 @@ class Scaling(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """Where a descent is: its rows, their velocity, the mean of the last blocks' losses."""
+    """The state of a descent: its rows, their velocity, the mean of the last blocks' losses."""
 
     inputs: Float[Array, "starts n dim"]
     velocity: Float[Array, "starts n dim"]
@@ -57,7 +55,7 @@ def descend(
     num_known: Int[Array, ""],
     key: Key[Array, ""],
 ) -> Descent:
-    """Steps on the blocks of these numbers, the same for all starts; those not active stay."""
+    """Steps on the blocks with these numbers; starts that are not active do not change."""
 
     def step(number, state):
         # Generated once for all starts.
@@ -124,7 +122,7 @@ def tangent(
 
 
 def _solve_curvature(curvature, pulled, is_free, damping):
-    """The scaled directions; rows that are held fixed are decoupled from the others."""
+    """The scaled directions; fixed rows are decoupled from the others."""
     curvature = jnp.where(is_free & is_free.T, curvature, 0)
     own = jnp.diag(curvature)
     mean = jnp.sum(own) / jnp.sum(is_free)

@@ -1,1 +1,1 @@
-"""Feature maps that are drawn for a kernel, and the bounded ones that a private learner uses."""
+"""Feature maps drawn for a kernel, and the bounded ones that a private learner uses."""

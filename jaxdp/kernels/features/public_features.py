@@ -1,14 +1,7 @@
-r"""The features of a private learner: public, of one record at a time, and bounded.
+"""The features of a private learner: public, computed from one record at a time, and bounded.
 
-A kernel compares inputs at one scale. On raw columns (years beside incomes) all rows are then
-equally far apart, and a learner releases noise; scaling by the columns' own means and deviations
-would make each record's features depend on all others. So the ranges of the inputs have to be
-stated by whoever fits. Whether they were is known before any data are looked at: a warning about
-it tells nothing of them.
-
-PK Definition 5 projects on M paths of GP(0, k). Drawn jointly at the training inputs they cost
-$O(n^3)$, and each row's features depend on the other rows: with a public seed nothing is private.
-Random features times Gaussian weights are functions, at $O(n L (d + M))$.
+A kernel compares inputs at one scale, so raw columns (years, incomes) need public ranges; scaling
+by the table's own means would make each record's features depend on all others.
 """
 
 import math
@@ -47,24 +40,21 @@ from jaxdp.kernels.release.released_function import ReleasedFunction, check_seed
 class SamplePaths(AbstractFeatureMap):
     r"""Random projections of a kernel: M paths of a Gaussian process, over $\sqrt M$.
 
-    $h_M(x) = V^\top z(x) / \sqrt M$.
-
-    Given the features, over the weights: mean 0, $E[h_M(x) \cdot h_M(y)] = z(x) \cdot z(y)$ and
-    $Var|h_M(x)|^2 = 2 |z(x)|^4 / M$. Over the features too the first is k(x, y).
-    Source: PK Definition 5.
-
-    Nothing bounds $|h_M(x)|$ over all x: wrap it in `ClippedFeatures`.
+    $h_M(x) = V^\top z(x) / \sqrt M$. Over the weights, given the features: mean 0, $E[h_M(x) \cdot
+    h_M(y)] = z(x) \cdot z(y)$ and $Var|h_M(x)|^2 = 2 |z(x)|^4 / M$. Over the features too, the
+    inner product has mean k(x, y). The norm is unbounded: wrap the map in `ClippedFeatures`.
+    Source: PK Definition 5, which draws the paths jointly at the training inputs; that costs
+    $O(n^3)$ instead of $O(n L (d + M))$, and with a public seed is not private.
 
     Attributes:
         base: z, of any norm.
         weights: V, (outputs of z, M), independent N(0, 1).
 
     Example:
-        >>> import jax, numpy as np
+        >>> import jax
         >>> from jaxdp.kernels import Gaussian, SamplePaths
-        >>> paths = SamplePaths.sample(Gaussian(1.0), 4, 8, dim=3, key=jax.random.key(0))
-        >>> paths(np.ones((5, 3))).shape, paths.norm_bound
-        ((5, 4), inf)
+        >>> SamplePaths.sample(Gaussian(1.0), 4, 8, dim=3, key=jax.random.key(0)).num_outputs
+        4
     """
 
     base: AbstractFeatureMap
@@ -83,17 +73,13 @@ class SamplePaths(AbstractFeatureMap):
         *,
         key: Key[Array, ""],
     ) -> "SamplePaths":
-        """Paths of the kernel's own random features.
+        """Paths of the kernel's own random features; a NotCoveredError if it has none.
 
         Args:
-            kernel: k.
-            num_projections: M >= 1; path number j is the same up to its factor whatever M is.
-            num_features: L >= 1, as in `kernel.features`.
-            dim: d, of the inputs.
-            key: of features and weights.
-
-        Raises:
-            NotCoveredError: the kernel has no random features.
+            kernel: the kernel k.
+            num_projections: M >= 1; path j is the same for every M, up to its factor.
+            num_features, dim: L >= 1 random features in `kernel.features`, of d columns.
+            key: random key of features and weights.
         """
         require_count("num_projections", num_projections)
         check_draws(num_features, dim, key)
@@ -119,27 +105,17 @@ class SamplePaths(AbstractFeatureMap):
 
 
 class FunctionFeatures(AbstractFeatureMap):
-    """Any function of one row as a feature map.
-
-    The function sees one row at a time, so that the features of a record depend on that record
-    alone. Nothing bounds them: wrap the map in `ClippedFeatures`. A user's function has no written
-    form: what is released with it is not saved.
+    """Any function of one row as a feature map; its release cannot be saved to a file.
 
     Args:
-        function: public function from one row, (d,), to its features, (M,); traceable by JAX, and
-            chosen without looking at the data.
-        num_inputs: number of columns d.
-
-    Raises:
-        TypeError: the function is not callable.
-        ValueError: its value is no vector.
+        function: public function from one row, (d,), to its features, (M,), else ValueError;
+            traceable by JAX, chosen without the data. `ClippedFeatures` gives it a bound.
+        num_inputs: number of columns, d.
 
     Example:
-        >>> import jax.numpy as jnp, numpy as np
         >>> from jaxdp.kernels import FunctionFeatures
-        >>> features = FunctionFeatures(lambda row: jnp.append(row, row[0] * row[1]), 2)
-        >>> features(np.array([[2.0, 3.0], [1.0, 0.5]])).tolist()
-        [[2.0, 3.0, 6.0], [1.0, 0.5, 0.5]]
+        >>> FunctionFeatures(lambda row: row**2, num_inputs=2)([[2.0, 3.0]]).tolist()
+        [[4.0, 9.0]]
     """
 
     function: Callable[[Float[Array, " dim"]], Float[Array, " outputs"]]
@@ -172,7 +148,6 @@ class FunctionFeatures(AbstractFeatureMap):
 
 
 def require_function(function: Any, name: str = "function") -> None:
-    """Raise TypeError unless it can be called, and is no class."""
     if not callable(function) or isinstance(function, type):
         raise TypeError(
             f"expected {name} to be a feature map or a function of one row, got "
@@ -184,7 +159,7 @@ def require_function(function: Any, name: str = "function") -> None:
 _LARGEST_BOUND = 1e38
 # The norm to which the features of a function are clipped.
 _FUNCTION_BOUND = 1.0
-# Kernels and maps that state themselves where their inputs lie.
+# Kernels and maps whose definition says where their inputs lie.
 _PLACED = (AbstractInputScaling, FunctionFeatures, MercerFeatures, TorusKernel)
 _UNPLACED = (
     "no public range of the inputs is given, and on columns whose scale is not the kernel's what "
@@ -194,7 +169,6 @@ _UNPLACED = (
 
 
 def _range_ends(given: Any) -> tuple[Float[Array, " dim"], Float[Array, " dim"]] | None:
-    """The two ends of the range of every column; None where no range is given."""
     if given is None:
         return None
     if not isinstance(given, (tuple, list)) or len(given) != 2:
@@ -203,7 +177,7 @@ def _range_ends(given: Any) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]
 
 
 class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
-    """A private learner on clipped features, which are drawn from the public seed or given."""
+    """A private learner on clipped features, either drawn from the public seed or given."""
 
     kernel: AbstractKernel | None
     num_projections: int = eqx.field(static=True, converter=plain_number, default=200)
@@ -233,15 +207,12 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
             require_kernel(self.kernel)
         if self.feature_map is not None:
             require_function(self.feature_map, "feature_map")
-        # A learner without a public bound is none.
+        # Raises if there is no public bound.
         _ = self.feature_bound
 
     @property
     def feature_bound(self) -> float:
-        """B: what the map guarantees, or else the kernel on its inputs; the clip's norm.
-
-        The features of a function that is no feature map are clipped to norm one.
-        """
+        """The bound B on the features: the map's own, else the kernel's on its inputs, else 1."""
         kernel, feature_map = self.kernel, self.feature_map
         if feature_map is not None:
             is_map = isinstance(feature_map, AbstractFeatureMap)
@@ -270,10 +241,7 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
         )
 
     def features(self, dim: int, public_seed: int) -> ClippedFeatures:
-        """The clipped map that a fit with this seed uses: no data are asked for.
-
-        ValueError if the given map or range is of another input dimension.
-        """
+        """The clipped map of a fit with this seed; ValueError if it has other than `dim` inputs."""
         check_seeds(public_seed, None)
         found = self.feature_map
         if found is None:
@@ -297,10 +265,7 @@ class AbstractFeatureLearner(AbstractPrivateLearner[ReleasedFunction]):
 
 
 def is_placed(kernel: Any, feature_map: Any) -> bool:
-    """Whether a kernel or a map, or a part of it, says where its inputs lie.
-
-    A user's function does: whoever writes it knows the columns.
-    """
+    """Whether some part of a kernel or map, such as a user's function, says where inputs lie."""
     if feature_map is not None and not isinstance(feature_map, AbstractFeatureMap):
         return True
     parts = jax.tree.leaves((kernel, feature_map), is_leaf=lambda part: isinstance(part, _PLACED))
@@ -310,7 +275,7 @@ def is_placed(kernel: Any, feature_map: Any) -> bool:
 def whole_features(
     features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], bound: float, bits: int
 ) -> Float[np.ndarray, "n outputs"]:
-    """`unit_rows` of every row's features: whole numbers in float32, of norm at most 2^bits."""
+    """Features of all rows by `unit_rows`: whole numbers in float32, norms at most 2^bits."""
     found = np.empty((len(table), features.num_outputs), np.float32)
     start = 0
     for block in row_blocks(features, table):

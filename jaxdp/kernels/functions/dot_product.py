@@ -12,17 +12,14 @@ from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_
 
 
 class InnerProduct(AbstractKernel):
-    r"""The inner product as a kernel, $k(x, y) = x \cdot y$: linear learning.
+    r"""The inner product as a kernel, $k(x, y) = x \cdot y$, for linear learning.
 
-    Sample paths are random projections Rx.
-
-    Source: PK Definition 6 and Appendix B.
+    Its sample paths are random projections Rx. Source: PK Definition 6 and Appendix B.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import InnerProduct
-        >>> InnerProduct()(2 * np.eye(2), np.eye(2)).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
+        >>> InnerProduct()([[1.0, 2.0]], [[3.0, 4.0]]).item()
+        11.0
     """
 
     @eqx.filter_jit
@@ -43,16 +40,15 @@ class InnerProduct(AbstractKernel):
 
 
 class IdentityFeatures(AbstractFeatureMap):
-    """z(x) = x, the exact features of `InnerProduct`.
+    """The identity map z(x) = x, the exact features of `InnerProduct`.
 
     Args:
-        num_inputs: d.
+        num_inputs: number of columns, d.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import IdentityFeatures
-        >>> IdentityFeatures(2)(2 * np.eye(2)).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
+        >>> IdentityFeatures(2)([[3.0, 4.0]]).tolist()
+        [[3.0, 4.0]]
     """
 
     num_inputs: int = eqx.field(static=True, converter=plain_number)

@@ -1,9 +1,11 @@
-r"""Random Fourier features of kernels $k(x, y) = k_0(0)\,E\cos(\omega \cdot (x - y))$.
+r"""Stationary kernels (Gaussian, Laplace, Matern), and random Fourier features of such kernels.
 
-Source: Rahimi and Recht (2007). Pairs (cos, sin) have a norm that no input changes and need no
-clipping; single cosines with a random phase, PK Definition 15, have one of up to $\sqrt 2$ as much.
+Frequencies of these three kernels are scale mixtures of Gaussians, $\omega = \tau g$ with
+$g \sim N(0, I)$, in every dimension; only the distribution of $\tau$ differs. Source: Rahimi and
+Recht (2007).
 """
 
+import abc
 import math
 from typing import Any
 
@@ -13,23 +15,25 @@ import jax.random as jr
 from jax.lax import Precision
 from jaxtyping import Array, Float, Key
 
-from jaxdp.core.checks import NotCoveredError
+from jaxdp.core.arrays import as_float, plain_float
+from jaxdp.core.checks import NotCoveredError, require_positive
+from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.kernels.base import (
     AbstractFeatureMap,
     AbstractStationaryKernel,
     as_rows,
     check_draws,
     require_kernel,
+    row_pair,
+    squared_distances,
 )
 
 
 class FourierFeatures(AbstractFeatureMap):
-    r"""Random Fourier features: a cosine and a sine for each frequency.
+    r"""Random Fourier features: a cosine and a sine for each frequency, of constant norm.
 
-    $z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$.
-
-    $|z(x)| = a$ for every x and all frequencies, exactly but for rounding. Where an entry of
-    $\omega \cdot x$ is large its phase is rounded too: the map is another one, of the same norm.
+    $z(x) = a\,(\cos \omega_l \cdot x, \sin \omega_l \cdot x)_{l \le L} / \sqrt L$, so $|z(x)| = a$
+    for every x, up to rounding, and no clipping is needed; large phases round at the same norm.
 
     Attributes:
         frequencies: $\omega$, (L, d).
@@ -38,9 +42,8 @@ class FourierFeatures(AbstractFeatureMap):
     Example:
         >>> import jax
         >>> from jaxdp.kernels import FourierFeatures, Gaussian
-        >>> features = FourierFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0))
-        >>> features.num_outputs, features.norm_bound
-        (16, 1.0)
+        >>> FourierFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0)).num_outputs
+        16
     """
 
     frequencies: Float[Array, "frequencies dim"]
@@ -50,12 +53,11 @@ class FourierFeatures(AbstractFeatureMap):
     def sample(
         cls, kernel: Any, num_frequencies: int, dim: int, *, key: Key[Array, ""]
     ) -> "FourierFeatures":
-        """Features with independent frequencies: 2 `num_frequencies` outputs.
+        """Features with L = `num_frequencies` independent frequencies, 2L outputs.
 
         Args:
-            kernel: a stationary one.
-            num_frequencies, dim: L >= 1, and d of the inputs.
-            key: of the frequencies.
+            kernel, num_frequencies, dim: a stationary kernel, L >= 1, and the number d of columns.
+            key: random key of the frequencies.
         """
         known = _checked(cls, kernel, num_frequencies, dim, key)
         return cls(known.frequencies(num_frequencies, dim, key=key), jnp.sqrt(known.variance))
@@ -80,24 +82,21 @@ class FourierFeatures(AbstractFeatureMap):
 
 
 class CosineFeatures(AbstractFeatureMap):
-    r"""Random cosines with random phases: one feature for each frequency.
+    r"""Random cosines with random phases, the map of PK's RFF-based algorithms.
 
-    $z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi).
-
-    Source: PK Definition 15, what its RFF-based algorithms map by. $E|z(x)|^2 = a^2$ over the
-    draws, but $|z(x)|$ reaches $a\sqrt 2$, which doubles what one record can move a covariance.
+    $z(x) = a\sqrt{2 / M}\,\cos(\omega_j \cdot x + b_j)_{j \le M}$, $b_j$ uniform on [0, 2 pi). Over
+    the draws $E|z(x)|^2 = a^2$, but $|z(x)|$ reaches $a\sqrt 2$, which doubles the effect of one
+    record on a covariance. Source: PK Definition 15.
 
     Attributes:
-        frequencies: $\omega$, (M, d).
-        phases: b, (M,).
+        frequencies, phases: $\omega$, (M, d), and b, (M,).
         amplitude: $a = k_0(0)^{1/2}$.
 
     Example:
         >>> import jax
         >>> from jaxdp.kernels import CosineFeatures, Gaussian
-        >>> features = CosineFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0))
-        >>> print(f"{features.num_outputs} outputs, norm up to {features.norm_bound:.3f}")
-        8 outputs, norm up to 1.414
+        >>> CosineFeatures.sample(Gaussian(1.0), 8, dim=3, key=jax.random.key(0)).num_outputs
+        8
     """
 
     frequencies: Float[Array, "outputs dim"]
@@ -108,12 +107,11 @@ class CosineFeatures(AbstractFeatureMap):
     def sample(
         cls, kernel: Any, num_features: int, dim: int, *, key: Key[Array, ""]
     ) -> "CosineFeatures":
-        """Features with independent frequencies and phases: `num_features` outputs.
+        """Features with M = `num_features` independent frequencies and phases.
 
         Args:
-            kernel: a stationary one.
-            num_features, dim: M >= 1, and d of the inputs.
-            key: of the frequencies and phases.
+            kernel, num_features, dim: a stationary kernel, M >= 1, and the number d of columns.
+            key: random key of the frequencies and phases.
         """
         known = _checked(cls, kernel, num_features, dim, key)
         frequency_key, phase_key = jr.split(key)
@@ -142,7 +140,6 @@ class CosineFeatures(AbstractFeatureMap):
 def _checked(
     cls: type, kernel: Any, num_features: Any, dim: Any, key: Any
 ) -> AbstractStationaryKernel:
-    """The kernel, if its Fourier features can be drawn from these arguments."""
     check_draws(num_features, dim, key)
     require_kernel(kernel)
     if not isinstance(kernel, AbstractStationaryKernel):
@@ -154,6 +151,152 @@ def _checked(
 
 
 def _phases(inputs: Any, frequencies: Float[Array, "features dim"]) -> Float[Array, "n features"]:
-    """omega . x; in full precision, for a phase is as wrong as its absolute error."""
+    """omega . x in full precision: a phase is as wrong as its absolute error."""
     rows = as_rows("inputs", inputs, frequencies.shape[1])
     return jnp.matmul(rows, frequencies.T, precision=Precision.HIGHEST)
+
+
+class AbstractRadialKernel(AbstractStationaryKernel):
+    """A kernel $k_0(|x - y| / s)$ with $k_0(0) = 1$; its features are `FourierFeatures`."""
+
+    scale: Float[Array, ""] = eqx.field(converter=as_float)
+
+    def __check_init__(self):
+        require_positive("scale", self.scale)
+
+    @abc.abstractmethod
+    def profile(self, squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The kernel as a function of $|x - y|^2 / s^2$."""
+
+    @abc.abstractmethod
+    def _frequency_scales(self, num: int, *, key: Key[Array, ""]) -> Float[Array, " num"]:
+        r"""Independent draws of $\tau$, for s = 1."""
+
+    @eqx.filter_jit
+    def __call__(self, first, second):
+        first, second = row_pair(first, second)
+        scale = self.scale.astype(first.dtype)
+        # Scaled first: squares of large inputs would overflow sooner.
+        return self.profile(squared_distances(first / scale, second / scale))
+
+    def diagonal(self, inputs):
+        rows = as_rows("inputs", inputs)
+        return jnp.ones(len(rows), rows.dtype)
+
+    def bound(self, radius=math.inf):
+        del radius
+        return 1.0
+
+    def features(self, num_features, dim, *, key):
+        return FourierFeatures.sample(self, num_features, dim, key=key)
+
+    @property
+    def variance(self):
+        return jnp.ones((), jnp.float32)
+
+    def frequencies(self, num_frequencies, dim, *, key):
+        check_draws(num_frequencies, dim, key)
+        normal_key, scale_key = jr.split(key)
+        normals = jr.normal(normal_key, (num_frequencies, dim), jnp.float32)
+        scales = self._frequency_scales(num_frequencies, key=scale_key)
+        return normals * (scales / self.scale.astype(scales.dtype))[:, None]
+
+
+class Gaussian(AbstractRadialKernel):
+    r"""The Gaussian kernel, $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
+
+    Args:
+        scale: s > 0 and finite, else ValueError, in units of the inputs; 1 in PK Section 5.
+
+    Example:
+        >>> from jaxdp.kernels import Gaussian
+        >>> print(f"{Gaussian(scale=1.0)([[0.0]], [[2.0]]).item():.3f}")
+        0.135
+    """
+
+    def profile(self, squares):
+        return jnp.exp(-squares / 2)
+
+    def _frequency_scales(self, num, *, key):
+        del key
+        return jnp.ones(num, jnp.float32)
+
+
+class Laplace(AbstractRadialKernel):
+    r"""The Laplace kernel, $k(x, y) = \exp(-|x - y| / s)$; $\tau = 1 / |g|$, g ~ N(0, 1).
+
+    The norm is Euclidean; $\exp(-|x - y|_1 / s)$, a product of Laplace kernels, is another kernel.
+
+    Args:
+        scale: s > 0 and finite, else ValueError, in the units of the inputs.
+
+    Example:
+        >>> from jaxdp.kernels import Laplace
+        >>> print(f"{Laplace(scale=1.0)([[0.0]], [[2.0]]).item():.3f}")
+        0.135
+    """
+
+    def profile(self, squares):
+        return jnp.exp(-safe_sqrt(squares))
+
+    def _frequency_scales(self, num, *, key):
+        return _student_scales(num, 1, key=key)
+
+
+class Matern(AbstractRadialKernel):
+    r"""The Matern kernel of half-integer smoothness.
+
+    $k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r)$, $r = \sqrt{2\nu}|x - y| / s$. For $\nu
+    = p + 1/2$ this is $e^{-r}$ times a polynomial of degree p in r; $\nu = 1/2$ is `Laplace`. $\tau
+    = (2\nu / \chi^2_{2\nu})^{1/2}$: frequencies are multivariate t with $2\nu$ degrees of freedom.
+    Source: Rasmussen and Williams (2006), (4.14) to (4.16).
+
+    Args:
+        scale: s > 0, in the units of the inputs.
+        smoothness: $\nu$, one of 0.5, 1.5, ..., 9.5, else ValueError (no Bessel functions in JAX).
+
+    Example:
+        >>> from jaxdp.kernels import Matern
+        >>> print(f"{Matern(scale=1.0, smoothness=1.5)([[0.0]], [[2.0]]).item():.3f}")
+        0.140
+    """
+
+    smoothness: float = eqx.field(static=True, converter=plain_float)
+
+    def __check_init__(self):
+        require_positive("smoothness", self.smoothness)
+        if self.smoothness not in _SMOOTHNESS:
+            raise ValueError(
+                f"expected smoothness 0.5, 1.5, 2.5, ... up to {_SMOOTHNESS[-1]}, got "
+                f"{self.smoothness}: between these JAX has no Bessel function, beyond them use "
+                "Gaussian"
+            )
+
+    def profile(self, squares):
+        degree = round(self.smoothness - 0.5)
+        radii = math.sqrt(2 * self.smoothness) * safe_sqrt(squares)
+        total = jnp.zeros_like(radii)
+        for power in range(degree, -1, -1):
+            total = total * radii + _matern_coefficient(degree, power)
+        return total * jnp.exp(-radii)
+
+    def _frequency_scales(self, num, *, key):
+        return _student_scales(num, round(2 * self.smoothness), key=key)
+
+
+_SMOOTHNESS = tuple(order + 0.5 for order in range(10))
+
+
+def _matern_coefficient(degree: int, power: int) -> float:
+    """The coefficient of r^power in the polynomial of Rasmussen and Williams (4.16)."""
+    ways = math.factorial(2 * degree - power) / (
+        math.factorial(degree - power) * math.factorial(power)
+    )
+    return ways * 2**power * math.factorial(degree) / math.factorial(2 * degree)
+
+
+def _student_scales(num: int, freedom: int, *, key: Key[Array, ""]) -> Float[Array, " num"]:
+    r"""Draws of $\tau$ that turn normals into a multivariate t with these degrees of freedom."""
+    squares = jnp.sum(jr.normal(key, (num, freedom), jnp.float32) ** 2, axis=1)
+    # An exact zero, possible at one degree of freedom, would make the frequency infinite.
+    return jnp.sqrt(freedom / jnp.maximum(squares, 1e-14))

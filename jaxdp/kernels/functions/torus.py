@@ -1,8 +1,4 @@
-r"""Kernels on the circle with a chosen spectrum, for which learning rates can be checked exactly.
-
-For x uniform on [0, 1) the eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin 2\pi x,
-\sqrt2\cos 4\pi x, \dots$ and the eigenvalues are the user's choice.
-"""
+"""Kernels on the circle with a chosen spectrum, for which learning rates can be checked exactly."""
 
 import math
 from typing import ClassVar
@@ -20,29 +16,20 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.kernels.base import (
-    AbstractFeatureMap,
-    AbstractKernel,
-    as_rows,
-    row_pair,
-)
+from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_pair
 
 
 class TorusKernel(AbstractKernel):
-    r"""A kernel of numbers modulo 1, by its eigenvalues in the Fourier basis.
+    r"""A kernel $k(x, y) = \sum_{l \le L} \mu_l \varphi_l(x) \varphi_l(y)$ for numbers modulo 1.
 
-    $k(x, y) = \sum_{l \le L} \mu_l \varphi_l(x) \varphi_l(y)$ for numbers x, y modulo 1.
+    The eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin 2\pi x, \sqrt2\cos 4\pi x, \dots$.
 
     Args:
-        eigenvalues: $\mu$, (L,), each >= 0, in the order of the eigenfunctions.
-
-    Raises:
-        ValueError: not a vector of finite numbers >= 0, or none of them.
+        eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0, else ValueError.
 
     Example:
         >>> from jaxdp.kernels import TorusKernel
-        >>> kernel = TorusKernel.power_law(5, capacity=0.5)
-        >>> kernel.eigenvalues.tolist()
+        >>> TorusKernel.power_law(5, capacity=0.5).eigenvalues.tolist()
         [1.0, 0.25, 0.25, 0.0625, 0.0625]
     """
 
@@ -57,9 +44,7 @@ class TorusKernel(AbstractKernel):
 
     @classmethod
     def power_law(cls, num_eigenvalues: int, *, capacity: float) -> "TorusKernel":
-        r"""Eigenvalues $\mu_l \sim l^{-1/\gamma}$, PK Assumption 3, equal within each pair.
-
-        $\mu_1 = 1$, and $\mu_{2j} = \mu_{2j+1} = (2j)^{-1/\gamma}$.
+        r"""Eigenvalues $\mu_1 = 1$, $\mu_{2j} = \mu_{2j+1} = (2j)^{-1/\gamma}$: PK Assumption 3.
 
         Args:
             num_eigenvalues: L >= 1.
@@ -70,7 +55,7 @@ class TorusKernel(AbstractKernel):
         return cls(jnp.maximum(index // 2 * 2, 1).astype(float) ** (-1 / capacity))
 
     def eigenfunctions(self, inputs: Float[Array, "n 1"]) -> Float[Array, "n eigenvalues"]:
-        r"""$\varphi_l(x)$, orthonormal for x uniform on [0, 1)."""
+        r"""The eigenfunctions $\varphi_l(x)$, orthonormal for x uniform on [0, 1)."""
         return _fourier_basis(as_rows("inputs", inputs, 1), len(self.eigenvalues))
 
     @eqx.filter_jit
@@ -90,30 +75,15 @@ class TorusKernel(AbstractKernel):
         return _norm_bound(self.eigenvalues)
 
     def features(self, num_features, dim, *, key):
-        """The exact features, `MercerFeatures`: nothing is drawn."""
+        """The exact features, `MercerFeatures`; no draws."""
         del num_features, key
-        _require_one(dim)
+        if dim != 1:
+            raise ValueError(f"expected dim = 1, for the circle, got {dim}")
         return MercerFeatures(self.eigenvalues)
 
 
 class MercerFeatures(AbstractFeatureMap):
-    r"""All eigenfunctions of a `TorusKernel`: the kernel exactly, $z(x) \cdot z(y)$.
-
-    $z(x) = (\sqrt{\mu_l}\,\varphi_l(x))_{l \le L}$.
-
-    Sample paths on them are exact Gaussian processes (Karhunen-Loeve).
-    Source: PK (1) and (2).
-
-    Attributes:
-        eigenvalues: $\mu$, (L,), of a `TorusKernel`.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.kernels.functions.torus import MercerFeatures
-        >>> features = MercerFeatures(np.array([1.0, 0.25, 0.25], np.float32))
-        >>> features(np.array([[0.0], [0.5]])).shape
-        (2, 3)
-    """
+    r"""Exact features $\sqrt{\mu_l}\,\varphi_l(x)$ of a `TorusKernel`. Source: PK (1) and (2)."""
 
     dim: ClassVar[int] = 1
 
@@ -134,7 +104,7 @@ class MercerFeatures(AbstractFeatureMap):
 
 
 def _fourier_basis(rows: Float[Array, "n 1"], size: int) -> Float[Array, "n size"]:
-    """1 and pairs of cosine and sine; turns are reduced before they become angles."""
+    """1 and pairs of cosine and sine; numbers are reduced modulo 1 before they become angles."""
     turns = (rows - jnp.floor(rows)) * jnp.arange(1, size // 2 + 1, dtype=rows.dtype)[None]
     angles = 2 * math.pi * (turns - jnp.round(turns))
     waves = math.sqrt(2) * jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1)
@@ -144,8 +114,3 @@ def _fourier_basis(rows: Float[Array, "n 1"], size: int) -> Float[Array, "n size
 def _norm_bound(eigenvalues: Float[Array, " eigenvalues"]) -> float:
     pairs = jnp.pad(eigenvalues[1:], (0, (len(eigenvalues) - 1) % 2)).reshape(-1, 2)
     return float(jnp.sqrt(eigenvalues[0] + 2 * jnp.sum(jnp.max(pairs, axis=1))))
-
-
-def _require_one(dim: int) -> None:
-    if dim != 1:
-        raise ValueError(f"expected dim = 1, for the circle, got {dim}")

@@ -1,31 +1,26 @@
-r"""The learners by objective perturbation, and what they share: from a loss to a release.
+r"""Learners by objective perturbation: PK Algorithm 2, made private by a proof.
 
-PK Algorithm 2 with four changes. (1) Each record's features come from a public seed and that
-record alone, and are clipped to a public bound. (2) The noise is calibrated by a bound that is
-proved (`objective_calibration`); the published one is violated for some
-budgets. (3) What is released is an approximate minimiser, with the noise that hides how far it is
-from the exact one. (4) The solver ends with a certificate on every data set (`objective_solver`).
+Changes: each record's features come from a public seed and that record alone, clipped to a public
+bound; the noise is calibrated by a proved bound (`objective_calibration`), where the published one
+fails for some budgets; an approximate minimiser is released, with noise that hides its distance
+from the exact one; the solver ends with a certificate on every data set (`objective_solver`).
 
-*Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that
-$|z| \le B$ in exact arithmetic. The calibration proves the rest, for every data set, seed and
-input. Neighbours differ in one record (replace-one), n is public. The ridge stands inside the
-objective, so trying several on private data costs the budget of each.
+*Proof.* Fix the public seed: z is a fixed function of one input, rounded onto a grid such that $|z|
+\le B$ exactly. The calibration proves the rest, for every data set, seed and input. Neighbours
+differ in one record (replace-one), n is public. The ridge is part of the objective, so trying
+several on private data costs the budget of each. Errors, warnings and running time are not covered.
 
 *Arithmetic.* The linear term and the noise on the coefficients are exact normal numbers rounded to
-grids (`SecretNoise.noisy_integers`). An objective whose linear term is off by at most half a unit
-in each of M entries has a gradient that is off by $\sqrt M/2$ units over n, which is added to the
-solver's tolerance; rounding the coefficients to their grid moves each centre by $\sqrt M/2$ units,
-which their noise hides too. With k outputs M k stands for M. Which tolerance rounding leaves within
-reach is decided by a bound on b that b itself has no part in: were fits refused for a long b, those
-that are not would show a b that is not normal. The bound is exceeded with a probability of 1e-347,
-which the margin of the calibration covers for every delta.
-
-Outside the guarantee: that a fit raised an error for its arguments or its table, its running time,
-and warnings.
+grids (`SecretNoise.noisy_integers`). Rounding the linear term moves each of M entries by at most
+half a unit, and so the gradient by $\sqrt M/2$ units over n, which is added to the solver's
+tolerance; rounding the coefficients to their grid moves each centre by $\sqrt M/2$ units, which
+their noise hides too. With k outputs, M k replaces M. The smallest feasible tolerance is decided by
+a bound on b that does not depend on b: if fits with a long b were refused, the remaining ones would
+reveal a b that is not normal. The bound is exceeded with a probability of 1e-347, which the margin
+of the calibration covers for every delta.
 """
 
 import math
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -42,11 +37,7 @@ from jaxdp.kernels.margin.objective_calibration import (
 )
 from jaxdp.kernels.margin.objective_solver import minimise
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
-from jaxdp.kernels.margin.stated_constants import (
-    compared_slopes,
-    on_host,
-    require_true_constants,
-)
+from jaxdp.kernels.margin.stated_constants import compared_slopes, on_host, require_true_constants
 from jaxdp.kernels.release.joint_release import MAX_BITS
 from jaxdp.losses import AbstractLoss, Logistic
 from jaxdp.losses.base import AbstractClassificationLoss
@@ -54,11 +45,10 @@ from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit
 
-# The noise for the tolerance is that of a Gaussian mechanism with this share of the shift R: it
-# makes the linear term's noise larger by 5e-5 of itself.
+# mu_2 / R: the noise for the tolerance makes the linear term's noise larger by 5e-5 of itself.
 APPROXIMATION_SHARE = 0.01
-# A standard normal vector of d entries is longer than the root of d and this with a probability of
-# exp(-800) at most.
+# A standard normal vector of d entries is longer than sqrt(d) plus this with a probability of at
+# most exp(-800).
 _FARTHEST = 40.0
 _ASSUMPTIONS = (
     "each record's features are a function of that record alone, to the last bit",
@@ -75,7 +65,7 @@ _CERTIFIED = (
 
 
 class AbstractObjectiveLearner(AbstractFeatureLearner):
-    """A learner that releases the minimiser of a perturbed objective, for B = 1 inside."""
+    """A learner that releases the minimiser of a perturbed objective; internally B = 1."""
 
     loss: AbstractLoss = eqx.field(default_factory=Logistic, converter=on_host)
     ridge: float | None = eqx.field(static=True, converter=plain_number, default=None)
@@ -93,7 +83,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
     def _calibrated(
         self, epsilon: float, delta: float, num_samples: int, ridge: float
     ) -> ObjectiveCalibration:
-        """The calibration of the loss for B = 1 and a ridge in these units."""
         loss, given = self.loss, {"input_bound": 1.0, "num_samples": num_samples, "ridge": ridge}
         given["approximation_share"] = APPROXIMATION_SHARE
         if loss.num_outputs is None:
@@ -108,7 +97,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return softmax_perturbation_std(epsilon, delta, num_classes=loss.num_outputs, **given)
 
     def _labels_within(self) -> float | None:
-        """T that labels and predictions are clipped to; None where labels are classes."""
+        """The bound T to which labels and predictions are clipped; None for class labels."""
         return None
 
     def calibration(self, num_samples: int, epsilon: float, delta: float) -> ObjectiveCalibration:
@@ -121,10 +110,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         return self._calibrated(*budget, noise / (num_samples * (self._labels_within() or 1.0)))
 
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Standard deviations of the noise on each entry of the linear term and of the minimiser.
-
-        "b" is that of the linear term, which stands over n in the objective.
-        """
+        """Standard deviations of the noise on the linear term, "b", and on the coefficients."""
         found, bound = self.calibration(num_samples, epsilon, delta), self.feature_bound
         feature_map = self.feature_map
         num_features = self.num_projections
@@ -150,7 +136,15 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
         calibration = self.calibration(request.num_samples, request.epsilon, request.delta)
         size = features.num_outputs
         std = self._coefficient_std(calibration, request.num_samples, size)
-        source = request.noise(rows).hiding(*self._fingerprint(calibration))
+        # All that decides the release besides labels, budget and seed. Losses are compared by
+        # values, because user-defined ones may share a name; features are hashed as numbers,
+        # because devices round the same map differently.
+        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
+        loss = eqx.tree_pformat(self.loss), compared_slopes(self.loss)
+        source = request.noise(rows).hiding(*loss, label_bound or 0.0, *sizes)
+        # It bounds the norm of b and its rounding, except with a probability of exp(-800).
+        root = math.sqrt(self._num_coefficients(size))
+        linear_bound = calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
         linear_term = noisy_on_grid(
             np.zeros(self._num_coefficients(size)), calibration.noise_std, source, "linear term"
         )
@@ -162,7 +156,7 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             linear_term,
             input_bound=1.0,
             label_bound=label_bound or 0.0,
-            linear_bound=self._linear_bound(calibration, size),
+            linear_bound=linear_bound,
         )
         tolerance = self.tolerance * float(self.loss.slope_bound)
         found = minimise(objective, tolerance=tolerance, max_steps=self.max_steps).coefficients
@@ -184,11 +178,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
     def _num_coefficients(self, num_features: int) -> int:
         return num_features * (self.loss.num_outputs or 1)
 
-    def _linear_bound(self, calibration: ObjectiveCalibration, num_features: int) -> float:
-        """A bound on the norm of b, rounding included, but for a probability of exp(-800)."""
-        root = math.sqrt(self._num_coefficients(num_features))
-        return calibration.noise_std * (root + _FARTHEST) * (1 + 2.0**-28)
-
     def _coefficient_std(
         self, calibration: ObjectiveCalibration, num_samples: int, num_features: int
     ) -> float:
@@ -205,16 +194,6 @@ class AbstractObjectiveLearner(AbstractFeatureLearner):
             )
         return calibration.coefficient_std(gradient_norm) / (1 - share) * (1 + 2.0**-50)
 
-    def _fingerprint(self, calibration: ObjectiveCalibration) -> tuple[Any, ...]:
-        """What decides the release, besides features, labels, budget and seed.
-
-        A loss is told by its values: two of a user's own may have one name. Features are hashed as
-        numbers too, for the same map differs by its rounding from one device to another.
-        """
-        sizes = calibration.noise_std, calibration.ridge, self.tolerance, self.max_steps
-        bound, slopes = self._labels_within() or 0.0, compared_slopes(self.loss)
-        return eqx.tree_pformat(self.loss), slopes, bound, *sizes
-
 
 def noisy_on_grid(
     values: Float[np.ndarray, " coefficients"], std: float, source: SecretNoise, purpose: str
@@ -227,40 +206,27 @@ def noisy_on_grid(
 class PrivateKernelClassifier(AbstractObjectiveLearner):
     r"""$(\epsilon, \delta)$-DP kernel classification, proved for a published projection.
 
-    Args:
-        kernel: k; None is allowed where a feature map is given.
-        num_projections: M, how many Gaussian-process paths the features are.
-        num_features: L, of the random features that the paths are made of.
-        loss: $\ell$, of the margin y f(x) for labels -1 and +1: `jaxdp.losses.Logistic()` or one of
-            your own. For labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a row,
-            of which the largest names the class.
-        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ beside the average loss; raised to the
-            floor that the proof needs. None: as large as the noise, $\sigma B/n$ with the floor's
-            $\sigma$, so that the linear term moves no score by more than 1 in standard deviation.
-        max_steps: of Newton's method, >= 1; None for 200. Gradient steps end what they leave.
-        tolerance: of the gradient's norm over $c_1 B$, > 0; the noise on the coefficients is
-            proportional to it. One that rounding puts out of reach is refused, whatever the data.
-        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else. Infinity says that public numbers have scaled them already.
-        input_range: (low, high), public ends of the columns' ranges, (d,) each; columns are clipped
-            to them and brought to [-1, 1]. Instead of `input_bound`.
-        feature_map: instead of sample paths, a public map or any function of one row, chosen
-            without the data; the features of a function are clipped to norm one.
-
-    Raises:
-        ValueError, TypeError: an argument is out of its range, or the loss is not what it states.
-
     Source: PK Algorithm 2, Assumption 6 and Theorem 9.
+
+    Args:
+        kernel, num_projections, num_features, input_bound, input_range, feature_map: the arguments
+            of `PrivateKernelRidge`.
+        loss: $\ell$ of the margin y f(x) for labels -1 and +1, `jaxdp.losses.Logistic()` or your
+            own; for labels 0, ..., k - 1 `Softmax(k)`: the release then gives k scores a row.
+        ridge: $\lambda > 0$ of $\frac\lambda2 \|\beta\|^2$ in the averaged objective, raised to the
+            floor of the proof. None: as large as the noise, $\sigma B/n$ with the floor's $\sigma$,
+            so that the linear term changes scores by at most 1 in standard deviation.
+        max_steps: number of Newton steps, >= 1; None for 200. Gradient steps finish the rest.
+        tolerance: bound > 0 on the gradient's norm over $c_1 B$, proportional to the noise on the
+            coefficients. One that rounding makes unreachable is refused, for any data.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelClassifier
         >>> learner = PrivateKernelClassifier(Gaussian(1.0), num_projections=20, input_bound=1.0)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
         >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit(inputs, np.where(inputs[:, 0] > 0, 1, -1), **budget)
-        >>> release(inputs[:3]).shape, release.cost.adjacency
-        ((3,), 'replace-one')
+        >>> learner.fit(np.ones((9, 2)), np.ones(9), **budget)(np.ones((3, 2))).shape
+        (3,)
     """
 
     loss: AbstractClassificationLoss = eqx.field(default_factory=Logistic, converter=on_host)

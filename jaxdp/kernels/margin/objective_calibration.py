@@ -1,87 +1,82 @@
 r"""The noise under which the minimiser of a perturbed convex objective is private, with its proof.
 
-Records $(z_i, y_i)$ with $\|z_i\| \le B$ and $y_i = \pm 1$; $\ell$ convex, $|\ell'| \le c_1$, its
-slope $c_2$-Lipschitz; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. (A loss of residuals has
-$\ell(\beta \cdot z_i - y_i)$, any loss of PK Assumption 6 $\ell(y_i, \beta \cdot z_i)$: below,
-nothing changes but that $s_i$ is its slope in the prediction, of either sign. Several classes: at
-the end.) Released is the minimiser of
+Records are $(z_i, y_i)$ with $\|z_i\| \le B$ and $y_i = \pm 1$; $\ell$ is convex with $|\ell'| \le
+c_1$ and a $c_2$-Lipschitz slope; $\lambda > 0$; $b \sim N(0, \sigma^2 I)$. The minimiser of
+this objective is released:
 
 $$ J(\beta) = \frac1n \sum_i \ell(y_i \beta \cdot z_i) + \frac\lambda2 \|\beta\|^2
               + \frac{b \cdot \beta}{n}. $$
 
-**Its law.** $\nabla J(\beta) = 0$ reads $b = g(\beta) := -\sum_i s_i(\beta) z_i - n\lambda\beta$
-with $s_i = y_i \ell'(y_i \beta \cdot z_i)$. $-g$ is the gradient of an $n\lambda$-strongly convex
-function and Lipschitz: g is one-to-one and onto, and both it and its inverse are Lipschitz.
-By Rademacher's theorem and the area formula the minimiser has the density
-$\varphi(g(\beta)) \, |\det Dg(\beta)|$, $\varphi$ that of b. Second derivatives of the loss need
-exist almost everywhere only: a slope with kinks spoils the null set of $\beta$ whose margin, for
-some $z_i \ne 0$, is among those (themselves a null set) where $\ell'$ has no derivative. Elsewhere
-$-Dg = n\lambda I + \sum_i \ell''_i z_i z_i^\top$ with $0 \le \ell''_i \le c_2$.
+(A residual loss has $\ell(\beta \cdot z_i - y_i)$, any loss of PK Assumption 6 $\ell(y_i, \beta
+\cdot z_i)$; then $s_i$ below is its slope in the prediction, of either sign.)
+
+**Distribution of the minimiser.** $\nabla J(\beta) = 0$ reads $b = g(\beta) := -\sum_i s_i(\beta)
+z_i - n\lambda\beta$ with $s_i = y_i \ell'(y_i \beta \cdot z_i)$. $-g$ is the gradient of an
+$n\lambda$-strongly convex function and Lipschitz: g is one-to-one and onto, and g and its inverse
+are Lipschitz. By Rademacher's theorem and the area formula the minimiser has the density
+$\varphi(g(\beta)) \, |\det Dg(\beta)|$, with $\varphi$ the density of b. The loss needs second
+derivatives almost everywhere only: kinks of the slope affect the null set of $\beta$ whose margin,
+for some $z_i \ne 0$, is in the null set where $\ell'$ has no derivative. Elsewhere $-Dg = n\lambda
+I + \sum_i \ell''_i z_i z_i^\top$ with $0 \le \ell''_i \le c_2$.
 
 **Two neighbours.** One record (z, y) becomes (z', y'). Let A be the part of $-Dg$ that they share;
-$A \succeq n\lambda I$. The determinants' ratio is that of $\det(A + c zz^\top)$ to
-$\det(A + c' z'z'^\top)$, hence at most $1 + c\,z^\top A^{-1} z \le e^r$ with
-$r = \ln(1 + c_2 B^2/(n\lambda))$: one factor, as $\det(A + c'z'z'^\top) \ge \det A$. And
-$g' = g + v$ with $v = sz - s'z'$, so at $b = g(\beta)$ the privacy loss is at most
+$A \succeq n\lambda I$. The ratio of determinants is that of $\det(A + c zz^\top)$ to $\det(A + c'
+z'z'^\top)$, at most $1 + c\,z^\top A^{-1} z \le e^r$ with $r = \ln(1 + c_2 B^2/(n\lambda))$: one
+factor, because $\det(A + c'z'z'^\top) \ge \det A$. And $g' = g + v$ with $v = sz - s'z'$, so at $b
+= g(\beta)$ the privacy loss is at most
 
 $$ r + \frac{2 b \cdot v + \|v\|^2}{2\sigma^2}. $$
 
-**The shift depends on the noise**, because the slopes s and s' are taken at the minimiser: the
-second term is not Gaussian. But it is convex in v, and v lies in
-$\{az - a'z' : |a|, |a'| \le c_1\}$ whatever b is; so it is at most its maximum over the four
-vertices $\pm c_1 z \pm c_1 z'$, which do not depend on b. They are $\pm p$ and $\pm q$ with
-$\|p\|^2 + \|q\|^2 = 2c_1^2(\|z\|^2 + \|z'\|^2) \le (2c_1B)^2$. If the loss decreases, as margin
-losses do, $s \in -y[0, c_1]$: for these two records, whichever they are, flipped labels included,
-v lies in $\{-uyz + u'y'z' : 0 \le u, u' \le c_1\}$, with the vertices 0, $-c_1 yz$, $c_1 y'z'$ and
-their sum, of norms at most $c_1B$, $c_1B$ and $2c_1B$. What follows from a maximum over vertices
-is in `jaxdp.privacy.ObjectivePerturbation`, with $R = 2c_1B/\sigma$.
+**The shift depends on the noise**, because the slopes s and s' are taken at the minimiser, so the
+second term is not Gaussian. But it is convex in v, and v lies in $\{az - a'z' : |a|, |a'| \le
+c_1\}$ for every b; so it is at most its maximum over the four vertices $\pm c_1 z \pm c_1 z'$,
+which do not depend on b. They are $\pm p$ and $\pm q$ with $\|p\|^2 + \|q\|^2 = 2c_1^2(\|z\|^2 +
+\|z'\|^2) \le (2c_1B)^2$. If the loss decreases, as margin losses do, $s \in -y[0, c_1]$: for any
+two records, flipped labels included, v lies in $\{-uyz + u'y'z' : 0 \le u, u' \le c_1\}$, with the
+vertices 0, $-c_1 yz$, $c_1 y'z'$ and their sum, of norms at most $c_1B$, $c_1B$ and $2c_1B$. The
+resulting bound is in `jaxdp.privacy.ObjectivePerturbation`, with $R = 2c_1B/\sigma$.
 
-**The exact minimiser is out of reach.** Let $\hat\beta$ be any point, however found, with
-$\|\nabla J(\hat\beta)\| \le \tau$, and let $\hat\beta + N(0, t^2 I)$ be released. By strong
-convexity $\|\hat\beta - \beta\| \le \tau/\lambda$. Given $\beta$, and so b, the data choose
-between two centres at most $2\tau/\lambda$ apart: a Gaussian mechanism
-$\mu_2 = 2\tau/(\lambda t)$ that follows the release of $\beta$, and what is published is a function
-of the two. With L the loss of $\beta$, the two together have the hockey-stick divergence
-$E[H_{\epsilon - L}(\mu_2)]$ at most, H increasing in L. L is at most r plus a maximum over v; the
-maximum of increasing functions is at most their sum; and for one v the expectation is
-the divergence of two Gaussian mechanisms, $\|v\|/\sigma$ and $\mu_2$, which is the one of
-$\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$. The vertex v = 0 counts once $\mu_2 > 0$.
+**Only an approximate minimiser can be computed.** Let $\hat\beta$ be any point, however found, with
+$\|\nabla J(\hat\beta)\| \le \tau$, and release $\hat\beta + N(0, t^2 I)$. By strong convexity
+$\|\hat\beta - \beta\| \le \tau/\lambda$. Given $\beta$, and so b, the data choose between two
+centres at most $2\tau/\lambda$ apart: a Gaussian mechanism $\mu_2 = 2\tau/(\lambda t)$ after the
+release of $\beta$, and the published point is a function of the two. With L the loss of $\beta$,
+the two together have the hockey-stick divergence $E[H_{\epsilon - L}(\mu_2)]$ at most, H increasing
+in L. L is at most r plus a maximum over v; the maximum of increasing functions is at most their
+sum; and for one v the expectation is the divergence of two Gaussian mechanisms, $\|v\|/\sigma$ and
+$\mu_2$, equal to that of $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$. If $\mu_2 > 0$, v = 0 counts too.
 
 Papers: Kifer, Smith and Thakurta (2012); PK Algorithms 2 and 4, Theorems 9 and 20, whose proof has
-half the shift in $\sigma$, the exponent $\epsilon/2$ where it is $\epsilon$, and v independent of
-b. Their floor of the ridge is kept.
-Derived: test_objective_calibration checks every inequality, and the whole by exact quadrature.
+half the shift in $\sigma$, the exponent $\epsilon/2$ in place of $\epsilon$, and v independent of
+b. Their floor of the ridge is kept. Derived: test_objective_calibration checks every inequality,
+and the whole by exact quadrature.
 
-**Softmax.** The case of k outputs is proved in the same way: records $(z_i, y_i)$ with
-$\|z_i\| \le B$ and labels 1, ..., k, coefficients $\beta$ and a linear term b of M k entries each,
+**Softmax.** The proof for k outputs is similar: records $(z_i, y_i)$ with $\|z_i\| \le B$ and
+labels 1, ..., k; $\beta$ and b have M k entries each, and
 
 $$ J(\beta) = \frac1n \sum_i \Bigl(\ln \sum_j e^{f_{ij}} - f_{iy_i}\Bigr)
               + \frac\lambda2 \|\beta\|^2 + \frac{b \cdot \beta}{n}, \qquad f_i = \beta^\top z_i. $$
 
-One release for all classes together: nothing is composed, and k enters by a logarithm, where k
-classifiers of one class each against the rest would cost $\sqrt k$ times the noise.
-
-**Its law** is as before, with $b = g(\beta) = -\sum_i z_i s_i^\top - n\lambda\beta$,
-$s_i = p_i - e_{y_i}$ and p the softmax of $f_i$; the loss is smooth.
+One release covers all classes, so k enters by a logarithm; k one-against-rest classifiers would
+cost $\sqrt k$ times the noise. The distribution of the minimiser is as before, with $b = g(\beta) =
+-\sum_i z_i s_i^\top - n\lambda\beta$, $s_i = p_i - e_{y_i}$ and p the softmax of $f_i$; the loss is
+smooth. An approximate minimiser is hidden as before: that step does not need one output.
 
 **The Jacobian.** One record adds $zz^\top \otimes H$ with $H = \operatorname{diag}(p) - pp^\top$ to
-$A \succeq n\lambda I$. Its determinant over that of A is at most
-$\det(I + zz^\top \otimes H/(n\lambda)) = \prod_j (1 + h_j \|z\|^2/(n\lambda))$. H has an eigenvalue
-0, as $H\mathbf 1 = 0$, and k - 1 others with the sum $1 - \|p\|^2 \le 1 - 1/k$, so that, the
-logarithm being concave, the product is at most $e^r$ with
+$A \succeq n\lambda I$. Its determinant over that of A is at most $\det(I + zz^\top \otimes
+H/(n\lambda)) = \prod_j (1 + h_j \|z\|^2/(n\lambda))$. H has an eigenvalue 0, as $H\mathbf 1 = 0$,
+and k - 1 others with the sum $1 - \|p\|^2 \le 1 - 1/k$, so that, the logarithm being concave, the
+product is at most $e^r$ with
 
 $$ r = (k - 1) \ln\Bigl(1 + \frac{B^2}{kn\lambda}\Bigr). $$
 
 **The shift.** $g' = g + v$, $v = z s^\top - z' s'^\top$, and the privacy loss is at most r plus a
 convex function of v. p lies in the simplex, so s is a mean of the points $e_j - e_y$, and v one of
-the $k^2$ vertices of `SoftmaxPerturbation`, which do not depend on b and have norms
-of at most $2\sqrt2 B$. What follows from them is there, with $R = 2\sqrt2 B/\sigma$.
+the $k^2$ vertices of `SoftmaxPerturbation`, which do not depend on b and have norms of at most
+$2\sqrt2 B$. The rest of the bound is there, with $R = 2\sqrt2 B/\sigma$.
 
-**The approximate minimiser** is hidden as before: nothing there asks for one output.
-
-Derived: test_softmax_calibration.py checks every inequality, and the whole by
-exact quadrature. For k = 2 the calibration is that of the logistic loss with features
-$\sqrt2$ times as large.
+Derived: test_softmax_calibration.py checks every inequality, and the whole by exact quadrature. For
+k = 2 the calibration is that of the logistic loss with features $\sqrt2$ times as large.
 """
 
 import functools
@@ -89,12 +84,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxdp.core.checks import (
-    host_number,
-    require_count,
-    require_non_negative,
-    require_positive,
-)
+from jaxdp.core.checks import host_number, require_count, require_non_negative, require_positive
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.objective_perturbation import (
@@ -114,19 +104,10 @@ class ObjectiveCalibration(NamedTuple):
     r"""An objective perturbation that keeps a budget.
 
     Attributes:
-        noise_std: $\sigma$, of every entry of b.
-        ridge: $\lambda$, as used: what was asked for, or the floor.
-        ridge_floor: $c_2 B^2/(n(e^{\epsilon/4} - 1))$; of k classes
-            $B^2/(kn(e^{\epsilon/(4(k - 1))} - 1))$.
+        noise_std: $\sigma$, the standard deviation of every entry of b.
+        ridge: $\lambda$, the requested ridge or `ridge_floor`, whichever is larger.
         log_jacobian: r, at most $\epsilon/4$.
-        mechanism: what is proved of the release.
-
-    Example:
-        >>> from jaxdp.kernels.margin.objective_calibration import softmax_perturbation_std
-        >>> given = {"input_bound": 1.0, "num_samples": 1000, "num_classes": 2}
-        >>> found = softmax_perturbation_std(1.0, 1e-5, **given, ridge=0.01)
-        >>> print(f"ridge {found.ridge}, at least {found.ridge_floor:.5f}")
-        ridge 0.01, at least 0.00176
+        mechanism: the proved guarantee of the release.
     """
 
     noise_std: float
@@ -136,10 +117,9 @@ class ObjectiveCalibration(NamedTuple):
     mechanism: AbstractObjectivePerturbation
 
     def coefficient_std(self, gradient_norm: float) -> float:
-        r"""$t = 2\tau/(\lambda\mu_2)$, of the noise on the coefficients.
+        r"""The std of the noise on the coefficients, $t = 2\tau/(\lambda\mu_2)$.
 
-        Args:
-            gradient_norm: $\tau$, the bound on $\|\nabla J\|$; infinite $\tau$ needs infinite t.
+        `gradient_norm` is the bound $\tau$ on $\|\nabla J\|$; infinite $\tau$ needs infinite t.
         """
         mu = self.mechanism.approximation_mu
         if mu == 0:
@@ -161,26 +141,10 @@ def objective_perturbation_std(
 ) -> ObjectiveCalibration:
     r"""The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
 
-    Args:
-        epsilon: > 0 and finite.
-        delta: in (0, 1).
-        input_bound: B > 0, on every record's features.
-        lipschitz: $c_1$ > 0.
-        smoothness: $c_2$ > 0.
-        num_samples: n >= 1, public.
-        ridge: $\lambda$ >= 0; raised to the floor where it is below.
-        margin_loss: whether the loss decreases in the margin; then less noise is enough.
-        approximation_share: $\mu_2/R$ >= 0. 0 is for the exact minimiser alone.
-
-    Returns:
-        Noise, ridge, and the mechanism that `jaxdp.account` can read inside a `Release`.
-
-    Example:
-        >>> from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
-        >>> bounds = {"input_bound": 1.0, "lipschitz": 1.0, "smoothness": 0.25}
-        >>> found = objective_perturbation_std(1.0, 1e-5, **bounds, num_samples=1000, ridge=0.01)
-        >>> print(f"{found.noise_std:.2f}")
-        7.95
+    `lipschitz` is $c_1$, `smoothness` $c_2$. The ridge is raised to the floor $c_2
+    B^2/(n(e^{\epsilon/4} - 1))$, if it is smaller. `margin_loss` says that the loss decreases in
+    the margin; then less noise is enough. `approximation_share` is $\mu_2/R$ >= 0; 0 is valid for
+    the exact minimiser only. `jaxdp.account` reads the resulting mechanism inside a `Release`.
     """
     check_delta(delta)
     for name, value in (
@@ -215,11 +179,9 @@ def calibrated(
 ) -> ObjectiveCalibration:
     r"""The least noise for which a mechanism keeps a checked budget.
 
-    Args:
-        mechanism: from R, r and $\mu_2$ to what is proved of the release.
-        twice_gradient: $R\sigma$, twice the largest norm of a record's gradient.
-        curvature: the record's part in the averaged curvature, C, in each of m = `num_factors`
-            directions: $r = m\ln(1 + C/\lambda)$.
+    `mechanism` maps R, r and $\mu_2$ to the proved guarantee of the release. `twice_gradient` is
+    $R\sigma$, twice the largest norm of a record's gradient; `curvature` is C, a record's part in
+    the averaged curvature in each of m = `num_factors` directions: $r = m\ln(1 + C/\lambda)$.
     """
     require_non_negative("ridge", ridge)
     require_non_negative("approximation_share", approximation_share)
@@ -256,22 +218,10 @@ def softmax_perturbation_std(
     ridge: float = 0.0,
     approximation_share: float = 0.0,
 ) -> ObjectiveCalibration:
-    """The least noise for which the bound of this module keeps (epsilon, delta), replace-one.
+    r"""The least noise that keeps (epsilon, delta) for the softmax loss of k >= 2 classes.
 
-    Args:
-        epsilon, delta, input_bound, num_samples, ridge, approximation_share: as of
-            `objective_perturbation_std`.
-        num_classes: k >= 2.
-
-    Returns:
-        Noise, ridge, and the mechanism that `jaxdp.account` can read inside a `Release`.
-
-    Example:
-        >>> from jaxdp.kernels.margin.objective_calibration import softmax_perturbation_std
-        >>> given = {"input_bound": 1.0, "num_samples": 1000, "ridge": 0.01}
-        >>> stds = [softmax_perturbation_std(1.0, 1e-5, **given, num_classes=k) for k in (2, 10)]
-        >>> print(" ".join(f"{found.noise_std:.2f}" for found in stds))
-        11.04 13.12
+    The other arguments and the result are those of `objective_perturbation_std`; the floor is
+    $B^2/(kn(e^{\epsilon/(4(k - 1))} - 1))$.
     """
     check_delta(delta)
     require_positive("epsilon", epsilon)

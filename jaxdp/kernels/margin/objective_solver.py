@@ -1,12 +1,10 @@
-r"""Minimising a perturbed objective until its gradient is certified to be small, on every data set.
+"""Minimising a perturbed objective until its gradient is certified to be small, on every data set.
 
-A release that is there for one table and not for its neighbour tells the two apart, whatever noise
-it has. So a solver may not give up. Damped Newton steps, their equations solved by conjugate
-gradients, nearly always suffice. Accelerated gradient steps follow, of which a number that is known
-without looking at the data is enough in exact arithmetic. Plain gradient steps from zero come last:
-for these it is proved in the arithmetic of the machine (`PerturbedObjective.num_gradient_steps`).
-
-Source: Nesterov (2004); Bubeck (2015), Theorem 3.18.
+A solver may not give up: failing for one table and not for its neighbour would distinguish the two,
+for any noise. Damped Newton steps with conjugate gradients nearly always suffice. Accelerated
+gradient steps follow; a data-independent number of them is enough in exact arithmetic. Plain
+gradient steps from zero come last: a data-independent number is proved to be enough in machine
+arithmetic (`PerturbedObjective.num_gradient_steps`). Nesterov (2004); Bubeck (2015), Theorem 3.18.
 """
 
 import itertools
@@ -30,7 +28,7 @@ _VALUE_ROUNDING = 1e-11
 
 
 class Minimum(NamedTuple):
-    """What `minimise` found: coefficients, a bound on the true gradient's norm, steps taken."""
+    """A minimiser: coefficients, a bound on the true gradient's norm, number of steps."""
 
     coefficients: Float[np.ndarray, " outputs"]
     gradient_norm: float
@@ -42,14 +40,10 @@ def minimise(
 ) -> Minimum:
     r"""A point at which the gradient's norm is certified to be at most the tolerance $\tau$ > 0.
 
-    `max_steps` of Newton's method, None for 200; the gradient steps after them are as many as any
-    data set may need: `num_accelerated_steps` of half the tolerance, then `num_gradient_steps`.
-
-    Raises:
-        ValueError: the tolerance is below the objective's `least_tolerance`, which depends on no
-            data.
-        RuntimeError: the loss is not convex, or its slope changes faster than it states: for all
-            others a point is found.
+    `max_steps` limits Newton's method, None for 200; the gradient steps after them are as many as
+    any data set may need: `num_accelerated_steps` for half the tolerance, then
+    `num_gradient_steps`. Raises ValueError if the tolerance is below `least_tolerance`, which
+    depends on no data, and RuntimeError if the loss is not convex or violates its bounds.
     """
     least = objective.least_tolerance
     if tolerance < least:
@@ -69,7 +63,7 @@ def minimise(
 
 
 def newton_step(objective: PerturbedObjective, point: Point) -> Point | None:
-    """A Newton step, halved until it helps; None when rounding lets none help."""
+    """A Newton step, halved until it lowers the objective; None if rounding prevents that."""
     direction = _newton_direction(objective, point)
     decrease = float(point.gradient @ direction)
     norm, room = np.linalg.norm(point.gradient), _VALUE_ROUNDING * (1 + abs(point.value))
@@ -86,11 +80,7 @@ def newton_step(objective: PerturbedObjective, point: Point) -> Point | None:
 def _newton_direction(
     objective: PerturbedObjective, point: Point
 ) -> Float[np.ndarray, " coefficients"]:
-    """The solution of Newton's equations by conjugate gradients, to a share of the gradient.
-
-    The curvature of k M coefficients would take n (k M)^2 operations; a product with it takes n k
-    M.
-    """
+    """The Newton direction by conjugate gradients, which need no matrix of (k M)^2 numbers."""
     times = objective.curvature_at(point.coefficients)
     found, left = np.zeros_like(point.gradient), -point.gradient
     direction, square = left, left @ left
@@ -111,10 +101,9 @@ def _newton_direction(
 
 
 def _points(objective: PerturbedObjective, tolerance: float, num_newton: int) -> Iterator[Point]:
-    """Zero, Newton's points, accelerated ones from the best of them, and gradient steps' from zero.
+    """Zero, Newton's points, accelerated ones from the best, then gradient steps from zero.
 
-    The best one's gradient is no larger than that at zero, and so neither is what is known of its
-    distance from the minimiser.
+    The best point's gradient is no larger than at zero, so the bound on the distance holds there.
     """
     start = point = best = objective.at(np.zeros(len(objective.linear_term)))
     yield start

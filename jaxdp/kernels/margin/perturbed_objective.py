@@ -1,9 +1,8 @@
-r"""The objective whose minimiser is released: its value, its derivatives, and their rounding.
+"""The objective whose minimiser is released: its value, its derivatives, and their rounding.
 
-The noise on the released coefficients has to hide how far they are from the exact minimiser, which
-the gradient's norm tells; so the rounding of the gradient in float64 is bounded here. All is
-computed on the host; value and gradient a block of rows at a time, in float64 whatever the type of
-the features.
+The noise on the released coefficients has to hide their distance from the exact minimiser, which
+the gradient's norm bounds; so the rounding of the gradient in float64 is bounded here. Value and
+gradient are computed on the host, block by block, in float64 for features of any type.
 """
 
 import math
@@ -23,24 +22,19 @@ _UNIT = 2.0**-53
 
 
 class Point(NamedTuple):
-    """A vector of coefficients, the objective there and its gradient."""
-
     coefficients: _Vector
     value: float
     gradient: _Vector
 
 
 class PerturbedObjective(eqx.Module):
-    r"""$\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$.
+    r"""The objective of the private minimiser, its gradient and curvature, and bounds on them.
 
-    A loss of k outputs has a matrix of coefficients, (M, k); it is handed about as a vector.
-
-    Args:
-        features: z, of norm at most `input_bound` B each; float32 or float64, widened block by
-            block.
-        label_bound: T, of labels that a residual f - y is made of; 0 where none is.
-        linear_bound: of the norm of b, known before b was drawn, so that what is made of it tells
-            nothing of b; 0 for none. A norm that is larger counts as it is.
+    $\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$; for k
+    outputs the coefficients are an (M, k) matrix, passed around as a vector. Labels of a residual f
+    - y are bounded by `label_bound` T (0 for a margin). `linear_bound` bounds the norm of b and was
+    known before b was drawn, so that numbers derived from it reveal nothing about b;
+    a larger norm is used itself.
     """
 
     features: Float[np.ndarray, "n outputs"]
@@ -53,7 +47,6 @@ class PerturbedObjective(eqx.Module):
     linear_bound: float = 0.0
 
     def at(self, coefficients: _Vector) -> Point:
-        """The objective and its gradient."""
         total, slope_sum = 0.0, np.zeros_like(coefficients)
         for rows, labels in self._blocks():
             predictions = self._predictions(rows, coefficients)
@@ -66,10 +59,9 @@ class PerturbedObjective(eqx.Module):
         return Point(coefficients, float(value), gradient)
 
     def curvature_at(self, coefficients: _Vector) -> Callable[[_Vector], _Vector]:
-        """Multiplication by the second derivative; where it jumps, by one between its limits.
+        """Multiplication by the second derivative; at jumps, by a value between its limits.
 
-        In the features' own type: it serves directions alone, on which nothing that is proved
-        rests.
+        Computed in the features' own type: it only proposes directions, and no proof rests on it.
         """
         rows, dtype = self.features, self.features.dtype
         predictions = self._predictions(rows, coefficients.astype(dtype))
@@ -83,21 +75,20 @@ class PerturbedObjective(eqx.Module):
         return times
 
     def gradient_norm(self, point: Point) -> float:
-        """A bound on the norm of the true gradient: the computed one and its rounding."""
+        """A bound on the norm of the true gradient: the computed norm plus its rounding."""
         computed = float(np.linalg.norm(point.gradient)) * (
             1 + 2 * self._gamma(len(point.gradient))
         )
         return computed + self.gradient_rounding(float(np.linalg.norm(point.coefficients)))
 
     def gradient_rounding(self, norm: float) -> float:
-        r"""How far rounding may take the gradient at coefficients of this norm.
+        r"""A bound on the rounding error of the gradient at coefficients of this norm.
 
-        With $\gamma_k = ku/(1 - ku)$ for a sum of k products in any order: predictions are off by
-        $\gamma_M B\|\beta\|$ (the norm of all outputs), residuals by $u(B\|\beta\| + T)$ more, and
-        slopes by $c_2$ times that and $(64 + k)uc_1$ for k outputs, each on a row of norm at most
-        B; the sum over n rows by $\gamma_{k + n/k} c_1 B$ of its mean, for blocks of k rows; the
-        three terms and their sum by 8u of their norms.
-        Source: Higham (2002), Sections 3.1 and 3.5.
+        With $\gamma_k = ku/(1 - ku)$ for a sum of k products in any order: the error of predictions
+        is at most $\gamma_M B\|\beta\|$ (norm over all outputs), of residuals $u(B\|\beta\| + T)$
+        more, and of slopes $c_2$ times that plus $(64 + k)uc_1$ for k outputs, each on a row of
+        norm at most B; of the sum over n rows $\gamma_{k + n/k} c_1 B$ of its mean, for blocks of k
+        rows; of the three terms and their sum 8u of their norms. Source: Higham (2002), 3.1, 3.5.
         """
         n, bound, loss = len(self.labels), self.input_bound, self.loss
         predictions = self._gamma(self.features.shape[1]) * bound * norm
@@ -114,9 +105,9 @@ class PerturbedObjective(eqx.Module):
         r"""A bound on the norm of the minimiser, and of points no worse and no farther than zero.
 
         The minimiser's distance from zero is at most $(c_1B + \|b\|/n)/\lambda$, as its gradient is
-        zero, and points no farther from it have at most twice that norm. Where the objective is no
-        larger than at zero, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(y, 0)$, as the
-        loss is not negative; for a convex loss of a residual that is largest at y = T or -T.
+        zero, and points no farther from it have at most twice that norm. At a point no worse than
+        zero, $\frac\lambda2\|\beta\|^2 - \|\beta\|\|b\|/n \le \ell(y, 0)$, as the loss is not
+        negative; for a convex loss of a residual that is largest at y = T or -T.
         """
         pull = self._pull
         ends = np.asarray([-self.label_bound, self.label_bound])
@@ -127,26 +118,23 @@ class PerturbedObjective(eqx.Module):
 
     @property
     def least_tolerance(self) -> float:
-        r"""The least bound on the gradient's norm that is met for every data set: $8\rho$.
-
-        $\rho$ is the gradient's rounding at `coefficient_bound` (`num_gradient_steps`).
-        """
+        r"""Least tolerance for all data, $8\rho$; $\rho$ is the rounding at `coefficient_bound`."""
         return 8 * self.gradient_rounding(self.coefficient_bound)
 
     @property
     def smoothness(self) -> float:
-        r"""$\lambda + c_2 B^2$, at least the gradient's Lipschitz constant."""
+        r"""The gradient's Lipschitz constant is at most this, $\lambda + c_2 B^2$."""
         return self.ridge + self.loss.curvature_bound * self.input_bound**2
 
     def num_accelerated_steps(self, tolerance: float) -> int:
-        r"""How many accelerated steps are enough in exact arithmetic, from no farther than zero.
+        r"""Number of accelerated steps that is enough in exact arithmetic.
 
-        $1 + \sqrt\kappa \ln(9 L^2(L + \lambda) D^2/(\lambda\tau^2))$, $\kappa = L/\lambda$, with
-        $D = (c_1B + \|b\|/n)/\lambda$ a bound on the distance. After t steps the objective is
-        within $\frac{L + \lambda}2 D^2 e^{-(t-1)/\sqrt\kappa}$ of its minimum (Bubeck), at this
-        point and the one before, hence both within
-        $\sqrt{2/\lambda}$ times its root of the minimiser; the extrapolated point, whose gradient
-        is looked at, within three times that.
+        The start is no farther from the minimiser than zero. $1 + \sqrt\kappa \ln(9 L^2(L +
+        \lambda) D^2/(\lambda\tau^2))$, $\kappa = L/\lambda$, with $D = (c_1B + \|b\|/n)/\lambda$ a
+        bound on the distance. After t steps the objective is within $\frac{L + \lambda}2 D^2
+        e^{-(t-1)/\sqrt\kappa}$ of its minimum (Bubeck), at this point and the one before, hence
+        both within $\sqrt{2/\lambda}$ times its root of the minimiser; the extrapolated point, at
+        which the gradient is computed, within three times that.
         """
         condition = self.smoothness / self.ridge
         # Logarithms of each: their product may overflow.
@@ -154,23 +142,22 @@ class PerturbedObjective(eqx.Module):
         return 1 + math.ceil(math.sqrt(condition) * max(ratio, 1.0))
 
     def num_gradient_steps(self, tolerance: float) -> int:
-        r"""How many gradient steps from zero are enough in the arithmetic of the machine.
+        r"""Number of gradient steps from zero that is enough in the arithmetic of the machine.
 
-        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ for tolerances $\tau \ge 8\rho$, with
-        $G = c_1B + \|b\|/n$, at least the gradient's norm at zero, and $\rho$ the rounding in
-        `least_tolerance`.
+        $1 + \frac43\kappa \ln(\frac52 \kappa G^2/\tau^2)$ for tolerances $\tau \ge 8\rho$, $G =
+        c_1B + \|b\|/n$, at least the gradient's norm at zero, and $\rho$ of `least_tolerance`.
 
-        *Proof.* A step of the machine leads to $\beta - (g + e)/L$, g the true gradient. In e are
-        the gradient's rounding, $\rho$ at most, and that of the step, L times
-        $u\|\beta\| + 2.1u\|g + e\|/L$: terms of `gradient_rounding`, below $1.5\rho$. So
-        $\|e\| \le 2.5\rho \le 0.32\tau$. As long as the certificate is above $\tau$,
-        $\|g\| \ge 0.7\tau$ and $\|e\| \le \|g\|/2$. Then the objective falls by
+        *Proof.* A step of the machine leads to $\beta - (g + e)/L$, g the true gradient. e contains
+        the gradient's rounding, $\rho$ at most, and that of the step, L times $u\|\beta\| + 2.1u\|g
+        + e\|/L$: terms of `gradient_rounding`, below $1.5\rho$. So $\|e\| \le 2.5\rho \le
+        0.32\tau$. As long as the certificate is above $\tau$, $\|g\| \ge 0.7\tau$ and $\|e\| \le
+        \|g\|/2$. Then the objective falls by
 
         $$ \frac{\|g\|^2 - \|e\|^2}{2L} \ge \frac{3\|g\|^2}{8L} \ge \frac{3}{4\kappa}(J - J^*), $$
 
         as gradients are Lipschitz and J strongly convex ($\|g\|^2 \ge 2\lambda(J - J^*)$), and no
-        point is worse than zero. The distance to the minimiser, $G/\lambda$ at most in the
-        beginning, shrinks by $1 - 1/\kappa$ and grows by $\|e\|/L$, and does not exceed that. So
+        point is worse than zero. The distance to the minimiser, at first $G/\lambda$ at most,
+        shrinks by $1 - 1/\kappa$ and grows by $\|e\|/L$, and so never exceeds $G/\lambda$. So
         $\rho$ is the largest rounding on the way. $J - J^*$ begins at $G^2/(2\lambda)$ at most and
         is $\|g\|^2/(2L) \ge \tau^2/(5L)$ at least.
 
@@ -181,7 +168,6 @@ class PerturbedObjective(eqx.Module):
         return 1 + math.ceil(4 / 3 * condition * max(ratio, 1.0))
 
     def _log_excess(self, tolerance: float) -> float:
-        r"""$\ln(G^2/\tau^2)$, of a bound on the gradient at zero over the tolerance."""
         largest = self.loss.slope_bound * self.input_bound + self._pull
         return 2 * (math.log(largest) - math.log(tolerance))
 

@@ -1,8 +1,7 @@
-"""The constants of a loss on which the privacy of its minimiser rests, looked at on a grid.
+"""The constants of a loss on which the privacy of its minimiser rests, checked on a grid.
 
-Paper: PK Assumption 6, which lets second derivatives jump: the proof in `objective_calibration`
-says why they may. PK Assumption 1, that a loss lies in [0, 1], is left out: no convex function
-on the line does unless it is constant.
+PK Assumption 6 lets second derivatives jump; the proof in `objective_calibration` allows that. PK
+Assumption 1, that a loss lies in [0, 1], is not needed: only constants do on the line.
 """
 
 import math
@@ -13,21 +12,21 @@ from jaxtyping import Float
 
 from jaxdp.losses import AbstractLoss, Softmax
 
-# How far beyond its stated constants rounding may take a loss on the grid.
+# Relative excess over the stated constants that is attributed to rounding.
 _ROUNDING = 1e-9
 _COMPARED = np.linspace(-16, 16, 513)
 
 
 def on_host(loss: Any) -> Any:
-    """The loss in float64 on the host: float32 would round its bounds down. Others as they are."""
+    """The loss in float64 on the host; float32 would round its bounds down."""
     return loss.on_host() if isinstance(loss, AbstractLoss) else loss
 
 
 def require_true_constants(loss: AbstractLoss) -> None:
-    """Raise unless a loss on the host keeps, on a grid of predictions, what it states.
+    """Raise unless a loss on the host keeps, on a grid of predictions, the bounds that it states.
 
-    A grid finds wrong constants; it proves no right ones. With several outputs only
-    `Softmax` itself passes: its calibration is that of this very loss.
+    A grid can find wrong constants but proves none. With several outputs only `Softmax` itself
+    passes, because its calibration covers that loss alone.
     """
     if loss.num_outputs is not None:
         if type(loss) is not Softmax:
@@ -39,13 +38,13 @@ def require_true_constants(loss: AbstractLoss) -> None:
     arguments = _grid(loss)
     for label in loss.class_labels or (0.0,):
         sign = -1.0 if label < 0 else 1.0
-        # What a fit calls, whatever a subclass makes of it.
+        # The method that a fit calls, even if a subclass overrides it.
         found = loss.slope(sign * arguments, np.full(arguments.shape, label), xp=np)
         _require_slopes(loss, arguments, sign * np.asarray(found, np.float64))
 
 
 def compared_slopes(loss: AbstractLoss) -> Float[np.ndarray, " m"]:
-    """Slopes by which a loss is told from another of its name; `Softmax` is told by its name."""
+    """Slopes on a grid, which distinguish losses of one class name; none for `Softmax`."""
     if loss.num_outputs is not None:
         return np.zeros(0)
     length = loss.slope_bound / loss.curvature_bound
@@ -54,9 +53,9 @@ def compared_slopes(loss: AbstractLoss) -> Float[np.ndarray, " m"]:
 
 
 def _grid(loss: AbstractLoss) -> Float[np.ndarray, " m"]:
-    """Numbers of every size and sign, and densely near where slopes change."""
+    """Numbers of every size and sign, dense near the places at which slopes change."""
     wide = np.geomspace(1e-3, 1e6, 2000)
-    # Curvature times length is the slope's range; a corner of a margin stands at 1.
+    # Curvature times length is the slope's range; margin losses have their corner at 1.
     length = loss.slope_bound / loss.curvature_bound
     corners = length * np.linspace(-4, 4, 4001), 1 + np.linspace(-2, 2, 4001)
     return np.unique(np.concatenate([-wide, [0.0], wide, *corners]))

@@ -1,1 +1,1 @@
-"""What all private kernel learners share: one `fit`, its checks, the release, the saved model."""
+"""The parts that all private kernel learners share: `fit`, the release, the saved model."""

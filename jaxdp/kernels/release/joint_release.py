@@ -1,7 +1,7 @@
 r"""One Gaussian release of the sums $C = \sum_i z_i z_i^\top$ and $u = \sum_i y_i z_i$, jointly.
 
 PK Algorithm 1 splits its budget between the two. Released together, as the vector (C, w u), they
-cost less: what moves C most and what moves u most are different pairs of records.
+cost less: the pairs of records that change C most are not those that change u most.
 
 *Sensitivity.* Let $|z| \le B$ and $|y| \le T$ for every record, one of which is replaced, and
 measure C in Frobenius norm. With $c = z \cdot z'$ the square of the distance is
@@ -11,28 +11,26 @@ $$|z|^4 + |z'|^4 - 2c^2 + w^2 (y^2 |z|^2 + y'^2 |z'|^2 - 2 y y' c).$$
 The bracket is a convex function of (y, y'), so it is largest at corners $|y| = |y'| = T$, and
 there, with the sign of y y' against c, equal to $T^2 (|z|^2 + |z'|^2 + 2|c|)$. For a fixed c the
 whole grows with |z| and |z'|, so both may be set to B: $2B^4 - 2c^2 + 2 w^2 T^2 (B^2 + |c|)$ with
-$|c| \le B^2$. Let $a = w^2 T^2 / B^2$, the *balance*. The parabola in |c| has its top at
-$a B^2 / 2$; where $a \ge 2$ that is beyond B^2, and $z' = z$ with labels T and -T is worst:
+$|c| \le B^2$. Let $a = w^2 T^2 / B^2$, the *balance*. The parabola in |c| has its top at $a B^2 /
+2$; for $a \ge 2$ that is beyond B^2, and $z' = z$ with labels T and -T is worst:
 
 $$\Delta(a) = \sqrt 2 B^2 (1 + a/2) \;\; (a \le 2), \qquad 2 \sqrt a B^2 = 2BTw \;\; (a \ge 2).$$
 
-It is attained, for M >= 2, by norms B, labels T and -T, and an angle of cosine min(a/2, 1).
-Derived: brute force in test_joint_release.py. As $|zz^\top - z'z'^\top| \le
-\sqrt 2 B^2$ and $|yz - y'z'| \le 2TB$ alone, at a = 2 the release of u costs what it would alone,
-and that of C no more than twice.
+For M >= 2 it is attained, by norms B, labels T and -T, and an angle of cosine min(a/2, 1). Derived:
+brute force in test_joint_release.py. As $|zz^\top - z'z'^\top| \le \sqrt 2 B^2$ and $|yz - y'z'|
+\le 2TB$ alone, at a = 2 the release of u costs as much as alone, and that of C at most twice.
 
-*Noise.* C is a symmetric matrix: a vector of its diagonal and $\sqrt 2$ times its upper triangle,
-in the Frobenius norm. Noise of standard deviation $\sigma = \Delta / \mu$ in these coordinates is
-$\sigma$ on the diagonal, $\sigma / \sqrt 2$ off it (as independent noise on the whole matrix,
-symmetrised, would be), and $\sigma / w$ on u. The release is exactly mu-GDP.
+*Noise.* C is a symmetric matrix: in the Frobenius norm a vector of its diagonal and $\sqrt 2$ times
+its upper triangle. Noise of standard deviation $\sigma = \Delta / \mu$ in these coordinates is
+$\sigma$ on the diagonal, $\sigma / \sqrt 2$ off it, and $\sigma / w$ on u: exactly mu-GDP.
 
 *Arithmetic.* Every z / B and y / T is rounded toward zero to a multiple of $2^{-q}$: a function of
-that record alone, and no norm grows. Sums of products are then integers, computed without any
-rounding, whatever the order: the sensitivity is that of the formula. What is released is the sum
-with exact normal noise, rounded to a grid on which the noise is about $2^{30}$ units
-(`SecretNoise.noisy_integers`, with the proof): a function of the ideal release, with exactly its
-law. On the finest grid that 64-bit integers hold, float64 normals reach only some of the integers,
-and who knows all records but one tells from those what the last one is.
+that record alone, and no norm grows. Sums of products are then integers, computed exactly in any
+order: the sensitivity is that of the formula. The release is the sum with exact normal noise,
+rounded to a grid on which the noise is about $2^{30}$ units (`SecretNoise.noisy_integers`, with the
+proof): a function of the ideal release, with exactly its distribution. On the finest grid that
+64-bit integers hold, float64 normals would reach only some of the integers, which would reveal the
+last record to an attacker who knows all others.
 """
 
 import math
@@ -48,7 +46,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 MAX_BITS, MAX_BLOCK_ROWS = 21, 2048
 _MIN_BITS = 8
 _LARGEST_SUM_BITS = 62
-# Standard deviations of noise that a sum has room for; noise beyond has a probability of 1e-57.
+# Standard deviations of noise that a sum has room for; larger noise has a probability of 1e-57.
 _FARTHEST = 16.0
 _ROUNDING = 1e-12
 
@@ -73,7 +71,7 @@ class JointNoise(NamedTuple):
 
     @classmethod
     def calibrated(cls, mu: float, balance: float) -> "JointNoise":
-        """The least for which the release is mu-GDP; a relative 1e-10 more, for rounding."""
+        """The least noise for which the release is mu-GDP, times 1 + 1e-10 for rounding."""
         std = unit_sensitivity(balance) / mu * (1 + 1e-10)
         return cls(std, std / math.sqrt(balance))
 
@@ -86,7 +84,7 @@ class Sums(NamedTuple):
 
 
 def grid_bits(num_samples: int, largest_std: float) -> int:
-    """q, as fine as 64-bit integers allow for this many records and this noise: public numbers."""
+    """The finest q that 64-bit integers allow for this many records and this noise (public)."""
     largest = num_samples + _FARTHEST * largest_std
     bits = min(MAX_BITS, math.floor((_LARGEST_SUM_BITS - math.log2(largest)) / 2))
     if bits < _MIN_BITS:
@@ -102,10 +100,10 @@ def unit_rows(
 ) -> Float[np.ndarray, "rows outputs"]:
     """Each row clipped to the bound and rounded toward zero, in units of bound / 2^bits.
 
-    Every row's norm is at most 2^bits: that is checked in exact arithmetic. A row that is not
-    finite becomes zero: announcing it would be a second release.
+    Norms are at most 2^bits, checked in exact arithmetic. A row that is not finite becomes zero: an
+    error about it would be a second release.
     """
-    # Squares of rows that are longer than a shorter bound could be zero, in float64 too.
+    # Below this range squares could underflow to zero, in float64 too.
     if not 2.0**-500 <= bound <= 2.0**500:
         raise ValueError(f"expected features with a bound in [2^-500, 2^500], got {bound:.3g}")
     rows = np.asarray(features, np.float64)
@@ -147,7 +145,7 @@ def exact_sums(
 
 
 def num_normals(num_outputs: int) -> int:
-    """How many normals the release of C and u takes: M (M + 1) / 2 + M."""
+    """Number of normals in the release of C and u: M (M + 1) / 2 + M."""
     return num_outputs * (num_outputs + 1) // 2 + num_outputs
 
 
@@ -158,7 +156,7 @@ def noise_of(
     triangle, rest = np.split(normals, [len(normals) - num_outputs])
     full = np.zeros((num_outputs, num_outputs))
     full[np.triu_indices(num_outputs)] = triangle * noise.covariance / math.sqrt(2)
-    # The diagonal is met twice: that makes 2 / sqrt 2 times, of which sqrt 2 is too much.
+    # The diagonal is added twice: that makes 2 / sqrt 2 times, too much by sqrt 2.
     symmetric = full + full.T
     symmetric[np.diag_indices(num_outputs)] /= math.sqrt(2)
     return symmetric, rest * noise.correlation

@@ -1,8 +1,7 @@
-"""Released functions as files: arrays and a header in JSON; no code.
+"""Released functions as files: a NumPy .npz archive of arrays and a JSON header; no code.
 
-A file is a NumPy .npz archive. Its header states the class of every part, field by field; whatever
-else is found there is refused. The archive's checksums find accidental damage; they do not
-authenticate: whoever changes a file on purpose can write checksums that fit.
+The header states the class of every part, field by field; anything else is refused. Checksums
+detect accidental damage only: deliberate changes can come with matching checksums.
 """
 
 import importlib
@@ -29,12 +28,11 @@ from jaxdp.core.files import (
 from jaxdp.core.terminals import printable
 
 _FORMAT, _VERSION = "jaxdp released function", 5
-# No function of features that are worth having comes near it.
+# Larger than any useful function of features.
 _MOST_BYTES = 2**32
 
 
 def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = True) -> None:
-    """Write a released function to a file; whole, or not at all."""
     arrays: dict[str, np.ndarray] = {}
     header = {"format": _FORMAT, "version": _VERSION, "function": encoded(function, arrays)}
     content = archived(arrays | {HEADER: as_header(header)})
@@ -50,31 +48,27 @@ def written(path: str | os.PathLike, function: eqx.Module, *, replace: bool = Tr
 
 
 def load(path: str | os.PathLike) -> Any:
-    """The released function that `save` wrote: its predictions are the same, bit by bit.
+    """Load a released function that `ReleasedFunction.save` wrote, cost included, bit-identical.
 
     Args:
-        path: of a file that `ReleasedFunction.save` wrote.
+        path: path of the file; OSError if it cannot be read.
 
     Returns:
-        The `ReleasedFunction`, its cost included.
+        The `ReleasedFunction`.
 
     Raises:
-        ValueError: the file is damaged, not one that `save` wrote, of another version, or needs
-            x64; the message names the file and the reason.
-        OSError: the file cannot be read.
+        ValueError: the file is damaged, foreign, of another version, or needs x64.
 
     Example:
-        >>> import os, tempfile
-        >>> import numpy as np
+        >>> import pathlib, tempfile
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge, load
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
-        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "model.npz")
-        ...     release.save(path)
-        ...     again = load(path)
-        >>> bool((again(np.eye(3)) == release(np.eye(3))).all())
-        True
+        ...     path = pathlib.Path(folder) / "model.npz"
+        ...     learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget).save(path)
+        ...     load(path).coefficients.shape
+        (4,)
     """
     require_kind("path", path, (str, bytes, os.PathLike), "the path of a file")
     try:
@@ -107,61 +101,35 @@ def _unpacked(arrays: dict[str, np.ndarray]) -> eqx.Module:
     return function
 
 
-_KERNELS, _PRIVACY = "jaxdp.kernels", "jaxdp.privacy"
-# Written name: where the class is. A name never changes its meaning; new classes are added.
-_CLASSES = {
-    "ReleasedFunction": (_KERNELS, "ReleasedFunction"),
-    **{
-        f"kernels.{name}": (_KERNELS, name)
-        for name in (
-            "ClippedFeatures",
-            "Columns",
-            "CosineFeatures",
-            "FourierFeatures",
-            "Gaussian",
-            "IdentityFeatures",
-            "InnerProduct",
-            "Laplace",
-            "Matern",
-            "NormScaling",
-            "SamplePaths",
-            "TorusKernel",
-        )
-    },
-    **{
-        f"regression.{name}": ("jaxdp.regression", name)
-        for name in ("ColumnFeatures", "Columns", "WithConstant")
-    },
-    "kernels.FitRecord": ("jaxdp.kernels.release.released_function", "FitRecord"),
-    "kernels.MercerFeatures": ("jaxdp.kernels.functions.torus", "MercerFeatures"),
-    "kernels.RangeScaling": ("jaxdp.kernels.functions.bounded", "RangeScaling"),
-    "regression.ComposedFeatures": ("jaxdp.regression.features", "ComposedFeatures"),
-    "privacy.SoftmaxPerturbation": (
-        "jaxdp.privacy.objective_perturbation",
-        "SoftmaxPerturbation",
-    ),
-    "privacy.ZeroConcentrated": ("jaxdp.privacy.mechanisms", "ZeroConcentrated"),
-    # Saved models call this class so: the name stays, because they must still load.
-    "privacy.Gaussian": (_PRIVACY, "GaussianMechanism"),
-    **{
-        f"privacy.{name}": (_PRIVACY, name)
-        for name in (
-            "Composition",
-            "ObjectivePerturbation",
-            "Release",
-            "StatedBudget",
-            "Unproved",
-        )
-    },
+# Classes that may be written, by module. A written name, such as "kernels.Gaussian", never changes
+# its meaning, because saved models must still load; new classes are added.
+_MODULES = {
+    "jaxdp.kernels": "ClippedFeatures Columns CosineFeatures FourierFeatures Gaussian "
+    "IdentityFeatures InnerProduct Laplace Matern NormScaling SamplePaths TorusKernel",
+    "jaxdp.kernels.functions.bounded": "RangeScaling",
+    "jaxdp.kernels.functions.torus": "MercerFeatures",
+    "jaxdp.kernels.release.released_function": "FitRecord",
+    "jaxdp.regression": "ColumnFeatures Columns WithConstant",
+    "jaxdp.regression.features": "ComposedFeatures",
+    "jaxdp.privacy": "Composition ObjectivePerturbation Release StatedBudget Unproved",
+    "jaxdp.privacy.mechanisms": "ZeroConcentrated",
+    "jaxdp.privacy.objective_perturbation": "SoftmaxPerturbation",
 }
+_CLASSES = {
+    f"{module.split('.')[1]}.{name}": (module, name)
+    for module, names in _MODULES.items()
+    for name in names.split()
+}
+_CLASSES["ReleasedFunction"] = "jaxdp.kernels", "ReleasedFunction"
+_CLASSES["privacy.Gaussian"] = "jaxdp.privacy", "GaussianMechanism"
 
 
 class Refused(Exception):
-    """Why a file is not loaded, in words."""
+    """The reason, in words, why a file is not loaded."""
 
 
 def encoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """JSON for a value; its arrays are put aside under names of their own."""
+    """JSON for a value; its arrays are put into `arrays` under names of their own."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, tuple):
@@ -193,7 +161,7 @@ def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     parts = value["fields"]
     if list(parts) != [field.name for field in fields(cls)]:
         raise Refused(f"expected the fields of {value['class']}, got {', '.join(parts)}")
-    # As flattening and unflattening a pytree does: constructors that draw or compute are not run.
+    # As in unflattening a pytree, constructors that draw or compute are not run.
     module = object.__new__(cls)
     for name, part in parts.items():
         object.__setattr__(module, name, decoded(part, arrays))
@@ -204,7 +172,7 @@ def _array(name: Any, arrays: dict[str, np.ndarray]) -> jax.Array:
     found = arrays.pop(name, None) if isinstance(name, str) else None
     if found is None:
         raise Refused(f"no array {name!r}")
-    # JAX makes no array of another order of bytes, or of more than 64 bits.
+    # JAX has no arrays of another byte order, or of more than 64 bits.
     is_jaxs = found.dtype.isnative and found.dtype.itemsize <= 8
     if found.dtype.kind not in "fiu" or not is_jaxs:
         raise Refused(f"expected {name} to hold numbers, got {found.dtype}")
@@ -217,12 +185,17 @@ def _array(name: Any, arrays: dict[str, np.ndarray]) -> jax.Array:
 
 
 def check(function: Any) -> None:
-    """Refuse a function whose parts are of wrong shapes or types, without computing anything."""
+    """Refuse a function whose parts have wrong shapes or types, without computing anything."""
     if type(function) is not importable()["ReleasedFunction"]:
         raise Refused("what it holds is not a released function")
     try:
         for part in _modules(function):
-            _check_types(part)
+            hints = get_type_hints(type(part))
+            for field in fields(part):
+                # Text may pass for a number elsewhere.
+                if not _is_of(getattr(part, field.name), hints[field.name]):
+                    name = f"{field.name} of {type(part).__name__}"
+                    raise TypeError(f"{name} is not {hints[field.name]}")
             for cls in reversed(type(part).__mro__):
                 if "__check_init__" in vars(cls):
                     cls.__check_init__(part)
@@ -230,18 +203,10 @@ def check(function: Any) -> None:
         shape = eqx.filter_eval_shape(function, row).shape
         repr((function, function.card))
     except Exception as error:
-        # Whatever a part that was written wrongly may raise.
+        # A wrongly written part may raise anything.
         raise Refused(f"its parts do not fit together ({error})") from None
     if shape != (1, *function.coefficients.shape[1:]):
         raise Refused(f"its parts do not fit together: one input gives {shape}")
-
-
-def _check_types(part: Any) -> None:
-    """Raise TypeError unless each field is of its kind: text may pass for a number elsewhere."""
-    hints = get_type_hints(type(part))
-    for field in fields(part):
-        if not _is_of(getattr(part, field.name), hints[field.name]):
-            raise TypeError(f"{field.name} of {type(part).__name__} is not {hints[field.name]}")
 
 
 def _is_of(value: Any, kind: Any) -> bool:
@@ -254,14 +219,13 @@ def _is_of(value: Any, kind: Any) -> bool:
         inner = choices[0] if choices[1:] == (...,) else None
         kinds = choices if inner is None else [inner] * len(value)
         return len(value) == len(kinds) and all(map(_is_of, value, kinds))
-    # A whole number may stand for any; but True is no number.
+    # An int is allowed for a float, but True is not a number.
     if kind in (int, float):
         return type(value) in (int, kind)
     return kind is Any or isinstance(value, kind)
 
 
 def _modules(part: Any) -> list[Any]:
-    """A module and all those in its fields."""
     if isinstance(part, tuple):
         return [module for item in part for module in _modules(item)]
     if not isinstance(part, eqx.Module):
@@ -271,7 +235,6 @@ def _modules(part: Any) -> list[Any]:
 
 
 def importable() -> dict[str, type]:
-    """The classes of the table by their written names."""
     return {
         name: getattr(importlib.import_module(module), attribute)
         for name, (module, attribute) in _CLASSES.items()

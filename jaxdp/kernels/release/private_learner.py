@@ -1,7 +1,7 @@
-"""The checked arguments of one fit, and what every learner does with them.
+"""The checked arguments of one fit, and the steps that all learners share.
 
-What is public (budget, seeds, whether the inputs' ranges were stated) is checked before anything of
-the table is read: an error or a warning about it tells nothing of the data.
+Public arguments (budget, seeds, whether the inputs' ranges were given) are checked before the table
+is read, so errors and warnings about them reveal nothing about the data.
 """
 
 import abc
@@ -27,11 +27,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 # Without a repr of its fields: a traceback would show private records and the secret seed.
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class FitRequest:
-    """The checked arguments of one fit, private records and a secret seed among them.
-
-    Columns are public names, None for an array; `noise_seed` is None for the operating system's
-    entropy.
-    """
+    """The checked arguments of one fit, including private records and a secret seed (or None)."""
 
     table: Float[np.ndarray, "n dim"]
     targets: Float[np.ndarray, " n"]
@@ -53,11 +49,11 @@ class FitRequest:
         noise_seed: Any,
         warning: str | None,
     ) -> "FitRequest":
-        """The request of a call of `fit`; what is public is checked before the table is read."""
+        """The request of a call of `fit`; public arguments are checked before the table is read."""
         check_budget(epsilon, delta)
         check_seeds(public_seed, noise_seed)
         if warning is not None:
-            # Between `fit` and its caller stands a frame of Equinox.
+            # Equinox adds a frame between `fit` and its caller.
             warnings.warn(warning, UserWarning, stacklevel=4)
         columns = columns_of(inputs, labels)
         table, targets = training_table(inputs, labels)
@@ -75,11 +71,11 @@ class FitRequest:
         return self.table.shape[1]
 
     def truncated(self, bound: float) -> "FitRequest":
-        """The request with labels within [-bound, bound]; nobody is told of those beyond."""
+        """The request with labels clipped to [-bound, bound], without a warning."""
         return dataclasses.replace(self, targets=np.clip(self.targets, -bound, bound))
 
     def clipped(self, bound: float) -> "FitRequest":
-        """The request `truncated`, with a warning to whoever fits where that changes any label."""
+        """The request `truncated`, with a warning to the curator if that changes any label."""
         beyond = int(np.count_nonzero(np.abs(self.targets) > bound))
         if beyond:
             warnings.warn(
@@ -92,10 +88,7 @@ class FitRequest:
         return self.truncated(bound)
 
     def noise(self, rows: Float[np.ndarray, "n columns"] | None = None) -> SecretNoise:
-        """The secret noise of this fit; with a seed, any other request has independent noise.
-
-        `rows` are what is learnt from in place of the table, such as its features.
-        """
+        """The noise of this fit, a function of any given seed, and of `rows` or the table."""
         if self.noise_seed is None:
             return SecretNoise()
         hidden = self.table if rows is None else rows
@@ -121,7 +114,7 @@ class FitRequest:
         intercept: Float[ArrayLike, ""] = 0.0,
         label_bound: float | tuple[float, float] | None = None,
     ) -> ReleasedFunction:
-        """What the fit returns: of the request it holds what is public alone."""
+        """The released function, which keeps only the public part of the request."""
         return ReleasedFunction(
             features=features,
             coefficients=coefficients,
@@ -143,16 +136,15 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
 
     @abc.abstractmethod
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Standard deviations of the noise, by the name of what each is added to."""
+        """Standard deviations of the noise, by the name of the noisy quantity."""
 
     @property
     @abc.abstractmethod
     def _warning(self) -> str | None:
-        """What `fit` warns of before any data are read; it depends on public choices alone."""
+        """The warning of `fit` before any data are read; it depends on public choices alone."""
 
     @abc.abstractmethod
-    def _release(self, request: FitRequest) -> Released:
-        """The release, from checked arguments."""
+    def _release(self, request: FitRequest) -> Released: ...
 
     def fit(
         self,
@@ -166,26 +158,20 @@ class AbstractPrivateLearner(AbstractDescription, Generic[Released]):
     ) -> Released:
         """Learn from a table and release a function.
 
+        A UserWarning says that no public range of the inputs is given (before the data are read) or
+        that labels were clipped (for the curator; the release does not contain it). Raises
+        NotCoveredError without random features, RuntimeError if the loss breaks its bounds.
+
         Args:
             inputs: one record a row; scale them by public ranges, never by their own statistics.
-                The names of a data frame's columns are public, and the release keeps them.
-            labels: one for each. For classification -1 and +1, and the released function is a
-                score, positive where +1 is likelier. For regression numbers, which the learner
-                clips to its label bound.
-            epsilon: > 0 and finite.
-            delta: in (0, 1).
-            public_seed: of the features; it is published with the function.
-            noise_seed: None for the operating system's entropy. One that is given must stay as
-                secret as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost
-                is infinite; fits that hide other numbers have independent noise under it.
-
-        Warns:
-            UserWarning: a certified learner is not told where the inputs lie (said before the data
-                are looked at), or clips labels: for whoever fits, the release does not repeat it.
-
-        Raises:
-            NotCoveredError: the kernel has no such random features.
-            RuntimeError: the loss is not convex or bounded as it states.
+                Column names of a data frame are public, and the release keeps them.
+            labels: one label per record. Classification: -1 and +1, and the released function is a
+                score, positive if +1 is likelier. Regression: numbers, clipped to the label bound.
+            epsilon, delta: the budget, epsilon > 0 and finite, delta in (0, 1).
+            public_seed: seed of the features; it is published with the function.
+            noise_seed: None for the operating system's entropy. A given seed must be kept as secret
+                as the data and be at least 2^128 (`secrets.randbits(256)`), else the cost is
+                infinite; fits on different data have independent noise under one seed.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         given = {"public_seed": public_seed, "warning": self._warning}

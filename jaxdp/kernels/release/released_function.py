@@ -1,11 +1,7 @@
-r"""What private kernel learners release: a function of new inputs, with its cost.
+"""The release of a private kernel learner: a function of new inputs, with its cost.
 
-The function holds public features, noisy coefficients and numbers that were known before the data
-were seen; no training row, no kernel expansion on training rows, and no running time.
-
-A card is made of the function and of the public record of its fit. Whoever has the one may see the
-other: nothing else of the table is in it. The term is that of Mitchell et al., "Model cards for
-model reporting" (2019).
+It holds public features, noisy coefficients and public numbers; no training row. Its `card` shows
+nothing else ("Model cards for model reporting", Mitchell et al. 2019).
 """
 
 import math
@@ -45,24 +41,16 @@ _LIMITS = (
 
 
 class FitRecord(eqx.Module):
-    """What is public of a fit besides the function that it released; model cards are made of it.
+    """Public facts of a fit besides the released function, for model cards.
 
     Args:
-        num_samples: n, rows of the table.
-        learnt: what the function is and how it was learnt, in words; empty: what was released.
-        inputs: of each column its name, and its public range or categories in words.
-        ledger: of each release its share of mu^2, its mu, and what it is in words.
-        noise_std: what the noise makes of each coefficient, as planned; none where no plan tells.
-        forecast: what this budget was expected to buy, in words, where that was asked.
-        has_logits: whether values are log odds, so that they tell the chance of a class.
-
-    Raises:
-        ValueError: there are no rows.
-
-    Example:
-        >>> from jaxdp.kernels.release.released_function import FitRecord
-        >>> FitRecord(2000, "least squares", (("age", "17 to 90"),)).num_samples
-        2000
+        num_samples: n >= 1, number of rows of the table.
+        learnt: the function and the way it was learnt, in words; empty for the release's text.
+        inputs: for each column its name, and its public range or categories in words.
+        ledger: for each release its share of mu^2, its mu, and its description.
+        noise_std: planned standard deviation of the noise on each coefficient; empty if unknown.
+        forecast: expected accuracy at this budget, in words, if it was requested.
+        has_logits: whether values are log odds, from which class probabilities follow.
     """
 
     num_samples: int = eqx.field(static=True)
@@ -79,73 +67,33 @@ class FitRecord(eqx.Module):
             require_kind(name, getattr(self, name), str, "a text")
 
 
-def card_of(what: str, cost: Cost, columns: Columns | None, record: FitRecord | None) -> str:
-    """The model card, as text, of a function whose fit released `what`."""
-    rows = [Row("learnt", (record.learnt if record else "") or what)]
-    if columns is not None and columns.label is not None:
-        rows.append(Row("target", columns.label))
-    if columns is not None and columns.classes is not None:
-        rows.append(Row("classes", ", ".join(columns.classes)))
-    if record is not None and record.inputs:
-        rows += _under("inputs", [f"{name}: {known}" for name, known in record.inputs])
-    elif columns is not None:
-        rows.append(Row("inputs", ", ".join(columns.inputs)))
-    if record is not None:
-        rows.append(Row("rows", str(record.num_samples), "n, public"))
-    rows += [
-        Row("epsilon", f"{cost.epsilon:.4g}", "of this release"),
-        Row("delta", f"{cost.delta:g}", "of this release"),
-        Row("mu", "unknown" if cost.mu is None else f"{cost.mu:.4g}", "Gaussian DP"),
-        Row("adjacency", cost.adjacency, "who the neighbours are"),
-        Row("noise", "certified" if cost.is_certified else "simulated", "in machine arithmetic"),
-    ]
-    if record is not None:
-        rows += _under("ledger", [f"{share:.1%}  {what}" for share, _, what in record.ledger])
-        if record.noise_std:
-            middle, most = np.median(record.noise_std), max(record.noise_std)
-            rows.append(Row("noise_std", f"{middle:.3g}, at most {most:.3g}", "of a coefficient"))
-        if record.forecast:
-            rows.append(Row("forecast", record.forecast))
-    return as_text(Explanation("Model card", tuple(rows), (*cost.assumptions, _LIMITS)))
-
-
 def _under(name: str, values: list[str]) -> list[Row]:
-    """Rows of one name, which stands in the first."""
     return [Row("" if place else name, value) for place, value in enumerate(values)]
 
 
 class ReleasedFunction(AbstractExplained, eqx.Module):
-    r"""What a kernel learner publishes: a function of new inputs, and what it costs.
+    r"""The published result of a kernel learner: a function of new inputs, and its cost.
 
-    $f(x) = b + \beta \cdot z(x)$, clipped to the range of the labels where it is known.
-
-    A function of rows, `release(x[None])[0]` at one input; it works under `jit`, `vmap` and `grad`,
-    and concrete inputs are evaluated a block of rows at a time. With a user's function in
-    it, it cannot be saved.
+    $f(x) = b + \beta \cdot z(x)$, clipped to the range of the labels if it is known. It works under
+    `jit`, `vmap` and `grad`, and evaluates concrete inputs block by block.
 
     Attributes:
         features: z, drawn from the public seed.
-        coefficients: beta, (M,); of several classes (M, k), and the values are k scores a row.
+        coefficients: beta, (M,); for several classes (M, k), and the values are k scores a row.
         intercept: b.
         label_bound: T, or both ends of the labels' range, or None for the score of a classifier.
-        public_seed: what the features were drawn from.
-        statement: what was released, and what is proved about it.
-        delta: at which `cost` states epsilon.
-        columns: names of the table's columns, public, where it was fitted to a data frame.
-        record: what is public of the fit; None in files of earlier versions.
-
-    Raises:
-        ValueError: a part is of the wrong shape, not finite or out of its range, or the names are
-            not as many as the inputs.
-        TypeError: the seed is not an int.
+        public_seed: seed from which the features were drawn, an int.
+        statement: the release, and the guarantee that is proved about it.
+        delta: the delta at which `cost` states epsilon.
+        columns: public names of the table's columns, if it was fitted to a data frame.
+        record: public facts of the fit; None in files of earlier versions.
 
     Example:
-        >>> import numpy as np
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)
-        >>> release = learner.fit(np.eye(3), np.ones(3), epsilon=1.0, delta=1e-5, public_seed=1)
-        >>> release.coefficients.shape, release.public_seed, f"{release.cost.mu:.3f}"
-        ((4,), 1, '0.268')
+        >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
+        >>> learner.fit([[1.0], [0.0]], [1.0, 0.0], **budget).coefficients.shape
+        (4,)
     """
 
     features: AbstractFeatureMap
@@ -163,11 +111,13 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     def __check_init__(self):
         require_feature_map("features", self.features)
         require_kind("statement", self.statement, Release, "a jaxdp.privacy.Release")
-        classes = (None,) if self.coefficients.ndim > 1 else ()
+        has_classes, num_classes = self.coefficients.ndim > 1, 2
+        classes = (None,) if has_classes else ()
         require_shape("coefficients", self.coefficients, (self.features.num_outputs, *classes))
-        if self.coefficients.ndim > 1:
-            if self.coefficients.shape[1] < 2:
-                raise ValueError(f"expected two classes or more, got {self.coefficients.shape[1]}")
+        if has_classes:
+            num_classes = self.coefficients.shape[1]
+            if num_classes < 2:
+                raise ValueError(f"expected two classes or more, got {num_classes}")
             if self.label_bound is not None:
                 raise ValueError("expected no label_bound of a function with classes")
         require_shape("intercept", self.intercept, ())
@@ -188,7 +138,6 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 f"expected names of {self.features.dim} columns, got {len(self.columns.inputs)}"
             )
         names = self.columns and self.columns.classes
-        num_classes = self.coefficients.shape[1] if self.coefficients.ndim > 1 else 2
         if names and len(names) != num_classes:
             raise ValueError(f"expected names of {num_classes} classes, got {len(names)}")
         count, stds = len(self.coefficients), self.record.noise_std if self.record else ()
@@ -196,14 +145,10 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
             raise ValueError(f"expected noise_std of {count} coefficients, got {len(stds)}")
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, "m ..."]:
-        """The released function's values at new inputs.
+        """The function's values at new inputs, one a row, in the units of the training inputs.
 
-        Args:
-            inputs: one a row, in the units of the training inputs. Columns of a data frame are
-                taken by their names, if the function was fitted to one; those of an array by
-                position. Where the features have a reader, cells may be texts, dates or missing,
-                and a frame may have other columns besides; traced inputs are cells that are
-                numbers.
+        Data-frame columns are matched by name if the fit had names, array columns by position. If
+        the features have a reader, cells may be texts, dates or missing; traced inputs are numbers.
         """
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
@@ -221,13 +166,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return jnp.asarray(blockwise(eqx.Partial(_values, *parts), table))
 
     def predict(self, inputs: Any) -> np.ndarray:
-        """The class of each new input, of a regression its value.
-
-        (m,) values; or names of classes as texts, numbers from 0 where the fit had no names.
-
-        Args:
-            inputs: a table, as a call of the function takes it.
-        """
+        """The classes of new inputs, names or numbers from 0; of a regression the values, (m,)."""
         values, names = np.asarray(self(inputs)), self.columns and self.columns.classes
         if names is None and values.ndim == 1 and not (self.record and self.record.has_logits):
             return values
@@ -235,47 +174,63 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         return places if names is None else np.array(names)[places]
 
     def predict_proba(self, inputs: Any) -> Float[np.ndarray, "m classes"]:
-        """The chance of each class at new inputs, by logistic regression.
-
-        Raises:
-            ValueError: the function's values are not known to be log odds.
-        """
+        """Class probabilities at new inputs; a ValueError unless values are known log odds."""
         if not (self.record and self.record.has_logits):
             raise ValueError("expected a function of log odds, got one of scores or values")
         return chances(np.asarray(self(inputs), np.float64))
 
     @property
     def card(self) -> str:
-        """The model card: what was learnt, of which columns and rows, and what was paid for it."""
-        return card_of(self.statement.what, self.cost, self.columns, self.record)
+        """The model card, as text: the function, its columns and rows, and its privacy cost."""
+        cost, columns, record = self.cost, self.columns, self.record
+        rows = [Row("learnt", (record.learnt if record else "") or self.statement.what)]
+        if columns is not None and columns.label is not None:
+            rows.append(Row("target", columns.label))
+        if columns is not None and columns.classes is not None:
+            rows.append(Row("classes", ", ".join(columns.classes)))
+        if record is not None and record.inputs:
+            rows += _under("inputs", [f"{name}: {known}" for name, known in record.inputs])
+        elif columns is not None:
+            rows.append(Row("inputs", ", ".join(columns.inputs)))
+        if record is not None:
+            rows.append(Row("rows", str(record.num_samples), "n, public"))
+        noise = "certified" if cost.is_certified else "simulated"
+        rows += [
+            Row("epsilon", f"{cost.epsilon:.4g}", "of this release"),
+            Row("delta", f"{cost.delta:g}", "of this release"),
+            Row("mu", "unknown" if cost.mu is None else f"{cost.mu:.4g}", "Gaussian DP"),
+            Row("adjacency", cost.adjacency, "who the neighbours are"),
+            Row("noise", noise, "in machine arithmetic"),
+        ]
+        if record is not None:
+            rows += _under("ledger", [f"{share:.1%}  {what}" for share, _, what in record.ledger])
+            if record.noise_std:
+                stds = f"{np.median(record.noise_std):.3g}, at most {max(record.noise_std):.3g}"
+                rows.append(Row("noise_std", stds, "of a coefficient"))
+            if record.forecast:
+                rows.append(Row("forecast", record.forecast))
+        return as_text(Explanation("Model card", tuple(rows), (*cost.assumptions, _LIMITS)))
 
     @property
     def cost(self) -> Cost:
-        """What the release costs at the delta of the fit."""
+        """The privacy cost of the release at the delta of the fit."""
         return cost_of(self.statement, self.delta)
 
     def release(self) -> Release:
-        """What was made public; `jaxdp.account` reads it at any delta."""
+        """The statement about this release; `jaxdp.account` reads it at any delta."""
         return self.statement
 
     def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Write everything to one file that `jaxdp.kernels.load` reads back, bit by bit.
 
-        The file is written whole or not at all; no code is in it.
-
-        Args:
-            path: of the file.
-            overwrite: whether a file that exists is replaced. By default it is not: what it holds
-                may be a release that was paid for, which nothing brings back.
-
-        Raises:
-            TypeError: a part of it has no written form, such as a kernel that is a user's function.
-            OSError: it cannot be written, or exists and is not to be replaced.
+        The file is written whole or not at all, and contains no code. By default an existing file
+        is kept (OSError), because it may hold a release whose privacy budget was spent. A part
+        without a written form, such as a user's function, raises TypeError.
         """
         written(path, self, replace=overwrite)
 
     def __hash__(self):
-        # `jax.jit(released)` asks for one, and arrays have none.
+        # `jax.jit(released)` needs one, and arrays have none.
         return hash((self.public_seed, self.delta, self.label_bound))
 
     def _explanation(self):
@@ -311,35 +266,30 @@ def _values(
 ) -> Float[Array, "m ..."]:
     given = as_rows("inputs", inputs, features.dim)
     found = features(given)
-    # As when learning: an input so large that its features overflow has none.
+    # As in the fit, features of an input so large that they overflow are set to zero.
     is_lost = ~jnp.isfinite(found).all(axis=1) & jnp.isfinite(given).all(axis=1)
     rows = jnp.where(is_lost[:, None], 0, found)
-    # As many digits as there are: a product in bf16 or TF32 would lose most of them.
+    # A product in bf16 or TF32 would lose most digits.
     values = jnp.matmul(rows, coefficients, precision=Precision.HIGHEST)
     values += intercept.astype(values.dtype)
     return values if limits is None else jnp.clip(values, *limits.astype(values.dtype))
 
 
 def chances(logits: Float[np.ndarray, "m ..."]) -> Float[np.ndarray, "m classes"]:
-    """Probabilities of classes from one logit, of the second of two, or from k scores a row."""
+    """Class probabilities from one logit (of the second of two classes), or from k scores a row."""
     if logits.ndim == 1:
         logits = np.stack([np.zeros_like(logits), logits], axis=1)
     return scipy.special.softmax(logits, axis=1)
 
 
-# Public seeds are below.
-_PUBLIC_SEEDS = 2**63
-
-
 def check_seeds(public_seed: Any, noise_seed: Any, public_name: str = "public_seed") -> None:
-    """Raise TypeError or ValueError unless the seeds are ints, and not one and the same."""
     if isinstance(public_seed, bool) or not isinstance(public_seed, (int, np.integer)):
         raise TypeError(f"expected {public_name} to be an int, got {type(public_seed).__name__}")
-    if not 0 <= public_seed < _PUBLIC_SEEDS:
+    if not 0 <= public_seed < 2**63:
         raise ValueError(f"expected 0 <= {public_name} < 2^63, got one beyond")
     check_noise_seed(noise_seed)
     if noise_seed is not None and noise_seed == public_seed:
         raise ValueError(
-            f"expected noise_seed to differ from {public_name}: the one is published, and the "
-            "other takes the noise off"
+            f"expected noise_seed to differ from {public_name}, which is published: knowing "
+            "noise_seed is enough to remove the noise"
         )

@@ -1,7 +1,4 @@
-"""Tables as users hold them, checked: finite real numbers in every column, on the host.
-
-A column of text is refused by its name. No error shows a cell: cells are private data.
-"""
+"""Users' tables as finite real numbers on the host; errors name columns but show no cell."""
 
 import math
 from typing import Any
@@ -21,7 +18,6 @@ _LEAST_RECORDS = 2
 def training_table(
     inputs: Any, labels: Any
 ) -> tuple[Float[np.ndarray, "n dim"], Float[np.ndarray, " n"]]:
-    """Inputs as a floating-point matrix and labels in float64, on the host."""
     table, targets = real_array("inputs", inputs), real_array("labels", labels)
     if table.ndim != 2:
         raise ValueError(
@@ -54,7 +50,6 @@ def check_magnitudes(table: Float[Any, "n dim"]) -> None:
 
 
 def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
-    """Known finite rows in float64."""
     rows = real_array(name, value).astype(np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected {name} of shape (rows, dim), got {rows.shape}")
@@ -64,30 +59,11 @@ def host_rows(name: str, value: Any) -> Float[np.ndarray, "n dim"]:
 
 
 def real_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
-    """Real numbers on the host: float32 and float64 as they are, all others in float64."""
+    """Real numbers on the host: float32 and float64 unchanged, other types in float64."""
     array = given_array(name, value)
     if array.dtype in (np.float32, np.float64):
         return array
-    require_no_text(name, value)
-    # Half precisions that NumPy knows by name alone are widened too, and objects that are numbers.
-    is_number = jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.kind in "biuO"
-    try:
-        if is_number:
-            return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    column = _first_column(value, _is_no_number)
-    # Missing cells of pandas' own are found in a whole frame alone: a column of it has NaN there.
-    other = "missing values or other things" if array.dtype == object else f"a {array.dtype}"
-    came = other if column is None else f"other things in column {column!r}"
-    raise TypeError(
-        f"expected {name} of real numbers, got {came}: the argument must be free of strings and of "
-        "all else that is no number"
-    )
-
-
-def require_no_text(name: str, value: Any) -> None:
-    """Raise TypeError where a cell is text, even text that could be read as a number."""
+    # Text is refused even if it could be read as a number.
     column = _first_column(value, _is_text)
     if column is not None:
         raise TypeError(
@@ -97,20 +73,35 @@ def require_no_text(name: str, value: Any) -> None:
         )
     if num_axes(value) != 2 and _has(np.asarray(value), _is_text):
         raise TypeError(f"expected {name} of real numbers, got text")
+    # Half precisions and objects that are numbers are widened too.
+    is_number = jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.kind in "biuO"
+    try:
+        if is_number:
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    column = _first_column(value, _is_no_number)
+    # pandas' own missing cells are visible only in a whole frame: in a column they are NaN.
+    other = "missing values or other things" if array.dtype == object else f"a {array.dtype}"
+    came = other if column is None else f"other things in column {column!r}"
+    raise TypeError(
+        f"expected {name} of real numbers, got {came}: the argument must be free of strings and of "
+        "all else that is no number"
+    )
 
 
 def num_axes(value: Any) -> int:
-    """`numpy.ndim`, which some tables refuse to be asked for."""
+    """The number of axes; `numpy.ndim` fails for some tables."""
     return value.ndim if hasattr(value, "ndim") else np.asarray(value).ndim
 
 
 def _first_column(value: Any, is_foreign: Any) -> Any:
-    """The name or number of the first column of a table with such a cell; None without one."""
+    """The name or number of the first column of a table with such a cell, or None."""
     names = getattr(value, "columns", None)
     if names is not None and num_axes(value) == 2:
         frame = ((name, np.asarray(value[name])) for name in names)
         return next((name for name, column in frame if _has(column, is_foreign)), None)
-    # In a list NumPy would make texts of the numbers beside one.
+    # From a list with one text NumPy would turn the numbers into texts too.
     array = value if hasattr(value, "dtype") else _as_objects(value)
     if num_axes(array) != 2 or array.dtype.kind not in "OUS":
         return None
@@ -145,18 +136,13 @@ def _is_no_number(cell: Any) -> bool:
 
 
 class Columns(eqx.Module):
-    """Names that were known before the data were seen: they are published with the function.
+    """Names that were known before the data were seen; they are published with the function.
 
     Args:
-        inputs: of the columns in the order of the function's inputs.
-        label: of the target, or None where it has none.
-        classes: of a classifier, what its label is where the score is negative and where it is
-            positive, as the table writes it; of more classes, one name for each score. None for a
-            regression.
-
-    Raises:
-        ValueError: a name stands twice, or there are fewer than two classes.
-        TypeError: a name is not a text.
+        inputs: names of the columns in the order of the function's inputs, texts, all different.
+        label: name of the target, or None.
+        classes: for two classes, the names for a negative and for a positive score; for more
+            classes, one name per score. None for a regression.
 
     Example:
         >>> from jaxdp.kernels import Columns
@@ -184,10 +170,7 @@ class Columns(eqx.Module):
 def columns_of(
     inputs: Any, labels: Any = None, classes: tuple[Any, ...] | None = None
 ) -> Columns | None:
-    """What the columns of a data frame are called; None for arrays, and for columns 0, 1, 2, ....
-
-    The labels' name, where a series has one, is the target's; classes are those of a classifier.
-    """
+    """Names of a data frame's columns and labels; None for arrays, and for columns 0, 1, ...."""
     names = _names(inputs)
     if names is None or _is_counted(inputs.columns):
         return None
@@ -201,11 +184,10 @@ def columns_of(
 
 
 def in_order(inputs: Any, columns: Columns | None) -> Any:
-    """A data frame's columns in the order of the fit; rows without names stay as they are.
+    """A data frame's columns in the order of the fit; rows without names are unchanged.
 
-    Columns that had no names at the fit are taken to be called 0, 1, 2, ...: a frame with these
-    names in another order is put in this one, and one with other names is taken by position, as is
-    a frame whose columns are only counted.
+    If the fit had no names, they are taken to be 0, 1, 2, ...: a frame with these names is
+    reordered; a frame with other names, or whose columns are only counted, is taken by position.
     """
     names = _names(inputs)
     if names is None:
@@ -221,18 +203,16 @@ def in_order(inputs: Any, columns: Columns | None) -> Any:
         found += [f"with {', '.join(map(repr, more))} besides"] if more else []
         raise ValueError(
             f"expected inputs with the columns of the fit, {printable(', '.join(wanted))}, got a "
-            f"table {' and '.join(found) or 'in which a name stands twice'}"
+            f"table {' and '.join(found) or 'in which a name occurs twice'}"
         )
     labels = dict(zip(names, inputs.columns, strict=True))
     return inputs[[labels[name] for name in wanted]]
 
 
 def _names(inputs: Any) -> tuple[str, ...] | None:
-    """The names of a table's columns as texts: years, dates, ... are texts in a file of it."""
     found = getattr(inputs, "columns", None)
     return None if found is None or num_axes(inputs) != 2 else tuple(map(str, found))
 
 
 def _is_counted(names: Any) -> bool:
-    """Whether they are the numbers that a data frame counts columns without names by."""
     return tuple(names) == tuple(range(len(names)))

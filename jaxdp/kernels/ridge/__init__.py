@@ -1,1 +1,1 @@
-"""Private kernel ridge regression: noisy statistics, and the ridge that suits their noise."""
+"""Private kernel ridge regression, and the choice of its ridge."""

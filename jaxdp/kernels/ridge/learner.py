@@ -1,22 +1,19 @@
 r"""Private kernel ridge regression: a public projection, one Gaussian release, a function.
 
-PK Algorithm 1 with five changes, each of which costs nothing or saves budget. (1) Each record's
-features come from a public seed and that record alone, and are clipped to a public bound, so the
-guarantee needs neither a secret projection nor a tail bound. (2) The statistics are released
-together (`joint_release`), (3) by the exact Gaussian mechanism. (4) The noisy matrix is projected
-on the positive semi-definite cone and (5) predictions are clipped to the label bound. An intercept
-may be released first.
+PK Algorithm 1 with changes that cost no budget: each record's features come from a public seed and
+that record alone, clipped to a public bound, so the guarantee needs neither a secret projection nor
+a tail bound; the statistics are released together (`joint_release`), by the exact Gaussian
+mechanism; the noisy matrix is projected on the positive semi-definite cone, and predictions are
+clipped to the label bound. An intercept may be released first.
 
 *Proof.* Fix the public seed: z is a fixed function of one input, $|z| \le B$. The intercept is the
 mean of labels in $[-T, T]$, of sensitivity 2T/n, with Gaussian noise: $\mu_b$-GDP. Given its value
-b, the residuals y - b clipped to $[-R, R]$ are functions of one record each, and the release of
-(C, w u) has sensitivity $\Delta(a)/n$: mu_r-GDP for every b. The two compose to
-$\sqrt{\mu_b^2 + \mu_r^2}$ (Dong, Roth and Su 2022, Corollary 3.3), which is $\mu(\epsilon, \delta)$
-exactly. Whatever follows looks at nothing but b, (C, u) and public numbers: post-processing. The
-proof holds for every data set, seed and input; how well the features stand for the kernel matters
-to accuracy alone. Neighbours differ in one record (replace-one), n is public.
-
-Outside the guarantee: that a fit raised an error, its running time, and warnings.
+b, the residuals y - b clipped to $[-R, R]$ are functions of one record each, and the release of (C,
+w u) has sensitivity $\Delta(a)/n$: $\mu_r$-GDP for every b. The two compose to $\sqrt{\mu_b^2 +
+\mu_r^2}$ (Dong, Roth and Su 2022, Corollary 3.3), which is $\mu(\epsilon, \delta)$ exactly. All
+later steps use only b, (C, u) and public numbers: post-processing. The proof holds for every data
+set, seed and input. Neighbours differ in one record (replace-one), n is public. Errors, warnings
+and the running time are outside the guarantee.
 """
 
 import math
@@ -24,11 +21,9 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
 
 from jaxdp.core.arrays import plain_number
 from jaxdp.core.checks import described, host_number, require_count, require_positive
-from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import row_blocks
 from jaxdp.kernels.features.public_features import AbstractFeatureLearner
 from jaxdp.kernels.release.joint_release import (
@@ -39,12 +34,7 @@ from jaxdp.kernels.release.joint_release import (
     noisy_sums,
     unit_labels,
 )
-from jaxdp.kernels.ridge.rules import (
-    AbstractRidgeRule,
-    NoiseRidge,
-    NoisyStatistics,
-    ridge_solution,
-)
+from jaxdp.kernels.ridge.rules import AbstractRidgeRule, NoiseRidge, NoisyStatistics, ridge_solution
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.mechanisms import GaussianMechanism
@@ -62,108 +52,54 @@ _CERTIFIED = (
     "proved in the arithmetic of the machine, IEEE float64 on the host: sums are exact, and what "
     "is released has exactly the law of rounded normal noise"
 )
-
-
 _ROUNDING = 1e-10
 
 
 class RidgeNoise(NamedTuple):
-    """Standard deviations, for bounds of one, of the noise on the sum of the labels and on C and u.
-
-    `mean` is 0 where no mean label is released.
-    """
+    """Standard deviations of the noise, for bounds of one; `mean` is 0 without a mean label."""
 
     mean: float
     joint: JointNoise
 
     @classmethod
     def calibrated(cls, mu: float, share: float, balance: float) -> "RidgeNoise":
-        r"""Noise for mu in all; the mean label, of sensitivity 2, has the share of $\mu^2$."""
+        r"""Noise for mu in all; the mean label, of sensitivity 2, gets this share of $\mu^2$."""
         mean = 2 / (mu * math.sqrt(share)) * (1 + _ROUNDING) if share else 0.0
         return cls(mean, JointNoise.calibrated(mu * math.sqrt(1 - share), balance))
 
     def grid_bits(self, num_samples: int) -> int:
-        """The bits q of the grid on which all that is released lies."""
         return grid_bits(num_samples, max(self.mean, *self.joint))
 
 
-def released_mean(
-    labels: Float[np.ndarray, " n"], bound: float, noise: RidgeNoise, source: SecretNoise
-) -> float:
-    """The noisy mean of labels within the bound; 0 where none is released."""
-    if not noise.mean:
-        return 0.0
-    bits = noise.grid_bits(len(labels))
-    total = unit_labels(labels, bound, bits).astype(np.int64).sum()
-    hidden = source.hiding(total, noise.mean, bits)
-    released = int(hidden.noisy_integers(total, noise.mean * 2.0**bits, "intercept"))
-    return float(np.clip(released / (len(labels) * 2.0**bits), -1, 1)) * bound
-
-
-def released_statistics(
-    features: AbstractFeatureMap,
-    table: Float[np.ndarray, "n dim"],
-    targets: Float[np.ndarray, " n"],
-    *,
-    bounds: tuple[float, float],
-    noise: RidgeNoise,
-    source: SecretNoise,
-    epsilon: float,
-) -> NoisyStatistics:
-    """Noisy averages of z z^T and y z over the records, clipped to the two `bounds`."""
-    bits, num_samples = noise.grid_bits(len(table)), len(table)
-    sums = exact_sums(
-        row_blocks(features, table, rows=MAX_BLOCK_ROWS),
-        targets,
-        num_outputs=features.num_outputs,
-        feature_bound=bounds[0],
-        label_bound=bounds[1],
-        bits=bits,
-    )
-    covariance, correlation = noisy_sums(sums, source, noise.joint, bits)
-    return NoisyStatistics(
-        covariance / num_samples,
-        correlation / num_samples,
-        JointNoise(*(std / num_samples for std in noise.joint)),
-        num_samples,
-        epsilon,
-    )
-
-
 class PrivateKernelRidge(AbstractFeatureLearner):
-    r"""$(\epsilon, \delta)$-DP kernel ridge regression, proved for a published projection.
-
-    The module's docstring holds the proof. The cost is exactly $\mu(\epsilon, \delta)$-GDP.
+    r"""$(\epsilon, \delta)$-DP kernel ridge regression, exactly $\mu(\epsilon, \delta)$-GDP.
 
     Args:
-        kernel: k; None is allowed where a feature map is given.
-        num_projections: M, how many Gaussian-process paths the features are.
-        num_features: L, of the random features that the paths are made of.
+        kernel: the kernel k; None is allowed with a feature map.
+        num_projections: M, the number of Gaussian-process paths used as features.
+        num_features: L, the number of random features of which the paths are made.
         label_bound: T > 0, public; labels beyond it are clipped.
-        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I); or a rule, such as
+        ridge: $\lambda$, added to the averaged statistics (C/n + lambda I), or a rule such as
             `SelectedRidge`. None is `NoiseRidge`, as large as the noise.
-        intercept_share: in [0, 1), the part of $\mu^2$ that is spent on the mean label. With
-            strong privacy little but the mean can be learnt: .2, and a residual bound T/2, keep it.
-        input_bound: rows are scaled down to this Euclidean norm first; needed where the kernel is
-            bounded nowhere else. Infinity says that public numbers have scaled them already.
-        input_range: (low, high), public ends of the columns' ranges, (d,) each; columns are clipped
-            to them and brought to [-1, 1]. Instead of `input_bound`.
-        feature_map: instead of sample paths, a public map or any function of one row, chosen
-            without the data; the features of a function are clipped to norm one.
-        residual_bound: R > 0, to which labels less the intercept are clipped; T when None.
-        balance: $a = w^2 T^2 / B^2 > 0$, how the noise is shared by C and u. 1 gives both the same
-            (for B = T = 1); at 2 u has the least noise that any balance gives it.
+        intercept_share: part in [0, 1) of $\mu^2$ spent on the mean label. With strong privacy
+            little but the mean can be learnt: 0.2, with a residual bound T/2, preserves it.
+        input_bound: Euclidean norm to which rows are first scaled down; needed if nothing else
+            bounds the kernel. Infinity: public numbers have scaled the inputs already.
+        input_range: (low, high), public ends of the columns' ranges, (d,) each, which are clipped
+            to them and mapped to [-1, 1]. Excludes `input_bound`.
+        feature_map: replaces the sample paths: a public map or any function of one row, chosen
+            without the data; features of a function are clipped to norm one.
+        residual_bound: R > 0, to which labels minus the intercept are clipped; None for T.
+        balance: $a = w^2 T^2 / B^2 > 0$, which shares the noise between C and u. At 1 both get the
+            same noise (for B = T = 1); at 2 u gets the least noise of any balance.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
-        >>> kernel, bounds = Gaussian(0.5), {"label_bound": 1.0, "input_bound": 1.0}
-        >>> learner = PrivateKernelRidge(kernel, num_projections=20, **bounds)
-        >>> inputs = np.linspace(-1, 1, 200)[:, None]
+        >>> learner = PrivateKernelRidge(Gaussian(0.5), 20, label_bound=1.0, input_bound=1.0)
         >>> budget = {"epsilon": 1.0, "delta": 1e-5, "public_seed": 1}
-        >>> release = learner.fit(inputs, np.sin(3 * inputs[:, 0]), **budget)
-        >>> release(inputs[:3]).shape, release.cost.is_certified
-        ((3,), True)
+        >>> learner.fit(np.ones((9, 2)), np.ones(9), **budget)(np.ones((3, 2))).shape
+        (3,)
     """
 
     label_bound: float = eqx.field(static=True, converter=plain_number, kw_only=True)
@@ -192,9 +128,8 @@ class PrivateKernelRidge(AbstractFeatureLearner):
     def noise_std(self, num_samples: int, epsilon: float, delta: float) -> dict[str, float]:
         r"""Standard deviations of the noise on the averaged statistics.
 
-        Returns:
-            "C": on the diagonal of $\sum z z^\top / n$; over $\sqrt 2$ off it. "u": on
-            $\sum y z / n$. "intercept": on the mean label, where one is released.
+        "C" is on the diagonal of $\sum z z^\top / n$ (divided by $\sqrt 2$ off it), "u" on $\sum y
+        z / n$, "intercept" on the mean label, if one is released.
         """
         num_samples = require_count("num_samples", num_samples)
         mean, joint = self._noise(epsilon, delta)
@@ -211,16 +146,30 @@ class PrivateKernelRidge(AbstractFeatureLearner):
         features = self.features(request.dim, request.public_seed)
         request = request.clipped(self.label_bound)
         noise = self._noise(request.epsilon, request.delta)
-        source = request.noise()
-        intercept = released_mean(request.targets, self.label_bound, noise, source)
-        statistics = released_statistics(
-            features,
-            request.table,
+        source, num_samples = request.noise(), request.num_samples
+        bits = noise.grid_bits(num_samples)
+        intercept = 0.0
+        if noise.mean:
+            total = unit_labels(request.targets, self.label_bound, bits).astype(np.int64).sum()
+            hidden = source.hiding(total, noise.mean, bits)
+            mean = int(hidden.noisy_integers(total, noise.mean * 2.0**bits, "intercept"))
+            mean /= num_samples * 2.0**bits
+            intercept = float(np.clip(mean, -1, 1)) * self.label_bound
+        sums = exact_sums(
+            row_blocks(features, request.table, rows=MAX_BLOCK_ROWS),
             request.targets - intercept,
-            bounds=(self.feature_bound, self._residual_bound),
-            noise=noise,
-            source=source,
-            epsilon=request.epsilon,
+            num_outputs=features.num_outputs,
+            feature_bound=self.feature_bound,
+            label_bound=self._residual_bound,
+            bits=bits,
+        )
+        covariance, correlation = noisy_sums(sums, source, noise.joint, bits)
+        statistics = NoisyStatistics(
+            covariance / num_samples,
+            correlation / num_samples,
+            JointNoise(*(std / num_samples for std in noise.joint)),
+            num_samples,
+            request.epsilon,
         )
         coefficients = self._coefficients(statistics, request.public_seed)
         return request.released(

@@ -1,11 +1,4 @@
-"""How much to regularise a private ridge regression, without looking at the data again.
-
-A ridge that is chosen from the released statistics alone costs no privacy (post-processing). Beside
-a fixed ridge there are: a ridge as large as the noise (`NoiseRidge`); PK Theorem 11's, from how
-smooth the target is thought to be (`Theorem11Rule`); and the choice by an unbiased estimate of the
-squared error, for which the noise of the release is split in two (`SelectedRidge`). A choice by the
-error on private data is left out: it would need a budget of its own.
-"""
+"""Choice of the ridge in private ridge regression, by post-processing of released statistics."""
 
 import abc
 import math
@@ -22,14 +15,12 @@ from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normal
 
 
 class NoisyStatistics(NamedTuple):
-    r"""What was released, averaged over the records, for features and labels of bound one.
+    r"""Released statistics, averaged over the records, for features and labels of bound one.
 
     Attributes:
-        covariance: $\sum_i z_i z_i^\top / (n B^2)$ and noise.
-        correlation: $\sum_i y_i z_i / (n B T)$ and noise.
+        covariance, correlation: noisy $\sum_i z_i z_i^\top / (n B^2)$, $\sum_i y_i z_i / (n B T)$.
         noise: the standard deviations of that noise.
-        num_samples: n.
-        epsilon: of the whole release.
+        epsilon: epsilon of the whole release.
     """
 
     covariance: Float[np.ndarray, "outputs outputs"]
@@ -40,16 +31,11 @@ class NoisyStatistics(NamedTuple):
 
     @property
     def num_outputs(self) -> int:
-        """M."""
         return len(self.correlation)
 
     @property
     def noise_norm(self) -> float:
-        r"""$\sigma_C \sqrt{2M}$: the spectral norm of the noise on the covariance, for large M.
-
-        Off its diagonal that noise has standard deviation $\sigma_C / \sqrt 2$, and Wigner's
-        semicircle ends at $2 \sqrt M$ times it.
-        """
+        r"""$\sigma_C \sqrt{2M}$, the spectral norm of the noise on C for large M (semicircle)."""
         return self.noise.covariance * math.sqrt(2 * self.num_outputs)
 
 
@@ -62,24 +48,10 @@ class AbstractRidgeRule(AbstractDescription):
 
 
 class NoiseRidge(AbstractRidgeRule):
-    r"""A ridge as large as the noise that it has to tame: `factor` $\sigma_C \sqrt{2M}$.
+    r"""A ridge as large as the noise that it has to suppress: `factor` $\sigma_C \sqrt{2M}$.
 
-    The learner's default has the factor 1 where an intercept is released, and 1/2 where the
-    coefficients have to carry the mean of the labels too. On the synthetic problem of PK Section 5,
-    from epsilon = 1 on, the errors are at most a fifth above those of the best ridge.
-
-    Args:
-        factor: > 0.
-
-    Raises:
-        ValueError: the factor is not positive and finite.
-
-    Example:
-        >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge
-        >>> from jaxdp.kernels.ridge.rules import NoiseRidge
-        >>> learner = PrivateKernelRidge(Gaussian(1.0), label_bound=1.0, ridge=NoiseRidge(0.5))
-        >>> learner.ridge.factor
-        0.5
+    The learner's default factor is 1 with a released intercept, and 1/2 without. On the synthetic
+    problem of PK Section 5 with epsilon >= 1, the errors are at most a fifth above the best.
     """
 
     factor: float = eqx.field(static=True, converter=plain_float, default=1.0)
@@ -93,23 +65,20 @@ class NoiseRidge(AbstractRidgeRule):
 
 
 class Theorem11Rule(AbstractRidgeRule):
-    r"""The ridge of PK Theorem 11, for whoever knows the exponents of source and capacity.
+    r"""The ridge of PK Theorem 11, for known exponents of source and capacity.
 
-    $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant.
-
-    Source: PK Theorem 11 and the choices at the end of Section 4.2, for a kernel bounded by one.
-    The theorem leaves the constants open. The rule also sets how many projections to draw.
+    $\lambda = \max\{n^{-1/(2r+\gamma)}, (n\epsilon)^{-2/(4r+\gamma)}\}$ times a constant that the
+    theorem leaves open. Source: PK Theorem 11 and the end of Section 4.2, for kernels bounded by 1.
 
     Args:
-        source: r in [1/2, 1], how smooth the target is (Assumption 4).
-        capacity: gamma in [0, 1], how slowly the eigenvalues decay (Assumption 3).
-        constant: > 0, of lambda.
+        source: r in [1/2, 1], smoothness of the target (Assumption 4).
+        capacity: gamma in [0, 1]; the larger, the slower the eigenvalues decay (Assumption 3).
+        constant: the factor > 0 of lambda.
 
     Example:
         >>> from jaxdp.kernels import Theorem11Rule
-        >>> rule = Theorem11Rule(source=0.5, capacity=0.5)
-        >>> print(f"{rule.ridge(10_000, 1.0):.4f}, M = {rule.num_projections(10_000, 1.0)}")
-        0.0022, M = 22
+        >>> print(f"{Theorem11Rule(source=0.5, capacity=0.5).ridge(10_000, 1.0):.4f}")
+        0.0022
     """
 
     source: float = eqx.field(static=True, converter=plain_float)
@@ -134,8 +103,10 @@ class Theorem11Rule(AbstractRidgeRule):
         return self.constant * max(statistical, private)
 
     def num_projections(self, num_samples: int, epsilon: float, *, constant: float = 1.0) -> int:
-        r"""M: the least of $n^{(2r+\gamma-1)/(2r+\gamma)}$ and
-        $(n\epsilon)^{(4r+2\gamma-2)/(4r+\gamma)}$, times a constant, rounded up."""
+        r"""The number of projections M, `constant` times the smaller of two bounds, rounded up.
+
+        $n^{(2r+\gamma-1)/(2r+\gamma)}$ and $(n\epsilon)^{(4r+2\gamma-2)/(4r+\gamma)}$.
+        """
         r, gamma = self.source, self.capacity
         require_positive("constant", constant)
         statistical = num_samples ** ((2 * r + gamma - 1) / (2 * r + gamma))
@@ -148,10 +119,10 @@ def ridge_path(
     correlation: Float[np.ndarray, " outputs"],
     ridges: Float[np.ndarray, " ridges"],
 ) -> Float[np.ndarray, "ridges outputs"]:
-    r"""$(C_+ + \lambda I)^{-1} u$ for each $\lambda$, $C_+$ being C without negative eigenvalues.
+    r"""The coefficients $(C_+ + \lambda I)^{-1} u$ for each $\lambda$.
 
-    A noisy C is often indefinite, and $C + \lambda I$ then nearly singular for some $\lambda$: the
-    sharp peaks of PK Figure 2. The nearest positive semi-definite matrix has none, and is free.
+    $C_+$ is C without its negative eigenvalues. A noisy C is often indefinite, and $C + \lambda I$
+    then nearly singular for some $\lambda$: the sharp peaks of PK Figure 2.
     """
     values, vectors = np.linalg.eigh(covariance)
     shrunk = (vectors.T @ correlation) / (np.maximum(values, 0) + ridges[:, None])
@@ -164,7 +135,7 @@ def ridge_solution(statistics: NoisyStatistics, ridge: float) -> Float[np.ndarra
     return ridge_path(statistics.covariance, statistics.correlation, ridges)[0]
 
 
-# How often the noise is split, and gamma^2, the share of it that is added to what is fitted.
+# Number of splits of the noise, and gamma^2, its share that is added to the fitted statistics.
 _NUM_SPLITS, SHARE = 8, 0.5
 # On a grid of ratio sqrt 2 from a quarter of the noise's norm upward.
 _NUM_RIDGES = 11
@@ -172,19 +143,16 @@ _Pair = tuple[Float[np.ndarray, "outputs outputs"], Float[np.ndarray, " outputs"
 
 
 class SelectedRidge(AbstractRidgeRule):
-    r"""The ridge of least risk, as the noisy statistics themselves estimate it.
+    r"""The ridge of least risk, as estimated from the noisy statistics themselves.
 
-    The squared error of coefficients b is, up to a constant, $b^\top C b - 2 u \cdot b$. Estimated
-    with the noise that b was fitted to, it would be too low. So the noise is split in two: with
-    fresh noise E of the same law, $(C, u) + \gamma E$ and $(C, u) - E / \gamma$ have independent
-    noises. The first is fitted, the second judges without bias; the average over several E. The
-    least is then refitted to all, with $\lambda$ smaller by $\sqrt{1 + \gamma^2}$, as its noise is.
-    Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap. No budget is spent.
-
-    Where privacy costs much the judge is noisy too: ridges far below `NoiseRidge`'s look good by
-    chance, and are not tried. On the synthetic problem of PK Section 5 it is no better than
-    `NoiseRidge`; it is for noise that is small, or a factor that is unknown. Left out: that the
-    error on the training records is lower than on new ones.
+    The squared error of coefficients b is, up to a constant, $b^\top C b - 2 u \cdot b$; estimated
+    with the noise that b was fitted to, it would be too low. So the noise is split: with fresh
+    noise E of the same distribution, $(C, u) + \gamma E$ and $(C, u) - E / \gamma$ have independent
+    noises. The first is fitted, the second judges without bias, averaged over several E. The best
+    ridge is then refitted to all, divided by $\sqrt{1 + \gamma^2}$, as its noise is. No budget is
+    spent. Source: Oliveira, Lei and Tibshirani (2024), the coupled bootstrap. Use it if the noise
+    is small or a good factor of `NoiseRidge` is unknown. With strong privacy the judge is noisy
+    too, so ridges far below `NoiseRidge`'s are not tried.
 
     Example:
         >>> from jaxdp.kernels import Gaussian, PrivateKernelRidge, SelectedRidge
@@ -193,30 +161,22 @@ class SelectedRidge(AbstractRidgeRule):
     """
 
     def choose(self, statistics, *, public_seed):
-        ridges = _ridges(statistics)
+        ridges = statistics.noise_norm * 2.0 ** (np.arange(_NUM_RIDGES) / 2 - 2)
         generator = np.random.default_rng([public_seed, _NUM_SPLITS])
         risks = np.zeros(len(ridges))
         for _ in range(_NUM_SPLITS):
-            fitted, judge = split_noise(statistics, generator)
-            risks += _risks(judge, ridge_path(*fitted, ridges))
+            fitted, (covariance, correlation) = split_noise(statistics, generator)
+            found = ridge_path(*fitted, ridges)
+            squares = np.einsum("ri,ij,rj->r", found, covariance, found, optimize=True)
+            risks += squares - 2 * found @ correlation
         return float(ridges[np.argmin(risks)]) / math.sqrt(1 + SHARE)
 
 
 def split_noise(statistics: NoisyStatistics, generator: np.random.Generator) -> tuple[_Pair, _Pair]:
-    """Two copies of (C, u) with independent noises: what is fitted, and what judges."""
+    """Two copies of (C, u) with independent noises: one to fit, one to judge."""
     size = statistics.num_outputs
     fresh = noise_of(generator.standard_normal(num_normals(size)), size, statistics.noise)
     covariance, correlation = statistics.covariance, statistics.correlation
     gamma = math.sqrt(SHARE)
     fitted = covariance + gamma * fresh[0], correlation + gamma * fresh[1]
     return fitted, (covariance - fresh[0] / gamma, correlation - fresh[1] / gamma)
-
-
-def _ridges(statistics: NoisyStatistics) -> Float[np.ndarray, " ridges"]:
-    return statistics.noise_norm * 2.0 ** (np.arange(_NUM_RIDGES) / 2 - 2)
-
-
-def _risks(judge, coefficients) -> Float[np.ndarray, " ridges"]:
-    covariance, correlation = judge
-    squares = np.einsum("ri,ij,rj->r", coefficients, covariance, coefficients, optimize=True)
-    return squares - 2 * coefficients @ correlation

@@ -1,1 +1,1 @@
-"""What a loss is on average, and its clipped slope, where the prediction is Gaussian."""
+"""Means of losses and of their clipped slopes for Gaussian predictions."""

@@ -1,43 +1,42 @@
 r"""Means over Gaussian inputs whose labels follow the logistic model that is fitted to them.
 
-Let $z$ and h be independent standard normals, the parts of an input along the target $\theta^*$
-and along the rest of $\theta$. With $S = |\theta^*|$, the overlap $p = \langle\theta, \theta^*
+Let $z$ and h be independent standard normals, the parts of an input along the target $\theta^*$ and
+along the rest of $\theta$. With $S = |\theta^*|$, the overlap $p = \langle\theta, \theta^*
 \rangle/S$ and the remainder $w = |\theta|^2 - p^2$ the signal and the prediction are
 
 $$ f^* = S z, \qquad f = p z + \sqrt w\,h, \qquad y = \pm1, \quad P(y \mid x) = \sigma(y f^*), $$
 
-and $\psi$ is the slope $-y\,\sigma(-y f)$ cut at $\pm k$. What descent and its noise are made of:
+and $\psi$ is the slope $-y\,\sigma(-y f)$ clipped at $\pm k$. Descent and its noise depend on
 
 $$ D = E[\psi'(f)], \qquad E[\psi z] = p D - S H, \quad H = E[\sigma'(f^*)\,h(f)], \qquad E[\psi^2],
 $$
 
 with $h(f) = \min(\sigma(f), k) + \min(\sigma(-f), k)$; the second is Stein's identity for z, which
-acts on $\psi$ and on the law of the label. All are integrals over f, of smooth functions on both
-sides of the place $|f| = |\ln(1/k - 1)|$ where the clip has its kink, so that the line is cut
-there; the mean over the label given f is that of a logistic sigmoid of a Gaussian. The nodes of
-`jaxdp.losses.logistic` follow the turn at f = 0.
+acts on $\psi$ and on the distribution of the label. All are integrals over f of functions that are
+smooth except at $|f| = |\ln(1/k - 1)|$, the kink of the clip, where the range is divided; the mean
+over the label given f is that of a logistic sigmoid of a Gaussian. The nodes of
+`jaxdp.losses.logistic` resolve the bend at f = 0.
 
 The excess risk is a sum of two errors, of length and of direction, and neither cancels:
 
 $$ E[\ln(1 + e^{-yf})] - E[\ln(1 + e^{-yf^*})]
    = E\bigl[D_A(|\theta| g, S g)\bigr] + S\,E[\sigma'(S g)]\,(|\theta| - p), $$
 
-where g is a standard normal, $A(m) = \ln(1 + e^{-m})$ and $D_A(m, m^*) = A(m) - A(m^*) -
-A'(m^*)(m - m^*) \ge 0$. For $\theta$ only enters through the law of f, which is that of
-$|\theta| g$, and through $E[\sigma(f^*) f] = S p\,E[\sigma'(f^*)]$.
+where g is a standard normal, $A(m) = \ln(1 + e^{-m})$ and $D_A(m, m^*) = A(m) - A(m^*) - A'(m^*)(m
+- m^*) \ge 0$. For $\theta$ only enters through the distribution of f, which is that of $|\theta|
+g$, and through $E[\sigma(f^*) f] = S p\,E[\sigma'(f^*)]$.
 
-Errors, measured for S from .1 to 20 and k from .02 to 1: in float64 below 1e-9 (1e-13 up to S = 3),
-in float32 below 1e-5 of the number itself, of the moment along z of its two parts.
-Derived: test_well_specified_logistic.
+Errors for S from 0.1 to 20 and k from 0.02 to 1: in float64 below 1e-9 (1e-13 up to S = 3), in
+float32 below 1e-5, relative to the number itself, or for the moment along z to its two parts.
 
 **A logistic sigmoid as a mixture of normal distribution functions.** A logistic variable is a
-normal one of random deviation 2K, where K has Kolmogorov's law (Andrews and Mallows 1974, Stefanski
-1991). So $\sigma(x) = E[\Phi(x/2K)]$, and of a Gaussian argument
+normal one of random deviation 2K, where K has Kolmogorov's distribution (Andrews and Mallows 1974,
+Stefanski 1991). So $\sigma(x) = E[\Phi(x/2K)]$, and for a Gaussian argument
 
 $$ E[\sigma(m + \sqrt v\,h)] = E\bigl[\Phi(m/\sqrt{4K^2 + v})\bigr], $$
 
-where Gauss's rule for ln K needs few nodes: with 16 of them $\sigma$ and $\sigma'$ are off by less
-than 3e-11 everywhere. Derived: test_well_specified_logistic.
+where 16 nodes of Gauss's rule for ln K give $\sigma$ and $\sigma'$ to 3e-11 everywhere. Derived:
+test_well_specified_logistic.
 """
 
 import functools
@@ -52,28 +51,28 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdp.losses.base import alike
-from jaxdp.losses.logistic import nodes_of_arcsinh
+from jaxdp.losses.logistic import crossing_of, nodes_of_arcsinh
 
-# The normal's mass beyond so many deviations is 6e-14.
+# The normal's mass beyond this is 6e-14.
 _DEVIATIONS = 7.5
-# On each side of the kink, and of the whole half-line.
+# Nodes on each side of the kink, and on the whole half-line.
 _NUM_NODES, _NUM_RISK_NODES = 24, 40
-# A kink beyond it is at infinity.
+# A kink beyond this counts as infinite.
 _FARTHEST = 1e4
-# Deviations below it do not bend the arcsinh of the nodes.
+# Smaller deviations do not bend the arcsinh of the nodes.
 _LEAST_SCALE = 0.1
-# Nodes between two logits that are less than 1 apart: the divergence as an integral.
+# For the divergence as an integral between two logits that are less than 1 apart.
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(6))
 _NODES = _NODES + 0.5
 _NUM_DEVIATIONS = 16
-# Beyond these values of K lies less than 1e-15 of its law.
+# Outside these values K has a probability of less than 1e-15.
 _LEAST, _LARGEST = 0.08, 4.5
 _GRID = 400
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 class SignalSlope(eqx.Module):
-    r"""What a theory asks about a clipped slope where labels follow a signal.
+    r"""Moments of a clipped slope for labels that follow a signal.
 
     The signal $f^* = S z$ and the prediction f are jointly Gaussian, z is standard normal, and the
     slope is a function $\psi$ of f and of a label that depends on $f^*$.
@@ -84,14 +83,6 @@ class SignalSlope(eqx.Module):
             the part $\sqrt w\,h$ of the prediction that is independent of the signal.
         square: $E[\psi^2]$.
         clipped: the probability that the slope is clipped.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.losses.gaussian.well_specified_logistic import well_specified_slope
-        >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, np.inf], np.float32)
-        >>> found = well_specified_slope(overlap, remainder, signal, limit)
-        >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
-        square 0.250, clipped 0.000
     """
 
     along: Float[Array, "*shape"]
@@ -106,38 +97,20 @@ def well_specified_slope(
     signal: Float[Array, "*#shape"],
     limit: Float[Array, "*#shape"],
 ) -> SignalSlope:
-    """Moments of the clipped slope of the logistic loss.
-
-    Args:
-        overlap: p.
-        remainder: w >= 0.
-        signal: S > 0.
-        limit: k >= 0, may be infinite.
-
-    Returns:
-        The moments, of the arguments' shape.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.losses.gaussian.well_specified_logistic import well_specified_slope
-        >>> overlap, remainder, signal, limit = np.array([0.0, 0.0, 2.0, 0.3], np.float32)
-        >>> found = well_specified_slope(overlap, remainder, signal, limit)
-        >>> print(f"square {found.square:.3f}, clipped {found.clipped:.3f}")
-        square 0.090, clipped 1.000
-    """
+    """Moments of the clipped slope of the logistic loss at p, w >= 0, S > 0 and k in [0, inf]."""
     overlap, remainder, signal, limit = alike(overlap, remainder, signal, limit)
     length, cosine, square_sine = _polar(overlap, remainder)
-    crossing = jnp.clip(_crossing(limit), -_FARTHEST, _FARTHEST)
+    crossing = jnp.clip(crossing_of(limit), -_FARTHEST, _FARTHEST)
     scale = jnp.maximum(length, signal * jnp.abs(cosine))
     g, measure = _halves(scale, jnp.abs(crossing), length)
     f, signals = length[..., None] * g, (signal * cosine)[..., None] * g
-    # Of the label given the prediction: the probability of its sign, and the mean of sigma'.
+    # Given the prediction: the probability that the label has its sign, and the mean of sigma'.
     right, steepness = sigmoid_moments(signals, (signal**2 * square_sine)[..., None])
     wrong = 1 - right
     level = limit[..., None]
     of_right = jnp.minimum(jax.nn.sigmoid(-f), level)
     of_wrong = jnp.minimum(jax.nn.sigmoid(f), level)
-    # Nodes of the first half lie nearer to 0 than the kink, where all are clipped or none.
+    # Nodes of the first half are nearer to 0 than the kink: all are clipped or none.
     is_outer = jnp.arange(2 * _NUM_NODES) >= _NUM_NODES
     is_outer = lax.broadcast_to_rank(is_outer, g.ndim)
     wrong_is_clipped = jnp.where(is_outer, level < 1, crossing[..., None] > 0)
@@ -163,24 +136,7 @@ def well_specified_risk(
     remainder: Float[Array, "*shape"],
     signal: Float[Array, "*#shape"],
 ) -> Float[Array, "*shape"]:
-    """The excess of the mean logistic loss over that of the target.
-
-    Args:
-        overlap: p.
-        remainder: w >= 0.
-        signal: S > 0.
-
-    Returns:
-        The excess risk, of the arguments' shape; 0 at the target.
-
-    Example:
-        >>> import numpy as np
-        >>> from jaxdp.losses.gaussian.well_specified_logistic import well_specified_risk
-        >>> start, target = np.array([0.0, 2.0], np.float32), np.float32(2.0)
-        >>> risks = well_specified_risk(start, np.zeros(2, np.float32), target)
-        >>> print(np.asarray(risks).round(4))  # at parameters of zero, and at the target
-        [0.2311 0.    ]
-    """
+    """Excess of the mean logistic loss over that of the target, at p, w >= 0 and S > 0."""
     overlap, remainder, signal = alike(overlap, remainder, signal)
     length, _, _ = _polar(overlap, remainder)
     scale = jnp.maximum(jnp.maximum(length, signal), _LEAST_SCALE)
@@ -197,7 +153,7 @@ def well_specified_risk(
 
 
 def _divergence(logits, signals):
-    """$D_A(m, m^*)$ for logits >= 0; an integral where they are so near that it would cancel."""
+    """$D_A(m, m^*)$ for logits >= 0; as an integral if they are so close that it would cancel."""
     step = logits - signals
     direct = jax.nn.softplus(-logits) - jax.nn.softplus(-signals)
     direct += jax.nn.sigmoid(-signals) * step
@@ -224,19 +180,11 @@ def _polar(overlap, remainder):
     )
 
 
-def _crossing(limit):
-    """The margin below which a slope is clipped."""
-    is_inside = (limit > 0) & (limit < 1)
-    level = jnp.where(is_inside, limit, 0.5)
-    beyond = jnp.where(limit > 0, -jnp.inf, jnp.inf)
-    return jnp.where(is_inside, jnp.log1p(-level) - jnp.log(level), beyond)
-
-
 def _halves(scale, kink, length):
     """Nodes for means of even functions of g, half of them below the kink at |f| = `kink`."""
     scale = jnp.maximum(scale, _LEAST_SCALE)
     reach = _DEVIATIONS * length
-    # No quotient of the two, which would overflow beside a length of zero.
+    # The quotient of the two would overflow for a length of zero.
     edge = jnp.where(kink < reach, kink / jnp.where(kink < reach, length, 1), _DEVIATIONS)
     edges = (jnp.zeros_like(scale), edge, jnp.full_like(scale, _DEVIATIONS))
     edges = [jnp.arcsinh(scale * edge / jnp.pi) for edge in edges]
@@ -267,7 +215,7 @@ def sigmoid_moments(
 
 @functools.cache
 def _mixture(num_nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Deviations and weights: Gauss's rule for the law of ln K, from Lanczos on a fine grid."""
+    """Deviations and weights: Gauss's rule for ln K, from Lanczos on a fine grid."""
     nodes, weights = np.polynomial.legendre.leggauss(_GRID)
     low, high = math.log(_LEAST), math.log(_LARGEST)
     place = (low + high) / 2 + (high - low) / 2 * nodes
@@ -287,7 +235,7 @@ def _mixture(num_nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray,
 
 
 def _density(values: Float[np.ndarray, " grid"]) -> Float[np.ndarray, " grid"]:
-    """The density of Kolmogorov's law, by the one of its two series that converges faster."""
+    """The density of Kolmogorov's distribution, by the faster of its two series."""
     order = np.arange(1, 9)[:, None]
     above = (
         8 * values * np.sum(-((-1.0) ** order) * order**2 * np.exp(-2 * (order * values) ** 2), 0)

@@ -217,7 +217,7 @@ def test_labels_of_each_loss_pass():
             losses.Logistic(),
             [0, 1, 1],
             r"expected train_labels -1 or \+1 for the Logistic loss, got values 0.0, 1.0; "
-            "of labels 0 and 1 give 2",
+            "for labels 0 and 1 use 2",
         ),
         (losses.Logistic(), [1, 2, 3, 4.5], r"Logistic loss, got values 1.0, 2.0, 3.0, \.\.\.$"),
         (

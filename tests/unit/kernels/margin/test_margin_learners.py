@@ -414,7 +414,7 @@ def test_wrong_labels_losses_and_tolerances_are_refused():
     for wrong in (labels * 2.0, np.where(labels > 0, 1, 0)):
         with pytest.raises(ValueError, match=r"labels -1 or \+1 for the Logistic loss, got others"):
             _fit(_learner(), (inputs, wrong))
-    with pytest.raises(ValueError, match=r"; of labels 0 and 1 give 2 \* labels - 1"):
+    with pytest.raises(ValueError, match=r"; for labels 0 and 1 use 2 \* labels - 1"):
         _fit(_learner(), (inputs, np.where(labels > 0, 1, 0)))
     with pytest.raises(ValueError, match=r"whole numbers from 0 to 2 .*, got others"):
         _fit(_learner(Softmax(3)), (inputs, labels))
