@@ -165,5 +165,5 @@ class _Help(argparse.HelpFormatter):
     """Help that shows defaults, except empty ones."""
 
     def _get_help_string(self, action):
-        says = action.default not in (None, "", (), argparse.SUPPRESS) and action.nargs != 0
+        says = action.default not in (None, "", [], argparse.SUPPRESS) and action.nargs != 0
         return f"{action.help} [%(default)s]" if says else action.help

@@ -303,21 +303,14 @@ def _explore(commands) -> None:
     add("--features", _Path, features, None)
     add("--address", str, "IPv4 address to listen at", "127.0.0.1")
     add("--port", int, "port to listen at; 0: a free one", 5006)
-    add("--origin", str, origin, (), action="append", metavar="HOST:PORT")
-    add("--no-browser", bool, "open no browser")
+    add("--origin", str, origin, [], action="append", metavar="HOST:PORT", dest="origins")
+    add("--no-browser", None, "open no browser", True, action="store_false", dest="is_shown")
 
 
 def _run_explore(options: argparse.Namespace) -> None:
     from jaxdp.explorer import serve
 
-    serve(
-        options.store,
-        features=options.features,
-        address=options.address,
-        port=options.port,
-        origins=tuple(options.origin),
-        is_shown=not options.no_browser,
-    )
+    serve(**{name: value for name, value in vars(options).items() if name != "command"})
 
 
 def _doctor(commands) -> None:

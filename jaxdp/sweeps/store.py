@@ -77,12 +77,11 @@ class Store:
         self._require_same()
         if self._found is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            try:
+            # Another process may have begun in this folder since.
+            with contextlib.suppress(FileExistsError):
                 self._describe(replace=False)
-            except FileExistsError:
-                # Another process has begun in this folder since.
-                self._found = _description(self.folder)
-                self._require_same()
+            self._found = _description(self.folder)
+            self._require_same()
         elif self._sources not in (None, self._found["sources"]):
             # New sources of equal programs: the next call need not trace. The folder may be
             # read-only, with a finished sweep in it.
@@ -114,10 +113,9 @@ class Store:
         content = json.dumps(found) + "\n"
         if len(content) > _MOST_BYTES:
             raise ValueError(
-                f"expected axes that {_MOST_BYTES} bytes list, got {len(content)}: use fewer values"
+                f"expected axes with values of at most {_MOST_BYTES} bytes, got {len(content)}"
             )
         files.write_whole(self.folder / DESCRIPTION, content.encode(), replace=replace)
-        self._found = found
 
     def _tidy(self) -> None:
         """Put damaged shards aside, and remove old temporary files of killed processes."""

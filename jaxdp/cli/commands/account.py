@@ -1,4 +1,4 @@
-"""`jaxdp account`: what an algorithm costs, or the noise that keeps it within a budget."""
+"""`jaxdp account`: the privacy cost of an algorithm, or the noise for a budget."""
 
 import argparse
 import decimal

@@ -69,12 +69,8 @@ def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[s
         f"$\\zeta$ = {noise:g}"
     )
     plain = title.replace("$", "").replace("\\", "")
-    if kappa == 1:
-        problem = jaxdp.LinearRegression.isotropic(options.dim, label_noise=noise)
-    else:
-        problem = jaxdp.LinearRegression.power_law(
-            options.dim, condition_number=kappa, label_noise=noise
-        )
+    spectrum = {"condition_number": kappa, "label_noise": noise}
+    problem = jaxdp.LinearRegression.power_law(options.dim, **spectrum)
     return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
@@ -88,8 +84,7 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
         "target": table.label_name,
         "inputs": list(table.input_names),
     }
-    name = table.label_name
-    target = f"column {name}" if name.isdigit() else name
+    target = f"column {table.label_name}" if table.label_name.isdigit() else table.label_name
     heading = [
         repr(problem),
         f"target: {target}; inputs: {output.listed(table.input_names)}",
