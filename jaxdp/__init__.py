@@ -1,7 +1,7 @@
 """jaxdp: the theory of differentially private learning, on accelerators.
 
-One description of a problem and an algorithm, three readers: `simulate` says what happens,
-`predict` what theory says, `account` what it costs.
+A problem and an algorithm are described once: `simulate` runs them, `predict` predicts their risk,
+and `account` computes the privacy cost.
 """
 
 from typing import TYPE_CHECKING
@@ -95,8 +95,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Which module each name is from: it is imported when one of its names is asked for, so that
-# `import jaxdp` takes no time.
+# The module of each name. It is imported when a name is first used, so `import jaxdp` is fast.
 _HOMES = {
     "jaxdp.algorithms": (
         "DPGD",
@@ -263,11 +262,11 @@ __all__ = [
 ]
 
 
-# A type checker that saw it would take every misspelt name for one of jaxdp's.
+# Hidden from type checkers, for which every misspelt name would exist.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> _Any:
-        """What the front door has, imported when it is asked for."""
+        """Import a name or a module of jaxdp when it is first used."""
         import importlib.util
 
         if name == "__version__":
@@ -276,7 +275,6 @@ if not TYPE_CHECKING:
             return installed_version()
         for home, names in _HOMES.items():
             if name in names:
-                # Not asked for again.
                 return globals().setdefault(name, getattr(importlib.import_module(home), name))
         if not name.startswith("_") and importlib.util.find_spec(f"jaxdp.{name}"):
             return importlib.import_module(f"jaxdp.{name}")

@@ -1,6 +1,6 @@
-"""The command `jaxdp`: what is typed is parsed and run, and how it ended is told in one line.
+"""The command `jaxdp`: parses and runs a command, and reports a failure in one line.
 
-Bad input ends with one line and exit status 2; a defect of the toolkit with its traceback.
+Bad input ends with exit status 2; a defect of the toolkit with its traceback.
 """
 
 import argparse
@@ -23,13 +23,11 @@ _NO_CACHE = "--no-cache"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command `jaxdp`.
+    """Run the command `jaxdp`, and return its exit status.
 
     Args:
-        arguments: of the command; None for the process's own, which Ctrl-C then ends at once.
-
-    Returns:
-        0 when all went well, else the status of the process.
+        arguments: words after `jaxdp`; None for the process's own. Ctrl-C then ends the process at
+            once.
 
     Example:
         >>> import contextlib, io, json
@@ -45,18 +43,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None, output: Stream) -> int:
     given = sys.argv[1:] if arguments is None else arguments
-    # Of the process, not of one command: it may stand anywhere.
+    # This option belongs to the process, not to one command: it may be anywhere.
     asked = [each for each in given if each != _NO_CACHE]
     if arguments is None:
         _end_by_interrupts()
-        # Tracing makes millions of objects that live: looking for garbage among them every 700
-        # took a tenth of a short command's time.
+        # Tracing makes millions of lasting objects; frequent collections would take a tenth of a
+        # short command's time.
         gc.set_threshold(50_000)
         if len(asked) == len(given) and not _reads_rows(asked):
             try:
                 keep_programs()
             except (OSError, RuntimeError) as error:
-                # Only a later run is slower for it.
                 _say([f"warning: no compiled program is kept: {error}"])
     parser = make_parser()
     if not asked:
@@ -66,19 +63,19 @@ def _run(arguments: list[str] | None, output: Stream) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         status, line = _ended(options, output)
+    lines = [line] if line else []
     if status == 0:
         texts = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
-        _say([f"warning: {text}" for text in dict.fromkeys(texts)])
-    else:
-        _say([line] if line else [])
+        lines += [f"warning: {text}" for text in dict.fromkeys(texts)]
+    _say(lines)
     return status
 
 
 def _end_by_interrupts() -> None:
-    """Let Ctrl-C end this process with status 130 and one line, unless Ctrl-C is ignored.
+    """Let Ctrl-C end this process with status 130 and one line, unless it is ignored.
 
-    `KeyboardInterrupt` could be lost within a callback, or take the interpreter down while other
-    threads compile, which ends in a segmentation fault.
+    A `KeyboardInterrupt` could be lost in a callback, or cause a segmentation fault if other
+    threads compile while the interpreter ends.
     """
 
     def end(number: int, frame: object) -> None:
@@ -87,7 +84,7 @@ def _end_by_interrupts() -> None:
         os._exit(128 + number)
 
     is_main = threading.current_thread() is threading.main_thread()
-    # A shell script's background job ignores Ctrl-C, and goes on ignoring it.
+    # A background job of a shell script ignores Ctrl-C.
     if is_main and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, end)
 
@@ -98,14 +95,14 @@ def _say(lines: list[str]) -> None:
 
 
 def _reads_rows(arguments: Sequence[str]) -> bool:
-    """Whether a command reads a table or data of the user, which its programs may hold."""
+    """Return True if a command reads a user's data, which its compiled programs may hold."""
     return arguments[:1] in (["columns"], ["fit"], ["predict"]) or any(
         each.partition("=")[0] == "--data" for each in arguments
     )
 
 
 def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
-    """The exit status of a command, and why, in words."""
+    """Run a command; return its exit status, and the reason of a failure in words."""
     try:
         status = options.command(options) or 0
     except KeyboardInterrupt as error:
@@ -114,33 +111,28 @@ def _ended(options: argparse.Namespace, output: Stream) -> tuple[int, str]:
         if not is_answer(error):
             raise
         is_memory = isinstance(error, MemoryError)
-        name = "the machine's memory does not hold this" if is_memory else type(error).__name__
+        name = "this needs more memory than the machine has" if is_memory else type(error).__name__
         return 2, str(error) or name
     output.flush()
     failure, out = output.failure, getattr(options, "out", None)
     if failure is None or status != 0:
         return status, ""
+    # The reader of the output, such as `head`, may have ended.
     is_left = isinstance(failure, BrokenPipeError)
-    if out is not None:
-        # The results stand in files, and a budget may be spent.
-        if not is_left:
-            warnings.warn(
-                f"not all could be printed ({failure}); see {out}", UserWarning, stacklevel=1
-            )
-        return 0, ""
-    # Whoever read the output may have seen enough.
-    return (128 + 13, "") if is_left else (2, str(failure))
+    if out is None:
+        return (128 + 13, "") if is_left else (2, str(failure))
+    # The results are in files, and a budget may be spent.
+    return 0, "" if is_left else f"warning: not all could be printed ({failure}); see {out}"
 
 
 def is_answer(error: Exception) -> bool:
-    """Whether an error is meant for the user, told by its class; any other is a defect of ours.
+    """Return True if the class of an error means a wrong input, False for a defect of the toolkit.
 
-    A file that cannot be used and a lack of memory are, and what the toolkit's checks raise:
-    ValueError, RuntimeError and the toolkit's own classes. Other classes are not: subclasses that
-    Python, NumPy and JAX raise (UnicodeError, LinAlgError), and TypeError, because the parser has
-    given its type to each value that was typed.
+    Wrong input is a file that cannot be used, a lack of memory, ValueError, RuntimeError and the
+    toolkit's own classes. Subclasses that Python, NumPy and JAX raise (UnicodeError, LinAlgError)
+    are defects, and so is TypeError, because the parser has converted all values.
     """
-    # JAX's word for a device without enough memory.
+    # JAX's message for a device without enough memory.
     is_full = str(error).startswith("RESOURCE_EXHAUSTED")
     if is_full or isinstance(error, (OSError, MemoryError, ModuleNotFoundError)):
         return True
@@ -149,20 +141,19 @@ def is_answer(error: Exception) -> bool:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands, of which `shtab` makes a shell's completion."""
+    """Make the parser of all commands, from which `shtab` makes a shell's completion."""
     parser = _Parser(prog="jaxdp", description="Theory of differentially private learning.")
     parser.add_argument("--version", action="version", version=installed_version())
-    keeps = "use no compiled program of earlier runs, and keep none (JAXDP_CACHE_DIR: their folder)"
+    keeps = "neither use nor keep compiled programs of other runs (in JAXDP_CACHE_DIR)"
     parser.add_argument(_NO_CACHE, action="store_true", help=keeps)
     add_commands(parser)
     return parser
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and without options that are not given."""
 
     def __init__(self, *args, **kwargs):
-        # An option that is not given is absent.
         kwargs |= {"allow_abbrev": False, "argument_default": argparse.SUPPRESS}
         super().__init__(*args, formatter_class=_Help, **kwargs)
 
@@ -171,8 +162,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Help that shows the defaults that say something."""
+    """Help that shows defaults, except empty ones."""
 
     def _get_help_string(self, action):
-        says = action.default not in (None, "", (), argparse.SUPPRESS) and action.nargs != 0
+        says = action.default not in (None, "", [], argparse.SUPPRESS) and action.nargs != 0
         return f"{action.help} [%(default)s]" if says else action.help

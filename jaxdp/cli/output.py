@@ -1,4 +1,4 @@
-"""Parts of all commands: defaults that depend on the problem, names, sizes, files, the answer."""
+"""Parts of all commands: defaults that depend on the problem, files, sizes and results."""
 
 import argparse
 import csv
@@ -21,15 +21,12 @@ _MOST_NAMED = 12
 def settle(
     options: argparse.Namespace, defaults: dict[str, Any], foreign: dict[str, str] | None = None
 ) -> None:
-    """Fill in what was not given, and refuse what belongs to something else.
+    """Set defaults of options; ValueError if an option that does not apply was given.
 
     Args:
-        options: as parsed; filled in.
-        defaults: of the options that apply.
-        foreign: options that do not apply, and why.
-
-    Raises:
-        ValueError: an option that does not apply was given.
+        options: parsed options, which are changed.
+        defaults: values of options by name.
+        foreign: reasons by name, for options that do not apply.
     """
     for name, reason in (foreign or {}).items():
         if name in options:
@@ -40,16 +37,10 @@ def settle(
 
 
 def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[str, pathlib.Path]:
-    """The files that a command will write, once they are known to be possible, before any work.
+    """Make the folder `options.out`, and return the paths of the files to write in it.
 
-    Args:
-        options: with `out`, a folder, which is made.
-        names: of the files, by what they hold.
-
-    Raises:
-        OSError: the folder cannot be written.
-        ValueError: a file cannot.
-        ModuleNotFoundError: matplotlib, which draws the picture, is missing.
+    Checked before any work: the folder and the files can be written, and matplotlib is installed
+    if there is a "picture". `names` has the files' names by content.
     """
     if "picture" in names:
         with require_extra("matplotlib", "plots", "the picture"):
@@ -64,23 +55,23 @@ def prepared_files(options: argparse.Namespace, names: dict[str, str]) -> dict[s
 
 
 def check_file(path: pathlib.Path) -> None:
-    """Raise ValueError unless the path is a file that can be read."""
+    """Raise ValueError unless the path is a file."""
     if not path.is_file():
         raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
 def check_out(out: pathlib.Path, read: Sequence[pathlib.Path]) -> None:
-    """Raise ValueError unless `out` is a file, or may be one, and none of those that are read."""
+    """Raise ValueError unless `out` can be a file and is none of the files that are read."""
     if (out.exists() and not out.is_file()) or not out.parent.is_dir():
         raise ValueError(f"expected --out to be a file in a folder that exists, got {out}")
     for path in read:
-        # Links of either kind are followed: it is the content that would be lost.
+        # Symbolic and hard links are followed: the content would be lost.
         if out.exists() and path.exists() and out.samefile(path):
             raise ValueError(f"expected --out to be another file than {path}, got {out}")
 
 
 def write_picture(path: pathlib.Path, figure) -> None:
-    """A figure as a PNG, whole or not at all."""
+    """Write a figure as a PNG, whole or not at all."""
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=160, format="png")
     write_whole(path, drawn.getvalue())
@@ -92,7 +83,7 @@ def finish(
     summary: dict[str, Any],
     lines: Sequence[Any],
 ) -> None:
-    """Write the numbers; print them, or the lines and what each file holds."""
+    """Write the numbers to a file, and print them or the lines with the names of the files."""
     text = as_json(summary | {"files": [str(path) for path in files.values()]})
     write_whole(files["numbers"], f"{text}\n".encode())
     if options.json:
@@ -102,7 +93,7 @@ def finish(
 
 
 def as_json(summary: dict[str, Any]) -> str:
-    """One JSON object; NaN and infinity, which JSON does not have, as null and "inf"."""
+    """Return a JSON object, with NaN as null and infinity as "inf"."""
     return json.dumps(_without_nan(summary), indent=2)
 
 
@@ -117,7 +108,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def described_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that made a result, as text and numbers."""
+    """Return the options of a command as texts and numbers, for a result's file."""
     return {
         name: str(value) if isinstance(value, pathlib.Path) else value
         for name, value in vars(options).items()
@@ -126,7 +117,7 @@ def described_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def listed(columns: Sequence[str]) -> str:
-    """The names of the first columns, and how many more there are."""
+    """Join the names of the first columns, with the number of further ones."""
     more = len(columns) - _MOST_NAMED
     return ", ".join(map(on_a_line, columns[:_MOST_NAMED])) + (
         f" and {more} more" if more > 0 else ""
@@ -134,7 +125,7 @@ def listed(columns: Sequence[str]) -> str:
 
 
 def listed_names(text: str) -> list[str]:
-    """Names with commas between; one with a comma in it stands in quotes, as in a CSV."""
+    """Read names separated by commas, with quotes around a name that has a comma, as in a CSV."""
     rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
     try:
         return [name.strip() for row in rows for name in row if name.strip()]
@@ -143,11 +134,7 @@ def listed_names(text: str) -> list[str]:
 
 
 def check_sizes(**sizes: tuple[int, ...]) -> None:
-    """Raise ValueError where an array would have 2^31 numbers, which can only be a slip.
-
-    Args:
-        sizes: shape of each array that will be made; the keyword's words tell what it holds.
-    """
+    """Raise ValueError if an array, given by name and shape, would have 2^31 numbers or more."""
     for name, shape in sizes.items():
         if math.prod(shape) >= 2**31:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""Standard output and error of a command: they take every text, and no failure ends a command.
+"""Standard output and error of a command, whose failures never interrupt it.
 
-A budget may be spent when a command prints. So text that a stream cannot encode is written with
-escapes, a stream that is missing or closed takes nothing, and a disk that is full or a reader that
-has gone is kept as a failure, for the command's end.
+A budget may be spent when a command prints. So text that cannot be encoded is written with escapes,
+a missing or closed stream is ignored, and a full disk or a closed pipe is kept for the command's
+end.
 """
 
 import contextlib
@@ -16,11 +16,9 @@ from jaxdp.core.terminals import is_terminal, printable
 
 
 class Stream(io.TextIOBase):
-    """A text stream that raises no error of the stream below it.
+    """A text stream that raises no errors of the stream below it.
 
-    Args:
-        below: the stream that text is passed on to, or None.
-        shown: a function that changes each text first; none by default.
+    `shown` changes each text first. `failure` is the first error of the stream below.
     """
 
     def __init__(self, below: Any, shown: Callable[[str], str] = str):
@@ -55,20 +53,18 @@ class Stream(io.TextIOBase):
         except OSError as error:
             self.failure = error
         except (AttributeError, ValueError):
-            # There is no stream, it has no such method, or it is closed.
-            pass
+            pass  # the stream is None, closed, or has no such method
 
 
 @contextlib.contextmanager
 def standard_streams(*, is_process: bool) -> Iterator[Stream]:
-    """Standard output while a command runs.
+    """Replace standard output and error while a command runs, and give the first.
 
-    The streams of a command that has the process for itself are in UTF-8 unless they are terminals,
-    because commands read in UTF-8 what others have written.
+    The streams of a process are in UTF-8 unless they are terminals, because commands read UTF-8.
     """
     if is_process:
         for number in range(3):
-            # A file that is opened later would get the number of a closed stream, and its text.
+            # Else a file opened later would get the number of a closed stream, and its text.
             with contextlib.suppress(OSError):
                 os.fstat(number)
                 continue
@@ -83,5 +79,5 @@ def standard_streams(*, is_process: bool) -> Iterator[Stream]:
         finally:
             output.flush()
             if output.failure is not None and is_process:
-                # At its end the process would try to write what is left, and fail, again.
+                # Else the process would try to write the rest at its end.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())

@@ -1,11 +1,9 @@
-"""Digests of programs and of plain values, equal in every process: what tells two calls apart.
+"""Digests of traced programs and of plain values, which are equal in every process.
 
-A program is what JAX traced, read part by part: its operations in order, what goes into each, and
-every constant by the bytes of its array. Printed programs would not do: they shorten arrays, and
-hold addresses and names. The sources' lines, the names of functions and of variables, and the
-rules by which JAX derives functions (derivatives have been taken when a program is whole) do not
-count. A function on the host is no part of a program, unless it is one of Equinox's checks, which
-stop a program or let it pass.
+A program's digest covers its operations in order, their inputs and all constants. Printed programs
+would shorten arrays and hold addresses. Source lines, names of functions and variables, and unused
+rules of differentiation do not count. Calls of the host have no digest, except Equinox's checks,
+which stop a program or let it pass.
 """
 
 import dataclasses
@@ -28,14 +26,13 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive
 
 from jaxdp.core.packages import version_of
 
-# Parameters that name a program within another, and where its source stands.
+# Parameters with the name and the source of a program within another.
 _NAMES = {"name", "name_and_src_info", "debug_info"}
-# Operations that leave the program: for Python on the host, or a library that somebody compiled.
+# Operations that call Python on the host or a foreign library.
 _OUTSIDE = re.compile("callback|debug_print|ffi_call")
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
-# Libraries whose arrays and numbers are all that NumPy makes of them.
+# Libraries whose arrays hold nothing but their numbers.
 _OWNERS = {"jax", "jaxlib", "numpy", "ml_dtypes"}
-# Addresses differ from process to process.
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 _LIBRARIES = ("numpy", "equinox", "diffrax", "optax")
 _PACKAGE = pathlib.Path(__file__).parents[1]
@@ -43,11 +40,11 @@ _INSTALLED = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"))
 
 
 class UnreadableError(Exception):
-    """A value cannot be told from others of its kind; the message says which value."""
+    """Raised for a value that has no digest; the message names the value."""
 
 
 def versions_of_results() -> dict[str, Any]:
-    """What results depend on beside a program: the libraries' versions and JAX's settings."""
+    """Versions of libraries and settings of JAX on which a program's results depend."""
     return {
         "jax": jax.__version__,
         "jaxlib": version_of("jaxlib"),
@@ -57,16 +54,16 @@ def versions_of_results() -> dict[str, Any]:
 
 
 def digest(value: Any) -> str:
-    """A digest of a program of `jax.make_jaxpr` or a plain value, equal in every process.
+    """Digest a program of `jax.make_jaxpr`, or a plain value.
 
-    Plain values are arrays, numbers, text, dataclasses, and tuples, lists, dicts and sets of these.
-    UnreadableError where something is none of these, or a program that calls the host.
+    Plain values are arrays, numbers, texts, dataclasses, and tuples, lists, dicts and sets of them.
+    UnreadableError for any other value, and for a program that calls the host.
     """
     return _hashed(_Reading().of(value))
 
 
 def name_of(function: Any) -> str:
-    """The name of a function or callable, with its module; a partial one has its function's."""
+    """Name a function or callable, with its module."""
     function = inspect.unwrap(function)
     if isinstance(function, functools.partial):
         return name_of(function.func)
@@ -75,19 +72,19 @@ def name_of(function: Any) -> str:
 
 
 def label(value: Any, longest: int = 60) -> str:
-    """A name of a value, of at most so many letters."""
+    """Describe a value in one line of at most `longest` characters."""
     name = getattr(value, "__qualname__", None) or (value if type(value) is str else repr(value))
     name = " ".join(_ADDRESS.sub("", name).split())
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
 def sources_of(function: Callable, arguments: Any = ()) -> str | None:
-    """A digest by which a function is known without a call: nothing that it is made of has changed.
+    """Digest the sources and values behind a function, to recognise it without tracing.
 
-    Read are the source files of jaxdp and of all modules that are loaded and not installed, the
-    values that the function holds or names, and its arguments. None if these cannot be read, or if
-    the function stands in no file, as in a notebook. What a module that the function calls takes
-    from outside of its source, such as a command line, is not seen.
+    The digest covers the source files of jaxdp and of all loaded modules that are not installed,
+    the values that the function holds or names, and its arguments. None if a value has no digest,
+    or the function is not in a file. A value that a module reads elsewhere, such as a command line,
+    is not covered.
     """
     given = [arguments]
     if isinstance(function, functools.partial):
@@ -98,7 +95,7 @@ def sources_of(function: Callable, arguments: Any = ()) -> str | None:
     paths = {
         str(path)
         for name, module in sys.modules.items()
-        # Parts of jaxdp are loaded when they are needed; all of its files are read.
+        # jaxdp loads its parts lazily, so all of its files are read instead.
         if name.partition(".")[0] != "jaxdp" and (path := getattr(module, "__file__", None))
     }
     own = [path for path in sorted(paths) if not any(part in path for part in _INSTALLED)]
@@ -113,7 +110,7 @@ def sources_of(function: Callable, arguments: Any = ()) -> str | None:
 
 
 def _known(value: Any) -> Any:
-    """A value, or the name of what its source file tells: a module, a class, a function."""
+    """The value, or the name of a module, class or function, which its source file describes."""
     is_function = isinstance(value, types.FunctionType) and not value.__closure__
     if is_function or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
         return f"{getattr(value, '__module__', '')}.{value.__name__}"
@@ -126,18 +123,18 @@ def _own_sources() -> str:
 
 
 class _Reading:
-    """The parts of a value as nested tuples of text, in which equal values are equal."""
+    """Represents a value as nested tuples of text, which are equal for equal values."""
 
     def __init__(self):
-        # A program that several equations share is read once; it is kept, so that its id stays its.
+        # Shared programs are read once. Their values are kept, because a freed id can return.
         self._programs: dict[int, tuple[str, Any]] = {}
 
     def of(self, value: Any) -> Any:
         kind = type(value).__qualname__
         if isinstance(value, enum.Enum):
             return kind, value.name
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-            # JAX has numbers with a type of their own; long ints have no decimal digits.
+        if value is None or isinstance(value, (int, float, complex, str, bytes)):
+            # JAX's literals have a dtype. Python refuses long ints in decimal.
             text = format(int(value), "x") if isinstance(value, int) else repr(value)
             return str(getattr(value, "dtype", kind)), text
         if isinstance(value, (Jaxpr, ClosedJaxpr)):
@@ -146,7 +143,7 @@ class _Reading:
             return str(value.aval), *self.of(value.val)
         owner = type(value).__module__.partition(".")[0]
         is_array = isinstance(value, jax.Array) or hasattr(value, "__array__")
-        # A class that somebody derives from an array may hold more than its numbers.
+        # A user's subclass of an array may hold more than numbers.
         if is_array and owner in _OWNERS and not isinstance(value, np.ma.MaskedArray):
             return _array(value)
         if isinstance(value, (tuple, list)):
@@ -168,7 +165,7 @@ class _Reading:
             return kind, *((name, self.of(getattr(value, name))) for name in names)
         if type(value) is object:
             return kind
-        # A thing of JAX's own without arrays, such as a placement, is told by how it is printed.
+        # JAX's own objects without arrays, such as shardings, are identified by their repr.
         text = repr(value)
         is_jaxs = owner in ("jax", "jaxlib") and jax.tree_util.all_leaves([value])
         if is_array or not is_jaxs or " at 0x" in text:
@@ -200,13 +197,13 @@ class _Reading:
         has_program = any(map(_has_program, equation.params.values()))
         parts = []
         for part, value in sorted(equation.params.items()):
-            # How a key is drawn from is part of the key's type.
+            # The type of a key includes the generator.
             if (has_program and part in _NAMES) or (part == "impl" and name.startswith("random_")):
                 continue
             try:
                 parts.append((part, self.of(value)))
             except UnreadableError:
-                # Beside a program of its own a function is a rule to derive another one.
+                # In an equation with a program, a function is only a rule of differentiation.
                 if not has_program or _has_program(value):
                     raise
         inputs = self._inputs(equation.invars, numbers)
@@ -220,17 +217,14 @@ class _Reading:
 
 
 def _numbered(variables: Sequence[Any], numbers: dict[Any, int]) -> Any:
-    """The types of new variables, which are known by their numbers from here on."""
+    """Number new variables, and return their types."""
     for variable in variables:
         numbers[variable] = len(numbers)
     return tuple(str(variable.aval) for variable in variables)
 
 
 def _only_raises(equation: Any) -> bool:
-    """Whether a call of the host is one of `equinox.error_if`, which no result depends on.
-
-    Every solution of diffrax has some, since times are checked when they are known.
-    """
+    """Return True for a call of the host by `equinox.error_if`, as in every diffrax solve."""
     function = getattr(equation.params.get("callback"), "callback_func", None)
     return getattr(function, "__module__", None) == "equinox._errors"
 
@@ -246,7 +240,7 @@ def _array(value: Any) -> Any:
         is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
         array = np.asarray(jax.random.key_data(value) if is_key else value)
     except Exception as error:
-        # A traced array, a deleted one, or one that lies on another machine.
+        # Traced, deleted or on another machine.
         raise UnreadableError(f"an array without values here ({type(error).__name__})") from error
     if array.dtype.hasobject:
         raise UnreadableError("an array of objects")

@@ -1,8 +1,4 @@
-"""A page with sliders: what theory predicts, what it costs, what a sweep or a forecast has found.
-
-`jaxdp explore` serves it on this machine; in Jupyter and Colab `page()` shows it. The curves come
-from `studies`, which are functions of settings and need no widgets; the tabs are Panel's widgets.
-"""
+"""A page with sliders that shows predictions, privacy costs, forecasts and sweeps."""
 
 from jaxdp.explorer.files import open_features
 from jaxdp.explorer.serving import page, serve

@@ -1,7 +1,7 @@
 """Settings of a tab, each with a range.
 
-Any program that opens a websocket to the page can send any value, so ranges are checked here, on
-the server. They are chosen such that no value costs much memory or time.
+Any program that opens a websocket to the page can send any value, so the server checks ranges.
+They keep the memory and the time of one computation small.
 """
 
 import dataclasses
@@ -9,39 +9,35 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _LONGEST_SHOWN = 40
-# The name of a choice, and those of its values with which another setting is there to be set.
+# The name of a choice, and the values of that choice for which another setting is on the page.
 Shown = tuple[str, tuple[str, ...]]
 Values = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number between two ends."""
+    """A number between two ends, both of which are allowed."""
 
-    name: str  # as `jaxdp` has it
+    name: str  # name of the argument in jaxdp
     label: str  # symbol, words and unit, for the page
-    # low, high: ends of the range, both inside.
     low: float
     high: float
-    start: float  # before it is set
-    group: str  # under which heading it stands
-    is_log: bool = False  # whether the slider is logarithmic
-    is_whole: bool = False  # whether it counts something
-    shown: Shown | None = None  # when it is there; None for always
-    help: str = ""  # a sentence beside the label
+    start: float  # initial value
+    group: str  # heading above the setting
+    is_log: bool = False  # True for a logarithmic slider
+    is_whole: bool = False
+    shown: Shown | None = None  # condition for the setting to be on the page; None for always
+    help: str = ""  # a sentence next to the label
 
     def checked(self, value: Any) -> float | int:
-        """A number, or text that is one, in the range; ValueError for anything else."""
+        """Return the value, or text, as a number; raise ValueError if it is not in the range."""
         try:
-            number = float(value) if isinstance(value, (str, int, float)) else float("nan")
-        except (ValueError, OverflowError):
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         if not self.low <= number <= self.high or (self.is_whole and not number.is_integer()):
             kind = "a whole number" if self.is_whole else "a number"
-            raise ValueError(
-                f"expected {self.label} to be {kind} from {self.low:g} to {self.high:g}, got "
-                f"{_in_short(value)}"
-            )
+            raise _wrong(self.label, f"{kind} from {self.low:g} to {self.high:g}", value)
         return int(number) if self.is_whole else number
 
 
@@ -49,20 +45,17 @@ class Number:
 class Choice:
     """One of a few words."""
 
-    name: str  # of the setting
-    label: str  # for the page
+    name: str  # name of the argument in jaxdp
+    label: str  # words for the page
     options: Mapping[str, str]  # each value, and its name on the page
-    start: str  # before it is set
-    group: str  # under which heading it stands
-    shown: Shown | None = None  # when it is there; None for always
+    start: str  # initial value
+    group: str  # heading above the setting
+    shown: Shown | None = None  # condition for the setting to be on the page; None for always
 
     def checked(self, value: Any) -> str:
-        """The value; ValueError unless it is one of the options."""
+        """Return the value; raise ValueError unless it is one of the options."""
         if not isinstance(value, str) or value not in self.options:
-            raise ValueError(
-                f"expected {self.label} to be one of {', '.join(self.options)}, got "
-                f"{_in_short(value)}"
-            )
+            raise _wrong(self.label, f"one of {', '.join(self.options)}", value)
         return value
 
 
@@ -70,7 +63,7 @@ Field = Number | Choice
 
 
 def read(fields: Iterable[Field], given: Values) -> dict[str, Any]:
-    """The settings as numbers and words; ValueError if one that is there to be set is wrong."""
+    """Return checked settings; a setting that is not on the page has its initial value."""
     values: dict[str, Any] = {}
     for field in fields:
         is_there = field.shown is None or given[field.shown[0]] in field.shown[1]
@@ -78,6 +71,7 @@ def read(fields: Iterable[Field], given: Values) -> dict[str, Any]:
     return values
 
 
-def _in_short(value: Any) -> str:
+def _wrong(label: str, wanted: str, value: Any) -> ValueError:
     text = " ".join(str(value).split()) or "nothing"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return ValueError(f"expected {label} to be {wanted}, got {text}")

@@ -1,8 +1,6 @@
-"""The files that a page shows: features of public rows, and what a sweep has found.
+"""Files that a page shows: features of public rows, and the results of a sweep.
 
-Their paths are given when a page is opened, and never by a browser. Features are an .npz of NumPy:
-`numpy.savez("features.npz", train_features=..., train_labels=..., test_features=...,
-test_labels=...)`. Nothing in it is unpickled, so that a stranger's file runs no code.
+Their paths are given when a page is opened, never by a browser. Nothing in them is unpickled.
 """
 
 import os
@@ -25,17 +23,17 @@ _MOST_CLASSES = 100
 
 
 def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
-    """The classification problem of the rows in a file.
+    """Read a classification problem from a file of public features, for a forecast.
 
     Args:
-        path: of an .npz with arrays of numbers `train_features` (n, p), `train_labels` (n,),
+        path: a NumPy .npz file with the arrays `train_features` (n, p), `train_labels` (n,),
             `test_features` (m, p) and `test_labels` (m,); labels are -1 and 1, or 0, ..., k - 1.
 
     Returns:
-        The problem, of the logistic loss for two labels -1 and 1, else of the softmax loss.
+        The problem, with the logistic loss for labels -1 and 1, else with the softmax loss.
 
     Raises:
-        ValueError: it is none; names the file and what is wrong.
+        ValueError: the file cannot be read, or an array is missing or wrong.
 
     Example:
         >>> import numpy as np, os, tempfile
@@ -64,7 +62,6 @@ def open_features(path: str | os.PathLike) -> jaxdp.FixedFeatures:
 
 
 def _loss_of(labels: np.ndarray) -> AbstractLoss:
-    """The logistic loss of labels -1 and 1, or the softmax of classes 0, ..., k - 1."""
     classes = np.unique(labels)
     if np.array_equal(classes, [-1, 1]):
         return Logistic()
@@ -77,10 +74,7 @@ def _loss_of(labels: np.ndarray) -> AbstractLoss:
 
 
 def open_store(path: str | os.PathLike) -> "xarray.Dataset":
-    """The dataset of a sweep, in memory, from a folder that was its `store` or from a .nc file.
-
-    ValueError if it is neither.
-    """
+    """Load a sweep's dataset from its store or a .nc file; ValueError for anything else."""
     path = pathlib.Path(path)
     if path.is_dir():
         return read_store(path)

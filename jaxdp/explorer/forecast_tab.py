@@ -1,19 +1,18 @@
-"""The tab of a features file: what private training is forecast to give, over epsilon."""
+"""The forecast tab: the expected accuracy of private training over epsilon."""
 
+import functools
 import math
-from typing import Any
 
 import panel
 
 import jaxdp
 from jaxdp.explorer.fields import Choice, Number, read
 from jaxdp.explorer.parts import Progress, Run, Work, code_html, form, pane, side_by_side
-from jaxdp.planning import Forecast
 from jaxdp.plots import plot_forecast
 
 _TABLE, _PRIVACY, _TRAINING = "Private table", "Privacy budget", "Training"
 _ALIKE = {"alike": "like the private ones", "unlike": "only related, such as other classes"}
-# Rows, features, outputs and steps, multiplied: some minutes of a processor.
+# Largest product of rows, features, outputs and steps: some minutes of processor time.
 _MOST_WORK = 10**9
 _CODE = """\
 import jaxdp
@@ -30,8 +29,8 @@ class ForecastTab:
     """Forecasts from the public rows of one file, in one session.
 
     Attributes:
-        view: the object of Panel.
-        widgets: the widget of each setting.
+        view: the Panel object.
+        widgets: one widget for each setting.
     """
 
     def __init__(self, public: jaxdp.FixedFeatures, path: str):
@@ -60,21 +59,17 @@ class ForecastTab:
         self.picture = panel.pane.Matplotlib(None, sizing_mode="scale_width", max_width=900)
         self.whole, self.code = pane(), pane()
         self.work = Work(
-            f"{path}: {rows} public rows, {public.num_features} features. Press the button: "
-            "nothing private is read, and in a minute or so you see which accuracy private "
-            "training is expected to have, and what it would leak."
+            f"{path}: {rows} public rows, {public.num_features} features. Press the button: in "
+            "about a minute you see the expected accuracy of private training and what it would "
+            "leak. No private data is read.",
+            self._follow,
         )
-        self.view = side_by_side(
-            settings,
-            *(self.work.state, self.button, self.picture, self.whole, self.code),
-        )
-        self.button.on_click(self.follow)
-
-    async def follow(self, *_: Any) -> None:
-        """Make the forecast that the widgets say."""
-        await self.work.do(self._follow)
+        shown = self.work.state, self.button, self.picture, self.whole, self.code
+        self.view = side_by_side(settings, *shown)
+        self.button.on_click(self.work.do)
 
     async def _follow(self, run: Run, progress: Progress) -> None:
+        """Make a forecast with the values of the widgets."""
         values = read(self.fields, {name: one.value for name, one in self.widgets.items()})
         given = ", ".join(f"{name}={value!r}" for name, value in values.items())
         self.code.object = code_html(_CODE.format(path=self._path, given=given))
@@ -85,10 +80,7 @@ class ForecastTab:
                 f"expected n x features x classes x steps <= {_MOST_WORK:.0e}, got "
                 f"{math.prod(sizes):.1e}: take fewer, or run the Python below"
             )
-
-        def forecast() -> Forecast:
-            return jaxdp.forecast(self._public, **values, progress=progress)
-
-        found = await run("forecasting", forecast)
+        forecast = functools.partial(jaxdp.forecast, **values, progress=progress)
+        found = await run("forecasting", forecast, self._public)
         self.picture.object = plot_forecast(found)
         self.whole.object = found._repr_html_()

@@ -1,7 +1,7 @@
-"""The parts of a tab: settings as Panel's widgets, a line of state, and work in threads."""
+"""Parts of a tab: settings as widgets of Panel, a status line, and computations in threads."""
 
 import asyncio
-import functools
+import contextlib
 import html
 import math
 import threading
@@ -17,9 +17,9 @@ from jaxdp.explorer.fields import Field, Number
 WIDTH = 310
 Run = Callable[..., Awaitable[Any]]
 Progress = Callable[[float], None]
-# The exceptions of a wrong or impossible setting, or of a computation that came to nothing.
+# Exceptions that explain a wrong or impossible setting, or a failed computation.
 _ANSWERS = (ValueError, RuntimeError, NotCoveredError, MemoryError, ImportError)
-# Set once the program ends. Python waits for its threads then, and long jobs ask for this.
+# Set when the program ends: Python waits for all threads, so long computations look at this flag.
 OVER = threading.Event()
 _STYLE = """
 :host { font-family: "Helvetica Neue", Arial, sans-serif; }
@@ -37,26 +37,26 @@ pre { background: #f5f5f5; padding: 10px; font-size: 12.5px; overflow-x: auto; m
 
 
 class Ended(BaseException):
-    """Nobody waits for the result of a job any more."""
+    """Raised in a computation whose result nobody waits for any more."""
 
 
 def pane(text: str = "") -> panel.pane.HTML:
-    """HTML with the page's style."""
+    """Return a pane of HTML in the page's style."""
     return panel.pane.HTML(text, stylesheets=[_STYLE], sizing_mode="stretch_width")
 
 
 def span(kind: str, text: str) -> str:
-    """Text, which may repeat what was sent, as HTML of a class."""
+    """Return an escaped text as an HTML element of a class; the text may repeat a browser's."""
     return f'<div class="{kind}">{html.escape(" ".join(text.split())[:500])}</div>'
 
 
 def code_html(code: str) -> str:
-    """Python to be read and copied."""
+    """Return Python code as HTML."""
     return f"<pre>{html.escape(code)}</pre>"
 
 
 def form(fields: Iterable[Field]) -> tuple[panel.Column, dict[str, Any]]:
-    """The settings in boxes by group, and the widget of each that has its value."""
+    """Return the settings in boxes by group, and the widget that holds each setting's value."""
     fields = tuple(fields)
     widgets = {field.name: _widget(field) for field in fields}
     groups: dict[str, list[Any]] = {}
@@ -67,21 +67,16 @@ def form(fields: Iterable[Field]) -> tuple[panel.Column, dict[str, Any]]:
             view.append(_slider(field, widget))
         if field.shown is not None:
             name, wanted = field.shown
-            is_there: Any = panel.bind(functools.partial(_is_in, wanted), widgets[name])
-            view.visible = is_there
+            is_shown: Any = panel.bind(lambda value, wanted=wanted: value in wanted, widgets[name])
+            view.visible = is_shown
         groups.setdefault(field.group, []).append(view)
     cards = [panel.Card(*parts, title=title, width=WIDTH) for title, parts in groups.items()]
     return panel.Column(*cards, width=WIDTH + 12), widgets
 
 
-def _is_in(wanted: tuple[str, ...], value: str) -> bool:
-    return value in wanted
-
-
 def _widget(field: Field) -> Any:
-    """A box for a number, a list for a choice. Their classes are for a browser's test."""
     look: dict[str, Any] = {"label": field.label, "width": WIDTH - 20, "margin": (4, 5, 0, 5)}
-    look["css_classes"] = [f"box-{field.name}"]
+    look["css_classes"] = [f"box-{field.name}"]  # tests in a browser look for it
     if isinstance(field, Number):
         text = f"{field.start:.6g}"
         return panel.widgets.TextInput(value=text, description=field.help or None, **look)
@@ -90,9 +85,9 @@ def _widget(field: Field) -> Any:
 
 
 def _slider(field: Number, box: Any) -> Any:
-    """A slider that sets the box once it is let go, and stands where the box's value is.
+    """A slider that sets the box when it is released, and follows the box's value.
 
-    Panel's own slider with a box, `EditableFloatSlider`, has no logarithmic scale.
+    Panel's `EditableFloatSlider` has no logarithmic scale.
     """
 
     def place(value: Any) -> float:
@@ -103,7 +98,7 @@ def _slider(field: Number, box: Any) -> Any:
     step = 1.0 if field.is_whole and not field.is_log else (high - low) / 200
     slider = panel.widgets.FloatSlider(
         **{"start": low, "end": high, "step": step, "value": place(field.start)},
-        # On a logarithmic slider it would be the logarithm.
+        # A logarithmic slider would show the logarithm.
         **{"show_value": False, "tooltips": False},
         **{"width": WIDTH - 20, "margin": (0, 5, 8, 5), "css_classes": [f"slider-{field.name}"]},
     )
@@ -113,11 +108,9 @@ def _slider(field: Number, box: Any) -> Any:
         box.value = f"{value:.0f}" if field.is_whole else f"{value:.4g}"
 
     def typed(text: str) -> None:
-        try:
+        # The tab reports a wrong value.
+        with contextlib.suppress(ValueError):
             slider.value = place(text)
-        except ValueError:
-            # The page says what is wrong with it.
-            return
 
     panel.bind(slid, slider.param.value_throttled, watch=True)
     panel.bind(typed, box, watch=True)
@@ -125,31 +118,31 @@ def _slider(field: Number, box: Any) -> Any:
 
 
 def side_by_side(left: Any, *right: Any) -> panel.Column:
-    """Settings and what they show; on a narrow screen the one above the other."""
-    # A child of a flexible box is never narrower than its content, unless it says so.
+    """Put settings to the left of their results; above them on a narrow screen."""
+    # By default a child of a flexible box is never narrower than its content.
     styles = {"flex": "1 1 560px", "min-width": "min(300px, 100%)"}
     wide = panel.Column(*right, sizing_mode="stretch_width", max_width=1000, styles=styles)
-    # Panel makes a row as wide as its parts together, however narrow the screen is.
+    # A panel.Row would not wrap on a narrow screen.
     look = {"flex-direction": "row", "flex-wrap": "wrap"}
     return panel.Column(left, wide, sizing_mode="stretch_width", styles=look)
 
 
 class Work:
-    """What a tab does, in threads so that the page goes on answering; what is asked next ends it.
+    """A tab's job, which computes in threads; asking for it again ends it and starts a new one.
+
+    The job gets two functions: `run(name, function, *arguments)` calls a function in a thread, and
+    that function may call `progress(share)`.
 
     Attributes:
-        state: what is being done, or why something is not done.
+        state: pane with the current activity, or with the reason of a failure.
     """
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, job: Callable[[Run, Progress], Awaitable[None]]):
         self.state, self._ended = pane(span("note", text)), threading.Event()
+        self._job = job
 
-    async def do(self, job: Callable[[Run, Progress], Awaitable[None]]) -> None:
-        """Do a job; a failure is answered in a sentence, and the page goes on.
-
-        The job is given a function that runs another one in a thread under a name, and a function
-        to be told, in that thread, which share is done.
-        """
+    async def do(self, *_: Any) -> None:
+        """Do the job, and show a failure as a sentence on the page."""
         self._ended.set()
         self._ended = ended = threading.Event()
         loop, doing = asyncio.get_running_loop(), ""
@@ -173,13 +166,12 @@ class Work:
             loop.call_soon_threadsafe(say, "busy", f"{doing}: {share:.0%}")
 
         try:
-            await job(run, progress)
+            await self._job(run, progress)
             say("note", "up to date")
         except Ended:
             return
         except _ANSWERS as error:
             say("refused", str(error) or type(error).__name__)
         except Exception as error:
-            # A defect of ours, of which the terminal has the traceback.
             traceback.print_exc()
             say("refused", f"a defect of jaxdp, {type(error).__name__}: the terminal says more")

@@ -1,13 +1,12 @@
-"""Opens the page: in a notebook, or as a server on this machine.
+"""Opens the page in a notebook, or serves it on this machine.
 
-A server at the loopback address is within reach of every web page that this machine's browser
-shows: a page of another site can make the browser ask for any path, and can point its own name at
-this machine. Bokeh's list of origins says which pages may open a websocket, over which alone the
-page's content goes, but it admits any page under the name by which the browser asks for the server:
-requests under other names are refused here. Panel serves one path that imports a module named in
-the path: it is not found.
+Every web page in this machine's browser can send requests to a server at the loopback address, and
+can point its own name at that address (DNS rebinding). Bokeh's list of origins restricts websockets
+but admits an origin equal to the request's host, so requests for other hosts are refused here.
+Panel's path that imports a module named in a request is switched off.
 """
 
+import html
 import ipaddress
 import os
 import re
@@ -16,44 +15,47 @@ import webbrowser
 from collections.abc import Callable
 from typing import Any
 
-from jaxdp.core.packages import require_extra
+from jaxdp.core.packages import repository_address, require_extra
 from jaxdp.explorer.files import open_features, open_store
 
 LOOPBACK = "127.0.0.1"
-# Without it a phone draws the page as wide as a desk's screen, and then small.
+# Without this a phone shrinks a page as wide as a desktop's screen.
 _TEMPLATE = (
     '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
     "{% endblock %}"
 )
-# Bytes of one message from a browser; those of sliders have some hundred.
+_HEAD = (
+    "<h1>What will private learning give?</h1>"
+    '<p class="note">Move a slider: the predicted curve of DP-SGD and its cost follow. {}</p>'
+)
+_LINK = (
+    '<a href="{}/blob/main/docs/how_to/explore.md" target="_blank" rel="noreferrer">'
+    "How to use this page</a>"
+)
+# Bytes in one message from a browser; a slider sends a few hundred.
 _LARGEST_MESSAGE = 2**20
 
 
 def page(
     store: str | os.PathLike | None = None, *, features: str | os.PathLike | None = None
 ) -> Any:
-    """The page as an object of Panel, for a notebook (after `panel.extension()`) or a server.
+    """Return the page as a Panel object, for a notebook (after `panel.extension()`) or a server.
 
     Args:
-        store: the folder of a sweep (`jaxdp.sweep(..., store=...)`), or the .nc file of one, for
-            a tab of its own; None for no such tab.
-        features: an .npz of public features (`open_features`), for a tab that forecasts what
-            private training on such rows gives; None for no such tab.
-
-    Returns:
-        The page, an object of Panel.
+        store: a sweep's folder (`jaxdp.sweep(..., store=...)`) or .nc file to show in a tab; None
+            for no such tab.
+        features: an .npz file of public features (see `open_features`), for a tab that forecasts
+            private training on similar rows; None for no such tab.
 
     Raises:
-        ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store cannot be read, or the file has no features.
+        ModuleNotFoundError: Panel is not installed.
+        ValueError: the store or the features cannot be read.
 
     Example:
         >>> import jaxdp.explorer
         >>> jaxdp.explorer.page().servable()  # doctest: +SKIP
     """
-    with require_extra("panel", "explore", "jaxdp.explorer"):
-        from jaxdp.explorer.tabs import new_page
-    return new_page(*_opened(store, features))
+    return _page_maker(store, features)()
 
 
 def serve(
@@ -67,35 +69,29 @@ def serve(
 ) -> None:
     """Serve the page until the process is interrupted.
 
-    Anybody who can reach the address can open a page and use this machine's time, so it is the
-    loopback address unless another is asked for; other users of this machine reach that too, as
-    there is no password. Pages of other sites in a browser of this machine are kept out: a request
-    has to name an address of the page as its host, and a websocket, over which all content goes, as
-    its origin. Settings are numbers and names of choices that are checked here; no code and no path
-    is taken from a browser.
+    There is no password: everybody who can reach the address can use this machine's time. Other
+    users of this machine can reach the loopback address too; other sites' pages in a browser
+    cannot. The server checks all settings, and takes no code and no path from a browser.
 
     Args:
-        store, features: as for `page`.
-        address: IPv4 address to listen at.
-        port: port to listen at; 0 for a free one.
-        origins: further `host:port` under which browsers know the page, behind a proxy for
-            example. A `*` admits all.
-        is_shown: whether a browser is opened.
+        store, features: files to show, the same as in `page`.
+        address: IPv4 address to listen at, default 127.0.0.1.
+        port: port to listen at, default 5006; 0 for a free one.
+        origins: further `host:port` names of the page, for example behind a proxy. A `*` admits
+            all.
+        is_shown: whether to open a browser, default True.
 
     Raises:
-        ModuleNotFoundError: Panel is not installed; names the extra.
-        ValueError: the store cannot be read, the file has no features, or the address, the port or
-            an origin cannot be used.
+        ModuleNotFoundError: Panel is not installed.
+        ValueError: a file cannot be read, or the address, the port or an origin cannot be used.
 
     Example:
         >>> import jaxdp.explorer
         >>> jaxdp.explorer.serve(port=0)  # doctest: +SKIP
     """
-    with require_extra("panel", "explore", "jaxdp explore"):
-        from jaxdp.explorer.parts import OVER
-        from jaxdp.explorer.tabs import new_page
-    opened = _opened(store, features)
-    server, port = new_server(lambda: new_page(*opened), address, port, origins)
+    server, port = new_server(_page_maker(store, features), address, port, origins)
+    from jaxdp.explorer.parts import OVER
+
     page_address = f"http://{address}:{port}"
     print(f"{page_address}  (Ctrl-C ends it)", flush=True)
     server.start()
@@ -110,10 +106,7 @@ def serve(
 def new_server(
     make_page: Callable[[], Any], address: str, port: int, origins: tuple[str, ...] = ()
 ) -> tuple[Any, int]:
-    """A server of the page that is not started, and its port.
-
-    ValueError if it cannot listen at this port of the address, or cannot read an origin.
-    """
+    """Return a server that is not started, and its port; ValueError for a wrong argument."""
     import panel
     from bokeh.server.server import BaseServer
     from bokeh.server.tornado import BokehTornado
@@ -135,7 +128,7 @@ def new_server(
         raise ValueError(f"expected address to be an IPv4 address, got {address!r}") from None
     if not 0 <= port < 2**16:
         raise ValueError(f"expected 0 <= port < 65536, got {port}")
-    create_hosts_allowlist(list(origins), port)  # raises for an origin that cannot be read
+    create_hosts_allowlist(list(origins), port)  # raises if an origin is malformed
     try:
         socket.create_server((address, port)).close()
     except OSError as error:
@@ -150,7 +143,7 @@ def new_server(
         websocket_max_message_size_bytes=_LARGEST_MESSAGE,
     )
     application.add_handlers(".*", [(f"/+{COMPONENT_PATH}.*", ErrorHandler, {"status_code": 404})])
-    # The hosts of the origins; a star stands for any name.
+    # Hosts of the allowed origins; a star matches any name.
     hosts = (re.escape(re.sub(r":(\d+|\*)$", "", name).lower()) for name in allowed)
     others = f"(?!(?:{'|'.join(hosts)})$).*".replace(r"\*", ".*")
     application.add_handlers(others, [("/.*", ErrorHandler, {"status_code": 403})])
@@ -160,7 +153,7 @@ def new_server(
 
 
 def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]:
-    """The names under which the page may be asked for and may open a websocket."""
+    """Return the names under which a browser may ask for the page and open a websocket."""
     names = {
         LOOPBACK: [LOOPBACK, "localhost"],
         "0.0.0.0": [LOOPBACK, "localhost", socket.gethostname()],
@@ -168,6 +161,44 @@ def allowed_origins(address: str, port: int, more: tuple[str, ...]) -> list[str]
     return [*(f"{name}:{port}" for name in names.get(address, [address])), *more]
 
 
-def _opened(store: str | os.PathLike | None, features: str | os.PathLike | None):
-    found = None if features is None else (str(features), open_features(features))
-    return None if store is None else open_store(store), found
+def _page_maker(
+    store: str | os.PathLike | None, features: str | os.PathLike | None
+) -> Callable[[], Any]:
+    """Open the files, and return a function that makes the page of one session."""
+    with require_extra("panel", "explore", "jaxdp.explorer"):
+        import panel
+    from jaxdp.explorer.forecast_tab import ForecastTab
+    from jaxdp.explorer.parts import pane
+    from jaxdp.explorer.studies import STUDIES
+    from jaxdp.explorer.sweep_tab import sweep_view
+    from jaxdp.explorer.theory_tab import TheoryTab
+
+    public = None if features is None else open_features(features)
+    dataset = None if store is None else open_store(store)
+    studies = {study.label: study for study in STUDIES}
+    address = html.escape(repository_address())
+    head = _HEAD.format(_LINK.format(address) if address else "")
+    look: dict[str, Any] = {"sizing_mode": "stretch_width"}
+
+    def new_page() -> Any:
+        choice = panel.widgets.RadioButtonGroup(
+            options=list(studies), margin=(8, 5, 12, 5), orientation="vertical"
+        )
+        made: dict[str, TheoryTab] = {}
+
+        def shown(label: str) -> Any:
+            # A study is made when it is first shown; a browser may send an unknown name.
+            if label in studies and label not in made:
+                made[label] = TheoryTab(studies[label])
+            return made[label].view if label in made else None
+
+        tabs = panel.Tabs(
+            ("Theory", panel.Column(choice, panel.bind(shown, choice), **look)), **look
+        )
+        if public is not None:
+            tabs.append(("Forecast", ForecastTab(public, str(features)).view))
+        if dataset is not None:
+            tabs.append(("Sweep", sweep_view(dataset)))
+        return panel.Column(pane(head), tabs, margin=(4, 8), **look)
+
+    return new_page

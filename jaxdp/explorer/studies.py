@@ -1,7 +1,6 @@
-"""Studies of the first tab: settings, and a function of them that makes problem and algorithm.
+"""Studies of the theory tab: settings, and a function that makes problem and algorithm of them.
 
-The Python that a reader copies is the source of that function with the settings in a call of it, so
-that it cannot disagree with the page. Nothing here knows of widgets.
+"Copy Python" gives the source of that function and a call of it with the settings on the page.
 """
 
 import inspect
@@ -18,37 +17,36 @@ from jaxdp.explorer.fields import Choice, Field, Number, Values
 SEED = 0
 _PROBLEM, _PRIVACY, _RATE, _ALGORITHM = "Problem", "Privacy", "Learning rate", "Algorithm"
 _SCHEDULES = {"polynomial": "η(0) (1 − t)^α", "planned": "the best, by a plan"}
-# A setting that a plan chooses is there as long as none does.
+# Settings that a plan would choose are on the page only without a plan.
 _BY_HAND = "schedule", ("polynomial",)
 Progress = Callable[[float], None]
 
 
 class Described(NamedTuple):
-    """Problem, algorithm and theory of some settings."""
+    """Problem, algorithm, theory and, if a plan chose the algorithm, the plan."""
 
     problem: Any
     algorithm: Any
     theory: Any
-    plan: Any  # that chose the algorithm; None if the settings did
+    plan: Any
 
 
 class Study(NamedTuple):
     """A kind of problem with its algorithm."""
 
-    label: str  # for the page
-    # time_label, risk_label: of the axes.
+    label: str
     time_label: str
     risk_label: str
-    is_stream: bool  # whether samples come one after the other, in one pass
-    function: Callable[..., tuple[Any, ...]]  # of the settings, to what `Described` has
-    fields: tuple[Field, ...]  # the settings
+    is_stream: bool  # True for one pass over a stream of samples
+    function: Callable[..., tuple[Any, ...]]  # from the settings to the fields of `Described`
+    fields: tuple[Field, ...]
 
     def describe(self, values: Values, progress: Progress) -> Described:
-        """Problem, algorithm and theory of some settings; a plan takes some seconds."""
+        """Make the problem, the algorithm and the theory; a plan takes some seconds."""
         return Described(*self.function(**values, progress=progress))
 
     def predict(self, described: Described) -> Trajectory:
-        """The predicted risk, on the host."""
+        """Predict the risk."""
         problem, algorithm, theory, _ = described
         if self.is_stream:
             # With a traced length another number of samples compiles nothing.
@@ -56,13 +54,13 @@ class Study(NamedTuple):
         return jax.device_get(jaxdp.predict(problem, algorithm, theory=theory))
 
     def simulate(self, described: Described, num_runs: int, progress: Progress) -> Trajectory:
-        """Independent runs from the seed that the copied Python has too."""
+        """Simulate independent runs, with the same seed as in the copied Python."""
         problem, algorithm, *_ = described
         key = jax.random.key(SEED)
         return jaxdp.simulate(problem, algorithm, key=key, num_runs=num_runs, progress=progress)
 
     def code(self, values: Values, num_runs: int) -> str:
-        """Python that makes the same picture, with simulated runs unless their number is 0."""
+        """Return Python that makes the same picture; `num_runs` is 0 for no simulation."""
         settings = "\n".join(f"    {name}={value!r}," for name, value in values.items())
         if num_runs:
             labels = f"time_label={self.time_label!r}, risk_label={self.risk_label!r}"
@@ -101,12 +99,12 @@ figure.savefig("explore.png", dpi=200)
 """
 
 
-# The signatures of the two functions stay short in what is copied.
+# The signatures are short because users copy them.
 def linear_stream(
     dim, num_samples, label_noise, condition_number, initial_risk, epsilon, delta,
     schedule, peak, power, clip_scale, batch_size, progress=None,
 ):  # fmt: skip
-    """Linear regression on a stream of samples, learnt by one pass of DP-SGD."""
+    """Linear regression on a stream of samples, with one pass of DP-SGD."""
     plan = None
     spectrum = {"condition_number": condition_number, "initial_risk": initial_risk}
     problem = jaxdp.LinearRegression.power_law(dim, label_noise=label_noise, **spectrum)
@@ -122,7 +120,7 @@ def linear_stream(
             num_steps=num_samples // batch_size,
             batch_size=batch_size,
         )
-    # The band of many distinct eigenvalues takes long, and batches are predicted step by step.
+    # `Fluctuations` is slow for many distinct eigenvalues, and does not cover batches.
     if batch_size > 1:
         theory = jaxdp.DiscreteRecursion()
     elif condition_number > 1 and dim > 64:
@@ -136,7 +134,7 @@ def fixed_rows(
     num_rows, num_features, label_noise, epsilon, delta, optimiser, clip_norm,
     sampling_rate, num_steps, schedule, peak, power, progress=None,
 ):  # fmt: skip
-    """Normal features of mean square norm 1 on fixed rows, learnt by everyday DP-SGD."""
+    """Normal features of mean square norm 1 on fixed rows, with everyday DP-SGD."""
     plan = None
     keys = jax.random.split(jax.random.key(1), 3)
     features = jax.random.normal(keys[0], (num_rows + 500, num_features)) / num_features**0.5
@@ -146,7 +144,7 @@ def fixed_rows(
     problem = jaxdp.FixedFeatures.from_arrays(
         features[train], labels[train], features[test], labels[test]
     )
-    # A sampling rate of 1 is the full batch, DP-GD, accounted for with one record replaced.
+    # A sampling rate of 1 is DP-GD with the full batch, whose adjacency is replace-one.
     if sampling_rate == 1:
         sampler = jaxdp.privacy.ShuffledEpochs(num_rows, num_rows)
     else:
@@ -162,25 +160,26 @@ def fixed_rows(
         algorithm = jaxdp.PrivateOptimiser.calibrated(
             factory, learning_rate=rate, clip_norm=clip_norm, sampler=sampler, **settings
         )
-    # Adam's band comes by itself.
-    of_band = {} if optimiser == "adam" else {"rank": 0, "spread_rank": 0}
-    return problem, algorithm, jaxdp.GaussianClosure(**of_band), plan
+    # Without these ranks gradient descent has no standard deviation over runs.
+    ranks = {} if optimiser == "adam" else {"rank": 0, "spread_rank": 0}
+    return problem, algorithm, jaxdp.GaussianClosure(**ranks), plan
 
 
 def _schedule_fields(start: float, power: float) -> tuple[Field, ...]:
-    """The settings of a learning rate."""
     peak = "η(0), learning rate at the start"
     return (
         Choice("schedule", "Schedule", _SCHEDULES, "polynomial", _RATE),
         Number("peak", peak, 1e-4, 1e4, start, _RATE, True, shown=_BY_HAND),
-        Number(
-            *("power", "power α, 0 for a constant rate", 0.0, 3.0, power, _RATE), shown=_BY_HAND
-        ),
+        Number("power", "power α, 0 for a constant rate", 0, 3, power, _RATE, shown=_BY_HAND),
     )
 
 
 _NOISE_OF_LABELS = "ζ, label noise (standard deviation)"
-_CLIPPING = "No gradient counts for more than this. Less clips more and adds less noise."
+_OPTIMISERS = {"sgd": "gradient descent", "adam": "Adam"}
+_CLIP: dict[str, Any] = {
+    "shown": _BY_HAND,
+    "help": "Longer gradients are scaled down to this norm. A smaller one adds less noise.",
+}
 STUDIES = (
     Study(
         "linear regression on a stream, one pass of DP-SGD",
@@ -198,9 +197,7 @@ STUDIES = (
             Number("delta", "δ", 1e-12, 1e-2, 1e-5, _PRIVACY, True),
             *_schedule_fields(3.0, 0.5),
             Number(
-                *("clip_scale", "c, clip norm over √d", 1e-3, 100.0, 1.0, _ALGORITHM, True),
-                shown=_BY_HAND,
-                help=_CLIPPING,
+                "clip_scale", "c, clip norm over √d", 1e-3, 100.0, 1.0, _ALGORITHM, True, **_CLIP
             ),
             Number(
                 *("batch_size", "B, samples per step", 1, 64, 1, _ALGORITHM, True, True),
@@ -221,18 +218,8 @@ STUDIES = (
             Number("label_noise", _NOISE_OF_LABELS, 0.0, 3.0, 0.3, _PROBLEM),
             Number("epsilon", "ε", 0.1, 50.0, 4.0, _PRIVACY, True),
             Number("delta", "δ", 1e-10, 1e-2, 1e-5, _PRIVACY, True),
-            Choice(
-                "optimiser",
-                "Optimiser",
-                {"sgd": "gradient descent", "adam": "Adam"},
-                "sgd",
-                _ALGORITHM,
-            ),
-            Number(
-                *("clip_norm", "C, clip norm", 1e-3, 100.0, 1.0, _ALGORITHM, True),
-                shown=_BY_HAND,
-                help=_CLIPPING,
-            ),
+            Choice("optimiser", "Optimiser", _OPTIMISERS, "sgd", _ALGORITHM),
+            Number("clip_norm", "C, clip norm", 1e-3, 100.0, 1.0, _ALGORITHM, True, **_CLIP),
             Number("sampling_rate", "q, sampling rate", 0.01, 1.0, 0.2, _ALGORITHM, True),
             Number("num_steps", "T, steps", 1, 100, 50, _ALGORITHM, False, True),
             *_schedule_fields(5.0, 0.0),

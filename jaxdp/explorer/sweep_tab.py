@@ -1,4 +1,4 @@
-"""The tab of a sweep: any two of its axes, at values of the others that sliders choose."""
+"""The sweep tab: a picture over any two axes, with a slider for each other axis."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,7 @@ _NO_AXIS = "(none)"
 
 
 def sweep_view(dataset: "xarray.Dataset") -> panel.Column:
-    """The widgets and the picture of a sweep's dataset, in one session.
-
-    ValueError if it has no number over an axis of several values.
-    """
+    """Make the widgets and the picture of a dataset; ValueError if no axis has several values."""
     names = [str(name) for name, each in dataset.data_vars.items() if each.dtype.kind in "biuf"]
     sizes = {str(dim): size for dim, size in dataset[names].sizes.items() if size > 1}
     if not sizes:
@@ -35,7 +32,7 @@ def sweep_view(dataset: "xarray.Dataset") -> panel.Column:
         panel.widgets.DiscreteSlider(
             label=dim,
             options=dict(zip(texts_of(dataset, dim), range(sizes[dim]), strict=True)),
-            # A slider of an axis that is drawn chooses nothing.
+            # The axes in the picture need no slider.
             visible=panel.bind(lambda *drawn, dim=dim: dim not in drawn, across, along),
             **look,
         )
@@ -52,7 +49,7 @@ def sweep_view(dataset: "xarray.Dataset") -> panel.Column:
 
 
 def picture(values: "xarray.DataArray", drawn: list[str], at: dict[str, int]) -> Any:
-    """The picture of a slice with its least value in words, or why there is none."""
+    """Draw a slice and state its least value, or explain why it cannot be drawn."""
     try:
         part = values.astype(float).isel(at, missing_dims="ignore").squeeze(drop=True)
         part = part.transpose(*drawn)
@@ -67,7 +64,7 @@ def picture(values: "xarray.DataArray", drawn: list[str], at: dict[str, int]) ->
 
 
 def slice_figure(part: "xarray.DataArray") -> Any:
-    """The picture of `plot_grid`, with words at the ticks of axes of words."""
+    """Draw `plot_grid`, with words at the ticks of axes whose values are words."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.8), layout="constrained")
@@ -82,16 +79,16 @@ def slice_figure(part: "xarray.DataArray") -> Any:
 
 
 def least(part: "xarray.DataArray") -> str:
-    """The least finite value of a slice and its place, in words."""
+    """Describe the least finite value of a slice and its coordinates."""
     finite = part.where(np.isfinite(part))
     if not finite.notnull().any():
-        return "nothing here is finished, or finite"
+        return "no finished cell here has a finite value"
     places = finite.argmin(...).items()
     at = ", ".join(f"{dim} = {texts_of(part, dim)[int(place)]}" for dim, place in places)
     return f"least {part.name}: {float(finite.min()):.4g} at {at}"
 
 
 def texts_of(values: "xarray.DataArray | xarray.Dataset", dim: Any) -> list[str]:
-    """The values of an axis in words."""
+    """Return the values of an axis as texts."""
     found = values[dim].data
     return [f"{each:.4g}" if found.dtype.kind in "iuf" else str(each) for each in found]

@@ -1,4 +1,4 @@
-"""The tab of theory: settings on the left; the curve, its cost and its Python on the right."""
+"""The theory tab: settings on the left; the curve, its cost and its Python on the right."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ class TheoryTab:
     """One study with its widgets, in one session.
 
     Attributes:
-        view: the object of Panel.
-        widgets: the widget of each setting, and those of "runs" and "keep".
-        shown, kept: the prediction that is drawn, and another one to compare with.
+        view: the Panel object.
+        widgets: one widget for each setting, "runs" and "keep".
+        shown, kept: the prediction on the page, and an earlier one to compare with.
     """
 
     def __init__(self, study: Study):
-        self.study, self.work = study, Work("starting ...")
+        self.study, self.work = study, Work("starting ...", self._follow)
         self.shown: Trajectory | None = None
         self.kept: Trajectory | None = None
         settings, self.widgets = form(study.fields)
@@ -54,15 +54,12 @@ class TheoryTab:
             panel.Card(self.code, title="The Python of this picture", collapsed=True, **look),
             self.text,
         )
-        panel.bind(self.follow, *self.widgets.values(), watch=True)
-        # An address of the page in a picture of another page starts no computation.
-        panel.state.onload(self.follow)
-
-    async def follow(self, *_: Any) -> None:
-        """Predict, and simulate, what the widgets say."""
-        await self.work.do(self._follow)
+        panel.bind(self.work.do, *self.widgets.values(), watch=True)
+        # Another site's page that only requests this address starts no computation.
+        panel.state.onload(self.work.do)
 
     async def _follow(self, run: Run, progress: Progress) -> None:
+        """Predict, and simulate if asked, with the values of the widgets."""
         given = {name: widget.value for name, widget in self.widgets.items()}
         values, num_runs = read(self.study.fields, given), given["runs"]
         if num_runs not in _RUNS.values():
@@ -88,7 +85,7 @@ class TheoryTab:
 def figure_of(
     study: Study, predicted: Trajectory, runs: Trajectory | None, kept: Trajectory | None
 ) -> Any:
-    """The prediction, alone or with simulated runs, and a kept prediction in grey."""
+    """Draw the prediction, alone or with simulated runs, and a kept prediction in grey."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 3.9 if runs is None else 5.4), layout="constrained")
@@ -111,33 +108,33 @@ def figure_of(
 
 
 def readout(predicted: Trajectory, runs: Trajectory | None) -> str:
-    """The risks of what is released, in words."""
+    """Return the risks of the released parameters as HTML."""
     spread = "" if predicted.std is None else f" ± {float(np.asarray(predicted.final_std)):.2g}"
     meaning = "" if predicted.std is None else "± standard deviation of single runs"
     text = span("readout", f"predicted, released: {float(predicted.final_risk):.4g}{spread}")
     text += span("note", meaning)
     status = Status(int(predicted.status))
     if status != Status.OK:
-        text += span("refused", f"this prediction is not to be trusted: {status.name.lower()}")
+        text += span("refused", f"do not trust this prediction: {status.name.lower()}")
     if runs is not None:
         found = spread_of(runs)
         failed = len(runs.final_risk) - found.count
         diverged = f", {failed} more diverged" if failed else ""
-        said = f"simulated, released: {found.final:.4g} ± {found.final_error:.2g}"
-        text += span("readout", said)
+        mean = f"simulated, released: {found.final:.4g} ± {found.final_error:.2g}"
+        text += span("readout", mean)
         text += span("note", f"± standard error of {found.count} runs{diverged}")
     return text
 
 
 def cost_html(algorithm: Any, delta: float) -> str:
-    """The cost of an algorithm as a notebook shows it, with a warning of a delta of 1/n or more."""
+    """Return an algorithm's cost as HTML, with a warning if delta is at least 1/n."""
     release = release_of(algorithm)
     count, warning = release.num_records, ""
     if count is not None and delta >= 1 / count:
         warning = span(
             "refused",
-            f"δ = {delta:g} is at least 1/n = {1 / count:.2g}: such a budget allows to publish a "
-            "record drawn at random",
+            f"δ = {delta:g} is at least 1/n = {1 / count:.2g}: with such a budget publishing one "
+            "record chosen at random would count as private",
         )
     try:
         return warning + cost_of(release, delta)._repr_html_()

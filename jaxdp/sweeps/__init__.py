@@ -1,4 +1,4 @@
-"""Do it many times: the cells of a grid, in shards, on every device, and kept on disk."""
+"""Sweeps: a function at every point of a grid, on all devices, with results kept on disk."""
 
 from jaxdp.sweeps.axes import cell_key
 from jaxdp.sweeps.store import read_store

@@ -1,9 +1,4 @@
-"""The axes of a sweep: which values each takes, and how its cells are numbered.
-
-The values of tuples are looped over: one choice of a value from each is a *combination*, which
-has a program of its own. The values of arrays are vmapped: one choice from each is a *cell* of the
-combination, numbered in the axes' order, the last fastest.
-"""
+"""Axes of a sweep: their values, and the numbering of cells."""
 
 import dataclasses
 import math
@@ -22,9 +17,11 @@ from jaxdp.core.keys import numbered_key
 
 @dataclasses.dataclass(frozen=True)
 class Axes:
-    """The named axes of a sweep: looped ones, given as tuples, and mapped ones, given as arrays.
+    """Named axes, looped if given as tuples and vmapped if given as arrays.
 
-    `names` are those of all axes, in the order given; mapped values have the precision given.
+    One value from each looped axis makes a *combination*, which has a program of its own. One value
+    from each mapped axis makes a *cell* of the combination. Both are numbered in the order of
+    `names`, the last axis fastest.
     """
 
     looped: Mapping[str, tuple]
@@ -33,42 +30,42 @@ class Axes:
 
     @property
     def num_combinations(self) -> int:
-        """How many programs there are."""
+        """Number of programs."""
         return math.prod(map(len, self.looped.values()))
 
     @property
     def num_cells(self) -> int:
-        """How many cells one combination has."""
+        """Number of cells in a combination."""
         return math.prod(map(len, self.mapped.values()))
 
     def looped_values(self, combination: int) -> dict[str, Any]:
-        """The looped values of a combination."""
+        """Values of a combination by axis."""
         places = _places(self.looped, combination)
         return {name: values[places[name]] for name, values in self.looped.items()}
 
-    def mapped_types(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Types of the mapped values as the function is given them."""
+    def mapped_types(self, *shape: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """Types of the mapped values in the program, for one cell or for cells of a shape."""
         return {
-            name: jax.ShapeDtypeStruct((), device_type(values.dtype))
+            name: jax.ShapeDtypeStruct(shape, _device_type(values.dtype))
             for name, values in self.mapped.items()
         }
 
     def mapped_values(self, cells: np.ndarray) -> dict[str, np.ndarray]:
-        """The mapped values of some cells."""
+        """Mapped values of some cells by axis."""
         places = _places(self.mapped, cells)
         return {
-            name: values[places[name]].astype(device_type(values.dtype))
+            name: values[places[name]].astype(_device_type(values.dtype))
             for name, values in self.mapped.items()
         }
 
     def indices(self, combination: int, cells: np.ndarray) -> Int[np.ndarray, "cells axes"]:
-        """Each cell's index along every axis, in the axes' order."""
+        """Indices of cells along every axis, in the order of the axes."""
         places = _places(self.looped, combination) | _places(self.mapped, cells)
         columns = [np.broadcast_to(places[name], len(cells)) for name in self.names]
         return np.stack(columns, axis=-1).astype(np.int32)
 
     def coordinates(self) -> dict[str, np.ndarray]:
-        """The values by which the result is labelled."""
+        """Coordinates of the result."""
         return {
             name: self.mapped[name] if name in self.mapped else _labels(self.looped[name])
             for name in self.names
@@ -76,13 +73,13 @@ class Axes:
 
 
 def as_axes(axes: Any) -> Axes:
-    """The axes that a user gave, checked."""
+    """Check the axes that a user gave."""
     require_kind("axes", axes, Mapping, "a dict of names to values")
     for name in axes:
         require_kind("each name in axes", name, str, "a string")
     if not axes or "key" in axes:
         raise ValueError(
-            'expected at least one axis, and none called "key", which every cell is given, got '
+            'expected at least one axis, and none called "key", the argument for random keys, got '
             f"{list(axes)}"
         )
     looped, mapped = {}, {}
@@ -104,20 +101,17 @@ def as_axes(axes: Any) -> Axes:
 
 
 def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
-    """The key of the cell at these indices along the axes, in the axes' order.
+    """Return the key that `jaxdp.sweep` gives to the function in one cell.
 
-    The key does not depend on how long the axes are, on shards or on devices.
+    The key does not depend on the lengths of the axes, on shards or on devices.
 
     Args:
-        key: of the sweep, a `jax.random.key`.
-        *indices: of the cell, one for each axis.
-
-    Returns:
-        The key that `jaxdp.sweep` gives to the function in this cell.
+        key: the sweep's `jax.random.key`.
+        *indices: index of the cell along each axis, in the order of the axes.
 
     Raises:
-        TypeError: `key` is no `jax.random.key`, or an index is not a whole number.
-        ValueError: an index is negative; those from the end are not known here.
+        TypeError: `key` is not a `jax.random.key`, or an index is not a whole number.
+        ValueError: an index is negative.
 
     Example:
         >>> import jax
@@ -128,42 +122,41 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
     """
     require_key(key)
     for place, index in enumerate(indices):
-        # Those that JAX holds may be traced, and cannot be looked at.
+        # A JAX array may be traced.
         if not isinstance(index, jax.Array):
             require_count(f"index {place}", index, least=0)
         key = numbered_key(key, index)
     return key
 
 
-def device_type(dtype: Any) -> np.dtype:
-    """The type that JAX gives to an array of this one: that depends on jax_enable_x64."""
+def _device_type(dtype: Any) -> np.dtype:
+    """The type that JAX converts a type to, which depends on jax_enable_x64."""
     return jax.dtypes.canonicalize_dtype(dtype)
 
 
 def _places(axes: Mapping[str, Any], number: Any) -> dict[str, Any]:
-    """The index along each axis of a combination, or of cells, by number."""
+    """Indices along each axis, from the number of a combination or the numbers of cells."""
     shape = [len(values) for values in axes.values()]
     return dict(zip(axes, np.unravel_index(number, shape) if shape else (), strict=True))
 
 
 def is_plain(values: Sequence[Any]) -> bool:
-    """Whether looped values are numbers or text, which are their own coordinates."""
+    """Return True if looped values are numbers or texts, which are their own coordinates."""
     kinds = {type(value) for value in values}
     return kinds == {bool} or kinds == {str} or kinds <= {int, float, np.float64, np.int64}
 
 
 def _labels(values: Sequence[Any]) -> np.ndarray:
-    """Coordinates of looped values: themselves when they are numbers or text, else a name."""
     if is_plain(values):
         return np.asarray(values)
     names = [label(value) for value in values]
-    # Descriptions of one kind may differ in what their names do not show.
+    # Different objects may have the same label.
     return np.asarray([f"{n} [{i}]" if names.count(n) > 1 else n for i, n in enumerate(names)])
 
 
 def _checked_array(name: str, values: Any) -> np.ndarray:
-    """The values of an axis that is vmapped, in the precision that was given."""
-    # JAX's keys have a type without a kind.
+    """The values of a vmapped axis, in their own precision."""
+    # The type of JAX's keys has no kind.
     is_number = getattr(values.dtype, "kind", None) in tuple("biuf")
     if isinstance(values, (Tracer, np.ma.MaskedArray)) or not is_number:
         raise TypeError(
@@ -176,7 +169,7 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
         got = f"{int(np.isnan(array).sum())} NaN" if array.ndim == 1 else array.shape
         raise ValueError(f"expected axis {name} of shape (values,) without NaN, got {got}")
     with np.errstate(over="ignore"):
-        held = array.astype(device_type(array.dtype))
+        held = array.astype(_device_type(array.dtype))
     is_exact = array.dtype.kind in "biu"
     is_lost = held != array if is_exact else np.isfinite(array) & ~np.isfinite(held)
     if is_lost.any():

@@ -1,7 +1,7 @@
-"""A folder that keeps what is finished of a sweep.
+"""A folder with the finished shards of a sweep.
 
-`sweep.json` says which sweep the folder belongs to; each shard is a file, which says which sweep
-and which cells it belongs to. Files are written whole or not at all, and damage shows.
+`sweep.json` identifies the sweep. Each shard is a file that names its sweep and its cells. Files
+are written whole or not at all, and damage is detected.
 """
 
 import contextlib
@@ -17,24 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.digests import (
-    UnreadableError,
-    digest,
-    label,
-    name_of,
-    sources_of,
-    versions_of_results,
-)
-from jaxdp.core.files import (
-    HEADER,
-    DamagedError,
-    archived,
-    as_header,
-    header_of,
-    plain_json,
-    read_arrays,
-    write_whole,
-)
+from jaxdp.core import digests, files
+from jaxdp.core.digests import digest, label
+from jaxdp.core.files import DamagedError
 from jaxdp.core.packages import require_extra
 from jaxdp.core.trajectory import Variable
 from jaxdp.sweeps.axes import Axes, is_plain
@@ -46,72 +31,67 @@ if TYPE_CHECKING:
 DESCRIPTION = "sweep.json"
 _FORMAT = 5
 _SECONDS_OF_A_DAY = 86400
-# The most bytes of a description, which lists an axis's values, and numbers of a dataset.
+# Largest number of bytes in a description, which lists the axes' values, and of numbers in a
+# dataset.
 _MOST_BYTES, _MOST_NUMBERS = 2**26, 2**28
 
 
 class Store:
-    """The folder of one sweep, new or begun before; nothing in it is changed before `begin`.
+    """The folder of one sweep; until `begin` nothing in it is changed.
 
-    ValueError if it belongs to another sweep, or has other things in it.
+    `shards` are those finished so far. ValueError if the folder belongs to another sweep, or has
+    other files in it.
     """
 
     def __init__(self, folder: str | os.PathLike, work: Work, version: str | None):
         self.folder = pathlib.Path(folder)
         self._found = _description(self.folder)
-        self._damaged: dict[pathlib.Path, str] = {}
-        self._name = name_of(work.function)
-        self._sources = sources_of(work.function, work.axes.looped) if version is None else None
+        self._name = digests.name_of(work.function)
+        # With a version nobody asks for the sources.
+        self._sources = None if version else digests.sources_of(work.function, work.axes.looped)
         self._identity = _identity(work.axes, work.key, version)
         self._require_same()
+        self.shards: list[Shard] = []
+        self._damaged: dict[pathlib.Path, str] = {}
+        if self._found is not None:
+            self.shards, self._damaged = _read_all(self.folder, self._found["identity"])
 
     def is_known(self) -> bool:
-        """Whether the folder's function is this one, by its version or by its sources."""
-        if self._found is None:
-            return False
-        is_same = self._sources is not None and self._sources == self._found["sources"]
-        return is_same or self._identity["version"] is not None
-
-    def shards(self) -> list[Shard]:
-        """All whole shards; `begin` puts aside the files that are damaged."""
-        if self._found is None:
-            return []
-        shards, self._damaged = _read_all(self.folder, self._found["identity"])
-        return shards
+        """Return True if the version or the sources show that the folder's function is this one."""
+        if self._found is None or self._identity["version"] is not None:
+            return self._found is not None
+        return self._sources is not None and self._sources == self._found["sources"]
 
     def begin(self, work: Work) -> Work:
-        """Make the folder this sweep's; ValueError if it is that of other programs.
+        """Claim the folder, and return the work with the digests of its programs.
 
-        Without a version all programs are traced; what is returned computes only these. Damaged
-        files are named in a warning and put aside.
+        Without a version all programs are traced. ValueError if the folder belongs to other
+        programs. Damaged files are put aside with a warning.
         """
         if self._identity["version"] is None:
             work = work.with_digests()
-            # They tell nothing if the trace has changed them, by a late import perhaps.
-            if self._sources != sources_of(work.function, work.axes.looped):
+            # A trace may import modules: then sources from before it identify nothing.
+            if self._sources != digests.sources_of(work.function, work.axes.looped):
                 self._sources = None
-        # The rest of the identity was compared before, since only this part costs a trace.
         self._identity["programs"] = None if work.digests is None else digest(work.digests)
         self._require_same()
         if self._found is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            try:
+            # Another process may have begun in this folder since.
+            with contextlib.suppress(FileExistsError):
                 self._describe(replace=False)
-            except FileExistsError:
-                # Another process has begun in this folder since.
-                self._found = _description(self.folder)
-                self._require_same()
+            self._found = _description(self.folder)
+            self._require_same()
         elif self._sources not in (None, self._found["sources"]):
-            # Other sources of equal programs: known by them, the next call need not trace. A folder
-            # that cannot be written may still hold a finished sweep.
+            # New sources of equal programs: the next call need not trace. The folder may be
+            # read-only, with a finished sweep in it.
             with contextlib.suppress(OSError):
                 self._describe()
-        self._put_aside()
-        self._remove_unfinished()
+        self._tidy()
         return work
 
     def write(self, shard: Shard) -> None:
-        """Keep a shard; OSError if it cannot be written, as on a full disk."""
+        """Write a shard; OSError if that fails, for example on a full disk."""
         name = f"shard-{shard.combination:06d}-{shard.start:09d}-{shard.stop:09d}.npz"
         about = {
             "sweep": _mark(self._identity),
@@ -120,7 +100,8 @@ class Store:
             "provenance": dict(shard.provenance),
         }
         arrays = {f"value_{i}": shard.arrays[v.name] for i, v in enumerate(shard.variables)}
-        write_whole(self.folder / name, archived({HEADER: as_header(about), **arrays}))
+        content = files.archived({files.HEADER: files.as_header(about), **arrays})
+        files.write_whole(self.folder / name, content)
 
     def _describe(self, *, replace: bool = True) -> None:
         found = {
@@ -132,17 +113,16 @@ class Store:
         content = json.dumps(found) + "\n"
         if len(content) > _MOST_BYTES:
             raise ValueError(
-                f"expected axes that {_MOST_BYTES} bytes list, got {len(content)}: use fewer values"
+                f"expected axes with values of at most {_MOST_BYTES} bytes, got {len(content)}"
             )
-        write_whole(self.folder / DESCRIPTION, content.encode(), replace=replace)
-        self._found = found
+        files.write_whole(self.folder / DESCRIPTION, content.encode(), replace=replace)
 
-    def _put_aside(self) -> None:
-        """Rename the damaged files, and name them in a warning."""
+    def _tidy(self) -> None:
+        """Put damaged shards aside, and remove old temporary files of killed processes."""
         for path, reason in self._damaged.items():
             aside = path.with_suffix(".damaged")
-            # Another process may have done so, and may even have written the shard again: to put
-            # a whole one aside costs only the time to compute it once more.
+            # Another process may have put the file aside, or have written the shard again: then it
+            # is computed once more.
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path, aside)
             warnings.warn(
@@ -150,11 +130,7 @@ class Store:
                 "computed again",
                 stacklevel=4,
             )
-
-    def _remove_unfinished(self) -> None:
-        """Remove the temporary files that killed processes have left."""
-        # Another process may be writing a file at this moment, but for no day, and the clocks of
-        # machines that share a folder differ by less.
+        # Another process may be writing a file now, but not for a day.
         oldest = time.time() - _SECONDS_OF_A_DAY
         for pattern in (f".{DESCRIPTION}.*.partial", ".shard-*.npz.*.partial"):
             for path in self.folder.glob(pattern):
@@ -163,39 +139,38 @@ class Store:
                         path.unlink()
 
     def _require_same(self) -> None:
-        """Raise ValueError unless the folder's sweep is this one, as far as it is known yet."""
+        """Raise ValueError if a part of the identity that is known by now differs."""
         if self._found is None:
             return
         there = self._found["identity"]
         for part, wanted in self._identity.items():
-            # As text: to Python 1, 1.0 and True are equal, and so are dicts in another order.
+            # Compared as text: in Python 1, 1.0 and True are equal.
             old, new = json.dumps(there.get(part)), json.dumps(wanted)
-            if old != new:
-                words = f"its {part} is {label(old)}, not {label(new)}"
-                if part.startswith("axis ") and label(old) == label(new):
-                    words = f"the values of {part} are others, of the same names"
-                if part == "programs":
-                    words = "its function computes something else (version= decides that, if given)"
-                raise ValueError(
-                    f"{self.folder} keeps another sweep: {words}; it was made by "
-                    f"{self._found['function']}, and this is {self._name}; use another folder"
-                )
+            if old == new:
+                continue
+            words = f"its {part} is {label(old)}, not {label(new)}"
+            if part.startswith("axis ") and label(old) == label(new):
+                words = f"the values of {part} differ, though their names agree"
+            if part == "programs":
+                words = "its function computes something else (or give version= to decide that)"
+            raise ValueError(
+                f"{self.folder} keeps another sweep: {words}; it was made by "
+                f"{self._found['function']}, and this is {self._name}; use another folder"
+            )
 
 
 def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
-    """The sweep that a folder keeps, as far as it is finished; nothing is computed or changed.
-
-    Cells that are not finished, or damaged, are NaN (numbers become floats for that). A sweep of
-    more than 2^28 numbers is not read.
+    """Read the finished cells of a sweep from its store, without computing or changing anything.
 
     Args:
-        folder: that was given to `jaxdp.sweep` as `store`.
+        folder: the `store` of `jaxdp.sweep`.
 
     Returns:
-        The results so far, as `jaxdp.sweep` would return them.
+        The dataset of `jaxdp.sweep`. If cells are missing or damaged, they are NaN, and all
+        numbers are floats.
 
     Raises:
-        ValueError: it is no store, or nothing in it is finished.
+        ValueError: the folder is not a store, has no finished cells, or has more than 2^28 numbers.
         ModuleNotFoundError: xarray is not installed.
 
     Example:
@@ -216,23 +191,29 @@ def read_store(folder: str | os.PathLike) -> "xarray.Dataset":
     if found is None:
         raise ValueError(f"expected the folder of a sweep, with {DESCRIPTION} in it, got {folder}")
     identity = found["identity"]
-    # The sweep itself names damaged files, and computes their cells again, as it goes on.
+    # `jaxdp.sweep` reports damaged files, and computes their cells again.
     shards, _ = _read_all(folder, identity)
     shards = [shard for shard in shards if shard.forms() == shards[0].forms()]
     if not shards:
         raise ValueError(f"expected a sweep with finished cells in {folder}, got none yet")
-    axes = {name: identity[f"axis {name}"] for name in identity["axes"]}
-    coordinates = {name: np.asarray(axis["values"], axis["dtype"]) for name, axis in axes.items()}
-    total = math.prod(map(len, coordinates.values()))
+    looped, mapped = {}, {}
+    for name in identity["axes"]:
+        axis = identity[f"axis {name}"]
+        values = np.asarray(axis["values"], axis["dtype"])
+        if axis["kind"] == "tuple":
+            looped[name] = tuple(values.tolist())
+        else:
+            mapped[name] = values
+    axes = Axes(looped, mapped, tuple(identity["axes"]))
+    total = axes.num_combinations * axes.num_cells
     total *= sum(math.prod(values.shape[1:]) for values in shards[0].arrays.values())
     if total > _MOST_NUMBERS:
         raise ValueError(f"expected a sweep of at most {_MOST_NUMBERS} numbers, got {total}")
-    looped = {name for name, axis in axes.items() if axis["kind"] == "tuple"}
-    return as_dataset(coordinates, looped, shards, {"function": found["function"]})
+    return as_dataset(axes, shards, {"function": found["function"]})
 
 
 def _description(folder: pathlib.Path) -> dict[str, Any] | None:
-    """The content of a folder's `sweep.json`; None if there is nothing yet."""
+    """Read a folder's `sweep.json`; None if the folder is new or empty."""
     path = folder / DESCRIPTION
     if not path.is_file():
         if folder.is_file() or any(folder.glob("[!.]*")):
@@ -244,7 +225,7 @@ def _description(folder: pathlib.Path) -> dict[str, Any] | None:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES} bytes")
-        found = plain_json(path.read_bytes(), _MOST_BYTES)
+        found = files.plain_json(path.read_bytes(), _MOST_BYTES)
         made_with = found["format"]
         if made_with == _FORMAT:
             return {name: found[name] for name in ("function", "identity", "sources")}
@@ -252,57 +233,55 @@ def _description(folder: pathlib.Path) -> dict[str, Any] | None:
         raise ValueError(f"expected {path} to describe a sweep, got something else") from error
     raise ValueError(
         f"expected {path} of format {_FORMAT}, got {made_with}: another version of jaxdp made that "
-        "sweep; it is left as it is: use another folder, or that version"
+        "sweep, which is left as it is; use another folder, or that version"
     )
 
 
 def _identity(axes: Axes, key: str, version: str | None) -> dict[str, Any]:
-    """What must agree for a store to be resumed, as JSON, but for the programs."""
-    # Results depend on the versions beside the program, also if a version stands for it. The
-    # order of the axes decides the cells' keys.
-    found = {**versions_of_results(), "key": key, "version": version, "axes": [*axes.names]}
+    """The parts that must agree for a sweep to resume, except the programs, as JSON."""
+    # Results depend on versions of libraries too. The order of the axes decides the cells' keys.
+    found = {**digests.versions_of_results(), "key": key, "version": version, "axes": [*axes.names]}
     for name, values in axes.coordinates().items():
         kind = "tuple" if name in axes.looped else "array"
         axis = {"kind": kind, "dtype": str(values.dtype), "values": values.tolist()}
-        # Without a version the programs tell objects of one label apart.
+        # Without a version objects of equal labels differ by their programs.
         if kind == "tuple" and not is_plain(axes.looped[name]) and version is not None:
             try:
                 axis["digest"] = digest(axes.looped[name])
-            except UnreadableError as error:
+            except digests.UnreadableError as error:
                 raise ValueError(
-                    f"expected values of axis {name} that a store can tell from others, but it "
-                    f"cannot read {error}; loop over names, and let the function look the objects "
-                    "up, or leave version= out"
+                    f"expected values of axis {name} that a store can identify, but it cannot "
+                    f"read {error}; loop over names, and let the function look the objects up, or "
+                    "leave version= out"
                 ) from error
         found[f"axis {name}"] = axis
     return found
 
 
 def _mark(identity: Mapping[str, Any]) -> str:
-    """The digest by which a shard's file names its sweep."""
+    """The digest of a sweep in its shards' files."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def _read_all(
     folder: pathlib.Path, identity: Mapping[str, Any]
 ) -> tuple[list[Shard], dict[pathlib.Path, str]]:
-    """The whole shards in a folder, and why each of its other files is damaged."""
+    """Read the shards in a folder, and the reason for each file that is damaged."""
     shards, damaged = [], {}
     for path in sorted(folder.glob("shard-*.npz")):
         try:
             shards.append(_read(path, identity))
         except DamagedError as error:
-            # An error that is kept would keep its file open.
-            damaged[path] = str(error)
+            damaged[path] = str(error)  # the error itself would keep its file open
         except FileNotFoundError:
-            pass  # another process has just put it aside
+            pass  # another process has put it aside meanwhile
     return shards, damaged
 
 
 def _read(path: pathlib.Path, identity: Mapping[str, Any]) -> Shard:
-    """The shard in a file; DamagedError if it is none, ValueError if it is another sweep's."""
-    arrays = read_arrays(path)
-    about = header_of(arrays)
+    """Read a shard; DamagedError if the file is damaged, ValueError if it is another sweep's."""
+    arrays = files.read_arrays(path)
+    about = files.header_of(arrays)
     try:
         mark = about["sweep"]
         if about["name"] != path.name:

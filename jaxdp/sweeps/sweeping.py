@@ -1,8 +1,4 @@
-"""The verb `sweep`: every cell of a grid, in shards, and no shard twice.
-
-How a sweep is resumed is told by `sweep` itself: the folder is opened, finished shards are read,
-what is missing is computed in a fixed order, and every new shard is written.
-"""
+"""The function `sweep`, which computes every cell of a grid once, and resumes after a stop."""
 
 import importlib
 import os
@@ -10,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Key
 
-from jaxdp.core.checks import require_count, require_key, require_kind
+from jaxdp.core.checks import require_count, require_host, require_key, require_kind
 from jaxdp.core.digests import name_of
 from jaxdp.core.packages import require_extra
 from jaxdp.core.progress import listening_where_seen
@@ -38,35 +33,33 @@ def sweep(
 ) -> "xarray.Dataset":
     """Call a function at every point of a grid, compiled, on all local devices.
 
-    The function is traced once for each choice of looped values and vmapped over the rest, in
-    shards. With a store finished shards outlive a stop: the same call computes what is missing,
-    and reads a finished sweep without tracing the function.
+    The function is traced once for each combination of looped values, and vmapped over the rest in
+    shards. With a store a stopped sweep resumes: the same call computes the missing shards, and
+    reads a finished sweep without tracing the function.
 
     Args:
-        function: called as `function(key=..., **{axis: value})`; returns a dict of arrays or a
-            Trajectory. The function must be traceable by JAX.
-        axes: name to values. An array's values are vmapped; a tuple's are looped, with one
-            trace for each.
-        key: a `jax.random.key`; the key of cell (i, j, ...) is `jaxdp.sweeps.cell_key(key, i, j,
-            ...)`, whatever the shards and devices are.
-        store: a folder for finished shards, made when absent. It belongs to one sweep: its axes,
-            its key, the traced programs (or the `version`), and the versions and settings of JAX
-            and jaxdp.
-        executor: an executor of `concurrent.futures`, or anything whose `submit(function,
-            *arguments)` gives an object with `result()`, as those of Dask, loky and submitit do.
-            Each task computes one shard on the devices of its process.
-        shard_size: cells of a shard; if None, a sixteenth of the cells of one program, within
-            limits for the devices.
-        version: a name that you change whenever the function does, or anything that it reaches:
-            in the store it stands for the programs. Required if a program calls the host. Objects
-            on a looped axis then have to be descriptions, arrays or names: no functions.
-        quiet: whether the progress bar is left out.
+        function: a function that JAX can trace, called as `function(key=..., **{axis: value})`;
+            it returns a dict of arrays or a Trajectory.
+        axes: values by name; those of an array are vmapped, those of a tuple looped.
+        key: a `jax.random.key`. The function gets `jaxdp.sweeps.cell_key(key, i, j, ...)` in cell
+            (i, j, ...).
+        store: a folder for finished shards, made if absent. It can be resumed only with the same
+            traced programs (or `version`), axes, key, library versions and JAX settings.
+        executor: an executor of `concurrent.futures`, Dask, loky or submitit, or any object with
+            `submit(function, *arguments)` that returns an object with `result()`. A task computes
+            one shard on the devices of its process. None computes in this process.
+        shard_size: number of cells in a shard; by default a sixteenth of the cells of one program,
+            within limits for the devices.
+        version: a name that replaces the traced programs in the store. Change it whenever the
+            function, or anything that it uses, changes. Required if a program calls the host;
+            looped values may then not be functions.
+        quiet: whether to hide the progress bar, default False.
 
     Returns:
-        A dataset with the axes as coordinates; its attributes say how it was made.
+        A dataset with the axes as coordinates, and with versions and devices as attributes.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong kind, or the store is another sweep's.
+        TypeError, ValueError: an argument is wrong, or the store belongs to another sweep.
         OSError: the store cannot be written; finished shards are whole.
         ModuleNotFoundError: xarray is not installed.
 
@@ -81,7 +74,6 @@ def sweep(
         >>> table.risk.dims
         ('rho',)
     """
-    # First, so that nothing is computed that no dataset can hold.
     with require_extra("xarray", "sweeps", "jaxdp.sweep"):
         importlib.import_module("xarray")
     _require_arguments(function, key, store, executor, shard_size, version)
@@ -89,13 +81,13 @@ def sweep(
     grid = as_axes(axes)
     work = Work.of(function, grid, key)
     folder = None if store is None else Store(store, work, version)
-    shards = [] if folder is None else folder.shards()
+    shards = [] if folder is None else folder.shards
     done = np.zeros((grid.num_combinations, grid.num_cells), bool)
     for shard in shards:
         _require_alike(shards[0], shard, grid)
         done[shard.combination, shard.start : shard.stop] = True
     name = name_of(function)
-    # None is a bar if a person would see it; False is none, also for what the function calls.
+    # None is a progress bar on a terminal; False is none, also within the function.
     with listening_where_seen(False if quiet else None, name.rpartition(".")[2]) as told:
         if folder is not None and not (done.all() and folder.is_known()):
             work = folder.begin(work)
@@ -107,7 +99,7 @@ def sweep(
             shards.append(shard)
             done[shard.combination, shard.start : shard.stop] = True
             told(float(done.mean()))
-    return as_dataset(grid.coordinates(), grid.looped, shards, {"function": name, "key": work.key})
+    return as_dataset(grid, shards, {"function": name, "key": work.key})
 
 
 def _require_alike(first: Shard, shard: Shard, grid: Axes) -> None:
@@ -120,7 +112,7 @@ def _require_alike(first: Shard, shard: Shard, grid: Axes) -> None:
 
 
 def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
-    """Combination, first and last cell of each shard to compute, in order."""
+    """Combination, start and stop of each shard to compute."""
     combinations, cells = done.shape
     return [
         (combination, start, min(start + size, cells))
@@ -133,7 +125,7 @@ def _missing(done: np.ndarray, size: int) -> list[tuple[int, int, int]]:
 def _computed(
     work: Work, bounds: list[tuple[int, int, int]], size: int, executor: Any
 ) -> Iterator[Shard]:
-    """The shards between these bounds, in order; an executor's error is raised after all others."""
+    """Compute shards in order; the first error of a task is raised after the other shards."""
     futures, failed = [], None
     try:
         for each in bounds:
@@ -149,7 +141,7 @@ def _computed(
             else:
                 yield shard
     finally:
-        # After Ctrl-C, what has not begun does not begin; programs may hold large constants.
+        # After Ctrl-C no further task begins. Programs may hold large constants.
         for future in futures:
             if hasattr(future, "cancel"):
                 future.cancel()
@@ -162,11 +154,7 @@ def _require_arguments(function, key, store, executor, shard_size, version) -> N
     if not callable(function):
         raise TypeError(f"expected a function of key and the axes, got {type(function).__name__}")
     require_key(key)
-    if isinstance(key, Tracer):
-        raise TypeError(
-            "expected a concrete key, got a traced one; a sweep compiles by itself: call it "
-            "outside jit, vmap and grad"
-        )
+    require_host("key", key)
     for name, value, kind in (("store", store, (str, os.PathLike)), ("version", version, str)):
         if value is not None:
             require_kind(name, value, kind, "a text, or None")

@@ -1,4 +1,4 @@
-"""`jaxdp account`: what an algorithm costs, or the noise that keeps it within a budget."""
+"""`jaxdp account`: the privacy cost of an algorithm, or the noise for a budget."""
 
 import argparse
 import decimal
@@ -10,12 +10,12 @@ import jaxdp
 from jaxdp.cli.output import as_json
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
-# What a cost does not depend on.
+# Arguments on which a cost does not depend.
 _A_RATE, _A_CLIP, _A_LENGTH = 0.1, 1.0, 1
 
 
 def account(options: argparse.Namespace) -> None:
-    """Print the cost, and the noise that it belongs to."""
+    """Print the cost and the noise."""
     name = "noise_multiplier" if options.algorithm.startswith("dp") else "rho"
     kind, settings = _described(options)
     is_found = "epsilon" in options
@@ -35,7 +35,7 @@ def account(options: argparse.Namespace) -> None:
 
 
 def _described(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The algorithm, and all its settings but the noise."""
+    """The algorithm, and all its settings except the noise."""
     if options.algorithm == "one-pass":
         schedule = jaxdp.Constant(_A_RATE)
         settings = {"learning_rate": schedule, "clip_scale": _A_CLIP, "num_steps": _A_LENGTH}
@@ -55,10 +55,7 @@ def _described(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _enough(value: float, is_rho: bool) -> str:
-    """Noise that was found for a budget, to six digits that keep it: whoever copies them does too.
-
-    A noise multiplier is rounded up and rho, which falls as noise is added, down.
-    """
+    """Round noise to six digits that keep the budget: a noise multiplier up, and rho down."""
     rounding = decimal.ROUND_FLOOR if is_rho else decimal.ROUND_CEILING
     digits = decimal.Context(prec=6, rounding=rounding).create_decimal_from_float(value)
     return f"{digits:g}"

@@ -1,9 +1,8 @@
-"""`jaxdp columns`, and the file in which somebody says what is publicly known of a table's columns.
+"""`jaxdp columns`, and fits that use its file of the columns' public ranges and categories.
 
-The file is a JSON object with an entry for each column, the target among them:
-{"age": {"range": [17, 90]}, "seen": {"range": ["2020-01-01", "2024-12-31"]}, "income":
-{"categories": ["<=50K", ">50K"]}}. The command writes its names and which of the three a column is
-likely to be; every range and category is left to fill in.
+The file is a JSON object with an entry for each column and the target: {"age": {"range": [17, 90]},
+"seen": {"range": ["2020-01-01", "2024-12-31"]}, "income": {"categories": ["<=50K", ">50K"]}}. The
+command writes names and likely kinds; the user fills in ranges and categories.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from jaxdp.regression import Columns
 
 _RANGE, _CATEGORIES = "range", "categories"
 _ENTRY = '{"range": [LOW, HIGH]} or {"categories": ["A", "B"]}'
-# In the range of a column of dates, to be filled in.
+# Ends of a range of dates that is not filled in.
 _A_DATE = "YYYY-MM-DD"
 _DELTA = 1e-6
 _OF_KERNELS = (
@@ -36,23 +35,21 @@ _OF_KERNELS = (
     *("ridge", "intercept_share", "public_seed", "classes"),
 )
 _SAYS = """\
-To fill in, from what was known before the table was: the range of each number or date, the
-categories of each text, and of the target too. A number that is a code or a class gets categories.
-Which columns hold text or dates was read off the table, so this template is for whoever holds it.
-Take out of the file what is not to be used, then:
+Fill in, from knowledge that does not come from the table: the range of each number or date and the
+categories of each text, also for the target. A number that is a code or a class gets categories.
+The kinds of columns were read from the table, so do not publish this template.
+Remove the columns that are not to be used, then:
 jaxdp fit --data {data} --columns {out} --target NAME --epsilon 1"""
 
 
 def columns(options: argparse.Namespace) -> None:
-    """Write a template: a table's columns by name and type, and nothing of what they hold."""
+    """Write a template with the names and kinds of a table's columns, and no values."""
     output.check_out(options.out, [options.data])
     if os.path.lexists(options.out):
-        raise ValueError(f"{options.out} exists; what was filled in is not overwritten")
+        raise ValueError(f"{options.out} exists and is not overwritten; choose another --out")
     names, read = open_table(options.data, header=options.header)
     check_names(options.data, names)
-    columns = zip(names, read([]), strict=True)
-    entries = {name: _unfilled(column) for name, column in columns}
-    # A line for each column.
+    entries = {name: _unfilled(column) for name, column in zip(names, read([]), strict=True)}
     lines = [json.dumps({name: entry}, ensure_ascii=False)[1:-1] for name, entry in entries.items()]
     text = ",\n".join(f"  {line}" for line in lines)
     write_whole(options.out, f"{{\n{text}\n}}\n".encode(), replace=False)
@@ -64,7 +61,7 @@ def columns(options: argparse.Namespace) -> None:
 
 
 def _unfilled(column: np.ndarray) -> dict[str, Any]:
-    """The entry of a column; it shows only whether all cells are dates, or all are numbers."""
+    """The entry of a column, which shows only if all cells are dates, or numbers."""
     with contextlib.suppress(TypeError):
         if (Columns({"": ("0001-01-01", "9999-12-31")}).codes(column[:, None]) >= 0).any():
             return {_RANGE: [_A_DATE, _A_DATE]}
@@ -72,21 +69,21 @@ def _unfilled(column: np.ndarray) -> dict[str, Any]:
 
 
 def kinds_of(columns: Columns) -> dict[str, list[str]]:
-    """The names of columns whose cells may be texts, and dates, as `read_inputs` takes them."""
+    """Return the names of columns with texts and with dates, as keywords of `read_inputs`."""
     kinds = [*zip(columns.names, columns.is_number, columns.is_date, strict=True)]
     texts = [name for name, is_number, _ in kinds if not is_number]
     return {"texts": texts, "dates": [name for name, _, is_date in kinds if is_date]}
 
 
 def check_names(path: pathlib.Path, names: list[str]) -> None:
-    """Raise ValueError, naming the table, unless the names of its columns differ."""
+    """Raise ValueError unless the names of a table's columns differ."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
 
 
 def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:
-    """Raise ValueError, naming the table, unless each cell is of its column's kind."""
+    """Raise ValueError unless each cell is of its column's kind."""
     try:
         columns.read(rows)
     except TypeError as error:
@@ -96,18 +93,14 @@ def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:
 def tabular_fit(
     options: argparse.Namespace,
 ) -> Callable[[], tuple[NumericTable, ReleasedFunction]]:
-    """A fit of the columns that a file describes; all but the table is checked when this returns.
-
-    Raises:
-        ValueError: options do not go together, or with the file.
-    """
+    """Return a fit with the columns of a file; ValueError for wrong options or a wrong file."""
     output.settle(
         options, {"delta": _DELTA}, dict.fromkeys(_OF_KERNELS, "does not go with --columns")
     )
     path, target = options.columns, options.target
     if options.classify or options.drop:
         given = "--classify" if options.classify else "--drop"
-        raise ValueError(f"{given} does not go with --columns: what is used stands in its file")
+        raise ValueError(f"{given} does not go with --columns: the file lists the used columns")
     check_budget(options.epsilon, options.delta)
     if target is None:
         raise ValueError("expected --target NAME with --columns, one of the columns of its file")
@@ -126,7 +119,6 @@ def tabular_fit(
         own = Columns({target: known[target]})
         inputs = Columns({name: spec for name, spec in known.items() if name != target})
     except (TypeError, ValueError) as error:
-        # A type that is wrong in the file is an answer to its user, too.
         raise ValueError(f"{path}: {error}") from None
     if own.is_date[0]:
         raise ValueError(
@@ -149,7 +141,7 @@ def _fitted(
     check_cells(options.data, inputs, table)
     features = "additive" if options.additive else "linear"
     common = {"columns": inputs, "features": features}
-    # As cells of categories are told apart; of numbers only those that are missing count.
+    # Codes of categories; for numbers only missing ones matter.
     codes = own.codes(labels[:, None])[:, 0]
     is_wrong, classes = codes < 0, None
     if own.is_number[0]:
@@ -174,15 +166,11 @@ def _fitted(
 
 
 def _described(path: pathlib.Path) -> dict[str, Any]:
-    """Each column's tuple (low, high), or its list of categories, as the file has them.
-
-    Raises:
-        ValueError: it is no such file, or there is something left to fill in.
-    """
+    """Read each column's tuple (low, high) or list of categories; ValueError if one is missing."""
     output.check_file(path)
     try:
         entries = plain_json(path.read_bytes())
-        fault = "" if isinstance(entries, dict) and entries else "it is no object with entries"
+        fault = "" if isinstance(entries, dict) and entries else "it is not an object with entries"
     except DamagedError as error:
         entries, fault = {}, str(error)
     if fault:

@@ -14,7 +14,7 @@ from jaxdp.core.progress import listening_where_seen
 from jaxdp.data.datasets import NumericTable, read_table
 
 _FILES = {"picture": "compare.png", "numbers": "compare.json"}
-# Distinct eigenvalues up to which the standard deviation over runs is predicted, in a second or so.
+# Largest number of distinct eigenvalues for which the standard deviation over runs takes seconds.
 _MOST_SPREAD = 100
 _SYNTHETIC = {"dim": 1000, "label_noise": 0.3, "condition_number": 1.0}
 _OF_A_TABLE = {"target": None, "drop": "", "drop_constant": False, "header": None}
@@ -60,7 +60,7 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
-    """The problem, its numbers and its lines in the output, and the picture's title."""
+    """Return the problem, its numbers and lines in the output, and the picture's title."""
     output.settle(options, {"num_steps": 10 * options.dim})
     output.check_sizes(all_runs=(options.num_runs, options.dim), one_pass=(options.num_steps,))
     kappa, noise = options.condition_number, options.label_noise
@@ -69,17 +69,13 @@ def _synthetic(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[s
         f"$\\zeta$ = {noise:g}"
     )
     plain = title.replace("$", "").replace("\\", "")
-    if kappa == 1:
-        problem = jaxdp.LinearRegression.isotropic(options.dim, label_noise=noise)
-    else:
-        problem = jaxdp.LinearRegression.power_law(
-            options.dim, condition_number=kappa, label_noise=noise
-        )
+    spectrum = {"condition_number": kappa, "label_noise": noise}
+    problem = jaxdp.LinearRegression.power_law(options.dim, **spectrum)
     return problem, {"problem": "linear regression"}, [f"linear regression: {plain}"], title
 
 
 def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str], str]:
-    """A table as a problem, its numbers and its lines in the output, and the picture's title."""
+    """Return the same as `_synthetic` for a table."""
     table = scaled_table(options)
     problem = jaxdp.TabularRegression(table.inputs, table.labels)
     output.settle(options, {"num_steps": problem.num_steps})
@@ -88,8 +84,7 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
         "target": table.label_name,
         "inputs": list(table.input_names),
     }
-    name = table.label_name
-    target = f"column {name}" if name.isdigit() else name
+    target = f"column {table.label_name}" if table.label_name.isdigit() else table.label_name
     heading = [
         repr(problem),
         f"target: {target}; inputs: {output.listed(table.input_names)}",
@@ -100,7 +95,7 @@ def _table(options: argparse.Namespace) -> tuple[Any, dict[str, Any], list[str],
 
 
 def scaled_table(options: argparse.Namespace) -> NumericTable:
-    """The table of `--data`, its columns and target scaled by themselves."""
+    """Read the table, and scale its columns and target by their own means and deviations."""
     return read_table(
         options.data,
         options.target,
@@ -111,7 +106,7 @@ def scaled_table(options: argparse.Namespace) -> NumericTable:
 
 
 def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> jaxdp.Trajectory:
-    """Runs under a name, with a progress bar."""
+    """Simulate runs with a progress bar."""
     with listening_where_seen(None, name, keep=False) as progress:
         runs = jaxdp.simulate(
             problem, algorithm, key=key, num_runs=num_runs, simulator=simulator, progress=progress
@@ -120,7 +115,7 @@ def _runs(name: str, problem, algorithm, key, num_runs: int, simulator=None) -> 
 
 
 def _ode(problem, algorithm) -> jaxdp.Trajectory:
-    """The prediction, with the standard deviation over runs if it is cheap."""
+    """Predict the risk, with the standard deviation over runs if that is cheap."""
     if len(problem.blocks.sizes) > _MOST_SPREAD:
         return jaxdp.predict(problem, algorithm).check()
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
@@ -128,7 +123,7 @@ def _ode(problem, algorithm) -> jaxdp.Trajectory:
 
 
 def _compared(comparison: Comparison) -> dict[str, Any]:
-    """The numbers of a comparison, for the JSON object."""
+    """Return the numbers of a comparison for the JSON object."""
 
     def floats(values):
         return np.asarray(values, np.float64).tolist()

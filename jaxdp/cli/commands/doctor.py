@@ -1,11 +1,12 @@
-"""`jaxdp doctor`: what is installed, what JAX runs on, and whether known numbers come out.
+"""`jaxdp doctor`: installed packages, devices and a self-test.
 
-The self-test asks for two numbers that are known without this machine: the front page's predicted
-risk, solved in float64 elsewhere, and the epsilon of a Gaussian mechanism. A wrong one means that
-an installed package, a driver or a device computes something else.
+The self-test computes two known numbers: the front page's predicted risk, solved in float64
+elsewhere, and the epsilon of a Gaussian mechanism. If one is wrong, an installed package, a driver
+or a device is at fault.
 """
 
 import argparse
+import contextlib
 import importlib.metadata
 import platform
 import re
@@ -21,16 +22,14 @@ from jaxdp.core.packages import installed_version
 
 _CORE = ("jax", "jaxlib", "equinox", "diffrax", "lineax", "optax", "chex", "jaxtyping")
 _CORE += ("numpy", "scipy")
-# Packages that are used if they are installed.
 _OPTIONAL = ("matplotlib", "pandas", "scikit-learn", "dp-accounting", "xarray", "h5netcdf")
 _OPTIONAL += ("panel", "bokeh", "dask", "ipywidgets")
-# `LinearRegression.isotropic(1000, label_noise=0.3)` under the front page's algorithm, in float64;
-# tests/unit/cli/test_cli_doctor.py solves the equation again with SciPy.
+# The front page's problem and algorithm; tests/unit/cli/test_cli_doctor.py solves it with SciPy.
 PREDICTED_RISK = 0.0972088555
-# Of 1-GDP at delta = 1e-5: the root of Phi(1/2 - e) - exp(e) Phi(-1/2 - e) = delta.
+# Epsilon of 1-GDP at delta = 1e-5: the root of Phi(1/2 - e) - exp(e) Phi(-1/2 - e) = delta.
 GAUSSIAN_EPSILON = 4.3771780957
 _RISK_TOLERANCE, _EPSILON_TOLERANCE = 2e-4, 1e-6
-# Of docs/known_faults.md: the first and the last version of jaxlib with a fault on CPUs, and which.
+# First and last version of jaxlib with a fault on CPUs, and the fault: see docs/known_faults.md.
 _FAULTS = (
     ("0.10.0", "0.10.2", "vmapped decompositions can lock up a program of yours"),
     ("0.10.2", "0.11.2", "sums of products with a constant matrix can be wrong"),
@@ -38,7 +37,7 @@ _FAULTS = (
 
 
 class Answer(NamedTuple):
-    """One number of the self-test: what is known, what came, and how far off it may be."""
+    """One number of the self-test, with its relative tolerance."""
 
     name: str
     expected: float
@@ -47,12 +46,12 @@ class Answer(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether it came out to the relative tolerance."""
+        """Return True if the number agrees to the tolerance."""
         return abs(self.found - self.expected) <= self.tolerance * self.expected
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Print what was found; 1 where a number of the self-test is wrong, else 0."""
+    """Print the report; return 1 if a number of the self-test is wrong, else 0."""
     packages = _versions(_CORE)
     found: dict[str, Any] = {
         "jaxdp": installed_version(),
@@ -84,25 +83,23 @@ def doctor(options: argparse.Namespace) -> int:
         verdict = "right" if each.is_right else f"WRONG: {each.expected:.8g} is known"
         print(f"{each.name:41} {each.found:.8g} {verdict}")
     if None in found["optional"].values():
-        print('pip install "jaxdp-lab[all]" brings every package that is missing')
+        print('pip install "jaxdp-lab[all]" installs every missing package')
     wrong = "a number is wrong: the results of this machine are not to be trusted"
     print("all is well" if is_well else wrong)
     return 0 if is_well else 1
 
 
 def _versions(names: tuple[str, ...]) -> dict[str, str | None]:
-    """The installed version of each package, None of one that is missing."""
-    found: dict[str, str | None] = {}
+    """Return the installed version of each package, None if it is missing."""
+    found: dict[str, str | None] = dict.fromkeys(names)
     for name in names:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
     return found
 
 
 def known_faults(jaxlib: str | None) -> dict[str, str]:
-    """The faults of a version of jaxlib that docs/known_faults.md describes, by their versions."""
+    """Return the known faults of a version of jaxlib, by the versions that have them."""
 
     def number(version: str) -> tuple[int, ...]:
         return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -1,8 +1,7 @@
-"""`jaxdp fit` and `jaxdp predict`: a private function of a table's columns, kept in a file.
+"""`jaxdp fit` and `jaxdp predict`: a private function of a table's columns, saved in a file.
 
-What a fit reads besides the numbers themselves (which line is the header, which columns are used,
-their ranges, the classes) is said on the command line, not found in the data. What is wrong ends a
-fit before its noise is drawn, so that no budget is spent on it.
+Columns, ranges and classes are given by options, not inferred from the data. All errors are found
+before noise is drawn, so that they cost no budget.
 """
 
 import argparse
@@ -29,17 +28,16 @@ from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.privacy.arguments import check_budget
 
-# Options that are the estimators' keywords.
+# Options that are keywords of the estimators.
 _KEYWORDS = ("epsilon", "delta", "input_bound", "num_projections", "num_features", "ridge")
 _OF_REGRESSION = ("label_bound", "intercept_share")
 
 
 def _saved(release: ReleasedFunction, out: pathlib.Path) -> pathlib.Path:
-    """The file that the release is in: `out`, or one beside it that nothing has yet."""
+    """Save the release to `out`, or to a new file next to it if `out` exists by now."""
     try:
         release.save(out)
     except FileExistsError:
-        # What a budget was spent on is not lost.
         beside = out.with_name(f"{out.stem}-{uuid.uuid4().hex[:8]}{out.suffix}")
         release.save(beside)
         warnings.warn(
@@ -68,7 +66,7 @@ def fit(options: argparse.Namespace) -> None:
             f"{options.out} exists; a release that was paid for is not overwritten: remove it or "
             "choose another --out"
         )
-    # A folder that cannot be written to is found before the noise is drawn.
+    # Fails before noise is drawn if the folder cannot be written.
     tempfile.TemporaryFile(dir=options.out.parent).close()
     table, release = fitted()
     options.out = _saved(release, options.out)
@@ -83,35 +81,28 @@ def fit(options: argparse.Namespace) -> None:
         }
         print(output.as_json(summary | ({"card": release.card} if described else {})))
         return
-    if described:
-        print(release.card, f"model: {options.out}", sep="\n")
-        return
-    print(
-        f"{table.label_name} from {output.listed(table.input_names)}; {len(table.labels)} rows",
-        release.cost,
-        f"model: {options.out}",
-        sep="\n",
-    )
+    inputs = output.listed(table.input_names)
+    lines = f"{table.label_name} from {inputs}; {len(table.labels)} rows", release.cost
+    print(*([release.card] if described else lines), f"model: {options.out}", sep="\n")
 
 
 def _check_fit(options: argparse.Namespace) -> None:
-    """Raise ValueError where the options do not go together, or lack one."""
+    """Raise ValueError if options are missing or contradict each other."""
     for name in ("linear", "logistic", "additive"):
         if getattr(options, name):
-            raise ValueError(f"--{name} needs --columns, a file of what is known of the columns")
+            raise ValueError(f"--{name} needs --columns, a file that describes the columns")
     if options.classify == ("classes" not in options):
         raise ValueError("expected --classify and --classes A,B together: they are public")
-    # All that is missing at once. The learner would only warn of columns of any size, after a
-    # budget was spent.
+    # Without a range or bound of the inputs the learner would only warn, after the noise was drawn.
     needed = {
         "--delta": ("delta",),
         "--label-bound or --classify": ("label_bound", "classes"),
-        "--input-range, or --input-bound, inf of public scales": ("input_range", "input_bound"),
+        "--input-range, or --input-bound (inf if scaled)": ("input_range", "input_bound"),
     }
     if missing := [one for one, names in needed.items() if not {*names} & {*vars(options)}]:
         raise ValueError(
-            f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME in place of "
-            "all options of a kernel (see `jaxdp columns`): text and missing values are read then"
+            f"expected {'; and '.join(missing)}. Or --columns FILE and --target NAME instead of "
+            "the options of a kernel (see `jaxdp columns`), also for text and missing values"
         )
     check_budget(options.epsilon, options.delta)
     paths, features = getattr(options, "num_projections", 1), getattr(options, "num_features", 1)
@@ -142,7 +133,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
     if options.classify:
         classes = _two_classes(options.classes)
         if options.header is None and table.label_name in classes:
-            # The label of a record without numbers, which a model's file would publish.
+            # Then the model's file could publish a record as names.
             raise ValueError(
                 f"{options.data}: the target is called {table.label_name!r}, as one of the classes "
                 "is: the first line may be names or data; say header or no header"
@@ -157,11 +148,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
 
 
 def _ranges(text: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends: LOW:HIGH for all columns, or a file of lines `column,low,high`.
-
-    Raises:
-        ValueError: the text is neither, a column has no range, or a range is empty.
-    """
+    """Read lower and upper ends: LOW:HIGH for all columns, or a file with `column,low,high`."""
     path = pathlib.Path(text)
     try:
         if path.is_file():
@@ -193,12 +180,12 @@ def _range_file(path: pathlib.Path) -> dict[str, tuple[float, float]]:
     low, high = (as_numbers(end[first:]) for end in ends)
     columns = [column.strip() for column in columns[first:]]
     if len(set(columns)) < len(columns):
-        raise ValueError("a column stands twice")
+        raise ValueError("a column appears twice")
     return dict(zip(columns, zip(low, high, strict=True), strict=True))
 
 
 def _two_classes(text: str) -> tuple[str, str]:
-    """Both names, in the order in which the estimator has its classes."""
+    """Read both names, in the order of the estimator's classes."""
     names = output.listed_names(text)
     if len(names) != 2:
         raise ValueError(f"expected two --classes with a comma between, got {text!r}")
@@ -210,7 +197,7 @@ def _two_classes(text: str) -> tuple[str, str]:
 
 
 def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
-    """The label of each row as one of the two names; numbers are compared as numbers."""
+    """Return each label as one of the two names; numbers are compared as numbers."""
     is_class = table.labels[:, None] == np.array(classes, object)
     is_class |= as_numbers(table.labels)[:, None] == as_numbers(classes)
     foreign = np.flatnonzero(~is_class.any(axis=1))
@@ -223,7 +210,7 @@ def _named(table: NumericTable, classes: tuple[str, str]) -> np.ndarray:
 
 
 def predict(options: argparse.Namespace) -> None:
-    """A saved function at the rows of a table."""
+    """Evaluate a saved function at the rows of a table."""
     with require_extra("pandas", "data", "jaxdp predict"):
         import pandas as pd
     if options.out is not None:
@@ -240,14 +227,13 @@ def predict(options: argparse.Namespace) -> None:
         check_cells(options.data, reader, inputs)
     values = np.asarray(release(inputs))
     classes = known.classes if known else None
+    probabilities = ()
     if release.record is not None and release.record.has_logits:
         probabilities = chances(values.astype(np.float64)).T
         classes = classes or tuple(map(str, range(len(probabilities))))
-        cells = _cells(values, classes)
-        for name, column in zip(classes, probabilities, strict=True):
-            cells[f"probability {name}"] = [f"{chance:.6f}" for chance in column]
-    else:
-        cells = _cells(values, classes)
+    cells = _cells(values, classes)
+    for name, column in zip(classes or (), probabilities, strict=False):
+        cells[f"probability {name}"] = [f"{chance:.6f}" for chance in column]
     text = pd.DataFrame(cells).to_csv(index=False, lineterminator="\n")
     if options.out is not None:
         write_whole(options.out, text.encode())
@@ -264,8 +250,8 @@ def predict(options: argparse.Namespace) -> None:
 
 
 def _cells(values: np.ndarray, classes: tuple[str, ...] | None) -> dict[str, list[str]]:
-    """Columns of texts; of a classifier also the class that each row's score or scores name."""
-    # As few digits as tell the number from its neighbours.
+    """Return the predictions as columns of texts, with classes and scores for a classifier."""
+    # The shortest text that NumPy reads back as the same number.
     texts = values.astype(str).T.tolist()
     if values.ndim == 1:
         if classes is None:

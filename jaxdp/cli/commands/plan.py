@@ -1,4 +1,4 @@
-"""`jaxdp plan`: how to run private linear regression within a budget, and what to expect."""
+"""`jaxdp plan`: how to run private linear regression within a budget."""
 
 import argparse
 import math
@@ -20,10 +20,10 @@ _SCHEDULES = {
     "hyperbolic": jaxdp.Hyperbolic,
 }
 _A_BUDGET = 2.0
-# Samples for each dimension, where nobody says how many there are.
+# Default number of samples for each dimension.
 _SAMPLES = 100
-# Constant rates among which the naive choice is looked for, up to the cap: how many at once, how
-# often between the neighbours of the best, and the least one as a share of the cap, or of 1.
+# The search for the naive choice: constant rates in a round, rounds between the neighbours of the
+# best, and the least rate as a share of the cap, or of 1.
 _NUM_RATES, _ROUNDS, _LEAST_RATE = 13, 4, 1e-5
 
 
@@ -50,7 +50,7 @@ def plan(options: argparse.Namespace) -> None:
             answer, told, figure = _planned(options, problem, found)
             summary, lines = summary | answer, lines + told
     if figure is None:
-        # The target is out of reach.
+        # The target cannot be reached.
         del files["picture"]
     else:
         output.write_picture(files["picture"], figure)
@@ -58,7 +58,7 @@ def plan(options: argparse.Namespace) -> None:
 
 
 def _planned(options: argparse.Namespace, problem, found) -> tuple[dict[str, Any], list[str], Any]:
-    """Numbers, lines and a picture of a plan."""
+    """Return numbers, lines and a picture of a plan."""
     algorithm = found.algorithm
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
     error_bar = float(np.asarray(predicted.final_std))
@@ -96,7 +96,7 @@ def _planned(options: argparse.Namespace, problem, found) -> tuple[dict[str, Any
 
 
 def _inverse(options: argparse.Namespace, problem) -> dict[str, Any]:
-    """Samples that a target risk needs where a budget is given; epsilon where samples are."""
+    """Find the samples for a target risk if a budget is given, and epsilon if samples are."""
     if "target_risk" not in options:
         return {}
     budget, schedule = _given_budget(options), _SCHEDULES[options.schedule]
@@ -126,7 +126,7 @@ def _given_budget(options: argparse.Namespace) -> dict[str, float]:
 
 
 def _budget(options: argparse.Namespace, inverse: dict[str, Any]) -> dict[str, Any] | None:
-    """Samples and budget of the plan; None where the target is out of reach."""
+    """Return samples and budget of the plan; None if the target cannot be reached."""
     budget = _given_budget(options)
     if not budget:
         epsilon = inverse.get("required_epsilon", _A_BUDGET)
@@ -154,13 +154,13 @@ def _in_words(options: argparse.Namespace, inverse: dict[str, Any]) -> str:
 
 
 def _naive(problem, found) -> dict[str, float]:
-    """Clip scale 1 and the constant rate with the least predicted risk, beside the plan's."""
+    """Find the constant rate with the least predicted risk at clip scale 1."""
     one = found.algorithm.replace(clip_scale=1.0)
     cap = 2 * int(one.num_steps) / problem.dim
 
     def risk_of(rate: float) -> float:
         schedule = one.learning_rate
-        # A constant, where possible in the form of schedule that is compiled already.
+        # A constant, if possible as the kind of schedule that is compiled already.
         if isinstance(schedule, jaxdp.PiecewiseLinear):
             flat = schedule.replace(values=np.full(schedule.values.shape, rate))
         else:

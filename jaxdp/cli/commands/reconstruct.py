@@ -1,4 +1,4 @@
-"""`jaxdp reconstruct`: training rows read off trained parameters, and how many were found."""
+"""`jaxdp reconstruct`: training rows reconstructed from trained parameters."""
 
 import argparse
 import io
@@ -23,7 +23,7 @@ _LABEL_NOISE = 0.5
 
 
 def reconstruct(options: argparse.Namespace) -> None:
-    """Attack a model, score the attack if the rows are known, and write the rows it found."""
+    """Attack a model, score the attack if the rows are known, and write the rows found."""
     _settle(options)
     training_key, attack_key = jr.split(jr.key(options.seed))
     files = output.prepared_files(options, _FILES)
@@ -33,7 +33,7 @@ def reconstruct(options: argparse.Namespace) -> None:
     else:
         true, target = None, _read(options.model, activation)
     found = attacks.reconstruct(target, options.num_samples, key=attack_key)
-    # Odd activations tell rows up to their sign.
+    # An odd activation determines rows only up to their sign.
     signs = options.activation == "tanh"
     report = attacks.leak_report(target, found, true, allow_sign_flips=signs)
     rows: dict[str, Any] = {"inputs": np.asarray(found.inputs)}
@@ -64,7 +64,7 @@ def reconstruct(options: argparse.Namespace) -> None:
 
 
 def _settle(options: argparse.Namespace) -> None:
-    """Fill in the sizes of synthetic rows, or refuse them beside a model."""
+    """Set default sizes of synthetic rows, or refuse sizes together with a model."""
     if options.model is not None:
         names = ("dim", "num_features")
         output.settle(options, {}, dict.fromkeys(names, "does not go with a model"))
@@ -80,7 +80,6 @@ def _settle(options: argparse.Namespace) -> None:
 
 
 def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:
-    """The model of a file."""
     output.check_file(path)
     try:
         found = read_arrays(path)
@@ -93,7 +92,7 @@ def _read(path: pathlib.Path, activation) -> attacks.RandomFeaturesTarget:
 
 
 def _trained(options, activation, key) -> tuple[np.ndarray, attacks.RandomFeaturesTarget]:
-    """Synthetic rows with noisy linear labels, and the model that interpolates them."""
+    """Draw synthetic rows with noisy linear labels, and interpolate them by a model."""
     dim, count = options.dim, options.num_samples
     rows_key, slope_key, noise_key, weights_key, _ = jr.split(key, 5)
     inputs = jaxdp.problems.sphere_inputs(count, dim, key=rows_key)

@@ -21,7 +21,7 @@ _ONE = {"clip_scale": 1.0, "peak": 1.0, "rho": 1.0}
 
 
 def sweep(options: argparse.Namespace) -> None:
-    """Predict every cell, save the grid, and say where the risk is least."""
+    """Predict every cell, save the grid, and print the cell with the least risk."""
     with require_extra("h5netcdf", "sweeps", "jaxdp sweep"):
         import h5netcdf  # noqa: F401  # pyright: ignore[reportMissingImports]
     output.settle(options, {"num_steps": 10 * options.dim, **_AXES})
@@ -39,7 +39,7 @@ def sweep(options: argparse.Namespace) -> None:
     axes = {name: np.array(getattr(options, name)) for name in _AXES}
     for name, values in axes.items():
         for value in (values.min(), values.max()):
-            # Inside the sweep values are traced, and nothing can be refused.
+            # In the sweep values are traced, and cannot be refused.
             algorithm(**(_ONE | {name: value}))
     dataset = jaxdp.sweep(predicted, axes, key=jax.random.key(0))
     with whole_file(files["dataset"]) as partial:

@@ -101,6 +101,17 @@ def test_a_table_is_compared_with_its_surrogate(run, tmp_path):
     assert found["predicted"]["risk"][0] > 0.4
 
 
+def test_explore_serves_what_its_options_say(run, monkeypatch):
+    served = []
+    monkeypatch.setattr(jaxdp.explorer, "serve", lambda **given: served.append(given))
+    options = ["--port", "0", "--origin", "lab:80", "--origin", "b:1", "--no-browser"]
+    assert run("explore", *options) == (0, "", "")
+    assert run("explore")[0] == 0
+    first, second = served
+    assert (first["origins"], first["port"], first["is_shown"]) == (["lab:80", "b:1"], 0, False)
+    assert (second["origins"], second["address"], second["is_shown"]) == ([], "127.0.0.1", True)
+
+
 def test_only_the_widgets_need_panel():
     room = pathlib.Path(jaxdp.explorer.__file__).parent
     for name in ("__init__", "fields", "files", "serving", "studies"):

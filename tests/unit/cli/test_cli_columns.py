@@ -67,7 +67,7 @@ def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, run, monk
     assert json.loads(printed)["columns"] == found
     for secret in (*secrets, "60", "120"):
         assert not any(secret in shown for shown in (text, out, printed))
-    assert "this template is for whoever holds it" in " ".join(out.split())
+    assert "do not publish this template" in " ".join(out.split())
     # A record that may be taken for names is not written; what was filled in is kept.
     (tmp_path / "bare.csv").write_text("zarathustra,3\nzarathustra,4\n")
     status, out, err = run("columns", "bare.csv", "--out", "bare.json")

@@ -170,8 +170,8 @@ async def test_a_curve_is_kept_beside_the_next_ones():
 def test_a_prediction_that_did_not_end_well_is_not_to_be_trusted():
 
     unstable = dataclasses.replace(falling(1.0), status=np.asarray(jaxdp.Status.UNSTABLE))
-    assert "not to be trusted: unstable" in readout(unstable, None)
-    assert "trusted" not in readout(falling(1.0), None)
+    assert "do not trust this prediction: unstable" in readout(unstable, None)
+    assert "trust" not in readout(falling(1.0), None)
     assert figure_of(Falling(), unstable, None, None) is not None
 
 

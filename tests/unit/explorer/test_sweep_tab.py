@@ -47,7 +47,7 @@ def test_what_is_not_there_is_refused(drawn, at):
 
 def test_a_sweep_of_nothing_finished_says_so():
     nothing = xarray.Dataset({"risk": (("a", "b"), np.full((2, 3), np.nan))})
-    assert least(nothing["risk"]) == "nothing here is finished, or finite"
+    assert least(nothing["risk"]) == "no finished cell here has a finite value"
     with pytest.raises(ValueError, match="a number over an axis"):
         sweep_view(_DATASET[["word"]])
 
