@@ -1,10 +1,8 @@
 r"""The event by which an audit tells two inputs apart, and the epsilon or mu that it proves.
 
-An event, that a score lies above a threshold or that it does not, of probability p under one input
-and q under the other proves $\epsilon \ge \ln((p - \delta)/q)$ and
-$\mu \ge \Phi^{-1}(p) - \Phi^{-1}(q)$. Bounding each probability with its own share of the error is
-valid but wasteful: both bounds rarely fail at once. Here the two exact p-values are combined, which
-takes two and a half times fewer trials if both counts matter alike.
+An event of probability p under one input and q under the other proves $\epsilon \ge \ln((p -
+\delta)/q)$ and $\mu \ge \Phi^{-1}(p) - \Phi^{-1}(q)$. Combining the exact p-values of both counts
+needs 2.5 times fewer trials than two separate intervals if both counts matter alike.
 """
 
 import math
@@ -18,9 +16,9 @@ from jaxtyping import ArrayLike
 from jaxdp.core.checks import given_array, host_number, require_real
 
 _SELECTION_SHARE = 0.25
-# An event is chosen with some slack even where the bound may fail more often than not.
+# An event is chosen with some slack even if the bound may fail more often than not.
 _LARGEST_ERROR = 0.25
-# The share of the error that keeps each probability from being arbitrarily bad by itself.
+# Share of the error that bounds each probability by itself.
 _RESERVE = 0.02
 _NUM_CELLS = 256
 _SMALLEST_WEIGHT = 0.1
@@ -28,7 +26,7 @@ _BELOW_ONE = 1 - 2**-53
 
 
 class Measure(NamedTuple):
-    """The parameter that an event shows: `transform` of p - delta less that of q."""
+    """The privacy parameter that an event bounds: `transform`(p - delta) - `transform`(q)."""
 
     transform: Callable[[Any], Any]
     slope: Callable[[Any], Any]
@@ -39,19 +37,17 @@ class Measure(NamedTuple):
             return self.transform(np.maximum(p - self.delta, 0)) - self.transform(q)
 
 
-def _quantile(p):
-    # Asked for late: importing `scipy.special` takes long.
-    return scipy.special.ndtri(p)
-
-
-MU = Measure(_quantile, lambda p: math.sqrt(2 * math.pi) * np.exp(_quantile(p) ** 2 / 2))
+# Importing `scipy.special` takes long, so these functions do it when they are called.
+MU = Measure(
+    lambda p: scipy.special.ndtri(p),
+    lambda p: math.sqrt(2 * math.pi) * np.exp(scipy.special.ndtri(p) ** 2 / 2),
+)
 
 
 def asked(measure: str, delta: float | None, confidence: float) -> tuple[Measure, float]:
     """The measure of that name, and the probability that its bound may be too high.
 
-    Raises:
-        ValueError, TypeError: one of them is none. Delta may be 0: pure privacy can be audited too.
+    Delta may be 0, which audits pure privacy. ValueError or TypeError for a wrong argument.
     """
     if not 0 < host_number("confidence", confidence) < 1:
         raise ValueError(f"expected 0 < confidence < 1, got {confidence}")
@@ -65,11 +61,7 @@ def asked(measure: str, delta: float | None, confidence: float) -> tuple[Measure
 
 
 def recorded_scores(name: str, values: Any) -> np.ndarray:
-    """One score for each run or canary, in its own type: float64 would join large integers.
-
-    Raises:
-        ValueError, TypeError: they are none.
-    """
+    """One score for each run or canary, in its own type: float64 would merge large integers."""
     require_real(name, values)
     scores = given_array(name, values)
     if scores.dtype.kind == "O":
@@ -81,14 +73,12 @@ def recorded_scores(name: str, values: Any) -> np.ndarray:
 
 
 def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
-    """The bound from scores on two inputs: whole numbers, in an order that they do not decide.
+    """The lower bound from integer scores on two inputs, whose order in the list is random.
 
-    The first quarter on each input chooses the event that promises the highest bound: the plug-in
-    value less the normal slack of that quarter's counts and of those to come. On the others the
-    event is counted, and they alone bear on validity.
-
-    Raises:
-        ValueError: there are so few scores that they show nothing, whatever they are.
+    The first quarter of each input's scores chooses the event with the highest promised bound: the
+    plug-in value less the normal slack of that quarter's counts and of the remaining ones. The
+    remaining scores count the event, and validity rests on them alone. ValueError if the trials are
+    too few to show anything.
     """
     seen, counted = zip(
         *(np.split(one, [max(1, round(_SELECTION_SHARE * len(one)))]) for one in pair), strict=True
@@ -136,25 +126,25 @@ def lower_bound(
     weights: tuple[float, float],
     error: float,
 ) -> float:
-    r"""A bound from below on value(p, q), from X ~ Binomial(n, p) and Y ~ Binomial(m, q).
+    r"""A lower bound on value(p, q), from X ~ Binomial(n, p) and Y ~ Binomial(m, q).
 
-    With probability at least 1 - `error`, whatever p and q are, it does not exceed value(p, q).
+    For all p and q it exceeds value(p, q) with probability at most `error`.
 
-    Derived: at the true p and q, $U = P_p[X' \ge X]$ and $V = P_q[Y' \le Y]$ are independent and
-    each at most $u$ with probability at most $u$, so that $w_p\Phi^{-1}(U) + w_q\Phi^{-1}(V)$ is,
-    for $w_p^2 + w_q^2 = 1$ and $w \ge 0$, at most $\Phi^{-1}(a)$ with probability at most $a$.
-    With $a + 2b$ = `error`, all three of this sum $> \Phi^{-1}(a)$, $U > b$ and $V > b$ hold with
-    probability at least 1 - `error`. The bound is the least value that they allow. Along the edge
-    of that region U falls as V rises, and each point is the corner of a Clopper-Pearson rectangle;
-    between two neighbours the worse end of each is taken.
-    tests/unit/privacy/audits/test_two_proportions.py sums the failures exactly.
+    Derived: at the true p and q, $U = P_p[X' \ge X]$ and $V = P_q[Y' \le Y]$ are independent, and
+    each is at most u with probability at most u. So $w_p\Phi^{-1}(U) + w_q\Phi^{-1}(V)$, for $w_p^2
+    + w_q^2 = 1$ and $w \ge 0$, is at most $\Phi^{-1}(a)$ with probability at most a. If $a + 2b$ is
+    `error`, then with probability at least 1 - `error` this sum is above $\Phi^{-1}(a)$, U > b and
+    V > b. The bound is the least value in that region. Along its edge U falls as V rises, and each
+    point is the corner of a Clopper-Pearson rectangle; between two neighbouring points the worse
+    end of each is taken. tests/unit/privacy/audits/test_two_proportions.py sums the failures
+    exactly.
 
     Args:
-        value: function of arrays, not decreasing in the first and not increasing in the second.
+        value: function of arrays, non-decreasing in p and non-increasing in q.
         high_count, low_count: X and Y.
         num_trials: n and m, or one number for both.
-        weights: importance of each count's error, up to a factor, chosen without these counts; best
-            are the standard errors that the counts give to the value.
+        weights: relative importance of each count's error, chosen without these counts; best are
+            the standard errors that the counts give to the value.
         error: number in (0, 1).
     """
     high_trials, low_trials = np.broadcast_to(num_trials, 2)

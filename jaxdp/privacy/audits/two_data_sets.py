@@ -1,14 +1,4 @@
-"""Audits on two data sets: how private a mechanism is not, by a bound of stated confidence.
-
-A mechanism is run many times on two neighbouring inputs, or its scores have been recorded. A
-quarter of the scores chooses an event; on the others it is counted under both inputs, and the two
-counts bound the privacy parameter from below. Recorded scores are shuffled first, by a digest of
-their ranks: a bound depends on how the scores compare and not on the order in which they come.
-
-Papers: Jagielski, Ullman and Oprea (2020), "Auditing differentially private machine learning"; Nasr
-et al. (2023), "Tight auditing of differentially private machine learning". Left out: finding the
-two inputs. An audit proves no privacy: it can only refute.
-"""
+"""Audits on two data sets: lower bounds on the privacy parameter with a stated confidence."""
 
 import hashlib
 from collections.abc import Callable
@@ -46,38 +36,36 @@ def audit(
 ) -> float:
     r"""A lower bound on what a mechanism leaks, from many runs on two neighbouring inputs.
 
-    `audit(mechanism, first, second, num_trials=, key=)` runs it; `audit(first_scores,
-    second_scores)` takes one number for each run that was made already. If the mechanism is
-    $(\epsilon, \delta)$-DP for this pair, the bound exceeds $\epsilon$ with probability at most 1 -
-    `confidence` over the runs; or if it is $\mu$-GDP, $\mu$. Candidates are the scores above and
-    those below any threshold, in both directions of the definition. NaN is an outcome of its own,
-    below minus infinity.
+    `audit(mechanism, first, second, num_trials=, key=)` runs the mechanism; `audit(first_scores,
+    second_scores)` takes one score from each earlier run. If the mechanism is $(\epsilon,
+    \delta)$-DP (or $\mu$-GDP) for this pair, the bound exceeds $\epsilon$ ($\mu$) with probability
+    at most 1 - `confidence` over the runs. An audit can refute a guarantee, never prove one. Events
+    are the scores above or below a threshold, in both directions of the definition; NaN counts as a
+    value below minus infinity. A quarter of the scores choose the event, the others count it.
 
-    Recorded runs have to be independent, and their numbers and the score fixed before they are
-    looked at. They may come in any order, and be more on one input than on the other. Several
-    mechanisms or scores, of which the best is reported, need a confidence for all of them together.
+    Recorded runs must be independent, and their number and the score fixed before anybody sees
+    them. They may come in any order, and there may be more on one input. To report the best of
+    several mechanisms or scores, divide 1 - `confidence` among them.
 
     Args:
-        mechanism: function of data and a key that returns a scalar score, which JAX can trace and
-            whose random numbers all come from its key. Scores of any other have to be recorded.
+        mechanism: function of data and a key that returns a scalar score. JAX must be able to trace
+            it, and all its random numbers must come from its key; for others, record the scores.
         first: input, a pytree of arrays.
-        second: its neighbour, in the sense of the guarantee that is put to the test.
-        measure: "epsilon", the default, or "mu", which needs far fewer trials where the mechanism
-            is Gaussian.
-        delta: number in [0, 1) for epsilon, unused for mu. No n trials show an epsilon above ln n:
-            a Gaussian mechanism is audited best at a large delta.
+        second: its neighbour under the adjacency of the guarantee.
+        measure: "epsilon" (default), or "mu", which needs far fewer trials for Gaussian mechanisms.
+        delta: number in [0, 1), required for epsilon, unused for mu. No n trials show an epsilon
+            above ln n, so Gaussian mechanisms are audited best at a large delta.
         confidence: number in (0, 1), default 0.95.
-        num_trials: number of runs on each input; a quarter of them choose the event.
-        key: `jax.random.key` that the runs use up.
-        batch_size: number of runs that are in memory together, default 1024.
+        num_trials: number of runs on each input.
+        key: a `jax.random.key` for the runs, used up.
+        batch_size: number of runs in memory at once, default 1024.
 
     Returns:
-        The bound; 0.0 when none is shown.
+        The bound; 0.0 if none is shown.
 
     Raises:
-        ValueError, TypeError: a score is not a real number, there are too few trials to show
-            anything, or the mechanism cannot be traced or has random numbers that do not come from
-            its key.
+        ValueError, TypeError: a score is not a real number, the trials are too few to show
+            anything, or the mechanism cannot be traced or draws random numbers outside its key.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
     and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
@@ -115,7 +103,7 @@ def audit(
 
 
 def ranked(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
-    """Each score's place in the order of all: a bound depends on nothing else; NaN is -1."""
+    """Each score's rank among all; a bound depends on nothing else. NaN has rank -1."""
     # Python compares numbers of different types without rounding.
     kind = first.dtype if first.dtype == second.dtype else object
     scores = np.concatenate([first.astype(kind), second.astype(kind)])
@@ -136,7 +124,6 @@ def _shuffled(pair: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarray:
-    """The score of every run."""
     data = jax.tree.map(lambda x: np.float64(x) if isinstance(x, float) else x, data)
     try:
         found = np.asarray(_compiled_scores(mechanism, data, key, num_trials, batch_size))
