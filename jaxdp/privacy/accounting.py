@@ -19,20 +19,19 @@ from jaxdp.privacy.release import Release, release_of
 
 
 class Cost(AbstractExplained, eqx.Module):
-    """A privacy guarantee: (epsilon, delta), and the stronger statements it was read from.
+    """A privacy guarantee: (epsilon, delta), and the stronger statements that imply it.
 
     Attributes:
-        epsilon: the smallest epsilon at delta that follows from what is proved; infinite where
-            nothing is.
-        delta: as asked.
-        mu: Gaussian DP, where proved, else None.
-        zcdp: zero-concentrated DP, where proved, else None.
-        published_epsilon: what the paper itself states at delta, proved or not, else None.
-        adjacency: who the neighbours are: "replace-one", "add-or-remove-one" or "zero-out-one";
-            replacing a record moves a sum of clipped terms twice as far as leaving it out.
-        is_certified: whether the guarantee holds in the arithmetic of the machine; otherwise it
-            is that of exact normal noise, and the noise is simulated in floating point.
-        assumptions: what the guarantee needs and leaves out.
+        epsilon: the smallest proved epsilon at delta; infinite if nothing is proved.
+        delta: the requested delta.
+        mu: the proved Gaussian DP parameter, or None.
+        zcdp: the proved zero-concentrated DP parameter, or None.
+        published_epsilon: epsilon at delta as the paper states it, proved or not, or None.
+        adjacency: definition of neighbours, "replace-one", "add-or-remove-one" or "zero-out-one".
+            Replacing a record moves a sum of clipped terms twice as far as leaving it out.
+        is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
+            exact normal noise, which floating-point noise simulates.
+        assumptions: sentences on what the guarantee needs and leaves out.
 
     Example:
         >>> import jaxdp
@@ -84,11 +83,11 @@ class Cost(AbstractExplained, eqx.Module):
 
 
 def account(thing: Any, *, delta: Any) -> Cost:
-    """The privacy cost of an algorithm or of anything else that has a `release()`.
+    """The privacy cost of an algorithm, or of anything else that has a `release()`.
 
     Args:
-        thing: an algorithm, or a `Release`.
-        delta: in (0, 1).
+        thing: an algorithm or a `Release`.
+        delta: number in (0, 1).
 
     Returns:
         The cost at delta: floats for a concrete release, arrays for a traced one.
@@ -98,7 +97,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ImportError: a subsampled mechanism, and dp_accounting is not installed.
+        ImportError: a subsampled mechanism needs dp_accounting, which is not installed.
 
     Example:
         >>> import jaxdp
@@ -116,7 +115,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
 
 def cost_of(thing: Release, delta: Any) -> Cost:
-    """The cost of a release at a delta that has been checked and, if it is large, warned of."""
+    """The cost of a release at a checked delta, without a warning."""
     # Through its constructor, whose checks a copy that set a field has gone by.
     thing = dataclasses.replace(thing)
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
@@ -143,7 +142,7 @@ def cost_of(thing: Release, delta: Any) -> Cost:
 
 
 def _rounded_up(epsilon: float) -> str:
-    """A number to four decimals, or three digits of a small one, rounded up."""
+    """A number rounded up to four decimals, or to three digits if it is small."""
     if not 0 < epsilon < math.inf:
         return f"{epsilon:.4f}"
     decimals = 4 if epsilon >= 1e-3 else 2 - math.floor(math.log10(epsilon))

@@ -1,4 +1,4 @@
-"""Which data sets count as neighbours: the words that a release and an accountant share."""
+"""Which data sets count as neighbours; C below is the norm that terms of a sum are clipped to."""
 
 # One record is replaced by any other: a sum of clipped terms moves by 2C at most.
 REPLACE_ONE = "replace-one"

@@ -26,15 +26,15 @@ _LEAST_LOG_MULTIPLIER = -12.0
 
 
 def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
-    r"""The least standard deviation for which Gaussian releases are (epsilon, delta)-DP together.
+    r"""The least standard deviation for which Gaussian releases together are (epsilon, delta)-DP.
 
-    $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
+    It is $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
 
     Args:
-        epsilon: >= 0; infinity gives 0.
-        delta: in (0, 1).
-        sensitivity: Delta, the largest distance between the values of neighbours, >= 0.
-        num_releases: k >= 1, how many are released with this noise each.
+        epsilon: number >= 0; infinity gives 0.
+        delta: number in (0, 1).
+        sensitivity: $\Delta$ >= 0, the largest distance between the values of neighbours.
+        num_releases: k >= 1, number of releases, each with this noise; default 1.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -49,13 +49,13 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
 
 
 def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
-    r"""The standard deviation for a budget by way of zero-concentrated DP.
+    r"""The standard deviation for which Gaussian releases keep a budget through zCDP.
 
-    $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP: more noise
-    than `gaussian_noise_std`, for what is composed with other zCDP.
+    It is $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP: more
+    noise than `gaussian_noise_std`, for composition with other zCDP mechanisms.
 
     Args:
-        epsilon, delta, sensitivity, num_releases: as of `gaussian_noise_std`.
+        epsilon, delta, sensitivity, num_releases: see `gaussian_noise_std`.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -75,23 +75,23 @@ def calibrated_noise_multiplier(
 ) -> float:
     """A noise multiplier at which noisy sums over a sampler's batches are (epsilon, delta)-DP.
 
-    Neighbours are those of the sampler. Where the cost is Gaussian it is the least one; for
-    Poisson batches it is within 1e-3 of the least that the numerical account certifies.
+    The adjacency is the sampler's. For Gaussian costs the multiplier is the least; for Poisson
+    batches it is within 1e-3 of the least that the numerical account certifies.
 
     Args:
-        epsilon: > 0 and finite.
-        delta: in (0, 1).
-        sampler: how batches are drawn.
-        num_steps: how many batches are used.
+        epsilon: number > 0, finite.
+        delta: number in (0, 1).
+        sampler: sampler of the batches.
+        num_steps: number of batches.
 
     Returns:
-        The standard deviation of the noise on a sum over the clip norm.
+        The standard deviation of the noise on a sum, divided by the clip norm.
 
     Warns:
         UserWarning: delta is at least one over the sampler's number of records.
 
     Raises:
-        ValueError: delta is below the probability that the sampler has to leave records out.
+        ValueError: delta is below the probability that a batch exceeds the sampler's capacity.
         ImportError: dp_accounting is needed and not installed.
 
     Example:
@@ -108,7 +108,7 @@ def calibrated_noise_multiplier(
 
 
 def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_steps: int) -> float:
-    """The noise multiplier of `calibrated_noise_multiplier`, without a word on a large delta."""
+    """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     alone = sampler.mechanism(1.0, num_steps).proved.mu
@@ -121,7 +121,7 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
     least_found = math.inf
 
     def excess(log_multiplier: float) -> float:
-        """Logarithm of epsilon over the target, within bounds that a root finder can use."""
+        """Logarithm of epsilon over the target, clipped for the root finder."""
         nonlocal least_found
         multiplier = math.exp(log_multiplier)
         mechanism = sampler.mechanism(multiplier, num_steps)
@@ -165,7 +165,7 @@ def _scale(sensitivity: Any, num_releases: Any) -> Any:
 
 
 def _rounded_up(scale: Any, mu: Any) -> Any:
-    """scale / mu, and a margin for the rounding of either."""
+    """scale / mu, rounded up by a margin."""
     numerator, denominator = concrete(scale), concrete(mu)
     if numerator is None or denominator is None:
         dtype = jnp.promote_types(jnp.result_type(scale, mu, float), jnp.float32)

@@ -1,8 +1,4 @@
-"""What is proved about a release, as data: the mechanism that an accountant reads.
-
-A mechanism knows nothing of the data or the algorithm, only how far apart the laws of its output
-can lie on two data sets that are neighbours, as the `Release` that holds it says.
-"""
+"""Mechanisms: how far apart the output distributions on two neighbours can lie, as data."""
 
 import abc
 import itertools
@@ -25,18 +21,18 @@ _Scalar = float | Float[Array, ""]
 
 
 class Proved(NamedTuple):
-    """The strong guarantees of a mechanism, Gaussian and zero-concentrated DP; None if unproved."""
+    """The Gaussian and zero-concentrated DP parameters of a mechanism; None if unproved."""
 
     mu: Any
     zcdp: Any
 
 
 class AbstractMechanism(eqx.Module):
-    """A mechanism: what is proved about a release. Its numbers are Python floats, or traced."""
+    """A mechanism, with what is proved about its output. Its numbers are floats, or traced."""
 
     @property
     def proved(self) -> Proved:
-        """Gaussian and zero-concentrated DP, where proved."""
+        """Gaussian and zero-concentrated DP, if proved."""
         return Proved(None, None)
 
     @property
@@ -47,16 +43,16 @@ class AbstractMechanism(eqx.Module):
     @property
     @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
-        """Sentences that say what the mechanism itself needs."""
+        """Sentences on what the mechanism itself needs."""
 
     @property
     def sampled(self) -> SampledGaussian | None:
-        """The run of noisy sums over Poisson samples that it is no worse than, or None."""
+        """A run of noisy sums over Poisson samples with no smaller cost, or None."""
         return None
 
     @abc.abstractmethod
     def epsilon(self, delta: Any, adjacency: str) -> Any:
-        """The smallest epsilon at delta that is proved; infinite where none is."""
+        """The smallest proved epsilon at delta; infinite if there is none."""
 
 
 def require_mechanism(name: str, mechanism: Any) -> None:
@@ -138,15 +134,15 @@ class ZeroConcentrated(AbstractMechanism):
 
 
 class Composition(AbstractMechanism):
-    r"""Several mechanisms on the same data, each free to look at what came before it.
+    r"""Several mechanisms on the same data, each free to depend on the output of earlier ones.
 
-    Gaussians add their $\mu^2$; what is zCDP adds its z (Bun and Steinke 2016, Lemma 1.7). Sums
-    over Poisson batches compose their privacy losses, with those of Gaussians if these are all
-    that is zCDP. What is none of that gets an equal share of delta, as does each of the groups
-    above, and the epsilons add.
+    Gaussians add their $\mu^2$, and zCDP mechanisms their z (Bun and Steinke 2016, Lemma 1.7). Sums
+    over Poisson batches compose their privacy losses, together with those of Gaussians if all zCDP
+    mechanisms are Gaussian. Each of these groups, and each mechanism outside of them, gets an equal
+    share of delta, and their epsilons add.
 
     Args:
-        mechanisms: one or more.
+        mechanisms: tuple of one or more mechanisms.
 
     Example:
         >>> from jaxdp.privacy import Composition, GaussianMechanism
@@ -210,7 +206,7 @@ class Composition(AbstractMechanism):
 
     @property
     def _parts(self) -> list[AbstractMechanism]:
-        """The mechanisms, and those of compositions among them."""
+        """The mechanisms, with nested compositions flattened."""
         nested = (
             part._parts if isinstance(part, Composition) else [part] for part in self.mechanisms
         )
@@ -221,7 +217,7 @@ class Unproved(AbstractMechanism):
     """A release whose guarantee has no proof, or is false: epsilon is infinite.
 
     Args:
-        reason: why, in words.
+        reason: explanation in words.
 
     Example:
         >>> from jaxdp.privacy import Unproved
@@ -247,7 +243,7 @@ class Unproved(AbstractMechanism):
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """The sum of some numbers; a sum of floats is never below the exact one."""
+    """The sum of some numbers; for floats never below the exact sum."""
     if any(concrete(value) is None for value in values):
         return jnp.stack([jnp.asarray(value, float) for value in values]).sum()
     return math.fsum(values) * (1 + 2**-52) if len(values) > 1 else values[0]

@@ -1,10 +1,10 @@
 r"""Bounds on the success of any test of whether a record was in the data.
 
-A test that sees a release is right about at most a share $\beta$ of the data sets with the record
-(true positives) where it is wrong about a share $\alpha$ of those without it (false positives). An
-$(\epsilon, \delta)$ guarantee gives $\beta \le \delta + e^\epsilon\alpha$ and, by the complement
-of the test, $\beta \le 1 - e^{-\epsilon}(1 - \delta - \alpha)$; all pairs that an account proves
-bound $\beta$ together. $\mu$-GDP gives $\beta \le \Phi(\Phi^{-1}(\alpha) + \mu)$ directly.
+A membership test has a true-positive rate $\beta$ on data sets with the record and a false-positive
+rate $\alpha$ on those without it. An $(\epsilon, \delta)$ guarantee gives $\beta \le \delta +
+e^\epsilon\alpha$ and, by the complement of the test, $\beta \le 1 - e^{-\epsilon}(1 - \delta -
+\alpha)$; all pairs that an account proves hold together. $\mu$-GDP gives $\beta \le
+\Phi(\Phi^{-1}(\alpha) + \mu)$ directly.
 
 Source: Wasserman and Zhou (2010), Theorem 2.4; Kairouz, Oh and Viswanath (2015), Theorem 2.1; Dong,
 Roth and Su (2022). Derived: tests/unit/privacy/test_membership_bounds.py.
@@ -28,20 +28,20 @@ _LEVELS = 2**14
 def largest_true_positive_rate(
     thing: Any, false_positive_rate: ArrayLike
 ) -> Float[np.ndarray, "..."]:
-    r"""The largest share of true positives of any membership test, given its false positives.
+    r"""The largest true-positive rate of any membership test with a given false-positive rate.
 
     Args:
-        thing: an algorithm, or a `Release`; the two data sets are neighbours as it states.
-        false_positive_rate: $\alpha$, in [0, 1].
+        thing: an algorithm or a `Release`; its adjacency defines the neighbours.
+        false_positive_rate: $\alpha$ in [0, 1], any shape.
 
     Returns:
         $\beta$, of the shape of `false_positive_rate`: exact for $\mu$-GDP; for Poisson batches
-        from the account's epsilon at 36 values of delta, up to .002 too large in four cases.
+        from the account's epsilon at 36 values of delta, up to 0.002 too large in four cases.
 
     Raises:
         TypeError: `thing` does not state what it releases.
         ValueError: a rate is out of range.
-        ImportError: a subsampled mechanism, and dp_accounting is not installed.
+        ImportError: a subsampled mechanism needs dp_accounting, which is not installed.
 
     Example:
         >>> from jaxdp.privacy import GaussianMechanism, Release, largest_true_positive_rate
@@ -65,15 +65,15 @@ def largest_true_positive_rate(
 
 
 def largest_membership_auc(thing: Any) -> float:
-    r"""The largest area under the ROC curve of any test of whether a record was in the data.
+    r"""The largest area under the ROC curve of any membership test.
 
-    The area under `largest_true_positive_rate`: $\Phi(\mu/\sqrt2)$ for $\mu$-GDP.
+    It is the area under `largest_true_positive_rate`: $\Phi(\mu/\sqrt2)$ for $\mu$-GDP.
 
     Args:
-        thing: as for `largest_true_positive_rate`; errors as there.
+        thing: an algorithm or a `Release`; errors are those of `largest_true_positive_rate`.
 
     Returns:
-        A number from .5, a guess, to 1; never below the area of the bound.
+        A number from 0.5 (guessing) to 1; never below the area of the bound.
 
     Example:
         >>> import jaxdp
