@@ -13,19 +13,18 @@ _INTEGER_BITS = 32
 
 
 def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
-    """A key from the operating system's entropy, for whatever is trained privately.
+    """A key from the operating system's entropy, for private training.
 
-    `jax.random.key(n)` has only as much entropy as the integer: without x64 it keeps 32 bits of
-    it, so that `key(2**32 + 5)` is `key(5)`, and all of them can be tried within hours. Who finds
-    the key takes the noise off. This one has all the bits that its generator has: 64 for
-    "threefry2x32", the default, and 128 for "rbg". None of these generators is cryptographic:
-    noise that is certified is `SecretNoise`.
+    Anybody who finds the key can subtract the noise. `jax.random.key(n)` is as easy to find as the
+    integer: without x64 it keeps 32 bits, which can be tried within hours. The key of this function
+    has as many random bits as its generator: 64 for "threefry2x32", the default, and 128 for "rbg".
+    Neither generator is cryptographic; certified noise is `SecretNoise`.
 
     Args:
-        impl: the name of the generator, as for `jax.random.key`.
+        impl: name of the generator, as for `jax.random.key`; None for JAX's default.
 
     Returns:
-        A key that no other call returns again, to be kept secret.
+        A key that no other call returns, to be kept secret.
 
     Example:
         >>> from jaxdp.privacy import secret_key
@@ -42,23 +41,11 @@ def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
 
 
 def key_entropy_bits(key: Key[Array, ""]) -> int | None:
-    """The most bits that a guess of this key has to find; None for a traced one.
+    """An upper bound on the entropy of a `jax.random.key`, in bits; None for a traced key.
 
-    A key that an integer below 2^32 makes is told by its zeros: a secret key has them once in
-    2^32 times. What was split off such a key, or folded into it, is no harder to find, and is not
-    recognised here.
-
-    Args:
-        key: of `jax.random.key`.
-
-    Returns:
-        A number of bits, or None.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.privacy.secret.secret_key import key_entropy_bits
-        >>> key_entropy_bits(jax.random.key(7))
-        32
+    Keys from an integer below 2^32 (`jax.random.key(7)`: 32 bits) are recognised by their zeros,
+    which a secret key has once in 2^32 times. Keys split from such a key, or folded, are not
+    recognised, and no harder to find.
     """
     require_key(key)
     words = concrete_key_data(key)
