@@ -103,16 +103,7 @@ class GaussianMechanism(AbstractMechanism):
 
 
 class ZeroConcentrated(AbstractMechanism):
-    """A release that is proved zero-concentrated DP.
-
-    Args:
-        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
-
-    Example:
-        >>> from jaxdp.privacy.mechanisms import ZeroConcentrated
-        >>> print(f"{ZeroConcentrated(0.5).epsilon(1e-5, 'replace-one'):.3f}")
-        4.728
-    """
+    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z."""
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 

@@ -1,27 +1,27 @@
 r"""Bounds on the success of any attack that reconstructs a record and knows all others.
 
 *Statement.* A record X is drawn from a prior and joins records that the attacker knows; the
-mechanism's laws $P_x$ are, for every x, $\mu$-GDP away from one reference law Q: every event has
-$P_x(E) \le g(Q(E))$, $g(a) = \Phi(\Phi^{-1}(a) + \mu)$. Let $\kappa$ be the largest probability
-that a guess made without the output is within a given error. Then no attack is within that error
-with probability above $g(\kappa)$.
+mechanism's output distributions $P_x$ are, for every x, $\mu$-GDP away from one reference Q: every
+event has $P_x(E) \le g(Q(E))$, $g(a) = \Phi(\Phi^{-1}(a) + \mu)$. Let $\kappa$ be the largest
+probability that a guess made without the output is within a given error. Then no attack is within
+that error with probability above $g(\kappa)$.
 
 *Proof.* An attack's own randomness is made part of the output, so that it is a function R of it.
 Let $E_x$ be the outputs for which R is close enough to x. The probability of success is
-$E\,P_X(E_X) \le E\,g(Q(E_X)) \le g(E\,Q(E_X))$, since g is concave: its slope
-$e^{-\mu\Phi^{-1}(a) - \mu^2/2}$ falls. And $E\,Q(E_X)$, X and the output now independent, is the
-success of a guess that does not depend on X: at most $\kappa$, where g increases.
+$E\,P_X(E_X) \le E\,g(Q(E_X)) \le g(E\,Q(E_X))$, since g is concave: its slope $e^{-\mu\Phi^{-1}(a)
+- \mu^2/2}$ falls. And $E\,Q(E_X)$, X and the output now independent, is the success of a guess that
+does not depend on X: at most $\kappa$, and g increases.
 
-*Which reference.* Any law of the mechanism on a data set with another record in X's place has the
-$\mu$ of replace-one. A mechanism that adds Gaussian noise to sums of vectors clipped to a norm may
-take the run in which X counts for zero: each step's law lies at half the distance that two records
-can be apart, and so do all steps together. `DPGD` may therefore be bounded at `DPGD.mu` / 2; one
-that is only known to be $\mu$-GDP may not. Sampled batches need their own proof.
+*Reference.* The output distribution on a data set with another record in X's place has the $\mu$ of
+replace-one. A mechanism that adds Gaussian noise to sums of vectors clipped to a norm may take the
+run in which X counts for zero: the distribution of each step is at half the distance that two
+records can be apart, and so are all steps together. `DPGD` may therefore be bounded at `DPGD.mu` /
+2; a mechanism that is only known to be $\mu$-GDP may not. Sampled batches need their own proof.
 
-Source: reconstruction robustness is of Balle, Cherubin and Hayes (2022); the bound in terms of the
-blind guess, of Hayes, Mahloujifar and Balle (2023), and of Kaissis, Hayes, Ziller and Rueckert
-(2023) by trade-off functions. Proved here as stated. Derived: tests/unit/privacy/
-test_reconstruction_bounds.py runs the best attacks against it.
+Source: reconstruction robustness is from Balle, Cherubin and Hayes (2022); the bound in terms of
+the blind guess from Hayes, Mahloujifar and Balle (2023), and from Kaissis, Hayes, Ziller and
+Rueckert (2023) by trade-off functions. Proved here as stated. Derived:
+tests/unit/privacy/test_reconstruction_bounds.py runs the best attacks against it.
 """
 
 import math
@@ -40,15 +40,15 @@ _UNDERFLOW = 1e-250
 def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""The largest probability that an attack on a mu-GDP mechanism succeeds.
 
-    $\Phi(\Phi^{-1}(\kappa) + \mu)$.
+    It is $\Phi(\Phi^{-1}(\kappa) + \mu)$.
 
     Args:
-        mu: of Gaussian DP between the mechanism and its reference, >= 0; under replace-one that of
-            `account`, half of it for `DPGD`.
-        baseline: kappa, the largest probability of success without the output, in [0, 1].
+        mu: Gaussian DP between the mechanism and its reference, >= 0: the `mu` of `account` under
+            replace-one, or half of it for `DPGD`.
+        baseline: kappa in [0, 1], the largest probability of success without the output.
 
     Returns:
-        The largest probability of success with the output, of the arguments' common shape.
+        The probability, of the arguments' common shape.
 
     Example:
         >>> from jaxdp.privacy import reconstruction_bound
@@ -65,17 +65,16 @@ def approximate_reconstruction_bound(
 ) -> Float[np.ndarray, "..."]:
     r"""The largest probability that an attack on an $(\epsilon, \delta)$-DP mechanism succeeds.
 
-    $e^\epsilon\kappa + \delta$, at most 1, by the proof of `reconstruction_bound` with
-    $g(a) = \min(1, e^\epsilon a + \delta)$. One point of a curve: weaker than
-    `reconstruction_bound` where $\mu$ is known.
+    It is $e^\epsilon\kappa + \delta$, at most 1, by the proof of `reconstruction_bound` with $g(a)
+    = \min(1, e^\epsilon a + \delta)$, and weaker than `reconstruction_bound` if $\mu$ is known.
 
     Args:
-        epsilon: >= 0, between the mechanism and its reference.
-        delta: in (0, 1).
+        epsilon: number >= 0, between the mechanism and its reference.
+        delta: number in (0, 1).
         baseline: kappa, as in `reconstruction_bound`.
 
     Returns:
-        The largest probability of success with the output, of the arguments' common shape.
+        The probability, of the arguments' common shape.
 
     Example:
         >>> from jaxdp.privacy import approximate_reconstruction_bound
@@ -93,20 +92,20 @@ def approximate_reconstruction_bound(
 def sphere_log_baseline(
     error: ArrayLike, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> Float[np.ndarray, "..."]:
-    r"""Logarithm of the chance that a blind guess comes close to a record on the sphere.
+    r"""The logarithm of the chance $\kappa$ that a blind guess comes close to a uniform record.
 
-    $\log\kappa$ of a record that is uniform on the sphere: the share of its best cap.
+    $\kappa$ is the largest share of the sphere that a cap of this radius covers.
 
     Args:
         error: $\rho = |x - \hat x|/\sqrt d$ on the sphere of radius $\sqrt d$, >= 0.
         dim: d >= 2.
-        num_guesses: an attack that names several rows and is credited with the closest, as the
-            assignment of DR (12) does, multiplies the share by this many.
-        is_on_sphere: whether guesses lie on the sphere, as those of `attacks.reconstruct` do; else
-            one in its inside, which reaches a larger cap.
+        num_guesses: number of guesses, of which the closest counts, as in the assignment of DR
+            (12); it multiplies the share. Default 1.
+        is_on_sphere: True (default) if guesses lie on the sphere, as those of `attacks.reconstruct`
+            do; False allows points inside it, which reach a larger cap.
 
     Returns:
-        The natural logarithm of the share, of the shape of `error`.
+        The natural logarithm of the chance, of the shape of `error`.
 
     Example:
         >>> from jaxdp.privacy import sphere_log_baseline
@@ -134,17 +133,16 @@ def sphere_log_baseline(
 def error_lower_bound(
     mu: float, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> float:
-    r"""Lower bound on any attack's expected error on a uniform row.
+    r"""A lower bound on any attack's expected error on a uniform row, $\int (1 -
+    g(\kappa(r)))\,dr$.
 
-    $\int (1 - g(\kappa(r)))\,dr$.
-
-    About $e^{-\mu^2/2d}$ in high dimensions: it answers which $\mu$ make reconstruction impossible,
-    $\mu^2$ of order d, and says little of small errors, which fall as $\sqrt d/\mu$ for features
-    as for any fixed smooth mechanism.
+    It is about $e^{-\mu^2/2d}$ in high dimensions: it shows which $\mu$ make reconstruction
+    impossible, $\mu^2$ of order d, and is loose for small errors, which fall as $\sqrt d/\mu$ for
+    features as for any fixed smooth mechanism.
 
     Args:
-        mu: as in `reconstruction_bound`.
-        dim, num_guesses, is_on_sphere: as in `sphere_log_baseline`.
+        mu: Gaussian DP, as in `reconstruction_bound`.
+        dim, num_guesses, is_on_sphere: see `sphere_log_baseline`.
 
     Returns:
         A lower bound on the mean of $|x - \hat x|/\sqrt d$; 0 for an infinite mu.

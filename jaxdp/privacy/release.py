@@ -26,16 +26,8 @@ class AbstractClaim(eqx.Module):
 
 
 class PublishedConversion(AbstractClaim):
-    """A zCDP guarantee turned into epsilon by the published, loose conversion.
-
-    Args:
-        zcdp: z >= 0.
-
-    Example:
-        >>> from jaxdp.privacy import zcdp_epsilon
-        >>> from jaxdp.privacy.release import PublishedConversion
-        >>> print(f"{PublishedConversion(0.5).epsilon_at(1e-5):.2f}, {zcdp_epsilon(0.5, 1e-5):.2f}")
-        5.30, 4.73
+    """A zCDP guarantee with the given z >= 0, turned into epsilon by the published, loose
+    conversion.
     """
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))

@@ -1,23 +1,18 @@
-r"""epsilon of Poisson-subsampled Gaussians, by accountants that exist and by an exact bound.
+"""Epsilon of Poisson-subsampled Gaussians: the least of several accountants' upper bounds.
 
-Every step releases a sum of clipped terms, C at most each, over a Poisson sample, with noise of
-standard deviation `noise_multiplier` times C. Neighbours differ by one term that is there or not:
-add-or-remove-one and zero-out-one, where one term moves the sum by C at most. The pair N(0, s^2)
-against (1 - q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong
-and Wang (2022), Theorem 11, and Theorem 10 there: pairs that dominate steps which follow one
-another, each free to look at those before it, compose. Under replace-one no such pair is proved
-here: it is left out.
+Every step releases a sum of terms clipped to norm C over a Poisson sample, with noise of standard
+deviation `noise_multiplier` times C. Neighbours differ in whether one term is present
+(add-or-remove-one, zero-out-one), so that the sum moves by at most C. The pair N(0, s^2) against (1
+- q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong and Wang
+(2022), Theorem 11, and Theorem 10: pairs that dominate adaptive steps compose. Under replace-one no
+such pair is proved here. The bounds are:
 
-Three upper bounds are computed and the least is taken:
-
-- as if every record were in every batch: exact, and finite for any noise. Subsampling mixes it
-  with a mechanism that sees nothing of the record, and mixing never adds privacy loss;
+- every record in every batch: exact, and finite for any noise. Subsampling mixes it with a
+  mechanism that sees nothing of the record, and mixing never adds privacy loss;
 - Renyi DP (dp_accounting): no grid, but loose;
-- privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
-  step follows from the parameters, so that its work is bounded. Left out where it could not be
-  trusted.
-
-For several runs the sum of their epsilons, each at a share of delta, is a fourth.
+- privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose step
+  follows from the parameters, so that its work is bounded; omitted where it could not be trusted;
+- for several runs, the sum of their epsilons, each at a share of delta.
 """
 
 import collections
@@ -66,10 +61,10 @@ _kept = functools.lru_cache(maxsize=2)
 
 
 class SampledGaussian(NamedTuple):
-    """A run of noisy sums over Poisson samples of terms of norm 1 at most.
+    """A run of noisy sums over Poisson samples of terms of norm at most 1.
 
-    At a `sampling_rate` of 1 it is a Gaussian mechanism; `failure`, the probability of what nothing
-    is claimed of, adds to delta.
+    A `sampling_rate` of 1 is a Gaussian mechanism. Nothing is claimed of an event of probability
+    `failure`, which adds to delta.
     """
 
     sampling_rate: float
@@ -79,10 +74,10 @@ class SampledGaussian(NamedTuple):
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
-    """An upper bound on epsilon at delta of runs that follow one another, on the host.
+    """An upper bound on epsilon at delta of several runs one after the other, on the host.
 
-    A run in parts costs what the whole does. What a run sums may depend on what those before it
-    released, but its rate, noise and number of steps may not. Infinite where failures use delta up.
+    A run's sums may depend on earlier releases; its rate, noise and number of steps may not.
+    Infinite if the failures use up delta.
     """
     values = [concrete(value) for value in (delta, *(run.noise_multiplier for run in runs))]
     if any(value is None for value in values):
@@ -96,7 +91,7 @@ def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str
 
 
 def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian, ...]:
-    """One run for every rate and noise, in one order; Gaussian mechanisms are one together."""
+    """One run for each rate and noise, sorted; all Gaussian mechanisms as one."""
     counts = collections.Counter()
     for run in runs:
         counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
@@ -143,7 +138,7 @@ def _log_left_out(run: SampledGaussian) -> float:
 
 @_remembered
 def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
-    """A bound on epsilon by Renyi DP; infinite where the noise is too small for its sums."""
+    """A bound on epsilon by Renyi DP; infinite if the noise is too small for its sums."""
     if any(run.noise_multiplier < 1e-3 for run in runs):
         return math.inf
     return float(_renyi_accountant(runs, adjacency).get_epsilon(delta))
@@ -164,7 +159,7 @@ def _renyi_accountant(runs: tuple[SampledGaussian, ...], adjacency: str) -> Any:
 
 @_remembered
 def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
-    """A bound on epsilon by privacy loss distributions; infinite where no grid is trusted."""
+    """A bound on epsilon by privacy loss distributions; infinite if no grid is trusted."""
     step = _grid_step(runs)
     trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
     if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
@@ -190,7 +185,8 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
-    """The run if its largest loss is that much, else one with less noise: no less epsilon."""
+    """The run if its largest loss is at least `least`, else one with less noise and more epsilon.
+    """
     unsampled = _mixed(1 / run.sampling_rate, least)
     # Solves 10 / s + 1 / (2 s^2) = unsampled.
     noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
@@ -198,7 +194,7 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
 
 
 def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
-    """Spacing of the privacy losses, or None where no grid of bounded size resolves them."""
+    """Spacing of the privacy losses, or None if no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
     for rate, noise, num_steps, _ in runs:
         precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)
