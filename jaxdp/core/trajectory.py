@@ -23,7 +23,7 @@ from jaxdp.core.display import (
     tidy_columns,
 )
 from jaxdp.core.packages import require_extra
-from jaxdp.core.pictures import draw_curves
+from jaxdp.core.pictures import BLUE, panels_in
 
 if TYPE_CHECKING:
     import pandas
@@ -40,6 +40,10 @@ _LONG_NAMES = {
     "final_std": "predicted standard deviation of the released iterate's risk",
     "parameters": "released iterate",
 }
+
+
+# Darkest and lightest colour of a batch's curves.
+_SHADES = (0.0, 0.15, 0.35), (0.55, 0.82, 0.97)
 
 
 class Status(enum.IntEnum):
@@ -195,26 +199,37 @@ class Trajectory(AbstractExplained, eqx.Module):
         known = {"risk": self.risk, **self.observables}
         if name not in known:
             raise KeyError(f"expected one of {', '.join(known)}, got {name!r}")
-        records = np.shape(self.risk)[-1]
+        values, times = (np.asarray(each, np.float64) for each in (known[name], self.time))
+        values, clocks = (each.reshape(-1, each.shape[-1]) for each in (values, times))
         are_runs = np.ndim(self.time) == 1 and np.ndim(self.risk) > 1
-        well = (np.asarray(self.status) == Status.OK).reshape(-1)
-        values = np.asarray(known[name], np.float64).reshape(-1, records)
         if are_runs:
-            values = values[well]
-        if not len(values):
+            values = values[(np.asarray(self.status) == Status.OK).reshape(-1)]
+        count, label, spread, colors = len(values), self.label, None, [BLUE]
+        if not count:
             raise ValueError(f"expected a run that ended well, got none in {self.label!r}")
-        clocks = np.asarray(self.time, np.float64).reshape(-1, records)
-        repeated = 1 if len(clocks) == 1 else len(values) // len(clocks)
-        has_band = name == "risk" and self.std is not None and np.ndim(self.risk) == 1
-        return draw_curves(
-            np.broadcast_to(np.repeat(clocks, repeated, axis=0), values.shape),
-            values,
-            spread=np.asarray(self.std, np.float64) if has_band else None,
-            are_runs=are_runs,
-            label=self.label,
-            name=name,
-            ax=ax,
-        )
+        if name == "risk" and self.std is not None and np.ndim(self.risk) == 1:
+            spread = np.asarray(self.std, np.float64)
+        if are_runs and count > 1:
+            label = f"{label}, mean of {count} runs".lstrip(", ")
+            spread, values = values.std(axis=0, ddof=1), values.mean(axis=0, keepdims=True)
+        elif count > 1:
+            label = f"{label}, a batch of {count}, dark to light".lstrip(", ")
+            colors = np.linspace(*_SHADES, count).tolist()
+        _, (axes,) = panels_in(ax, "one quantity over time", (6.0, 3.6), 1, 1)
+        # Runs of one trajectory of a batch share its clock.
+        clocks = np.repeat(clocks, max(1, len(values) // len(clocks)), axis=0)
+        for place, (row, clock, color) in enumerate(zip(values, clocks, colors, strict=False)):
+            text = label or None if place == 0 else None
+            axes.plot(clock, row, color=color, linewidth=1.5, label=text)
+        if spread is not None:
+            band = {"color": BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
+            axes.fill_between(clocks[0], values[0] - spread, values[0] + spread, **band)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlim(clocks.min(), clocks.max())
+        axes.set(xlabel="time", ylabel=name.replace("_", " "))
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(frameon=False)
+        return axes.figure
 
     def __repr__(self):
         if not all(map(is_known, (self.time, self.risk, self.final_risk, self.status))):
