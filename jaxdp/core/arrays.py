@@ -1,4 +1,4 @@
-"""Turning what a user types into floating-point arrays."""
+"""Conversions of users' values to arrays, and arrays on meshes with Explicit axes."""
 
 import contextlib
 import functools
@@ -21,13 +21,12 @@ _NO_LEAF = (list, tuple)
 
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
-    """The value as a floating-point array of a definite type; TypeError if it is no real numbers.
+    """The value as a floating-point array of a definite type; TypeError if it is not real.
 
-    Python numbers and whole numbers become the default float. A float64 array keeps its precision
-    when x64 is enabled and becomes float32 otherwise, as everywhere in JAX. No result is weakly
-    typed, as `jnp.asarray(2.0)` is: JAX compiles a program once for each combination of weak and
-    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice. An
-    array on a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
+    Python numbers and integers become the default float. float64 becomes float32 unless x64 is
+    enabled. The result is never weakly typed: JAX compiles a program for each combination of weak
+    and definite types, so 2.0 and `numpy.float32(2.0)` would compile everything twice. An array on
+    a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
     """
     refuse_collections(name, value)
     value = gathered(value)
@@ -60,9 +59,7 @@ def _is_real(dtype: Any) -> bool:
 
 
 def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
-    """Numbers that JAX does not hold, in the float that it would make of them.
-
-    None of what holds a JAX array, of what is no number, and of types that NumPy has not.
+    """Numbers outside JAX, in the float that JAX would use; None if it takes JAX to convert them.
     """
     if any(isinstance(leaf, (jax.Array, *_NO_LEAF)) for leaf in leaves):
         return None
@@ -90,14 +87,12 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
 
 
 def as_numbers(value: Any, name: str) -> Array | np.ndarray:
-    """Rows of numbers as an array of a type that JAX has; arrays of JAX as they are, keys too.
+    """Rows of numbers as an array of a type that JAX has; JAX arrays and keys are unchanged.
 
-    For functions of the user's, to which whole numbers and truth values go as they are: a token, a
-    class, a count. A whole number that JAX's integers cannot hold is a ValueError, because it would
-    wrap (to 32 bits, unless jax_enable_x64). Wherever jaxdp itself computes on data they become
-    floating-point numbers instead, by `as_float` or in float64 on the host, and none is refused for
-    its size. What a table leaves out is NaN. The TypeError about anything else says of what kind it
-    is, and shows nothing of what may be private.
+    For functions of the user's, which get integers and booleans as they are: a token, a class, a
+    count. ValueError for integers that would wrap in JAX's type (32 bits, unless jax_enable_x64).
+    Missing cells of a table are NaN. The TypeError for anything else names the type and shows no
+    value.
     """
     if isinstance(value, jax.Array):
         return value
@@ -118,7 +113,7 @@ def as_numbers(value: Any, name: str) -> Array | np.ndarray:
 
 
 def _of_objects(array: np.ndarray, name: str, *, is_table: bool) -> np.ndarray:
-    """Numbers that NumPy holds as objects of Python, in a type of their own."""
+    """Numbers that NumPy holds as Python objects, in a numeric type."""
 
     def is_missing(item):
         return is_table and type(item).__name__ in ("NoneType", "NAType")
@@ -145,16 +140,14 @@ def _no_numbers(name: str, came: str) -> TypeError:
 
 
 def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
-    """A value as an array of float32 at least: half precision would lose small noise."""
+    """A value as an array of at least float32: half precision would lose small noise."""
     array = as_float(value, name)
     with contextlib.nullcontext() if isinstance(array, Tracer) else jax.ensure_compile_time_eval():
         return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
 def in_numpy(tree: Any) -> Any:
-    """The pytree with NumPy's arrays in place of JAX's, or as it is where one of them is traced.
-
-    On JAX's arrays each operation on the host would be a program, compiled anew for every shape.
+    """The pytree with NumPy's arrays for JAX's, which compile nothing; unchanged if any is traced.
     """
     leaves = jax.tree.leaves(tree)
     if any(isinstance(leaf, Tracer) for leaf in leaves):
@@ -163,10 +156,7 @@ def in_numpy(tree: Any) -> Any:
 
 
 def in_jax(tree: Any) -> Any:
-    """The pytree with JAX's arrays in place of NumPy's and of Python's numbers, concrete under jit.
-
-    Unlike `jax.numpy.asarray` it compiles no program for every shape.
-    """
+    """The pytree with concrete JAX arrays for NumPy's and Python's numbers; compiles nothing."""
     with jax.ensure_compile_time_eval():
         return jax.tree.map(
             lambda leaf: leaf if isinstance(leaf, jax.Array) else jax.device_put(leaf), tree
@@ -174,7 +164,7 @@ def in_jax(tree: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """A scalar of NumPy or JAX as Python's own, so that it can be static; the rest as it is."""
+    """A scalar of NumPy or JAX as a Python number, so that it can be static; the rest unchanged."""
     is_array = isinstance(value, (np.generic, np.ndarray, jax.Array)) and not isinstance(
         value, Tracer
     )
@@ -182,16 +172,13 @@ def plain_number(value: Any) -> Any:
 
 
 def plain_float(value: Any) -> Any:
-    """A number as a Python float; anything else as it is, to be refused by the check to come.
-
-    `float(value)` would read the text "1" and True as 1.
-    """
+    """A number as a Python float; text and booleans are unchanged, for a later check to refuse."""
     plain = plain_number(value)
     return float(plain) if isinstance(plain, int) and not is_boolean(plain) else plain
 
 
 def float_dtype(*trees: Any) -> jnp.dtype:
-    """The floating-point type that all the floating-point arrays in the trees promote to."""
+    """The type that all floating-point arrays in the trees promote to."""
     leaves = [
         leaf
         for leaf in jax.tree.leaves(trees)
@@ -218,7 +205,9 @@ Result = TypeVar("Result")
 def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
     """A function of pytrees that computes on Auto axes what it is given on Explicit ones.
 
-    The arrays that it returns are then the same on every device of the mesh.
+    Its results are equal on every device of the mesh. On Explicit axes (`jax.make_mesh`) an array's
+    type says how it is sharded, and JAX refuses look-ups by index and products along a sharded
+    axis, of which clipping and simulations are made. Over Auto axes the compiler finds a sharding.
     """
 
     @functools.wraps(function)
@@ -250,7 +239,7 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def gathered(value: Any) -> Any:
-    """An array of numbers on a mesh of Explicit axes as one of NumPy; anything else as it is."""
+    """An array on a mesh of Explicit axes as a NumPy array; anything else unchanged."""
     if not isinstance(value, jax.Array) or isinstance(value, Tracer):
         return value
     is_key = jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)

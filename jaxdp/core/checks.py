@@ -1,7 +1,6 @@
-"""Checks of arguments: one clear error that says what was expected and what came.
+"""Checks of arguments: clear errors that say what was expected and what came.
 
-Values that are traced (under `jit`, `vmap` or `grad`) cannot be looked at; they pass, and a run
-that they spoil ends with a status instead.
+Traced values (under `jit`, `vmap` or `grad`) pass; a run that they spoil ends with a status.
 """
 
 import functools
@@ -23,11 +22,11 @@ _MOST_AXES = 64
 
 
 def given_array(name: str, value: Any) -> np.ndarray:
-    """The array that NumPy makes of data as a user holds them; TypeError where it makes none.
+    """A user's data as a NumPy array; TypeError if NumPy makes none.
 
-    Every function that takes data begins here, or in `refuse_collections` where JAX's arrays stay
-    as they are: the same data are refused by the same words everywhere. An object that looks up its
-    rows by number is read row by row. The type of the array is checked by who asks.
+    Every function that takes data begins here, or in `refuse_collections` if JAX's arrays stay as
+    they are, so that the same data are refused in the same words everywhere. The caller checks the
+    dtype.
     """
     refuse_collections(name, value)
     kind = type(value).__name__
@@ -47,10 +46,10 @@ def given_array(name: str, value: Any) -> np.ndarray:
 
 
 def refuse_collections(name: str, value: Any) -> None:
-    """Raise TypeError for data that NumPy would misread or refuse in words of its own.
+    """Raise TypeError for data that NumPy would misread, also within nested lists.
 
-    These are masked arrays, whose masks `numpy.asarray` takes off, sparse matrices, and arrays by
-    name: a dict of splits, an `h5py.File`. All of them are found in nested lists as well.
+    These are masked arrays, whose masks `numpy.asarray` drops, sparse matrices, and arrays by name:
+    a dict of splits, an `h5py.File`.
     """
     for leaf in leaves_of(value):
         kind = type(leaf)
@@ -83,7 +82,7 @@ def leaves_of(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
-    """The value as a float64 NumPy array, or None if it is traced; TypeError if it is no number."""
+    """The value as a float64 NumPy array, or None if traced; TypeError if it is not a number."""
     if isinstance(value, Tracer):
         return None
     require_real(name, value)
@@ -93,8 +92,8 @@ def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
 def require_real(name: str, value: Any) -> None:
     """Raise TypeError unless the value is made of real numbers; nothing is copied off a device.
 
-    Text is none: NumPy would read "1" as 1. Neither is a single True or False, which stands in
-    another argument's place; arrays of them may be labels or masks.
+    Text is refused, as NumPy would read "1" as 1, and so is a single True or False; arrays of
+    booleans pass, as labels or masks.
     """
     refuse_collections(name, value)
     dtype = getattr(value, "dtype", None)
@@ -128,7 +127,8 @@ def _dtype_of(value: Any) -> np.dtype:
 
 
 class Condition(NamedTuple):
-    """A condition on an argument: what is expected, what came, and whether it holds."""
+    """A condition on an argument: the expected and the given value in words, and whether it holds.
+    """
 
     expected: str
     got: Any
@@ -136,14 +136,14 @@ class Condition(NamedTuple):
 
 
 def require_conditions(conditions: Iterable[Condition]) -> None:
-    """Raise ValueError where a condition is known not to hold; traced ones pass."""
+    """Raise ValueError for a concrete condition that does not hold; traced ones pass."""
     for expected, got, holds in conditions:
         if not isinstance(holds, Tracer) and not np.all(holds):
             raise ValueError(f"expected {expected}, got {got}")
 
 
 def all_hold(conditions: Iterable[Condition]) -> Any:
-    """Whether all conditions hold, traced where one of them is."""
+    """Whether all conditions hold, traced if one of them is."""
     return functools.reduce(operator.and_, (one.holds for one in conditions), np.asarray(True))
 
 
@@ -158,7 +158,7 @@ def require_scalar(name: str, value: Any) -> None:
 
 
 def require_host(name: str, value: Any) -> None:
-    """Raise TypeError where a pytree holds a traced value, for what is computed on the host."""
+    """Raise TypeError if a pytree holds a traced value, for computations on the host."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
         raise TypeError(
             f"expected concrete {name}, got a traced one: it is looked at on the host, so call "
@@ -167,20 +167,20 @@ def require_host(name: str, value: Any) -> None:
 
 
 def host_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
-    """A concrete argument as a float64 array; TypeError if it is traced or no real numbers."""
+    """A concrete argument as a float64 array; TypeError if it is traced or not real."""
     require_host(name, value)
     require_real(name, value)
     return np.asarray(value, np.float64)
 
 
 def require_callable(name: str, value: Any, expected: str = "a function") -> None:
-    """Raise TypeError unless it can be called; `expected` says in words what a user would pass."""
+    """Raise TypeError unless the value can be called; `expected` describes it for the user."""
     if not callable(value):
         raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
 
 
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
-    """Raise TypeError unless it is of the kind; `expected` says in words what a user would pass."""
+    """Raise TypeError unless the value is of the kind; `expected` describes it for the user."""
     if not isinstance(value, kind):
         is_class = isinstance(value, type) and issubclass(value, kind)
         came = f"the class {value.__name__} itself; call it" if is_class else described(value)
@@ -188,7 +188,7 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
 
 
 def _no_numbers(value: Any) -> str:
-    """The names of a data frame's columns that are no numbers, which are public."""
+    """The names of a data frame's columns without numbers; names are public."""
     kinds = getattr(value, "dtypes", None)
     if kinds is None or not hasattr(kinds, "items"):
         return ""
@@ -199,8 +199,8 @@ def _no_numbers(value: Any) -> str:
 def described(value: Any) -> str:
     """A wrong argument in words, for an error that shows no records, keys or seeds of noise.
 
-    Arrays, tables and lists may hold records of private data, and a number of more than 64 bits is
-    a seed of secret noise that stands in another argument's place: errors end up in logs.
+    Arrays, tables and lists may hold private records, and a number of more than 64 bits may be a
+    misplaced seed of secret noise; errors end up in logs.
     """
     if value is None:
         return "None"
@@ -225,14 +225,14 @@ def described(value: Any) -> str:
 
 
 def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:
-    """Raise ValueError unless the concrete scalar `value` is positive (and finite)."""
+    """Raise ValueError unless a concrete scalar is positive, and finite unless `infinite`."""
     known = _known_scalar(name, value)
     if known is not None and not (known > 0 and (infinite or np.isfinite(known))):
         raise ValueError(f"expected {'' if infinite else 'finite '}{name} > 0, got {known}")
 
 
 def require_non_negative(name: str, value: Any) -> None:
-    """Raise ValueError unless the concrete scalar `value` is finite and at least zero."""
+    """Raise ValueError unless a concrete scalar is finite and at least zero."""
     known = _known_scalar(name, value)
     if known is not None and not (known >= 0 and np.isfinite(known)):
         raise ValueError(f"expected finite {name} >= 0, got {known}")
@@ -246,7 +246,7 @@ def _known_scalar(name: str, value: Any) -> np.ndarray | None:
 
 
 def host_number(name: str, value: Any) -> float:
-    """A concrete scalar as a Python float: `float(value)` would read the text "1" as 1."""
+    """A concrete scalar as a Python float; `float(value)` alone would read the text "1" as 1."""
     array = host_array(name, value)
     if array.ndim:
         raise ValueError(f"expected {name} to be one number, got shape {array.shape}")
@@ -254,7 +254,7 @@ def host_number(name: str, value: Any) -> float:
 
 
 def require_count(name: str, value: Any, *, least: int = 1) -> int:
-    """The value as a Python int; ValueError or TypeError unless it is a whole number >= least."""
+    """The value as a Python int; ValueError or TypeError unless it is an integer >= least."""
     require_whole(name, value)
     if value < least:
         raise ValueError(f"expected {name} >= {least}, got {value}")
@@ -262,7 +262,7 @@ def require_count(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def require_whole(name: str, value: Any) -> None:
-    """Raise TypeError unless the value is a whole number, of any sign."""
+    """Raise TypeError unless the value is an integer, of any sign."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"expected {name} to be a Python int, got {described(value)}")
 
@@ -280,12 +280,12 @@ def require_key(key: Any) -> None:
 
 
 def concrete_key_data(key: Any) -> np.ndarray | None:
-    """The words of a `jax.random.key`, or None when it is traced."""
+    """The words of a `jax.random.key`, or None if it is traced."""
     return None if isinstance(key, Tracer) else np.asarray(jax.random.key_data(key))
 
 
 def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
-    """Raise ValueError unless the value's shape is the one given; None stands for any length."""
+    """Raise ValueError unless the value has this shape; None allows any length."""
     fits = value.ndim == len(shape) and all(
         want in (None, have) for want, have in zip(shape, value.shape, strict=True)
     )
@@ -295,14 +295,14 @@ def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
 
 
 def require_finite(name: str, value: Any) -> None:
-    """Raise ValueError where a concrete array is not finite; one on an accelerator stays there."""
+    """Raise ValueError if a concrete array is not finite; the check runs on the array's device."""
     count = _num_not_finite(name, value)
     if count:
         raise ValueError(f"expected finite {name}, got {count} entries that are not")
 
 
 def is_on_accelerator(value: Any) -> bool:
-    """Whether a concrete JAX array lies elsewhere than in the memory of the CPU."""
+    """Whether a concrete JAX array lies outside the memory of the CPU."""
     is_known = isinstance(value, jax.Array) and not isinstance(value, Tracer)
     return is_known and any(device.platform != "cpu" for device in value.devices())
 
@@ -329,10 +329,9 @@ def _count_not_finite(value: Any) -> Any:
 
 
 class NotCoveredError(Exception):
-    """A theory or simulator was asked about a problem and algorithm that it does not cover.
+    """A theory or simulator does not cover a problem and algorithm; raised before any work.
 
-    Raised before any work. The message names the theory or simulator, the assumption that fails,
-    and what to use instead.
+    The message names the theory or simulator, the violated assumption, and an alternative.
 
     Example:
         >>> import jax, jaxdp

@@ -1,8 +1,7 @@
 """Descriptions: objects that are determined by the arguments of their constructor.
 
-Problems, algorithms, simulators and theories are such objects. A copy that sets fields directly
-(`equinox.tree_at`, `dataclasses.replace` of fields that are no arguments) skips the constructor's
-checks, and what the constructor derived from the arguments goes stale.
+Problems, algorithms, simulators and theories are descriptions. A copy that sets fields directly
+(`equinox.tree_at`) skips the constructor's checks and leaves derived fields stale.
 """
 
 import functools
@@ -98,15 +97,16 @@ class AbstractDescription(AbstractExplained, eqx.Module):
     def replace(self, **changes: Any) -> Self:
         """A copy with some of the constructor's arguments changed, checked again.
 
-        What an alternative constructor chose (the noise of `calibrated`, for instance) is an
-        argument like any other and stays as it is, unless it is changed too.
+        Arguments that an alternative constructor chose (the noise of `calibrated`, for instance)
+        stay as they are unless they are changed too.
 
         Args:
             **changes: any of the constructor's arguments, by name.
 
         Raises:
-            TypeError: the constructor has no argument of that name; says which it has.
-            ValueError: as by the constructor.
+            TypeError: the constructor has no argument of that name; the message lists its
+                arguments.
+            ValueError: the constructor refuses a value.
         """
         _require_arguments(type(self), changes)
         kept = {
@@ -117,20 +117,17 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         return type(self)(**kept, **changes)
 
     def require_arguments(self) -> None:
-        """Raise as the constructor does if it would not take the arguments that the object has now.
-
-        Traced numbers cannot be looked at: an object that has some passes.
-        """
+        """Raise what the constructor raises for the present arguments; traced ones pass."""
         if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
             kind = type(self)
             kind(**{name: getattr(self, name) for name in constructor_arguments(kind)})
 
     def _argument(self, name: str) -> Any:
-        """The value that `replace` gives to the constructor for an argument that is not changed."""
+        """The value that `replace` passes to the constructor for an unchanged argument."""
         return getattr(self, name)
 
     def _shown(self) -> dict[str, Any]:
-        """The arguments that are shown, by name."""
+        """The printed arguments, by name."""
         kind = type(self)
         return {
             # A method of the same name may stand before an argument.
@@ -141,7 +138,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         }
 
     def _derived(self) -> tuple[str, ...]:
-        """Further attributes in the table of concrete arguments that are no batch, by name."""
+        """Names of further attributes in the table; left out of batches and traced objects."""
         return ()
 
     def _notes(self) -> tuple[str, ...]:
@@ -207,7 +204,7 @@ def _batch_shape(whole: Any, shown: dict[str, Any]) -> tuple[int, ...]:
 
 @functools.cache
 def _ndim(kind: type, name: str) -> int | None:
-    """How many axes an argument's annotation says that it has; None where it says nothing."""
+    """The number of axes in an argument's annotation, or None if it gives no number."""
     attribute = inspect.getattr_static(kind, name, None)
     if isinstance(attribute, property):
         annotation = getattr(attribute.fget, "__annotations__", {}).get("return")

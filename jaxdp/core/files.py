@@ -1,12 +1,9 @@
-"""Files that are written whole or not at all, and arrays in them that are read without pickles.
+"""Files that are written whole or not at all, and arrays that are read without pickles.
 
-A file is written under a temporary name, flushed to the disk and renamed, so that a full disk, an
-error or a kill leaves the old file, or none. A kill can leave a file `.*.partial` beside it and,
-in a file system without hard links, an empty file in place of one that was not to be replaced.
-
-Arrays stand in NumPy's .npz, and what describes them in an entry of JSON. What is read may be
-forged: nothing is unpickled, no more than a limited size is unpacked, and no array is made of more
-numbers than its entry holds. The archive's checksums find damage; they do not authenticate.
+A file is written under a temporary name, flushed to the disk and renamed. A kill can leave a file
+`.*.partial` next to it and, in a file system without hard links, an empty file in place of one that
+was not to be replaced. Reading trusts nothing: no pickles, a limit on the unpacked size, and no
+array longer than its entry. Checksums find damage; they do not authenticate.
 """
 
 import contextlib
@@ -34,22 +31,22 @@ _NO_ARCHIVE = "damaged, or no archive of NumPy"
 
 
 class DamagedError(ValueError):
-    """A file is not what was written; the message is the reason, without the file's name."""
+    """A file does not hold what was written; the message is the reason, without the file's name."""
 
 
 @contextlib.contextmanager
 def whole_file(
     path: str | os.PathLike, *, replace: bool = True, private: bool = False
 ) -> Iterator[pathlib.Path]:
-    """A temporary name to write to; at the end of the block what is there gets the name `path`.
+    """A temporary name to write to; at the end of the block its content gets the name `path`.
 
     Args:
-        path: the file; a symbolic link is followed, unless nothing is to be replaced.
-        replace: whether a file of that name is replaced.
-        private: whether the file is for its owner alone, from its first byte on.
+        path: the file; a symbolic link is followed if `replace` is true.
+        replace: True (default) replaces an existing file; False raises FileExistsError.
+        private: True makes the file readable for its owner alone; default False.
 
     Raises:
-        FileExistsError: something has that name, and is not to be replaced.
+        FileExistsError: a file of that name exists and `replace` is false.
         OSError: the file cannot be written, or `path` is a folder, a pipe or a device.
     """
     target = pathlib.Path(os.path.realpath(path) if replace else path)
@@ -83,18 +80,18 @@ def write_whole(path: str | os.PathLike, content: bytes, **options: bool) -> Non
 
 
 def archived(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The content of a file that holds these arrays: equal bytes for equal arrays."""
+    """The content of an .npz file with these arrays: equal bytes for equal arrays."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()
 
 
 def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[str, np.ndarray]:
-    """The arrays in an .npz file of NumPy, which has at most `largest` bytes.
+    """The arrays in an .npz file of at most `largest` bytes.
 
     Raises:
-        DamagedError: the file is none, is damaged, holds pickled objects, is too long, or would
-            unpack to more than 1 GiB and more than its own length.
+        DamagedError: it is not such a file, is damaged, holds pickles, is too long, or would unpack
+            to more than 1 GiB and more than its own length.
         OSError: the file cannot be opened.
     """
     size = os.stat(path).st_size
@@ -120,7 +117,7 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
 
 
 def as_header(value: Any) -> np.ndarray:
-    """A value of JSON as the array that stands in a file under `HEADER`; ValueError if too long."""
+    """A JSON value as the array stored under `HEADER`; ValueError if it is too long."""
     text = json.dumps(value).encode()
     if len(text) > _MOST_HEADER:
         raise ValueError(f"expected a description of at most {_MOST_HEADER} bytes, got {len(text)}")
@@ -128,14 +125,14 @@ def as_header(value: Any) -> np.ndarray:
 
 
 def header_of(arrays: dict[str, np.ndarray]) -> Any:
-    """The value of a file's header, which is taken out of its arrays; DamagedError if none is."""
+    """The value of a file's header, removed from its arrays; DamagedError if there is none."""
     if HEADER not in arrays:
         raise DamagedError("it has no header: not written by this version of jaxdp")
     return plain_json(arrays.pop(HEADER).tobytes(), _MOST_HEADER)
 
 
 def plain_json(text: str | bytes, most: int = _MOST_TEXT) -> Any:
-    """The value of a JSON text; DamagedError if it is none, too long, or has a name twice."""
+    """The value of a JSON text; DamagedError if it is invalid, too long, or repeats a name."""
     if len(text) > most:
         raise DamagedError(f"its description is longer than {most} bytes")
     try:
@@ -181,7 +178,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Give a file its name, unless something has it: by a hard link, where there are links."""
+    """Give a file its name unless the name is taken, by a hard link if the system has them."""
     try:
         os.link(source, target)
     except OSError:
@@ -195,7 +192,7 @@ def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _flush_folder(folder: pathlib.Path) -> None:
-    """Make a rename last through a power cut, if the system lets a folder be opened."""
+    """Make a rename survive a power cut, if the system can open a folder."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

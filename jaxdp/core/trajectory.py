@@ -1,4 +1,4 @@
-"""The one answer type: what a run did, or what a theory says that it does, on one clock."""
+"""The answer of simulations and predictions: the risk over time, with the status of each run."""
 
 import dataclasses
 import enum
@@ -52,10 +52,10 @@ class Status(enum.IntEnum):
     Attributes:
         OK: it ended well.
         DIVERGED: a recorded risk is not finite.
-        SOLVER_STOPPED: the differential equation's solver gave up before the end.
+        SOLVER_STOPPED: the differential equation's solver stopped before the end.
         INVALID: traced parameters left their range (an increasing schedule, rho <= 0).
-        UNSTABLE: a prediction beyond a limit up to which it is to be trusted: of stability or, of a
-            network's tangent, of how far its weights move.
+        UNSTABLE: a prediction beyond its limit of trust: of stability, or of how far a network's
+            weights move from their tangent.
 
     Example:
         >>> import jaxdp
@@ -76,16 +76,16 @@ class Trajectory(AbstractExplained, eqx.Module):
     """The risk over time, of simulated runs or as predicted.
 
     Attributes:
-        time: true time of each record; record j of 0..R lies after floor(j n / R) of the n updates,
-            with R the `records` that were asked for: R + 1 records.
+        time: true time of each record. With R = `records`, record j of 0..R is after floor(j n / R)
+            of the n updates.
         risk: the problem's own risk at each record.
-        final_risk: risk of the iterate that is released.
-        status: a `Status` per run.
+        final_risk: risk of the released iterate.
+        status: a `Status` for each run.
         observables: further quantities by name, each shaped like `risk`.
         std: predicted standard deviation of the risk over runs, or None.
-        final_std: the same of `final_risk`; None where `std` is None.
-        parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) where the loss
-            has several outputs; None when they were not asked for.
+        final_std: predicted standard deviation of `final_risk`; None if `std` is None.
+        parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) for losses with
+            several outputs; None unless requested.
         label: name of the simulator or theory, shown in tables and legends.
 
     Example:
@@ -108,10 +108,7 @@ class Trajectory(AbstractExplained, eqx.Module):
     final_std: Float[Array, "*batch"] | None = None
 
     def check(self) -> "Trajectory":
-        """Return self when every run ended well.
-
-        Raises:
-            RuntimeError: says how many runs ended badly, and how.
+        """Return self if every run ended well, else raise RuntimeError with the number of bad runs.
         """
         require_host("status", self.status)
         status = np.asarray(self.status).reshape(-1)
@@ -129,10 +126,9 @@ class Trajectory(AbstractExplained, eqx.Module):
     def to_xarray(self) -> "xarray.Dataset":
         """An `xarray.Dataset` of all arrays, each with its units.
 
-        Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, of the
-        released iterates, "parameter" and, of several outputs, "output"; under `vmap`, where each
-        trajectory has a clock of its own, "record" with the times as a coordinate. The label is an
-        attribute.
+        Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, for
+        released iterates, "parameter" and "output". Under `vmap`, if each trajectory has its own
+        clock, "record" replaces "time", with the times as a coordinate. The label is an attribute.
 
         Raises:
             ModuleNotFoundError: xarray is not installed; names the extra.
@@ -155,9 +151,9 @@ class Trajectory(AbstractExplained, eqx.Module):
     def to_pandas(self) -> "pandas.DataFrame":
         """A `pandas.DataFrame` with one row for each record of each run.
 
-        Columns are the numbers of the run ("run", or "run_0", "run_1", ... for batches of more
-        axes), "time", "risk", "std" where it is predicted, every observable, and of the whole run
-        "final_risk" and "status", a name of `Status`. The label is in `.attrs`.
+        Columns are the number of the run ("run", or "run_0", "run_1", ... for batches of more
+        axes), "time", "risk", "std" if predicted, every observable, and the run's "final_risk" and
+        "status", a name of `Status`. The label is in `.attrs`.
 
         Raises:
             ModuleNotFoundError: pandas is not installed; names the extra.
@@ -182,15 +178,15 @@ class Trajectory(AbstractExplained, eqx.Module):
         """A picture of the risk, or of an observable, over time.
 
         Runs are drawn as the mean of those that ended well with a band of one standard deviation, a
-        prediction with a `std` as a curve with the predicted band, and a batch made by `vmap` as a
-        curve for each. `jaxdp.plots.plot_comparison` draws several trajectories.
+        prediction with a `std` as a curve with the predicted band, and a batch made by `vmap` as
+        one curve each. `jaxdp.plots.plot_comparison` draws several trajectories.
 
         Args:
-            name: "risk", or one of the `observables`.
-            ax: matplotlib's Axes to draw into; a new figure when None.
+            name: "risk" (default), or one of the `observables`.
+            ax: matplotlib's Axes to draw into; None (default) for a new figure.
 
         Raises:
-            KeyError: there is no observable of that name; says which there are.
+            KeyError: there is no observable of that name; lists the names.
             ModuleNotFoundError: matplotlib is not installed; names the extra.
             TypeError: the trajectory is traced.
             ValueError: no run ended well.
@@ -275,11 +271,11 @@ def trajectory_of(
     """The Trajectory of runs or of a prediction, with the status of each.
 
     Args:
-        is_valid: whether traced parameters are in their ranges; if not, no risk is a number.
-        time, risk, final_risk, observables, label, std, parameters: those of the trajectory.
-        final_std: None for the last of `std`.
-        stopped: whether a solver gave up before the end; its risks are no numbers then.
-        unstable: whether a limit is passed beyond which the prediction is not to be trusted.
+        is_valid: True if traced parameters are in their ranges; otherwise all risks are NaN.
+        time, risk, final_risk, observables, label, std, parameters: fields of the trajectory.
+        final_std: None for the last entry of `std`.
+        stopped: True if a solver stopped before the end; its risks are NaN then.
+        unstable: True if the prediction is beyond its limit of trust.
     """
     is_finite = jnp.isfinite(risk).all(axis=-1) & jnp.isfinite(final_risk)
     status = jnp.where(is_finite, int(Status.OK), int(Status.DIVERGED))
@@ -307,7 +303,7 @@ def trajectory_of(
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One named array: its own dimensions after those of a sweep's axes, its units, what it is."""
+    """One named array: its own dimensions after those of a sweep's axes, and its attributes."""
 
     name: str
     dims: tuple[str, ...]
@@ -347,11 +343,10 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
 def record_steps(
     num_steps: int | Int[Array, ""], records: int
 ) -> np.ndarray | Int[Array, " recorded"]:
-    """The numbers of updates done at the `records + 1` records, first 0 and last `num_steps`.
+    """The numbers of updates at the `records + 1` records: floor(j n / records), j = 0, 1, ...
 
-    Record j is the state after floor(j n / records) of the n updates. NumPy integers for a Python
-    int; a traced array for a traced one. With n = q records + r the value is
-    j q + floor(j r / records), which does not overflow.
+    NumPy integers for a Python int, else traced. With n = q records + r the value is j q + floor(j
+    r / records), which does not overflow.
     """
     index = np.arange(records + 1)
     if isinstance(num_steps, int):

@@ -1,8 +1,8 @@
-"""Standard normals that are a function of a key and two counters, two for each hash.
+"""Standard normals as functions of a key and two counters, two for each hash.
 
-`jax.random` hashes once for each float32 and, on a CPU, in a loop over buffers. Written out, one
-hash is fused by the compiler with the arithmetic on its two words, and no number depends on how
-many others are drawn. Where drawing random numbers is most of the work it is several times faster.
+`jax.random` hashes once for each float32 and, on a CPU, in a loop over buffers. Here the compiler
+fuses one hash with the arithmetic on its two words, several times faster if random numbers are most
+of the work.
 
 Source: Salmon, Moraes, Dror and Shaw (2011), Threefry-2x32 with 20 rounds.
 """
@@ -20,7 +20,7 @@ Words = tuple[UInt32[Array, "*#shape"], UInt32[Array, "*#shape"]]
 
 
 def key_words(keys: Key[Array, "*shape"]) -> Words:
-    """Two random words for each key, whatever the kind of its generator."""
+    """Two random words for each key, for any generator."""
     data = jr.key_data(keys)
     if data.shape[-1] == 4:
         # Generators whose bits under vmap depend on the batch.
@@ -34,7 +34,7 @@ def key_words(keys: Key[Array, "*shape"]) -> Words:
 def hashed(
     words: Words, first: UInt32[Array, "*#shape"], second: UInt32[Array, "*#shape"]
 ) -> Words:
-    """Two random words for each pair of counters; the arguments are broadcast.
+    """Two random words for each pair of counters, with broadcasting.
 
     Independent over pairs and keys as far as Threefry-2x32 is a good block cipher.
     """
@@ -57,10 +57,10 @@ def hashed(
 def normal_pairs(
     words: Words, first: Int[Array, "*#shape"], second: Int[Array, "*#shape"], dtype
 ) -> tuple[Float[Array, "*#shape"], Float[Array, "*#shape"]]:
-    """Two independent standard normals for each pair of counters; the arguments are broadcast.
+    """Two independent standard normals for each pair of counters in [0, 2^31), with broadcasting.
 
     By inversion, as in `jax.random.normal`, of uniform numbers that are symmetric about 0; in
-    magnitude at most 5.42 in float32 and 8.3 in float64. Counters are in [0, 2^31).
+    magnitude at most 5.42 in float32 and 8.3 in float64.
     """
     first, second = first.astype(jnp.uint32), second.astype(jnp.uint32)
     if dtype == jnp.float32:

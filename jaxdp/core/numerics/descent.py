@@ -1,8 +1,4 @@
-"""Quasi-Newton descents of many points at once, as rows of one batch.
-
-The method is that of Broyden, Fletcher, Goldfarb and Shanno, with exact gradients. One compiled
-call evaluates all rows, sooner than SciPy would have them one by one.
-"""
+"""Quasi-Newton descents (BFGS with exact gradients) of many points at once."""
 
 from collections.abc import Callable
 
@@ -25,10 +21,10 @@ def descend(
     most_steps: int = 200,
     tolerance: float = 1e-10,
 ) -> tuple[Float[np.ndarray, "batch size"], Float[np.ndarray, " batch"]]:
-    """Local minima of functions of the logarithms of things: the points, and the values there.
+    """Local minima of functions of logarithms: the points, and the values there.
 
-    `evaluate` gives values and gradients row by row, not finite where a point is no good. A descent
-    also ends where a full step would promise no larger fall than `tolerance`.
+    `evaluate` gives values and gradients row by row, not finite at invalid points. A descent also
+    ends if a full step promises a fall of at most `tolerance`.
     """
     points = np.array(starts, np.float64)
     values, gradients = _finite(*evaluate(points))
@@ -84,7 +80,7 @@ def _along(evaluate: Evaluate, points, values, gradients, steps, promise, is_ope
 
 
 def _learn(inverses, moves, turns, moved):
-    """The quasi-Newton update of the inverse matrices that moved along a convex direction."""
+    """The BFGS update of the inverse matrices that moved along a convex direction."""
     curvature = np.einsum("bi,bi->b", moves, turns)
     for row in np.flatnonzero(moved & (curvature > 1e-14)):
         move, turn, scale = moves[row], turns[row], 1 / curvature[row]
