@@ -1,4 +1,4 @@
-"""What is asked of rows, labels and losses of features on fixed rows."""
+"""Checks of rows, labels and losses for features on fixed rows."""
 
 import functools
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SQUARED = Squared()
 
 
 def wide_array(name: str) -> Callable[[Any], Array]:
-    """A converter of a field to an array, with the name that errors have for it."""
+    """A field's converter to an array, whose errors use this name."""
     return functools.partial(as_wide_float, name=name)
 
 
@@ -33,7 +33,7 @@ def require_loss(loss: Any) -> None:
 
 
 def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
-    """Raise ValueError unless (name, rows, labels) of training and of test rows belong together."""
+    """Raise ValueError unless rows and labels, by (name, rows, labels), fit together."""
     columns = None
     for kind, (name, rows, labels) in (("train", train), ("test", test)):
         require_shape(name, rows, (None, columns))
@@ -51,13 +51,13 @@ def require_filled(name: str, values: Any) -> None:
 
 
 def require_labels(problem: Any) -> None:
-    """Raise unless all labels are what the problem's loss is defined for; traced ones pass."""
+    """Raise unless all labels are valid for the problem's loss; traced ones pass."""
     problem.loss.require_labels("train_labels", problem.train_labels)
     problem.loss.require_labels("test_labels", problem.test_labels)
 
 
 def reason_not_squared(problem: Any) -> str | None:
-    """Why what is written for $(f - y)^2$ alone does not hold for the problem, or None."""
+    """Why a result for the loss $(f - y)^2$ does not apply to the problem, or None."""
     if problem.loss.square_curvature == SQUARED.square_curvature:
         return None
     return f"it describes the squared loss, got {type(problem.loss).__name__}"

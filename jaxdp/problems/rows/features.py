@@ -1,15 +1,9 @@
-r"""Models that are linear in their parameters, on fixed rows: features, and their reduction.
+"""Models that are linear in their parameters, on fixed rows: features, and their reduction.
 
-Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so
-a rotation of the parameters changes nothing. One rotation brings p features to at most n + m
+Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so a
+rotation of the parameters changes nothing. One rotation brings p features to at most n + m
 coordinates: the first r = min(n, p) are all that training sees, the others only carry noise.
 Source: the function-space view of PF (6.5); Derived here, test_function_space.
-
-**Reduction.** From features to the few coordinates that training and test rows span.
-
-The features of all rows are factored by QR where there are few of them: that is right at p = n,
-where a Gram matrix would lose the small directions. Where there are many, the Gram matrix is well
-conditioned and several times cheaper.
 """
 
 import abc
@@ -64,9 +58,9 @@ class AbstractFeatureProblem(AbstractProblem):
     r"""Loss $\ell(\varphi(x)^\top\theta, y)$; the risk is its mean over the test rows.
 
     Attributes:
-        train_labels, test_labels: y of the rows that are learnt from, and of the others.
-        loss: of a row: $(f - y)^2$ unless another of `jaxdp.losses` is given. Where it has k
-            outputs (`Softmax`), theta has a column for each.
+        train_labels, test_labels: y of the training rows and of the test rows.
+        loss: loss of a row, $(f - y)^2$ or another of `jaxdp.losses`. For k outputs (`Softmax`),
+            theta has k columns.
     """
 
     train_labels: eqx.AbstractVar[Float[Array, " train"]]
@@ -76,19 +70,15 @@ class AbstractFeatureProblem(AbstractProblem):
     @property
     @abc.abstractmethod
     def num_features(self) -> int | None:
-        """p, the number of parameters of an output; None when it is infinite."""
+        """p, the number of parameters of an output; None if infinite."""
 
     @abc.abstractmethod
     def train_features(self) -> Float[Array, "train features"]:
-        """phi of the training rows.
-
-        Raises:
-            NotCoveredError: there are infinitely many.
-        """
+        """phi of the training rows; NotCoveredError for infinite width."""
 
     @abc.abstractmethod
     def test_features(self) -> Float[Array, "test features"]:
-        """phi of the test rows; errors as `train_features`."""
+        """phi of the test rows; NotCoveredError for infinite width."""
 
     @abc.abstractmethod
     def reduced(self) -> "ReducedFeatures":
@@ -101,7 +91,7 @@ class AbstractFeatureProblem(AbstractProblem):
     @property
     @abc.abstractmethod
     def host_accuracy(self) -> float:
-        """How far `host_features` may be off, relative to their norm."""
+        """The error of `host_features`, relative to their norm."""
 
     @property
     def num_train(self) -> int:
@@ -123,9 +113,9 @@ class AbstractFeatureProblem(AbstractProblem):
     def interpolator_risk(self) -> float:
         r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
 
-        In float64 on the host. Explicit features are solved by QR and SVD, never through their
-        Gram matrix: right at p = n too, where the risk peaks. A reduced problem is solved as
-        exactly as its factors are known, a kernel without the directions below its rounding.
+        In float64 on the host. Explicit features are solved by QR and SVD, never through their Gram
+        matrix: right at p = n too, where the risk peaks. A reduced problem is solved to the
+        accuracy of its factors, a kernel without the directions below its rounding.
 
         Raises:
             NotCoveredError: the loss is not the squared one.
@@ -161,14 +151,14 @@ class AbstractFeatureProblem(AbstractProblem):
         return kernel_eigenvalues(self.host_features()[0])
 
     def spectral_gap(self, rank: int) -> SpectralGap:
-        """The kernel's eigenvalues number `rank` and the next, and what to stop between them.
+        """The kernel's eigenvalues number `rank` and the next, with a ridge and times between them.
 
         Args:
-            rank: how many eigenvalues lie above the gap: the number of inputs d for random
-                features with $d << n << d^2$ (PF Lemma C.5).
+            rank: number of eigenvalues above the gap: the number of inputs d for random features
+                with $d << n << d^2$ (PF Lemma C.5).
 
         Raises:
-            NotCoveredError: the loss is no square: then a mode has no rate of its own.
+            NotCoveredError: the loss is not a square, so modes have no rates of their own.
             ValueError: there are not that many eigenvalues.
         """
         if self.loss.square_curvature is None:
@@ -182,22 +172,22 @@ class AbstractFeatureProblem(AbstractProblem):
 
 
 class ReducedFeatures(AbstractFeatureProblem):
-    r"""A problem after the rotation: what training sees, and what it never does.
+    r"""A problem after the rotation that separates the coordinates that training sees.
 
-    With coordinates c (r of them) and u (q of them), predictions are $Lc$ on the training rows and
-    $Mc + Nu$ on the test rows. $LL^\top$ is the training rows' kernel, $ML^\top$ the test rows'
-    with them, $MM^\top + NN^\top$ the test rows' own.
+    With seen coordinates c (r of them) and unseen u (q of them), predictions are $Lc$ on the
+    training rows and $Mc + Nu$ on the test rows. $LL^\top$ is the training rows' kernel, $ML^\top$
+    the test rows' with them, $MM^\top + NN^\top$ the test rows' own.
 
     Args:
         train_factor: L, (num_train, r).
         test_factor: M, (num_test, r).
         unseen_factor: N, (num_test, q); q may be 0.
         train_labels, test_labels: y.
-        loss: of a row.
+        loss: loss of a row, default `Squared()`.
 
     Raises:
-        TypeError: the loss is none of `jaxdp.losses`.
-        ValueError: shapes do not match, something is not finite, or a label is none of the loss.
+        TypeError: the loss is not one of `jaxdp.losses`.
+        ValueError: shapes do not match, a number is not finite, or a label is invalid for the loss.
 
     Example:
         >>> import numpy as np
@@ -259,14 +249,14 @@ class ReducedFeatures(AbstractFeatureProblem):
         """The problem with a given kernel, computed in float64 on the host.
 
         Args:
-            kernel: positive semi-definite, (n + m, n + m), training rows first.
-            train_labels, test_labels: shapes (n,) and (m,).
-            loss: of a row.
+            kernel: positive semi-definite matrix, (n + m, n + m), training rows first.
+            train_labels, test_labels: arrays of shapes (n,) and (m,).
+            loss: loss of a row, default `Squared()`.
 
         Raises:
-            TypeError: the kernel is traced, or the loss is none of `jaxdp.losses`.
-            ValueError: shapes do not match, the kernel is not positive semi-definite, or a label
-                is none of the loss.
+            TypeError: the kernel is traced, or the loss is not one of `jaxdp.losses`.
+            ValueError: shapes do not match, the kernel is not positive semi-definite, or a label is
+                invalid for the loss.
         """
         train_labels = as_wide_float(train_labels, "train_labels")
         test_labels = as_wide_float(test_labels, "test_labels")
@@ -325,8 +315,8 @@ class ReducedFeatures(AbstractFeatureProblem):
     def stability_limit(self) -> float:
         r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
 
-        c is the loss's curvature, 2 for the squared loss; where the loss curves less than its bound
-        a larger step may still do. NaN where factor or loss is traced, infinite where it is zero.
+        c is a bound on the loss's curvature, 2 for the squared loss; if the loss curves less,
+        larger steps may be stable. NaN if factor or loss is traced, infinite if the factor is zero.
         """
         curvature = concrete(self.loss.curvature_bound)
         if curvature is None or isinstance(self.train_factor, Tracer):
@@ -340,7 +330,9 @@ def reduced_features(
 ) -> ReducedFeatures:
     """A problem on features in at most n + m coordinates.
 
-    By QR of the features where p <= 4(n + m), or where they are traced, else from the kernel.
+    By QR of the features if p <= 4(n + m), which is right at p = n, or if they are traced.
+    Otherwise from the kernel, by a Cholesky factorisation in float64, which is several times
+    cheaper and well conditioned.
     """
     rows, width = problem.num_train + problem.num_test, problem.num_features
     is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(problem))

@@ -1,10 +1,9 @@
 r"""An Equinox model near its start: the true network, its tangent, and the kernel of that tangent.
 
-A network f(w, x) whose weights move little is linear in them,
-$f(w_0, x) + \nabla f(w_0, x)^\top (w - w_0)$: a model on the *tangent features*
-$\nabla f(w_0, x)$, which starts from the predictions of the given weights and not from zero.
-Source: Jacot, Gabriel and Hongler (2018), "Neural tangent kernel", and Lee et al. (2019), "Wide
-neural networks of any depth evolve as linear models under gradient descent".
+A network f(w, x) whose weights move little is linear in them, $f(w_0, x) + \nabla f(w_0, x)^\top (w
+- w_0)$: a model on the *tangent features* $\nabla f(w_0, x)$ that starts from the predictions of
+the given weights. Source: Jacot, Gabriel and Hongler (2018), "Neural tangent kernel", and Lee et
+al. (2019), "Wide neural networks of any depth evolve as linear models under gradient descent".
 """
 
 import functools
@@ -32,32 +31,32 @@ BLOCK_ROWS = 256
 
 
 class Linearised(AbstractProblem):
-    r"""An Equinox model, trained from its own weights, for which theory knows its tangent.
+    """An Equinox model, trained from its own weights, whose theory is that of its tangent.
 
     The model maps one input to one number (of shape () or (1,)) or, with a loss of k outputs such
     as `jaxdp.losses.Softmax(k)`, to k logits. The risk is the mean loss of the test rows.
     `jaxdp.simulate` trains the true network, and with `simulator=jaxdp.LinearisedNetwork()` the
-    linear one; `jaxdp.predict` asks `jaxdp.TangentClosure`, which says how far it can be trusted.
+    linear one; `jaxdp.predict` uses `jaxdp.TangentClosure`, which reports how far it can be
+    trusted.
 
-    What is trained decides what the tangent sees. With `trainable` the biases alone (BitFit) or the
-    last layers are trained; a head that starts at zero hides the body from the tangent. So do
-    low-rank adapters (LoRA): the factor beside the one that starts at zero has no tangent, so that
-    the loss was predicted to 1 % at small learning rates and 4 to 9 % too high at useful ones.
+    With `trainable` only the biases (BitFit) or the last layers are trained, and only they have
+    tangent features. A head that starts at zero hides the body from the tangent. In low-rank
+    adapters (LoRA) the factor next to the one that starts at zero has no tangent: the predicted
+    loss was right to 1 % at small learning rates and 4 to 9 % too high at useful ones.
 
     Args:
-        model: called with one input, without a key and without a state; its inexact arrays are the
-            weights.
-        inputs, labels: the training rows, (n, ...) and (n,).
-        test_inputs, test_labels: the test rows, (m, ...) and (m,).
-        loss: of a row, one of `jaxdp.losses`; it says which labels there are.
-        trainable: which weights are trained, a filter of Equinox: a tree like the model of True and
-            False, a prefix of one, or a function that says it of one leaf; None for all of them.
+        model: function of one input, without a key or a state; its inexact arrays are the weights.
+        inputs, labels: training rows, (n, ...) and (n,).
+        test_inputs, test_labels: test rows, (m, ...) and (m,).
+        loss: loss of a row, one of `jaxdp.losses`; it determines the labels.
+        trainable: Equinox filter of the trained weights: a tree like the model of True and False, a
+            prefix of one, or a function of one leaf; None (default) for all weights.
 
     Raises:
         TypeError: an argument is of another kind, or no weight is trained.
-        ValueError: shapes do not match, something is not finite, a label is none of the loss, the
-            model draws numbers (dropout that is on) or mixes rows (BatchNorm), or what it returns
-            is not one number, or one for each class.
+        ValueError: shapes do not match, a number is not finite, a label is invalid for the loss,
+            the model draws numbers (active dropout) or mixes rows (BatchNorm), or it does not
+            return one number, or one for each class.
 
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp
@@ -112,7 +111,7 @@ class Linearised(AbstractProblem):
         return (("test_inputs", self.test_inputs, self.test_labels),)
 
     def _require_outputs(self):
-        """Raise unless the model gives what the loss takes; no number is computed."""
+        """Raise unless the model's output fits the loss; no number is computed."""
         row = jax.ShapeDtypeStruct(self.inputs.shape[1:], self.inputs.dtype)
         try:
             found = eqx.filter_eval_shape(self.model, row)
@@ -128,7 +127,7 @@ class Linearised(AbstractProblem):
 
     @property
     def train_labels(self) -> Float[Array, " train"]:
-        """y of the rows that are learnt from."""
+        """The labels of the training rows."""
         return self.labels
 
     @property
@@ -143,12 +142,12 @@ class Linearised(AbstractProblem):
 
     @property
     def num_weights(self) -> int:
-        """P, how many numbers are trained."""
+        """P, the number of trained weights."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.weights))
 
     @property
     def weights(self) -> PyTree[Array]:
-        r"""$w_0$: the weights that are trained, as they are given, None in the place of others."""
+        """$w_0$: the given values of the trained weights, with None in place of others."""
         return self._partition()[0]
 
     @property
@@ -165,19 +164,19 @@ class Linearised(AbstractProblem):
         return eqx.partition(self.model, is_trained)
 
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
-        """What the network with given weights says of one input: a number, or one a class."""
+        """The network's output for one input: a number, or one for each class."""
         found = eqx.combine(weights, self._partition()[1])(row)
         return jnp.reshape(found, () if self.loss.num_outputs is None else (-1,))
 
     def tangent_prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
-        r"""What the network linearised at $w_0$ says of one input."""
+        """The output, for one input, of the network linearised at $w_0$."""
         start = self.weights
         change = jax.tree.map(jnp.subtract, weights, start)
         found, moved = jax.jvp(lambda at: self.prediction(at, row), (start,), (change,))
         return found + moved
 
     def start_predictions(self) -> tuple[Array, Array]:
-        r"""The network's predictions at $w_0$, of the training and of the test rows."""
+        """The network's predictions at $w_0$ for the training and the test rows."""
 
         def of(rows):
             return jnp.concatenate([_predictions(self, block) for block in blocks_of(rows)])
@@ -238,7 +237,7 @@ def _is_none(node: Any) -> bool:
 
 
 def _refuse_layers(model: Any) -> None:
-    """Raise ValueError where a layer draws numbers or looks at other rows."""
+    """Raise ValueError if a layer draws numbers or uses other rows."""
 
     def is_refused(node):
         kinds = eqx.nn.Dropout, eqx.nn.BatchNorm

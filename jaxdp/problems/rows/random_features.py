@@ -1,7 +1,6 @@
 r"""Random-features regression: $f(x) = \phi(Vx)^\top\theta$ with V fixed and theta learnt.
 
-Source: PF (1.2). With weights V of p rows it is explicit; without weights it is the limit of
-infinite width, known through its kernel.
+Source: PF (1.2). Without weights V it is the limit of infinite width, known through its kernel.
 """
 
 from collections.abc import Callable
@@ -49,22 +48,7 @@ Inputs = Callable[..., Float[Array, "count dim"]]
 
 
 def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
-    """Rows of N(0, I), the paper's experiments.
-
-    Args:
-        count: how many rows.
-        dim: d.
-        key: of the rows.
-
-    Returns:
-        The rows.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.problems.rows.random_features import gaussian_inputs
-        >>> gaussian_inputs(2, 5, key=jax.random.key(0)).shape
-        (2, 5)
-    """
+    """Rows of N(0, I), (count, dim), as in the paper's experiments."""
     require_key(key)
     shape = require_count("count", count), require_count("dim", dim)
     return jr.normal(key, shape)
@@ -74,12 +58,12 @@ def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, 
     r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1.
 
     Args:
-        count: how many rows.
+        count: number of rows.
         dim: d.
-        key: of the rows.
+        key: a `jax.random.key`.
 
     Returns:
-        The rows.
+        The rows, (count, dim).
 
     Example:
         >>> import jax, numpy as np
@@ -95,17 +79,17 @@ def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, 
 class RandomFeatures(AbstractFeatureProblem):
     r"""A linear model on the features $\phi(Vx)$; the risk is the mean test loss.
 
-    Made by `from_arrays` or `sample`. With weights = None it is the limit of infinitely many
-    features, with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do
-    not see p: an algorithm's learning rate stands for $\eta p$, its clip norm for $C/\sqrt p$,
-    its noise scale for $\sigma\sqrt p$.
+    Use `from_arrays` or `sample`. With weights = None it is the limit of infinitely many features,
+    with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do not depend
+    on p: an algorithm's learning rate is $\eta p$, its clip norm $C/\sqrt p$, its noise scale
+    $\sigma\sqrt p$.
 
     Attributes:
         train_inputs, test_inputs: x, (n, d) and (m, d).
         train_labels, test_labels: y.
         weights: V, (num_features, d), entries of variance 1/d; None for infinite width.
         activation: phi, elementwise.
-        loss: of a row: $(f - y)^2$, or another of `jaxdp.losses`.
+        loss: loss of a row, $(f - y)^2$ or another of `jaxdp.losses`.
 
     Example:
         >>> import jax, jaxdp
@@ -153,15 +137,15 @@ class RandomFeatures(AbstractFeatureProblem):
         """The problem of given rows and weights.
 
         Args:
-            train_inputs, train_labels: shapes (n, d) and (n,).
-            test_inputs, test_labels: shapes (m, d) and (m,).
+            train_inputs, train_labels: arrays of shapes (n, d) and (n,).
+            test_inputs, test_labels: arrays of shapes (m, d) and (m,).
             weights: V, (num_features, d), or None for infinite width.
-            activation: phi, elementwise: any traceable callable.
-            loss: of a row, one of `jaxdp.losses`.
+            activation: phi, any elementwise traceable function, default tanh.
+            loss: loss of a row, one of `jaxdp.losses`, default `Squared()`.
 
         Raises:
-            TypeError, ValueError: shapes do not match, something is not finite, or a label is none
-                of the loss.
+            TypeError, ValueError: shapes do not match, a number is not finite, or a label is
+                invalid for the loss.
         """
         return cls(
             train_inputs=train_inputs,
@@ -188,16 +172,16 @@ class RandomFeatures(AbstractFeatureProblem):
     ) -> "RandomFeatures":
         """Sampled rows with labels sign(u.x), u uniform on the unit sphere, and sampled weights.
 
-        For a loss of k outputs there are k such directions, and the label is the number of the one
-        along which x is largest. One key gives the same rows whatever the width.
+        For a loss of k outputs there are k such directions, and the label is the index of the
+        largest u.x. A key gives the same rows at every width.
 
         Args:
             num_train, num_test, dim: n, m, d.
             num_features: p; None for infinite width.
-            activation: phi, elementwise.
-            inputs: how rows are drawn: standard normal as in the paper's experiments,
-                `jaxdp.problems.sphere_inputs`, or a callable like it.
-            loss: of a row, one of `jaxdp.losses`.
+            activation: phi, elementwise, default tanh.
+            inputs: sampler of rows: `gaussian_inputs` (default, the paper's experiments),
+                `jaxdp.problems.sphere_inputs`, or a function with their signature.
+            loss: loss of a row, one of `jaxdp.losses`, default `Squared()`.
             key: a `jax.random.key`.
         """
         require_key(key)
@@ -243,18 +227,13 @@ class RandomFeatures(AbstractFeatureProblem):
         return self._features(self.test_inputs)
 
     def reduced(self):
-        r"""This problem in at most n + m coordinates.
-
-        By QR of the features where p <= 4(n + m) (right at p = n), else from their Gram matrix,
-        summed over blocks of features, by a Cholesky factorisation in float64; from the kernel
-        where the width is infinite.
-        """
+        """This problem in at most n + m coordinates (`reduced_features`)."""
         return reduced_features(self, self.joint_kernel)
 
     def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
         r"""The kernel of all rows, training rows first, (n + m, n + m).
 
-        Explicit features: $\sum_j\phi(v_j\cdot x)\phi(v_j\cdot x')$, so that kernels of two sets of
+        Explicit features: $\sum_j\phi(v_j\cdot x)\phi(v_j\cdot x')$, so kernels of two sets of
         weights add up. Infinite width: the mean instead of the sum, in float64.
         """
         inputs = (self.train_inputs, self.test_inputs)

@@ -1,9 +1,8 @@
-r"""Inputs whose length varies more than a Gaussian's: $x = \sqrt s\,\Sigma^{1/2} g$, s random.
+r"""Elliptical inputs $x = \sqrt s\,\Sigma^{1/2} g$, whose lengths vary more than a Gaussian's.
 
-Rows of real tables are long or short as a whole. In high dimension a Gaussian row is not: its
-$\|x\|^2/d$ is 1, and every gradient is clipped at the same size of its residual. A random scale s,
-drawn for each sample and independent of g, puts that spread into the law of the inputs, which is
-then elliptical. With $E[s] = 1$ the covariance stays $\Sigma$.
+A Gaussian row in high dimension has $\|x\|^2/d = 1$, so every gradient is clipped at the same size
+of its residual. Rows of real tables are long or short as a whole, as with a random scale s, drawn
+for each sample and independent of g. With $E[s] = 1$ the covariance stays $\Sigma$.
 """
 
 from typing import Any, NamedTuple
@@ -23,14 +22,14 @@ _TOLERANCE = 1e-5
 
 
 class InputScales(AbstractDescription):
-    r"""The law of the scale s of elliptical inputs: finitely many values, of mean 1.
+    """The distribution of the scale s of elliptical inputs: finitely many values, of mean 1.
 
     Args:
-        values: s > 0.
-        weights: their probabilities, >= 0, of sum 1; the mean of s is 1.
+        values: s > 0, (levels,).
+        weights: probabilities >= 0 of the values, of sum 1; the mean of s is 1.
 
     Raises:
-        ValueError: shapes differ, a value or weight is out of range, a sum is not 1.
+        ValueError: shapes differ, a value or weight is out of range, or a sum is not 1.
 
     Example:
         >>> import jaxdp
@@ -52,7 +51,8 @@ class InputScales(AbstractDescription):
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced values and weights keep what the constructor asks of concrete ones."""
+        """Whether traced values and weights satisfy what the constructor requires of concrete ones.
+        """
         values, weights = in_numpy((self.values, self.weights))
         in_range = (values > 0).all() & (weights >= 0).all()
         sums = weights.sum(), (weights * values).sum()
@@ -66,7 +66,8 @@ class InputScales(AbstractDescription):
 
 
 class NormalLevels(NamedTuple):
-    """The scales as intervals of a standard normal, so that one normal says which scale it is."""
+    """The scales as intervals (below, above] of a standard normal, which then determines the scale.
+    """
 
     # s.
     values: Float[Array, "levels *#shape"]
@@ -83,7 +84,7 @@ class NormalLevels(NamedTuple):
         return cls(scales.values, jnp.concatenate([-end, inner]), jnp.concatenate([inner, end]))
 
     def at(self, normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """The scale that each standard normal stands for."""
+        """The scale for each standard normal."""
         is_this = (normals[None] > self.below) & (normals[None] <= self.above)
         return jnp.sum(jnp.where(is_this, self.values, 0), axis=0)
 

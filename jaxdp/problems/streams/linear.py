@@ -1,12 +1,7 @@
-r"""Linear regression on Gaussian or elliptical inputs, in the eigenbasis of their covariance.
+"""Linear regression on Gaussian or elliptical inputs, in the eigenbasis of their covariance.
 
-Clipping by norm, the adaptive step and isotropic private noise do not see a rotation, so the
+Clipping by norm, the adaptive step and isotropic private noise are rotation invariant, so the
 eigenbasis loses nothing. Source: AC section 2 and Assumption 1.
-
-**Blocks.** The distinct eigenvalues of a covariance, by which a problem falls into a few blocks.
-
-Only how often each comes is fixed when a problem is made, because it sets shapes. All else is
-derived where it is used, from the spectrum and the target as they then are.
 """
 
 import functools
@@ -53,7 +48,7 @@ class Blocks(eqx.Module):
 
 
 def multiplicities_of(spectrum: Float[Array, " dim"]) -> tuple[int, ...] | None:
-    """How often each distinct eigenvalue comes, rising; None for a traced spectrum."""
+    """The multiplicity of each distinct eigenvalue, rising; None for a traced spectrum."""
     if isinstance(spectrum, Tracer):
         return None
     _, counts = np.unique(np.asarray(spectrum), return_counts=True)
@@ -65,7 +60,7 @@ def blocks_of(
     target: Float[Array, " dim"],
     multiplicities: tuple[int, ...] | None,
 ) -> Blocks:
-    """The blocks of a spectrum that has these multiplicities; of one coordinate each for None."""
+    """The blocks of a spectrum with these multiplicities; one block per coordinate for None."""
     if multiplicities is None:
         ones = (1,) * len(spectrum)
         return Blocks(spectrum, ones, target**2, in_jax(np.True_))
@@ -94,7 +89,7 @@ def _squares(target, member, num_blocks: int) -> Float[Array, " blocks"]:
 
 
 def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
-    """The blocks of a traced spectrum, rising: equal values are neighbours once it is sorted."""
+    """The blocks of a traced spectrum: equal values are neighbours once it is sorted."""
     # One block is in any order, and a sort is compiled as long as all the rest.
     order = np.arange(len(spectrum)) if len(sizes) == 1 else jnp.argsort(spectrum)
     member = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -119,21 +114,21 @@ class LinearRegression(AbstractLinearModelProblem):
 
     Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
 
-    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$, whatever
-    the loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g
+    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$ for every
+    loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g
     standard normal and a scale s drawn for each sample.
 
     Args:
-        spectrum: eigenvalues of Sigma, >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
-        target: theta* in that eigenbasis.
+        spectrum: eigenvalues of Sigma, (dim,), >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
+        target: theta* in that eigenbasis, (dim,).
         label_noise: zeta, a standard deviation, >= 0.
-        input_scales: the law of s; None for s = 1, Gaussian inputs.
-        loss: whose gradients are descended, any loss of residuals of `jaxdp.losses` with the square
-            halved: `HalfSquared()`, or `Huber(width)`, which cuts the residual at its width.
+        input_scales: distribution of s; None (default) for s = 1, Gaussian inputs.
+        loss: loss that is minimised, a loss of residuals of `jaxdp.losses` with a halved square:
+            `HalfSquared()` (default), or `Huber(width)`, which cuts the residual at its width.
 
     Raises:
-        TypeError: it is no such loss.
-        ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
+        TypeError: the loss is of another kind.
+        ValueError: shapes differ, an eigenvalue is negative, or the mean is not 1.
 
     Example:
         >>> import jaxdp
@@ -186,13 +181,13 @@ class LinearRegression(AbstractLinearModelProblem):
         input_scales: InputScales | None = None,
         loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
-        r"""Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
+        """Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
 
         Args:
             dim: number of inputs d.
             label_noise: zeta, a standard deviation.
-            initial_risk: R at theta = 0, > 0.
-            input_scales, loss: as for the constructor.
+            initial_risk: R at theta = 0, > 0, default 0.5.
+            input_scales, loss: see the constructor.
         """
         spectrum = np.ones(require_count("dim", dim))
         return cls._flat(spectrum, label_noise, initial_risk, input_scales, loss)
@@ -210,15 +205,15 @@ class LinearRegression(AbstractLinearModelProblem):
     ) -> "LinearRegression":
         r"""Eigenvalues $\lambda_i \propto i^{-\ln\kappa/\ln d}$ of mean 1; the target is flat.
 
-        As d grows at fixed kappa this tends to the identity: tr(Sigma^2)/d is 1.024, 1.012,
-        1.0066 for d = 10^2, 10^3, 10^4 and kappa = 2. Source: AC Figure 2, made specific.
+        As d grows at fixed kappa this tends to the identity: tr(Sigma^2)/d is 1.024, 1.012, 1.0066
+        for d = 10^2, 10^3, 10^4 and kappa = 2. Source: AC Figure 2, made specific.
 
         Args:
             dim: number of inputs d, >= 2 when kappa > 1.
             condition_number: kappa = lambda_max / lambda_min, >= 1.
             label_noise: zeta, a standard deviation.
-            initial_risk: R at theta = 0, > 0.
-            input_scales, loss: as for the constructor.
+            initial_risk: R at theta = 0, > 0, default 0.5.
+            input_scales, loss: see the constructor.
         """
         dim = require_count("dim", dim)
         require_scalar("condition_number", condition_number)
@@ -246,21 +241,22 @@ class LinearRegression(AbstractLinearModelProblem):
         input_scales: bool = False,
         loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
-        r"""The surrogate of a table: its covariance, least squares and residual variance.
+        """The surrogate of a table: its covariance, least squares and residual variance.
 
         Inputs are centred and scaled by one number to trace = dim, labels are centred, both
-        non-privately: the surrogate is a tool of the analyst, not a private release. The target
-        is the least-squares solution itself, so R(0) is about zeta^2 d / (2 n) too large.
+        non-privately: the surrogate is for analysis, not a private release. The target is the
+        least-squares solution itself, so R(0) is about zeta^2 d / (2 n) too large.
 
         Args:
             inputs: table of shape (rows, dim), with rows > dim + 1.
-            labels: shape (rows,).
-            input_scales: whether the surrogate has the rows' scales too, as estimated from their
-                lengths (`jaxdp.problems.streams.surrogate`), or is Gaussian.
-            loss: as for the constructor; the target is least squares' whatever it is.
+            labels: array of shape (rows,).
+            input_scales: True adds the rows' scales, estimated from their lengths
+                (`jaxdp.problems.streams.surrogate`); False (default) gives Gaussian inputs.
+            loss: see the constructor; the target is that of least squares in any case.
 
         Raises:
-            ValueError: shapes differ, values are missing, rows are too few, a column is constant.
+            ValueError: shapes differ, values are missing, rows are too few, or a column is
+                constant.
         """
         require_kind("input_scales", input_scales, bool, "True or False")
         table = standardise(inputs, labels)
@@ -286,13 +282,11 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @property
     def blocks(self) -> Blocks:
-        """The distinct eigenvalues and the target's parts, from `spectrum` and `target` as set.
+        """The distinct eigenvalues and the target's parts, from the present `spectrum` and
+        `target`.
 
-        One block per coordinate where the constructor was given a traced spectrum.
-
-        Raises:
-            ValueError: the eigenvalues have been changed, by `equinox.tree_at` for instance, to
-                such that come in other numbers than those that the problem was made with.
+        One block per coordinate if the constructor was given a traced spectrum. ValueError if the
+        multiplicities have changed since then, by `equinox.tree_at` for instance.
         """
         return blocks_of(self.spectrum, self.target, self._multiplicities)
 

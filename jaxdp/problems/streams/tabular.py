@@ -1,8 +1,4 @@
-r"""Linear regression on a real table: the same algorithm, on rows that nobody made Gaussian.
-
-Each run passes once over a random half of the rows; the other half measures the risk. Risk against
-a fit of the same rows would be in-sample and too small.
-"""
+"""Linear regression on a real table, with the algorithm of streams."""
 
 from typing import Any
 
@@ -28,8 +24,8 @@ _ROUNDING = 1e-2
 class Split(eqx.Module):
     """One run's halves: the order of its pass, and the quadratic form that is its risk.
 
-    In coordinates where the whole table's covariance is the identity, the risk is
-    (w - optimum)' covariance (w - optimum) / 2 - bias.
+    In coordinates where the whole table's covariance is the identity, the risk is (w - optimum)'
+    covariance (w - optimum) / 2 - bias.
     """
 
     order: Int[Array, " rows"]
@@ -39,32 +35,31 @@ class Split(eqx.Module):
 
 
 class TabularRegression(AbstractLinearModelProblem):
-    r"""A table as a regression problem.
+    r"""A table as a regression problem: each run passes once over a random half of the rows.
 
     The inputs are centred and scaled by one number to trace of covariance = dim, the labels
-    centred, both from the whole table and without privacy: what a run costs in privacy is counted
-    from the rows as standardised. The rows are kept in the eigenbasis of their covariance, which
-    changes the law of no run.
+    centred, both from the whole table and without privacy; accounts count the standardised rows.
+    The rows are kept in the eigenbasis of their covariance, which changes the distribution of no
+    run.
 
     The risk of a run is the held-out half's excess squared error over its own least squares,
-    $(\theta-\hat\theta)^\top \hat\Sigma (\theta-\hat\theta)/2$, minus $\zeta^2 r/(2 n_h)$, what
-    the n_h held-out rows' fit of rank r is expected to gain by overfitting them. The
-    difference estimates the excess risk without bias when the linear model holds, and can be
-    slightly negative.
+    $(\theta-\hat\theta)^\top \hat\Sigma (\theta-\hat\theta)/2$, minus $\zeta^2 r/(2 n_h)$, the
+    expected overfitting of a fit of rank r to the n_h held-out rows. The difference estimates the
+    excess risk without bias if the linear model holds, and can be slightly negative.
 
     Args:
-        inputs: shape (rows, dim), rows >= 2 (dim + 2).
-        labels: shape (rows,).
+        inputs: table of shape (rows, dim), rows >= 2 (dim + 2).
+        labels: array of shape (rows,).
 
     Attributes:
-        rows, centred_labels: the table as the runs see it: centred, scaled and rotated into the
-            eigenbasis of its covariance by `rotation`.
+        rows, centred_labels: the table centred, scaled and rotated into the eigenbasis of its
+            covariance by `rotation`.
         surrogate: the `LinearRegression` with this table's covariance, least squares and residual
-            variance, for `predict` and for Gaussian simulation beside the table.
-        num_steps: the length of one pass, half the rows.
+            variance, for `predict` and Gaussian simulation.
+        num_steps: length of one pass, half the rows.
 
     Raises:
-        ValueError: shapes, missing values, constant columns or too few rows.
+        ValueError: wrong shapes, missing values, constant columns or too few rows.
 
     Example:
         >>> import jax, jaxdp
