@@ -33,8 +33,7 @@ from jaxdp.privacy.reconstruction_bounds import (
     sphere_log_baseline,
 )
 from jaxdp.privacy.release import Release, StatedBudget, compose
-from jaxdp.privacy.secret.secret_key import secret_key
-from jaxdp.privacy.secret.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
 
 __all__ = [

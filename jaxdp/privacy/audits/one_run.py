@@ -12,7 +12,7 @@ import scipy
 from jaxtyping import Bool, Real
 
 from jaxdp.core.checks import given_array, require_count
-from jaxdp.privacy.audits.events import MU, Measure, asked, recorded_scores
+from jaxdp.privacy.audits.two_data_sets import MU, Measure, asked, recorded_scores
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 

@@ -13,14 +13,16 @@ from jaxtyping import Array, Float, Shaped
 from jaxdp.core.arrays import as_numbers, as_wide_float
 from jaxdp.core.checks import require_callable, require_count, require_real, require_shape
 from jaxdp.losses import AbstractLoss
-from jaxdp.problems.rows.feature_arguments import (
+from jaxdp.problems.rows.features import (
     SQUARED,
+    AbstractFeatureProblem,
+    reduced_features,
     require_arrays,
     require_labels,
     require_loss,
+    seen_on_host,
     wide_array,
 )
-from jaxdp.problems.rows.features import AbstractFeatureProblem, reduced_features, seen_on_host
 
 
 class FixedFeatures(AbstractFeatureProblem):

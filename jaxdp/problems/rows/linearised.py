@@ -19,7 +19,7 @@ from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import described, require_callable, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.rows.feature_arguments import (
+from jaxdp.problems.rows.features import (
     are_finite,
     require_filled,
     require_labels,

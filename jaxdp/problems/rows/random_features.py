@@ -28,15 +28,17 @@ from jaxdp.core.checks import (
 from jaxdp.core.keys import purpose_key, stream_key
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import AbstractLoss
-from jaxdp.problems.rows.feature_arguments import (
+from jaxdp.problems.rows.features import (
     SQUARED,
+    AbstractFeatureProblem,
+    reduced_features,
     require_arrays,
     require_filled,
     require_labels,
     require_loss,
+    seen_on_host,
     wide_array,
 )
-from jaxdp.problems.rows.features import AbstractFeatureProblem, reduced_features, seen_on_host
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 from jaxdp.problems.rows.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
 

@@ -24,8 +24,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxdp.algorithms.one_pass_dp_sgd import OnePassDPSGD
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.core.numerics.counter_normals import Words, chi_square, normal_pairs
 from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import AbstractPassRuns, Reading, even_chunks
