@@ -59,8 +59,7 @@ def _is_real(dtype: Any) -> bool:
 
 
 def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
-    """Numbers outside JAX, in the float that JAX would use; None if it takes JAX to convert them.
-    """
+    """Numbers that JAX does not hold, in the float that JAX would use, or None."""
     if any(isinstance(leaf, (jax.Array, *_NO_LEAF)) for leaf in leaves):
         return None
     try:
@@ -147,8 +146,7 @@ def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shap
 
 
 def in_numpy(tree: Any) -> Any:
-    """The pytree with NumPy's arrays for JAX's, which compile nothing; unchanged if any is traced.
-    """
+    """The pytree with NumPy's arrays, which compile nothing, for JAX's; unchanged if traced."""
     leaves = jax.tree.leaves(tree)
     if any(isinstance(leaf, Tracer) for leaf in leaves):
         return tree

@@ -127,8 +127,7 @@ def _dtype_of(value: Any) -> np.dtype:
 
 
 class Condition(NamedTuple):
-    """A condition on an argument: the expected and the given value in words, and whether it holds.
-    """
+    """A condition on an argument: expected and given value in words, and whether it holds."""
 
     expected: str
     got: Any

@@ -108,8 +108,7 @@ class Trajectory(AbstractExplained, eqx.Module):
     final_std: Float[Array, "*batch"] | None = None
 
     def check(self) -> "Trajectory":
-        """Return self if every run ended well, else raise RuntimeError with the number of bad runs.
-        """
+        """Return self if every run ended well, else raise RuntimeError."""
         require_host("status", self.status)
         status = np.asarray(self.status).reshape(-1)
         bad = [

@@ -1,4 +1,4 @@
-"""Privacy: what a release costs, the noise it needs, and bounds on any attack.
+"""Privacy: the cost of a release, the noise that it needs, and bounds on any attack.
 
 In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
 Aggressive Clipping"; DR is "A Law of Data Reconstruction for Random Features (and Beyond)".

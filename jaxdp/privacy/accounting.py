@@ -50,7 +50,7 @@ class Cost(AbstractExplained, eqx.Module):
     assumptions: tuple[str, ...] = eqx.field(static=True)
 
     def __str__(self):
-        if any(isinstance(value, Tracer) or np.ndim(value) for value in (self.epsilon, self.delta)):
+        if not self._is_plain:
             return repr(self)
         strong = [f"{self.mu:.4g}-GDP"] if self.mu is not None else []
         strong += [f"{self.zcdp:.4g}-zCDP"] if self.zcdp is not None else []
@@ -65,10 +65,13 @@ class Cost(AbstractExplained, eqx.Module):
             [on_a_line(text), *(f"  - {on_a_line(each)}" for each in self.assumptions)]
         )
 
+    @property
+    def _is_plain(self) -> bool:
+        values = self.epsilon, self.delta
+        return not any(isinstance(value, Tracer) or np.ndim(value) for value in values)
+
     def _explanation(self):
-        is_batch = any(np.ndim(value) for value in (self.epsilon, self.delta))
-        is_plain = not isinstance(self.epsilon, Tracer) and not is_batch
-        epsilon = _rounded_up(float(self.epsilon)) if is_plain else in_words(self.epsilon, 0)
+        epsilon = _rounded_up(float(self.epsilon)) if self._is_plain else in_words(self.epsilon, 0)
         noise = "certified" if self.is_certified else "simulated"
         rows = (
             Row("epsilon", epsilon, "proved at delta"),
@@ -116,13 +119,13 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
 def cost_of(thing: Release, delta: Any) -> Cost:
     """The cost of a release at a checked delta, without a warning."""
-    # Through its constructor, whose checks a copy that set a field has gone by.
+    # Through the constructor, whose checks a copy may have skipped.
     thing = dataclasses.replace(thing)
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
         if np.ndim(leaf):
+            shape = np.shape(leaf)
             raise ValueError(
-                f"expected one release, got a batch of shape {np.shape(leaf)}; "
-                "use vmap over account"
+                f"expected one release, got a batch of shape {shape}; use vmap over account"
             )
     mechanism, published = thing.mechanism, thing.published
     return Cost(

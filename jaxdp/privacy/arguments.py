@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import concrete, host_array, require_real
 
-# Far above the least number of float64: noise for a smaller delta could not be represented.
+# Noise for a smaller delta could not be represented in float64.
 _LEAST_DELTA = 1e-300
 
 
@@ -43,12 +43,11 @@ def warn_of_large_delta(delta: Any, num_records: int | None, *, stacklevel: int)
     """Warn if a concrete delta is at least 1/n, for a known and public number n of records."""
     known = concrete(delta)
     if num_records is not None and known is not None and np.any(known >= 1 / num_records):
-        warnings.warn(
+        message = (
             f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to "
-            "publish a record drawn at random; choose delta far below 1/n",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            "publish a record drawn at random; choose delta far below 1/n"
         )
+        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
 
 
 def check_non_negative(name: str, value: Any) -> None:

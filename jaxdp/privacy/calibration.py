@@ -17,10 +17,10 @@ from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 
-# Covers the rounding of a concrete calibration and of the account that follows it.
+# Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
 _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
-# How closely a search on a numerical account ends, on a logarithmic scale, and where it stops.
+# Logarithmic tolerance of a search on a numerical account, and its lower end.
 _SEARCH = 1e-4
 _LEAST_LOG_MULTIPLIER = -12.0
 
@@ -114,10 +114,6 @@ def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_s
     alone = sampler.mechanism(1.0, num_steps).proved.mu
     if alone is not None:
         return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))
-    return _searched_multiplier(epsilon, delta, sampler, num_steps)
-
-
-def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
     least_found = math.inf
 
     def excess(log_multiplier: float) -> float:
@@ -138,7 +134,7 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
         )
     unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
     upper, width = math.log(1.01 * float(unamplified)), 0.5
-    # That noise is too little if batches that do not fit take much of delta.
+    # That noise does not suffice if overflowing batches take much of delta.
     while excess(upper) > 0:
         upper += width
     lower = upper - width
@@ -156,10 +152,9 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
 
 def _scale(sensitivity: Any, num_releases: Any) -> Any:
     check_non_negative("sensitivity", sensitivity)
-    known = concrete(num_releases, "num_releases")
+    known, size = concrete(num_releases, "num_releases"), concrete(sensitivity)
     if known is not None and not np.all((known >= 1) & (known == np.floor(known))):
         raise ValueError(f"expected num_releases to be a whole number >= 1, got {num_releases}")
-    size = concrete(sensitivity)
     scale = sensitivity if size is None else size
     return scale * (num_releases if known is None else known) ** 0.5
 

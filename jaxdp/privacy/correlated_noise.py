@@ -83,7 +83,7 @@ class BufferedToeplitzNoise(AbstractDescription):
         if not least > 1:
             raise ValueError(
                 "expected 1 + sum(h x / (1 - l x)), h the scales and l the decays, to have no zero "
-                "with |x| <= 1, beside which the sensitivity grows without bound, got scales "
+                "with |x| <= 1, as the sensitivity would grow without bound, got scales "
                 f"{scales} and decays {decays}, with a zero at |x| = {least:.3g}"
             )
 
@@ -115,21 +115,17 @@ class BufferedToeplitzNoise(AbstractDescription):
 
     def start(self, like: PyTree[Array]) -> PyTree[Array]:
         """The buffers before the first step, zeros of at least float32, for arrays like `like`."""
-
-        def one(leaf):
-            dtype = jnp.promote_types(leaf.dtype, jnp.float32)
-            return jnp.zeros((len(self.scales), *leaf.shape), dtype)
-
-        return jax.tree.map(one, like)
+        wide = functools.partial(jnp.promote_types, jnp.float32)
+        return jax.tree.map(lambda x: jnp.zeros((len(self.scales), *x.shape), wide(x.dtype)), like)
 
     def require_buffers(self, buffers: PyTree[Array] | None, like: PyTree[Array]) -> None:
         """Raise ValueError unless the buffers have the shapes that this noise needs for `like`."""
         expected = [leaf.shape for leaf in jax.tree.leaves(self.start(like))]
-        found = None if buffers is None else [leaf.shape for leaf in jax.tree.leaves(buffers)]
+        found = "none" if buffers is None else [leaf.shape for leaf in jax.tree.leaves(buffers)]
         if found != expected:
             raise ValueError(
                 "expected the buffers of this noise, as the state of the optimiser's own init has "
-                f"them, of shapes {expected}, got {'none' if found is None else found}"
+                f"them, of shapes {expected}, got {found}"
             )
 
     def correlated(self, fresh: PyTree[Array], buffers: PyTree[Array]) -> PyTree[Array]:

@@ -1,7 +1,6 @@
 """Mechanisms: how far apart the output distributions on two neighbours can lie, as data."""
 
 import abc
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -41,9 +40,9 @@ class AbstractMechanism(eqx.Module):
         """The adjacencies for which the proof holds."""
 
     @property
-    @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
         """Sentences on what the mechanism itself needs."""
+        return ()
 
     @property
     def sampled(self) -> SampledGaussian | None:
@@ -81,7 +80,7 @@ class GaussianMechanism(AbstractMechanism):
 
     @property
     def proved(self):
-        # Looked at again: in a copy it may have been set.
+        # Checked again, because a copy may have set it.
         mu = host_scalar("mu", self.mu)
         return Proved(mu, mu * mu / 2)
 
@@ -94,10 +93,6 @@ class GaussianMechanism(AbstractMechanism):
     def adjacencies(self):
         return ADJACENCIES
 
-    @property
-    def assumptions(self):
-        return ()
-
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
@@ -109,16 +104,12 @@ class ZeroConcentrated(AbstractMechanism):
 
     @property
     def proved(self):
-        # Looked at again: in a copy it may have been set, and a sum would hide it.
+        # Checked again, because a copy may have set it.
         return Proved(None, host_scalar("zcdp", self.zcdp))
 
     @property
     def adjacencies(self):
         return ADJACENCIES
-
-    @property
-    def assumptions(self):
-        return ()
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
@@ -152,10 +143,8 @@ class Composition(AbstractMechanism):
         for place, mechanism in enumerate(self.mechanisms):
             require_mechanism(f"mechanisms[{place}]", mechanism)
         if not self.adjacencies:
-            raise ValueError(
-                "expected mechanisms that are proved for one adjacency, got "
-                + " and ".join(str(mechanism.adjacencies) for mechanism in self.mechanisms)
-            )
+            came = " and ".join(str(mechanism.adjacencies) for mechanism in self.mechanisms)
+            raise ValueError(f"expected mechanisms that are proved for one adjacency, got {came}")
 
     @property
     def proved(self):
@@ -165,11 +154,8 @@ class Composition(AbstractMechanism):
 
     @property
     def adjacencies(self):
-        return tuple(
-            name
-            for name in ADJACENCIES
-            if all(name in mechanism.adjacencies for mechanism in self.mechanisms)
-        )
+        known = [mechanism.adjacencies for mechanism in self.mechanisms]
+        return tuple(name for name in ADJACENCIES if all(name in each for each in known))
 
     @property
     def assumptions(self):
@@ -201,7 +187,7 @@ class Composition(AbstractMechanism):
         nested = (
             part._parts if isinstance(part, Composition) else [part] for part in self.mechanisms
         )
-        return list(itertools.chain.from_iterable(nested))
+        return [part for parts in nested for part in parts]
 
 
 class Unproved(AbstractMechanism):

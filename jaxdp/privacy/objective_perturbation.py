@@ -79,17 +79,13 @@ class AbstractObjectivePerturbation(AbstractMechanism):
     )
 
     def __check_init__(self):
-        # A file's numbers come without the converters, and those of a copy may have been set.
+        # Files and copies can set numbers without the converters.
         for name in ("shift", "log_jacobian", "approximation_mu"):
             host_scalar(name, getattr(self, name))
 
     @property
     def adjacencies(self):
         return (REPLACE_ONE,)
-
-    @property
-    def assumptions(self):
-        return ()
 
     @abc.abstractmethod
     def _sum_over_vertices(self, excess: float) -> float:
@@ -98,7 +94,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
     def delta(self, epsilon: float) -> float:
         """A bound on delta at epsilon >= 0; 1 if epsilon is below the Jacobian's part."""
         check_non_negative("epsilon", epsilon)
-        # The rounding that is allowed for is that of float64.
+        # The margins cover rounding in float64.
         epsilon = float(epsilon)
         excess = (epsilon - self.log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
         return self._delta_beyond(excess) if excess >= 0 else 1.0
@@ -116,7 +112,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         excess = largest_within(
             lambda excess: -log_excess(self._delta_beyond(excess), delta), strictly=True
         )
-        # Once for the search, once for `delta`, which takes the Jacobian's part off again.
+        # One margin for the search, one for `delta`, which subtracts the Jacobian's part again.
         return (self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
 
     def _delta_beyond(self, excess: float) -> float:

@@ -133,12 +133,11 @@ def sphere_log_baseline(
 def error_lower_bound(
     mu: float, dim: int, *, num_guesses: int = 1, is_on_sphere: bool = True
 ) -> float:
-    r"""A lower bound on any attack's expected error on a uniform row, $\int (1 -
-    g(\kappa(r)))\,dr$.
+    r"""A lower bound on the expected error of any attack on a uniform row.
 
-    It is about $e^{-\mu^2/2d}$ in high dimensions: it shows which $\mu$ make reconstruction
-    impossible, $\mu^2$ of order d, and is loose for small errors, which fall as $\sqrt d/\mu$ for
-    features as for any fixed smooth mechanism.
+    It is $\int (1 - g(\kappa(r)))\,dr$, about $e^{-\mu^2/2d}$ in high dimensions: it shows which
+    $\mu$ make reconstruction impossible, $\mu^2$ of order d, and is loose for small errors, which
+    fall as $\sqrt d/\mu$ for features as for any fixed smooth mechanism.
 
     Args:
         mu: Gaussian DP, as in `reconstruction_bound`.

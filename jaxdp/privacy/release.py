@@ -1,4 +1,4 @@
-"""Releases: what is made public and what is proved about it, as data that an accountant reads."""
+"""Releases: public values and what is proved about them, as data that an accountant reads."""
 
 import abc
 import math
@@ -26,9 +26,7 @@ class AbstractClaim(eqx.Module):
 
 
 class PublishedConversion(AbstractClaim):
-    """A zCDP guarantee with the given z >= 0, turned into epsilon by the published, loose
-    conversion.
-    """
+    """A zCDP guarantee, z >= 0, turned into epsilon by the published, loose conversion."""
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 
@@ -57,14 +55,13 @@ class StatedBudget(AbstractClaim):
         check_delta(self.delta)
 
     def epsilon_at(self, delta):
-        values = (self.epsilon, self.delta, delta)
-        if any(concrete(value) is None for value in values):
+        if any(concrete(value) is None for value in (self.epsilon, self.delta, delta)):
             return jnp.where(jnp.asarray(delta) >= self.delta, self.epsilon, jnp.inf)
         return self.epsilon if delta >= self.delta else math.inf
 
 
 class Release(eqx.Module):
-    """A release: what an algorithm makes public, and what has been proved about it.
+    """A release: the values that an algorithm makes public, with the proof of their privacy.
 
     Args:
         what: description of the released values, for people.
@@ -108,10 +105,8 @@ class Release(eqx.Module):
             require_count("num_records", self.num_records)
         proved = self.mechanism.adjacencies
         if self.adjacency not in proved:
-            raise ValueError(
-                f"expected an adjacency for which {type(self.mechanism).__name__} is proved "
-                f"({', '.join(proved)}), got {self.adjacency}"
-            )
+            wanted = f"{type(self.mechanism).__name__} is proved ({', '.join(proved)})"
+            raise ValueError(f"expected an adjacency for which {wanted}, got {self.adjacency}")
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
@@ -152,9 +147,8 @@ def compose(*things: Any) -> Release:
     releases = [release_of(thing, f"things[{place}]") for place, thing in enumerate(things)]
     adjacencies = tuple(dict.fromkeys(release.adjacency for release in releases))
     if len(adjacencies) != 1:
-        raise ValueError(
-            f"expected releases with one adjacency, got {', '.join(adjacencies) or 'none'}"
-        )
+        came = ", ".join(adjacencies) or "none"
+        raise ValueError(f"expected releases with one adjacency, got {came}")
     lines = [line for release in releases for line in release.assumptions]
     sizes = [release.num_records for release in releases if release.num_records is not None]
     return Release(

@@ -18,7 +18,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from jaxdp.core.checks import concrete, require_count, require_real, require_scalar
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_finite,
+    require_real,
+    require_scalar,
+)
 from jaxdp.core.numerics.batching import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 
@@ -84,31 +90,23 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
 
 
 def check_strategy(strategy: Any, num_steps: int) -> None:
-    """Raise ValueError unless it is a strategy for `num_steps` steps; if traced, check its shape
-    only.
-    """
+    """Raise ValueError unless it is a strategy for `num_steps` steps; a traced one passes."""
     require_real("strategy", strategy)
     shape = np.shape(strategy)
     if shape != (num_steps, num_steps):
-        raise ValueError(
-            f"expected a strategy of shape ({num_steps}, {num_steps}), a row and a column for each "
-            f"of the rates, got {shape}"
-        )
+        raise ValueError(f"expected a strategy of shape {(num_steps,) * 2}, got {shape}")
     matrix = concrete(strategy)
     if matrix is None:
         return
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError("expected a strategy of finite entries, got some that are not")
-    above = np.abs(np.triu(matrix, 1)).max()
+    require_finite("strategy", matrix)
+    above, diagonal = np.abs(np.triu(matrix, 1)).max(), np.diag(matrix).min()
+    longest = np.linalg.norm(matrix, axis=0).max()
     if above > 0:
         raise ValueError(
-            "expected a lower triangular strategy, as the noise of a step cannot use later ones, "
-            f"got an entry of size {above:.3g} above the diagonal"
+            f"expected a lower triangular strategy, got {above:.3g} above the diagonal"
         )
-    diagonal = np.diag(matrix).min()
     if not diagonal > 0:
         raise ValueError(f"expected a strategy of positive diagonal, got an entry {diagonal:.3g}")
-    longest = np.linalg.norm(matrix, axis=0).max()
     if longest > 1 + _ROUNDING:
         raise ValueError(
             "expected columns of the strategy of norm at most 1, which is what rho is proved for, "
@@ -160,8 +158,8 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
         # Rounding to the type may undo a part of it, so that each attempt goes further.
         factor *= longest * (1 + attempt * unit)
     raise ValueError(
-        "expected a strategy that can be inverted in floating point, got one that is nearly "
-        f"singular: its smallest diagonal entry is {np.diag(matrix).min():.3g}"
+        "expected a strategy that floating point can invert, got one that is nearly singular: its "
+        f"smallest diagonal entry is {np.diag(matrix).min():.3g}"
     )
 
 

@@ -90,8 +90,7 @@ class AbstractSampler(AbstractDescription):
     def sample(
         self, step: int | Int[Array, ""], *, key: Key[Array, ""]
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
-        """The batch of step number `step`, from 0: indices padded by zeros, and a mask of real
-        ones.
+        """Batch number `step`, from 0: indices padded by zeros, and a mask of the real ones.
 
         Args:
             key: the run's key, for all its steps. A sampler draws only from
@@ -127,8 +126,7 @@ class AbstractSampler(AbstractDescription):
         )
 
     def most_batches(self, num_steps: int) -> int | None:
-        """The most of a run's first `num_steps` batches that can hold one record; None if unproved.
-        """
+        """The most of a run's first `num_steps` batches that can hold one record, or None."""
         return None
 
     @abc.abstractmethod

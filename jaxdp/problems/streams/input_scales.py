@@ -51,8 +51,7 @@ class InputScales(AbstractDescription):
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced values and weights satisfy what the constructor requires of concrete ones.
-        """
+        """Whether traced values and weights satisfy what the constructor requires."""
         values, weights = in_numpy((self.values, self.weights))
         in_range = (values > 0).all() & (weights >= 0).all()
         sums = weights.sum(), (weights * values).sum()
@@ -66,8 +65,7 @@ class InputScales(AbstractDescription):
 
 
 class NormalLevels(NamedTuple):
-    """The scales as intervals (below, above] of a standard normal, which then determines the scale.
-    """
+    """The scales as intervals (below, above] of a standard normal."""
 
     # s.
     values: Float[Array, "levels *#shape"]

@@ -282,8 +282,7 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @property
     def blocks(self) -> Blocks:
-        """The distinct eigenvalues and the target's parts, from the present `spectrum` and
-        `target`.
+        """The distinct eigenvalues and the target's parts, from `spectrum` and `target` as set now.
 
         One block per coordinate if the constructor was given a traced spectrum. ValueError if the
         multiplicities have changed since then, by `equinox.tree_at` for instance.
