@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import described, given_array, is_boolean, leaves_of, refuse_collections
 
-# Lists nested deeper than an array can be.
+# Leaves of lists that are nested deeper than an array can be.
 _NO_LEAF = (list, tuple)
 
 
@@ -33,7 +33,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     leaves = list(leaves_of(value))
     given = _known_numbers(value, leaves)
     if given is not None:
-        # Put where JAX computes as they are: `jnp.asarray` compiles a program for every shape.
+        # Unlike `jnp.asarray` this compiles no program for every shape.
         with jax.ensure_compile_time_eval():
             return jax.device_put(given)
     # Constants stay concrete under jit, so that they can be checked and grouped.
@@ -46,7 +46,7 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
         except (MemoryError, OSError):
             raise
         except Exception:
-            # Errors of other libraries are of many kinds.
+            # Other libraries raise errors of many kinds.
             array = None
         if array is None or not _is_real(array.dtype) or is_boolean(value):
             wanted = name if name == "real numbers" else f"{name} to be a real number"
@@ -63,10 +63,10 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
     if any(isinstance(leaf, (jax.Array, *_NO_LEAF)) for leaf in leaves):
         return None
     try:
-        # JAX gives integers half of NumPy's bits, and large ones would wrap.
+        # Python's numbers become floats at once: JAX's integers would wrap.
         are_pythons = all(type(leaf) in (int, float) for leaf in leaves)
         array = np.asarray(value, dtype=float if are_pythons else None)
-        # JAX has no type for longer ones, and truth values are not numbers.
+        # JAX has no longer types, and booleans are not numbers.
         if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
             return None
         kind = float
@@ -163,10 +163,9 @@ def in_jax(tree: Any) -> Any:
 
 def plain_number(value: Any) -> Any:
     """A scalar of NumPy or JAX as a Python number, so that it can be static; the rest unchanged."""
-    is_array = isinstance(value, (np.generic, np.ndarray, jax.Array)) and not isinstance(
-        value, Tracer
-    )
-    return np.asarray(value).item() if is_array and value.ndim == 0 else value
+    if isinstance(value, Tracer) or not isinstance(value, (np.generic, np.ndarray, jax.Array)):
+        return value
+    return np.asarray(value).item() if value.ndim == 0 else value
 
 
 def plain_float(value: Any) -> Any:
@@ -177,24 +176,14 @@ def plain_float(value: Any) -> Any:
 
 def float_dtype(*trees: Any) -> jnp.dtype:
     """The type that all floating-point arrays in the trees promote to."""
-    leaves = [
-        leaf
-        for leaf in jax.tree.leaves(trees)
-        if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
-    ]
-    return jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+    leaves = [leaf for leaf in jax.tree.leaves(trees) if hasattr(leaf, "dtype")]
+    floats = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.result_type(*floats) if floats else jnp.result_type(float)
 
 
 def in_types_of(values: Any, like: Any) -> Any:
     """A pytree of arrays in the types of another, for loops whose state must keep its types."""
     return jax.tree.map(lambda value, old: value.astype(old.dtype), values, like)
-
-
-# Arrays that lie on a mesh of Explicit axes, as `jax.make_mesh` makes it today.
-#
-# There the type of an array says how it is sharded, and an operation that does not know how to
-# shard its result is refused: look-ups by index and products along a sharded axis, both of which
-# clipping and simulations are made of. Over Auto axes the compiler finds a sharding for everything.
 
 
 Result = TypeVar("Result")
@@ -213,7 +202,7 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
         meshes = map(_explicit_mesh, jax.tree.leaves(arrays))
         mesh = next((mesh for mesh in meshes if mesh is not None), None)
-        # Releases of JAX that make Auto axes by default need not have it.
+        # Releases of JAX with Auto axes by default need not have it.
         auto_axes = getattr(jax.sharding, "auto_axes", None)
         if mesh is None or auto_axes is None:
             return function(*arguments)
@@ -224,11 +213,8 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
             others.append(other)
             return found
 
-        axes = tuple(
-            name
-            for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
-            if kind == AxisType.Explicit
-        )
+        kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+        axes = tuple(name for name, kind in kinds if kind == AxisType.Explicit)
         replicated = NamedSharding(mesh, PartitionSpec())
         found = auto_axes(of_arrays, axes=axes, out_sharding=replicated)(arrays)
         return eqx.combine(found, others[0])

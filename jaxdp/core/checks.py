@@ -215,7 +215,7 @@ def described(value: Any) -> str:
         return f"{name} of {len(value)} items"
     is_text = isinstance(value, (str, bytes))
     if hasattr(type(value), "__getitem__") and not (is_text or hasattr(value, "dtype")):
-        # A data set may write its records out.
+        # The repr of a data set may show records.
         return name
     method = getattr(getattr(value, "__func__", None), "__name__", None)
     if method is not None and hasattr(value, "__self__"):
@@ -322,9 +322,6 @@ def _num_not_finite(name: str, value: Any) -> int:
 @jax.jit
 def _count_not_finite(value: Any) -> Any:
     return jnp.sum(~jnp.isfinite(value))
-
-
-# The one exception of the toolkit that is not Python's own.
 
 
 class NotCoveredError(Exception):

@@ -37,8 +37,8 @@ RECORDS = {
     "test_factor",
     "unseen_factor",
 }
-# What arguments are, with their units. A name means one thing throughout the toolkit; those that
-# need their class's own words (`scale`, `weights`, `order`) are left out.
+# Meanings and units of arguments. A name means one thing throughout the toolkit; names that
+# depend on their class (`scale`, `weights`, `order`) are left out.
 MEANINGS = {
     "activation": "of each feature",
     "average": "of the iterates, what is released",
@@ -130,7 +130,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
         """The printed arguments, by name."""
         kind = type(self)
         return {
-            # A method of the same name may stand before an argument.
+            # A method may have the name of an argument.
             name: self._argument(name)
             if inspect.isroutine(getattr(kind, name, None))
             else getattr(self, name)
@@ -150,7 +150,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             parts = (f"{name}={as_python(value)}" for name, value in self._shown().items())
             return f"{type(self).__name__}({', '.join(parts)})"
         except (AttributeError, TypeError, ValueError, IndexError):
-            # Half built in its constructor, or a tree whose leaves are no numbers, as JAX makes.
+            # Half built in its constructor, or a tree of JAX's without numbers.
             return eqx.tree_pformat(self)
 
     def _explanation(self):

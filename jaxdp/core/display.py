@@ -22,9 +22,9 @@ from jax.core import Tracer
 
 from jaxdp.core.terminals import on_a_line
 
-# The longest array whose numbers are listed; longer ones are told by their range.
+# Most numbers that are listed; longer arrays are shown by their range.
 _MOST_LISTED = 6
-# Arrays of more numbers are told by their shape: nobody waits for a line of text.
+# Arrays with more numbers are shown by their shape, without a pass over them.
 _MOST_LOOKED_AT = 10_000_000
 # Seeds of secret noise have more bits.
 _SHOWN_BITS = 64
@@ -179,7 +179,7 @@ def _maker(values: Any) -> str:
 
 
 WIDTH = 80
-# No column of values or of meanings is narrower.
+# Least width of the columns of values and meanings.
 _LEAST = 20
 
 
@@ -224,7 +224,7 @@ def as_text(explanation: Explanation) -> str:
     rows = explanation.rows
     first = max((len(row.name) for row in rows), default=0)
     room = max(WIDTH - 2 - first - 2, 2 * _LEAST)
-    # A value much longer than the others does not push their meanings aside.
+    # One long value does not widen the column.
     second = max((len(row.value) for row in rows if len(row.value) <= room // 2), default=0)
     lines = textwrap.wrap(explanation.title, WIDTH) or [""]
     for row in rows:

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 HEADER = "header"
-# Number of bytes that a compressed file may unpack to, unless it is longer itself.
+# Most bytes that a shorter file may unpack to.
 MOST_UNPACKED = 2**30
-# Numbers of bytes of a JSON text: what is made of one takes up to 30 times its length. A header may
-# hold a user's text, each letter of which can take six bytes.
+# Most bytes of a JSON text, whose value takes up to 30 times its length, and of a header, which
+# may hold a user's text with six bytes for a letter.
 _MOST_TEXT, _MOST_HEADER = 2**22, 2**25
-# How long an axis of an array without numbers may be: to walk along it takes time all the same.
+# Longest axis of an empty array: walking along it takes time.
 _MOST_EMPTY = 2**20
 _NO_ARCHIVE = "damaged, or no archive of NumPy"
 
@@ -50,7 +50,7 @@ def whole_file(
         OSError: the file cannot be written, or `path` is a folder, a pipe or a device.
     """
     target = pathlib.Path(os.path.realpath(path) if replace else path)
-    # To rename over a device, a pipe or a socket would put a file in its place.
+    # Renaming would put a file in place of a device, a pipe or a socket.
     if replace and target.exists() and not target.is_file():
         raise OSError(f"expected {path} to be a file, or not to exist")
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
@@ -65,7 +65,7 @@ def whole_file(
             _name_once(partial, target)
         _flush_folder(target.parent)
     except OSError as error:
-        # The caller knows the one name.
+        # The caller knows only `path`.
         if error.filename == str(partial):
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
@@ -96,7 +96,7 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
     """
     size = os.stat(path).st_size
     if not os.path.isfile(path):
-        # To open a pipe would wait for somebody who writes.
+        # Opening a pipe would wait for a writer.
         raise DamagedError(f"expected a file, got {'a folder' if os.path.isdir(path) else 'none'}")
     if size > largest:
         raise DamagedError(f"expected at most {largest} bytes, got {size}")
@@ -104,7 +104,7 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
         with zipfile.ZipFile(os.fsdecode(path)) as archive:
             entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             _check_entries(archive.infolist(), len(entries), size)
-            # No more is unpacked than the directory says.
+            # Nothing beyond the directory's size is unpacked.
             return {
                 name: _array(name, archive.open(info).read(info.file_size))
                 for name, info in entries.items()
@@ -112,7 +112,7 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
     except (DamagedError, MemoryError):
         raise
     except Exception:
-        # The errors of reading an archive have no common class, and show what stands there.
+        # These errors have no common class, and may show content.
         raise DamagedError(_NO_ARCHIVE) from None
 
 
@@ -145,7 +145,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], num_names: int, file_size: in
     most = max(MOST_UNPACKED, file_size)
     if sum(entry.file_size for entry in entries) > most:
         raise DamagedError(f"more than {most / 2**30:.3g} GiB once it is unpacked")
-    # Other methods unpack a whole block at once; NumPy writes none of them, and no name twice.
+    # NumPy uses no other methods, which unpack whole blocks, and no name twice.
     kinds = {entry.compress_type for entry in entries}
     if kinds - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or num_names < len(entries):
         raise DamagedError(_NO_ARCHIVE)
@@ -161,7 +161,7 @@ def _array(name: str, content: bytes) -> np.ndarray:
         raise DamagedError(f"{name} is no array") from None
     if dtype.hasobject:
         raise DamagedError(f"pickled objects in {name}")
-    # Before NumPy makes room for it. In 64 bits a product could come round to what fits.
+    # Checked before NumPy allocates, with Python's integers, which do not wrap.
     is_longer = max(shape, default=0) > len(content) + _MOST_EMPTY or not dtype.itemsize
     if is_longer or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
         raise DamagedError(f"{name} is not as long as it says")
@@ -182,7 +182,7 @@ def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        # Made here and by nobody else, and then replaced.
+        # Only this call can create it; then it is replaced.
         os.close(os.open(os.fspath(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
             os.replace(source, target)

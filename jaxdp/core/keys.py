@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Int, Key
 
-# The purposes of a run's key.
 _PURPOSES = ("data", "sampling", "noise", "init")
-# The random streams, by who draws from them: two of these can be given one key.
+# The random streams by user; two of them may get one key.
 _STREAMS = {
     "FunctionSpace": 0xFFFF_00F5,
     "HomogenizedSDE": 0xFFFF_05DE,

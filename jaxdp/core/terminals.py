@@ -1,5 +1,4 @@
-"""Text that is safe to print on a terminal. Nothing here imports JAX, for fast command-line help.
-"""
+"""Text that is safe to print on a terminal. Nothing here imports JAX, which is slow."""
 
 import re
 from typing import Any

@@ -144,7 +144,7 @@ class Trajectory(AbstractExplained, eqx.Module):
         attrs = {"label": self.label, "units": "dimensionless unless a variable says otherwise"}
         time = variables.pop("time")
         dataset = xarray.Dataset(variables, {"time": time}, attrs)
-        # One clock for all runs names the records, so that they can be selected by their times.
+        # With one clock for all runs, records can be selected by their times.
         return dataset.swap_dims(record="time") if time.ndim == 1 else dataset
 
     def to_pandas(self) -> "pandas.DataFrame":

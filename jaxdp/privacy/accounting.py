@@ -60,7 +60,7 @@ class Cost(AbstractExplained, eqx.Module):
         text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
-        # A model's file may hold any text.
+        # The texts of a model's file may hold escape sequences.
         return "\n".join(
             [on_a_line(text), *(f"  - {on_a_line(each)}" for each in self.assumptions)]
         )

@@ -165,7 +165,7 @@ def _rounded_up(scale: Any, mu: Any) -> Any:
     if numerator is None or denominator is None:
         dtype = jnp.promote_types(jnp.result_type(scale, mu, float), jnp.float32)
         return jnp.asarray(scale, dtype) / mu * (1 + _TRACED_MARGIN[dtype.itemsize])
-    # A budget that allows for no signal at all needs infinite noise.
+    # mu = 0 needs infinite noise.
     with np.errstate(divide="ignore"):
         std = np.asarray(numerator / denominator * (1 + _MARGIN))
     return float(std) if std.ndim == 0 else std

@@ -101,7 +101,7 @@ class BufferedToeplitzNoise(AbstractDescription):
         with jax.ensure_compile_time_eval(), on_host():
             numbers = (np.asarray(part, np.float64) for part in (self.scales, self.decays))
             known = BufferedToeplitzNoise(*numbers)
-            # Rounding of a sum of so many squares.
+            # A margin for the rounding of the sum of squares.
             return float(known._column_norm(count)) * (1 + 2.0**-40)
 
     def _column_norm(self, num_steps: int) -> Float[Array, ""]:

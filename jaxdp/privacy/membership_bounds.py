@@ -20,7 +20,7 @@ from jaxdp.privacy.arguments import false_positive_rates
 from jaxdp.privacy.conversions.gaussian import gaussian_tradeoff
 from jaxdp.privacy.release import release_of
 
-# Every delta is a valid pair: more of them only tighten the bound.
+# Every delta gives a valid pair; more of them tighten the bound.
 _DELTAS = np.concatenate([np.geomspace(1e-7, 1e-2, 11), np.linspace(0.02, 0.98, 25)])
 _LEVELS = 2**14
 
@@ -85,6 +85,6 @@ def largest_membership_auc(thing: Any) -> float:
     mu = release_of(thing).mechanism.proved.mu
     if mu is not None:
         return float(scipy.special.ndtr(mu / np.sqrt(2)))
-    # The curve rises, so that its values at the right ends of the panels are above it.
+    # The curve rises, so right ends of the panels give an upper bound.
     right_ends = np.arange(1, _LEVELS + 1) / _LEVELS
     return float(largest_true_positive_rate(thing, right_ends).mean())

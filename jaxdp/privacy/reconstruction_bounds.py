@@ -160,7 +160,7 @@ def error_lower_bound(
     def failing(errors):
         return -np.expm1(_log_bound(mu, sphere_log_baseline(errors, dim, **options)))
 
-    # The integrand falls from 1, so that sums over right ends are never above the integral.
+    # The integrand falls, so right ends of the panels give a lower bound.
     coarse = np.geomspace(1e-12, 2.0, 2000)
     last = coarse[min(np.searchsorted(-failing(coarse), -1e-9) + 1, len(coarse) - 1)]
     ends = np.linspace(0.0, last, _PANELS + 1)[1:]

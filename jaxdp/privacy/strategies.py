@@ -28,7 +28,7 @@ from jaxdp.core.checks import (
 from jaxdp.core.numerics.batching import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 
-# How far rounding may take the norm of a column beyond 1, in float32 or float64.
+# Rounding of a column's norm above 1 that is accepted, in float32 or float64.
 _ROUNDING = 1e-5
 _ATTEMPTS = 8
 # Share of the noise that covers the rounding of a traced inverse, by bytes of its type.
@@ -155,7 +155,7 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
             return mixing
         if not longest < 2:
             break
-        # Rounding to the type may undo a part of it, so that each attempt goes further.
+        # Rounding may undo part of the factor, so each attempt enlarges more.
         factor *= longest * (1 + attempt * unit)
     raise ValueError(
         "expected a strategy that floating point can invert, got one that is nearly singular: its "

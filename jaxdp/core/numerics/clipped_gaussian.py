@@ -37,7 +37,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import float_dtype
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
-# Below this ratio of limit to deviation the integrals are summed; ten nodes then are exact.
+# Below this ratio of limit to deviation ten nodes sum the integrals exactly.
 _SMALL_RATIO = 0.5
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(10))
 _NODES = _NODES + 0.5
@@ -103,7 +103,7 @@ def _(primals, tangents):
     mean, variance, limit, std, above, below, is_fixed = _standard(*primals)
     at_above, at_below = _density(above), _density(below)
     finite = jnp.where(jnp.isinf(limit), 0, limit)
-    # The derivative in the mean is twice the mean over what stays inside.
+    # The derivative by the mean is twice the mean over the inside.
     outside = jnp.where(is_fixed, mean > limit, ndtr(-above))
     outside -= jnp.where(is_fixed, mean < -limit, ndtr(-below))
     in_mean = 2 * (clipped_mean(mean, variance, limit) - finite * outside)
@@ -207,7 +207,7 @@ def clipped_powers(
     finite = jnp.where(jnp.isinf(limit), 0, limit)
     direct = _powers_inside(mean, scale, finite, above, below, over, under)
     small = jnp.where(limit < _SMALL_RATIO * scale, limit, 0)
-    # Most calls have no small limit, and the nodes cost several times the rest.
+    # Most calls have no small limit, and nodes cost several times the rest.
     summed = lax.cond(jnp.any(small > 0), _powers_summed, lambda *_: direct, mean, scale, small)
     fixed = jnp.clip(mean, -limit, limit)
     powers = tuple(

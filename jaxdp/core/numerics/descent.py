@@ -8,7 +8,7 @@ from jaxtyping import Float
 # No step is longer: the variables are logarithms, so that this is a factor of seven.
 _LONGEST = 2.0
 _HALVINGS = 30
-# Share of the fall that the slope promises, with which a step is content.
+# Sufficient share of the fall that the slope promises.
 _ENOUGH = 1e-4
 
 Evaluate = Callable[[Float[np.ndarray, "batch size"]], tuple[np.ndarray, np.ndarray]]
@@ -42,7 +42,7 @@ def descend(
         before = points, values, gradients
         points, values, gradients, moved = _along(evaluate, *before, steps, promise, ~is_done)
         _learn(inverses, points - before[0], gradients - before[2], moved)
-        # What fails along the learnt direction tries plain descent once before it ends.
+        # A failed descent tries the gradient's direction once before it ends.
         is_stuck = ~moved | (values >= before[1] - tolerance)
         is_done |= is_stuck & is_fresh
         inverses[is_stuck] = np.eye(size)

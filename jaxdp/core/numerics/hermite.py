@@ -28,9 +28,9 @@ _BETWEEN = _TO_LEGENDRE @ np.polynomial.legendre.legvander(_CHECKED, 23).T
 _REACH = 14.0
 _TOLERANCE, _MOST_HALVINGS, _MOST_PANELS = 1e-13, 50, 20_000
 _NARROW = 0.1
-# Places at which an activation is tested for being elementwise.
+# Places for the test that an activation is elementwise.
 _PROBE = np.linspace(-2.0, 2.2, 8)
-# Values that a panelled activation is asked for at once.
+# Fewest values of a call, to compile few shapes.
 _FEWEST = 4096
 
 
@@ -176,7 +176,7 @@ def _narrow_places(edges, narrow):
     runs = np.concatenate([[np.inf], widths[starts], [np.inf]])
     lowest = (runs[1:-1] < runs[:-2]) & (runs[1:-1] < runs[2:]) & (widths[starts] < narrow)
     left, right = edges[starts[lowest]], edges[ends[lowest]]
-    # More panels, or wider ones, are a sharp but smooth bend: nothing there may be overlooked.
+    # More panels, or wider ones, are a sharp but smooth bend, which must be checked in full.
     is_kink = (ends - starts)[lowest] <= 2
     is_kink &= right - left < 0.01 * narrow
     return (left + right) / 2, np.where(is_kink, 0.51 * (right - left), 0.0)
@@ -235,12 +235,6 @@ def _subdivide(edges, widest):
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     inner = np.repeat(edges[:-1], counts) + steps * np.repeat(np.diff(edges) / counts, counts)
     return np.append(inner, edges[-1])
-
-
-# Expectations of a product of one function of two correlated Gaussians, by quadrature.
-#
-# For functions with kinks or jumps and correlations near one, where a series in Hermite polynomials
-# converges too slowly: panels are cut at the kinks and graded where the inner expectation bends.
 
 
 # Reaches of the two integrals in standard deviations; the inner one is also taken by Gauss-Hermite

@@ -53,7 +53,7 @@ class Measure(NamedTuple):
             return self.transform(np.maximum(p - self.delta, 0)) - self.transform(q)
 
 
-# Importing `scipy.special` takes long, so these functions do it when they are called.
+# Lambdas, because importing `scipy.special` takes long.
 MU = Measure(
     lambda p: scipy.special.ndtri(p),
     lambda p: math.sqrt(2 * math.pi) * np.exp(scipy.special.ndtri(p) ** 2 / 2),
@@ -100,7 +100,7 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
         *(np.split(one, [max(1, round(_SELECTION_SHARE * len(one)))]) for one in pair), strict=True
     )
     lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
-    # Scores that never overlap, with either input as the first.
+    # The best case: scores that never overlap, with either input as the first.
     limits = (
         lower_bound(measure.value, each[0], 0, each, weights=(1, 1), error=error)
         for each in (sizes[:, 0], sizes[::-1, 0])
@@ -114,10 +114,10 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     # Above the number before a score is the same as at or above that score.
     thresholds = np.unique([scores, scores - 1])
     not_above = np.stack([np.searchsorted(np.sort(one), thresholds, "right") for one in seen])
-    # By side of the threshold, by the input on which the event is thought likelier, by threshold.
+    # Axes: side of the threshold, input with the larger probability, threshold.
     p = (np.stack([lengths - not_above, not_above]) + 1) / (lengths + 2)
     q = p[:, ::-1]
-    # Standard errors that one trial would give.
+    # Standard errors of one trial.
     with np.errstate(divide="ignore"):
         p_error = measure.slope(np.maximum(p - measure.delta, 0)) * np.sqrt(p * (1 - p))
     q_error = measure.slope(q) * np.sqrt(q * (1 - q))
@@ -164,7 +164,7 @@ def lower_bound(
         error: number in (0, 1).
     """
     high_trials, low_trials = np.broadcast_to(num_trials, 2)
-    # Neither weight so small that its count would go unused.
+    # Both counts are used.
     kept = np.maximum(np.asarray(weights) / np.hypot(*weights), _SMALLEST_WEIGHT)
     high_weight, low_weight = kept / np.hypot(*kept)
     reserve = scipy.special.ndtri(_RESERVE * error)
@@ -189,7 +189,7 @@ def _beta_quantile(a: float, b: float, level: np.ndarray) -> np.ndarray:
     return np.where(level < 0, low, high)
 
 
-# Runs by which a compiled mechanism is compared with itself; the second if no score varies.
+# Runs that check a compiled mechanism against itself; the second if no score varies.
 _FEW, _MANY = 4, 64
 _ROUNDING = 1e-3
 _RECORD = ": run it yourself, and audit(first_scores, second_scores)"
@@ -303,11 +303,11 @@ def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarra
     except jax.errors.JAXTypeError as error:
         raise TypeError(f"expected a mechanism that JAX can trace{_RECORD}") from error
     found = found.astype(np.float64)
-    # A coin that is thrown while a mechanism is traced is thrown once, for all runs.
+    # A coin thrown during tracing is thrown once for all runs.
     is_constant = np.all((found == found[0]) | np.isnan(found))
     some = found[: _MANY if is_constant else _FEW]
     plain = [float(mechanism(data, numbered_key(key, place))) for place in range(len(some))]
-    # Runs that share their keys differ by rounding alone, on the scale of the scores.
+    # Runs with equal keys differ by rounding alone, on the scale of the scores.
     finite = found[np.isfinite(found)]
     spread = np.median(np.abs(finite - np.median(finite))) if finite.size else 0.0
     if not np.allclose(some, plain, rtol=_ROUNDING, atol=_ROUNDING * spread, equal_nan=True):
@@ -320,7 +320,7 @@ def _scores(mechanism, data, key, num_trials: int, batch_size: int) -> np.ndarra
 
 @eqx.filter_jit
 def _compiled_scores(mechanism, data, key, num_trials, batch_size):
-    # Batches of one size, so that the mechanism is compiled once; a few runs more than asked for.
+    # Batches of one size compile once; a few surplus runs are dropped.
     num_batches = -(-num_trials // batch_size)
     batch_size = -(-num_trials // num_batches)
     keys = run_keys(key, num_batches * batch_size)

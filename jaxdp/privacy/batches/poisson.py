@@ -36,9 +36,9 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 _COINS = 2**32
 # The default capacity overflows with at most this probability a step.
 _NEGLIGIBLE = 1e-30
-# A batch that overflows so seldom moves no prediction.
+# Such rare overflows change no prediction.
 _NEGLIGIBLE_OVERFLOW = 1e-6
-# A share of delta that nobody asks for is not worth a word.
+# Smaller shares of delta are not mentioned.
 _NEGLIGIBLE_DELTA = 1e-15
 
 
@@ -93,7 +93,7 @@ class PoissonSampler(AbstractSampler):
         return cls(num_records, share)
 
     def _argument(self, name):
-        # A capacity that was chosen for one rate would overflow at a larger one.
+        # `replace` chooses a default capacity anew, for the new rate.
         is_chosen = name == "capacity" and self.capacity == self._least_capacity()
         return None if is_chosen else getattr(self, name)
 
@@ -116,7 +116,6 @@ class PoissonSampler(AbstractSampler):
 
     @property
     def adjacency(self):
-        # The number of records is public, so neighbours have the same: one of them adds nothing.
         return ZERO_OUT_ONE
 
     @property
@@ -176,18 +175,18 @@ class PoissonSampler(AbstractSampler):
 
     def _drawn(self, bits: UInt32[Array, " records"]):
         """The records whose bits are below the rate's."""
-        # Compared by <=, so that rate 1 has a threshold of 32 bits too.
+        # With <= the threshold of rate 1 fits in 32 bits.
         is_drawn = bits <= jnp.uint32(round(self.sampling_rate * _COINS) - 1)
         counts, places = jnp.cumsum(is_drawn), jnp.arange(1, self.capacity + 1)
         is_real = places <= counts[-1]
-        # The j-th record drawn is the first up to which j have been; faster than a scatter.
+        # The j-th drawn record is the first with count j; faster than a scatter.
         return jnp.where(is_real, jnp.searchsorted(counts, places), 0), is_real
 
     def _overflow(self, capacity: int) -> float:
         others = self.num_records + 1 - capacity
         if others <= 0:
             return 0.0
-        # P(Bin(n + 1, q) > c), with room for its rounding and its underflow.
+        # P(Bin(n + 1, q) > c), with a margin for rounding and underflow.
         tail = float(scipy.special.betainc(capacity + 1, others, self.sampling_rate))
         return min(1.0, tail * (1 + 1e-6) + np.finfo(float).tiny)
 

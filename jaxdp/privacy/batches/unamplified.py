@@ -51,7 +51,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
             raise ValueError(
                 f"expected batch_size <= num_records = {num_records}, got {batch_size}"
             )
-        # Of an epoch, whose last batch may have places that are empty.
+        # The last batch of an epoch may have empty places.
         require_indices(self.num_records, self.num_records + self.capacity)
 
     @abc.abstractmethod
@@ -147,7 +147,7 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
 
     @property
     def needs_one_key(self):
-        # With a new order in every step a record could be in every batch of an epoch.
+        # A new order in every step could put a record in every batch.
         return self.steps_per_epoch > 1
 
     def uses(self, num_steps):
@@ -184,7 +184,6 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
         require_key(key)
         require_step(step)
         key = numbered_key(purpose_key(key, "sampling"), step)
-        # The first of a random order are a uniformly random set.
         drawn = jr.permutation(key, jnp.arange(self.num_records))[: self.capacity]
         return drawn, jnp.ones(self.capacity, bool)
 

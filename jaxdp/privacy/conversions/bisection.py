@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-# Enough to leave neighbouring numbers of a bracket of 1e24, by bytes of their type.
+# Halvings of a bracket of 1e24 down to neighbouring numbers, by bytes of their type.
 _TRACED_STEPS = {4: 34, 8: 64}
 
 
@@ -48,7 +48,7 @@ def largest_within(
         width, slope = high - low, (known[high] - known[low]) / (high - low)
         if 0 < slope < math.inf:
             narrow(low - known[low] / slope)
-            # Twice as far as the line says, and at least to the next number: from the other side.
+            # Twice the secant step, and at least the next number: the other end moves.
             near, far = sorted((low, high), key=lambda end: abs(known[end]))
             step = -2 * known[near] / slope
             beyond = near + step if step * (far - near) > 0 else near
@@ -62,7 +62,7 @@ def log_excess(amount: float, limit: float) -> float:
     """The logarithm of amount / limit in float64, with exactly the sign of amount - limit."""
     amount, limit = float(amount), float(limit)
     quotient = amount / limit if amount > 0 and limit > 0 else 0.0
-    # Different numbers may have a quotient that rounds to 1, or to 0.
+    # The quotient of different numbers may round to 1, or to 0.
     return (math.log(quotient) if quotient > 0 else 0.0) or amount - limit
 
 

@@ -178,7 +178,7 @@ def host_delta(mu: float, epsilon: float) -> float:
     near = _near(mu, epsilon)
     if near > 100:
         return sys.float_info.min
-    # An error of near is one of near^2 times as much in the exponent; underflow is rounded up.
+    # An error of near is near^2 times as large in the exponent; underflow is rounded up.
     rounding = 2**-52 * (64 + 8 * min(near * near, 1e4))
     density = math.exp(-near * near / 2)
     if mu < 1:
@@ -202,7 +202,7 @@ def _near(mu: float, epsilon: float) -> float:
     return float(Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2)
 
 
-# Learners are fitted, and searches ask, many times at one budget.
+# Searches and repeated fits use the same budgets again.
 @functools.lru_cache(maxsize=1024)
 def _epsilon(mu: float, delta: float) -> float:
     if math.isinf(mu):
@@ -293,7 +293,7 @@ def _mills(library: Any, x: Any, shift: Any = None) -> tuple[Any, Any]:
     """R(x) for x >= -1 and, for 0 <= shift <= 1, R(x) - R(x + shift); by NumPy or by JAX."""
     x = library.asarray(x)
     nodes, weights, cut_off = _RULES[x.dtype.itemsize]
-    # The nodes lie along a last axis, beside the axes of the arguments.
+    # The nodes have the last axis.
     nodes, weights = (part.astype(x.dtype).reshape(*(1,) * x.ndim, -1) for part in (nodes, weights))
     # x t + t^2 / 2 = cut_off, in the form that does not cancel.
     width = 2 * cut_off / (x + library.sqrt(x * x + 2 * cut_off))

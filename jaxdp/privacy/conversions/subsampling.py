@@ -30,33 +30,32 @@ from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
-# The most that rounding takes off a Renyi divergence in one step.
+# Largest rounding error of a Renyi divergence in one step.
 _ORDER_ROUNDING = 1e-12
 # Each step's delta is known to a few units in the last place of 1, and its Fourier transform adds
 # about as much. Derived: replacing one step by another whose curve is d higher raises the
 # composed curve by d at most. Ten times what test_subsampling.py sees.
 _GRID_ROUNDING = 1e-14
-# Points of the grid in one standard deviation of a step's loss, and in its whole range. Up to
-# 1000 points dp_accounting counts how many their composition has as an exact whole number, which
-# takes minutes for many steps; 2^18 points take it a second.
+# Grid points in one standard deviation of a step's loss, and in its range. Below 1000 points
+# dp_accounting counts their composition's points exactly, which takes minutes for many steps;
+# 2^18 points take a second.
 _POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
-# Points in the ranges of all different runs, and in that of their composition: as many as are worth
-# their time, and the most.
+# Most grid points in the ranges of all runs, enough and most in that of their composition.
 _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
-# The least spacing at which rounding of a step's curve is small beside its probabilities.
+# Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
-# More noise than this is counted as this much.
+# More noise is treated as this much.
 _LARGEST_NOISE = 1e12
 # The largest loss of a step for which grids were compared with exact values.
 _LARGEST_LOSS = 1e5
-# e to the minus this is far above the least number of float64.
+# e to minus this number is far above float64's least.
 _LARGEST_EXPONENT = 600.0
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
-# Cells of a sweep and of a plan ask for the same budgets again.
+# Sweeps and plans use the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
-# A curve over delta asks one accountant many times; each may hold 2^23 numbers.
+# A curve over delta uses one accountant many times; each may hold 2^23 numbers.
 _kept = functools.lru_cache(maxsize=2)
 
 
@@ -169,7 +168,7 @@ def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str
         epsilon = float(accountant.get_epsilon(trusted))
     if epsilon < _LARGEST_EXPONENT:
         return epsilon
-    # It was found from sums of e^-loss, which have lost their digits at such losses.
+    # At such losses the accountant's sums of e^-loss have lost their digits.
     return largest_within(
         lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
     ) * (1 + 1e-12)

@@ -99,7 +99,7 @@ def _epsilon(zcdp: float, delta: float) -> float:
     if zcdp == 0 or math.isinf(zcdp):
         return zcdp
     level = -math.log(delta)
-    # alpha - 1; any value is valid, so that its rounding costs tightness only.
+    # alpha - 1; every value is valid, so its rounding costs tightness only.
     excess = largest_within(lambda x: zcdp * x * x + math.log1p(x) - level, 1e-170)
     terms = ((1 + excess) * zcdp, (level - math.log1p(excess)) / excess, -math.log1p(1 / excess))
     rounding = _ROUNDING * (level / excess + sum(abs(term) for term in terms))

@@ -30,10 +30,10 @@ from jaxtyping import Float, Int, UInt64
 
 # Error of |Z| as float64 computes it from 63 digits of V, relative to max(1, |Z|), twice over.
 _MARGIN = 2.0**-44
-# Below this many units of 2^-63 the digits of V that are known do not tell |Z| to _MARGIN.
+# Below this many units of 2^-63 the known digits of V do not determine |Z| to _MARGIN.
 _FEW_DIGITS = np.uint64(2**45)
 _DIGITS, _MORE_DIGITS = 63, 64
-# The most standard deviations looked at: beyond them V would begin with 2,200 zeros.
+# Most standard deviations: beyond them V would begin with 2,200 zeros.
 _FARTHEST = 56.0
 
 

@@ -25,13 +25,13 @@ from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechan
 from jaxdp.privacy.secret.rounded_normals import rounded_sums
 
 _WORD_BYTES = 8
-# Seeds below can be found by trying.
+# Smaller seeds can be found by trying.
 _LEAST_SEED = 2**128
-# Standard deviations of the noise in units of the grid that it is released on.
+# Binary logarithm of the noise's standard deviation in units of its grid, at most.
 _RESOLUTION_BITS = 30
-# Sixteen standard deviations of it, and the value, fit in 64 bits.
+# The value and sixteen standard deviations fit in 64 bits.
 _LARGEST_STD, _LARGEST_INTEGER = 2.0**58, 2**62
-# Between these no grid, and no sum over one, is beyond what float64 holds.
+# Range in which grids, and sums over them, fit in float64.
 _LEAST_GRID_STD, _LARGEST_GRID_STD = 2.0**-900, 2.0**900
 
 

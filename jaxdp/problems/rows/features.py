@@ -43,7 +43,7 @@ from jaxdp.problems.rows.kernel_factors import (
     triangular_root,
 )
 
-# Of a problem whose loss is not named.
+# The default loss.
 SQUARED = Squared()
 
 
@@ -100,7 +100,7 @@ def require_rows_of_both(train_labels: Any, test_labels: Any) -> None:
             raise ValueError(f"expected at least one {name} row, got none")
 
 
-# How many features a row make the Gram matrix the better way.
+# Features per row above which the Gram matrix is cheaper.
 _GRAM_RATIO = 4
 
 
@@ -273,19 +273,16 @@ class ReducedFeatures(AbstractFeatureProblem):
         require_loss(loss)
         require_shape("train_labels", self.train_labels, (None,))
         require_shape("test_labels", self.test_labels, (None,))
-        rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
-        require_shape("train_factor", self.train_factor, (rows["train"], None))
-        require_shape("test_factor", self.test_factor, (rows["test"], None))
-        require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
-        for name in ("train_factor", "test_factor", "unseen_factor"):
-            require_finite(name, getattr(self, name))
+        rows = {"train": self.num_train, "test": self.num_test, "unseen": self.num_test}
+        for name, count in rows.items():
+            require_shape(f"{name}_factor", getattr(self, f"{name}_factor"), (count, None))
+        for name in rows:
+            require_finite(f"{name}_factor", getattr(self, f"{name}_factor"))
         require_labels(self)
         require_rows_of_both(self.train_labels, self.test_labels)
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
-            raise ValueError(
-                f"expected factors with one number of columns, got train_factor "
-                f"{self.train_factor.shape} and test_factor {self.test_factor.shape}"
-            )
+            shapes = f"{self.train_factor.shape} and {self.test_factor.shape}"
+            raise ValueError(f"expected factors with one number of columns, got shapes {shapes}")
 
     @classmethod
     def from_kernel(
@@ -357,10 +354,8 @@ class ReducedFeatures(AbstractFeatureProblem):
     def feature_norms(self) -> Float[Array, " train"]:
         r"""$\|\varphi(x_i)\|$ of the training rows."""
         # At full precision: a norm that is too small clips too little.
-        squares = jnp.einsum(
-            "ij,ij->i", self.train_factor, self.train_factor, precision=Precision.HIGHEST
-        )
-        return jnp.sqrt(squares)
+        rows = self.train_factor
+        return jnp.sqrt(jnp.einsum("ij,ij->i", rows, rows, precision=Precision.HIGHEST))
 
     def stability_limit(self) -> float:
         r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.

@@ -89,13 +89,7 @@ class FixedFeatures(AbstractFeatureProblem):
             ValueError: shapes do not match, a number is not finite, or a label is invalid for the
                 loss.
         """
-        return cls(
-            train_inputs=train_features,
-            train_labels=train_labels,
-            test_inputs=test_features,
-            test_labels=test_labels,
-            loss=loss,
-        )
+        return cls(train_features, train_labels, test_features, test_labels, loss)
 
     @classmethod
     def from_network(
@@ -176,10 +170,8 @@ class FixedFeatures(AbstractFeatureProblem):
         return jnp.matmul(rows, rows.T, precision=Precision.HIGHEST)
 
     def host_features(self):
-        train, test = (
-            np.asarray(values, np.float64) for values in (self.train_inputs, self.test_inputs)
-        )
-        return seen_on_host(train, test)
+        rows = self.train_inputs, self.test_inputs
+        return seen_on_host(*(np.asarray(values, np.float64) for values in rows))
 
     @property
     def host_accuracy(self):
@@ -189,7 +181,7 @@ class FixedFeatures(AbstractFeatureProblem):
 def _rows(name: str, value: Any) -> Any:
     """Inputs as an array of their own type, one for each row, without a copy off the device."""
     require_real(name, value)
-    # A body may look whole numbers up, in an embedding.
+    # Integers stay, for a body with an embedding.
     rows = as_numbers(value, name)
     if not rows.ndim or 0 in rows.shape:
         raise ValueError(f"expected {name} with a row for each sample, got shape {rows.shape}")

@@ -24,12 +24,11 @@ from jaxdp.core.numerics.hermite import (
     smooth_panels,
 )
 
-# Relative to the root of the product of the two diagonal entries.
+# Error relative to the root of the product of the two diagonal entries.
 _TOLERANCE = 1e-11
 _LEVELS = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048]
 _FIRST_ORDERS = 64
-# This many over the number of panels, for each order: integrating so many pairs costs about as much
-# as doubling the orders.
+# Pairs times panels for each order whose integration costs about as much as doubling the orders.
 _FEW_PAIRS = 256
 _TILE = 2**15
 
@@ -233,7 +232,7 @@ def _integrate(function, scales, directions, first, second):
     for value in np.unique(group):
         chosen = np.flatnonzero(group == value)
         outer, inner = (panels[int(octave_of[rows[chosen[0]]])] for rows in (first, second))
-        # So many that their nodes fill some tens of megabytes.
+        # The nodes fill some tens of megabytes.
         at_once = max(1, 8192 // (len(outer.edges) + len(inner.edges) + 9 * len(inner.kinks) + 13))
         for start in range(0, len(chosen), at_once):
             batch = chosen[start : start + at_once]

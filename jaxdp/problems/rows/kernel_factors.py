@@ -17,7 +17,7 @@ from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.losses import Squared
 
-# Of the entries of a kernel of infinite width, relative to the largest.
+# Error of the entries of a kernel of infinite width, relative to the largest.
 KERNEL_ACCURACY = 1e-11
 _LANCZOS_STEPS = 100
 
@@ -72,6 +72,17 @@ def largest_eigenvalue(features: Any) -> float:
     return _host_eigenvalue(np.asarray(features, np.float64))
 
 
+def _host_eigenvalue(features: np.ndarray) -> float:
+    from scipy.sparse.linalg import svds
+
+    if min(features.shape) < 3 or not features.any():
+        return float(np.linalg.norm(features, 2) ** 2)
+    start = np.random.default_rng(0).standard_normal(min(features.shape))
+    solve: Any = svds
+    found = solve(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
+    return float(found[0]) ** 2
+
+
 @jax.jit
 def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, ""]:
     r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, on the features' device.
@@ -116,7 +127,7 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
         for _ in range(2):
             moved = moved - product(product(basis, moved), basis)
         length = jnp.linalg.norm(moved)
-        # Nothing is left once the space is exhausted; rounding is no direction.
+        # Once the space is exhausted, the remainder is rounding.
         is_new = length > 4 * jnp.finfo(factor.dtype).eps * jnp.linalg.norm(image[index])
         return basis, image, jnp.where(is_new, moved / jnp.where(is_new, length, 1), 0)
 
@@ -124,19 +135,6 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
     basis, image, _ = jax.lax.fori_loop(0, steps, step, (empty, empty, start))
     projected = product(basis, image.T)
     return one_at_a_time(jnp.linalg.eigvalsh)((projected + projected.T) / 2)[-1] * size**2
-
-
-def _host_eigenvalue(features: np.ndarray) -> float:
-    from scipy.sparse.linalg import svds
-
-    if min(features.shape) < 3:
-        return float(np.linalg.norm(features, 2) ** 2)
-    start = np.random.default_rng(0).standard_normal(min(features.shape))
-    if not features.any():
-        return 0.0
-    solve: Any = svds
-    found = solve(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
-    return float(found[0]) ** 2
 
 
 class SpectralGap(NamedTuple):

@@ -26,7 +26,7 @@ from jaxdp.problems.rows.features import (
     require_loss,
 )
 
-# How many rows are differentiated together.
+# Rows that are differentiated together.
 BLOCK_ROWS = 256
 
 
@@ -98,17 +98,15 @@ class Linearised(AbstractProblem):
         self.test_inputs = as_wide_float(test_inputs, "test_inputs")
         self.test_labels = as_wide_float(test_labels, "test_labels")
         shape = (None, *self.inputs.shape[1:])
-        for name, rows, labels_of in (("inputs", self.inputs, self.labels), *self._test_rows()):
-            require_shape(name, rows, shape)
-            require_filled(name, rows)
-            require_shape(name.replace("inputs", "labels"), labels_of, (len(rows),))
+        for kind in ("", "test_"):
+            rows, labels_of = getattr(self, f"{kind}inputs"), getattr(self, f"{kind}labels")
+            require_shape(f"{kind}inputs", rows, shape)
+            require_filled(f"{kind}inputs", rows)
+            require_shape(f"{kind}labels", labels_of, (len(rows),))
         require_labels(self)
         if not jax.tree.leaves(self.weights):
             raise TypeError("expected a model with weights that are trained, got none")
         self._require_outputs()
-
-    def _test_rows(self):
-        return (("test_inputs", self.test_inputs, self.test_labels),)
 
     def _require_outputs(self):
         """Raise unless the model's output fits the loss; no number is computed."""
@@ -160,7 +158,9 @@ class Linearised(AbstractProblem):
     def _partition(self):
         chosen = True if self.trainable is None else self.trainable
         weights = eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
-        is_trained = jax.tree.map(lambda leaf: leaf is not None, weights, is_leaf=_is_none)
+        is_trained = jax.tree.map(
+            lambda leaf: leaf is not None, weights, is_leaf=lambda node: node is None
+        )
         return eqx.partition(self.model, is_trained)
 
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
@@ -200,7 +200,7 @@ def _require_filter(model: Callable[..., Any], trainable: Any) -> None:
         return
     try:
         eqx.filter(model, trainable)
-    # A filter may be a function of the user, which may raise anything.
+    # A user's filter may raise anything.
     except Exception as error:
         raise TypeError(
             "expected trainable to be None, a tree of True and False like the model, such as "
@@ -230,10 +230,6 @@ def _pulled_back(problem: Linearised, rows, coefficients) -> PyTree[Array]:
         return jnp.sum(coefficients * predictions)
 
     return jax.grad(total)(problem.weights)
-
-
-def _is_none(node: Any) -> bool:
-    return node is None
 
 
 def _refuse_layers(model: Any) -> None:

@@ -149,15 +149,8 @@ class RandomFeatures(AbstractFeatureProblem):
             TypeError, ValueError: shapes do not match, a number is not finite, or a label is
                 invalid for the loss.
         """
-        return cls(
-            train_inputs=train_inputs,
-            train_labels=train_labels,
-            test_inputs=test_inputs,
-            test_labels=test_labels,
-            weights=weights,
-            activation=activation,
-            loss=loss,
-        )
+        rows = train_inputs, train_labels, test_inputs, test_labels
+        return cls(*rows, weights, activation, loss)
 
     @classmethod
     def sample(
@@ -194,8 +187,7 @@ class RandomFeatures(AbstractFeatureProblem):
         dim = require_count("dim", dim)
         # Apart from the keys of simulators, so that a problem and its runs can share one.
         key = stream_key(key, "RandomFeatures")
-        data_key = purpose_key(key, "data")
-        teacher_key, train_key, test_key = jr.split(data_key, 3)
+        teacher_key, train_key, test_key = jr.split(purpose_key(key, "data"), 3)
         outputs = loss.num_outputs
         teacher = jr.normal(teacher_key, (dim,) if outputs is None else (dim, outputs))
         teacher = teacher / jnp.linalg.norm(teacher, axis=0, keepdims=True)
@@ -250,16 +242,16 @@ class RandomFeatures(AbstractFeatureProblem):
 
     def host_features(self):
         if self.weights is None:
-            train, test, _ = split_factor(
-                triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY), self.num_train
-            )
-            return train, test
-        rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
-        blocks = [
-            evaluate_on_host(self.activation, rows.astype(np.float64) @ weights.T)
-            for weights in self._host_blocks()
-        ]
-        both = np.concatenate(blocks, axis=1)
+            root = triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY)
+            return split_factor(root, self.num_train)[:2]
+        inputs = np.asarray(self.train_inputs), np.asarray(self.test_inputs)
+        rows, weights = (
+            np.concatenate(inputs).astype(np.float64),
+            np.asarray(self.weights, np.float64),
+        )
+        blocks = np.split(weights, range(_HOST_BLOCK, len(weights), _HOST_BLOCK))
+        found = [evaluate_on_host(self.activation, rows @ block.T) for block in blocks]
+        both = np.concatenate(found, axis=1)
         require_finite("features", both)
         return seen_on_host(both[: self.num_train], both[self.num_train :])
 
@@ -267,11 +259,6 @@ class RandomFeatures(AbstractFeatureProblem):
     def host_accuracy(self):
         # Directions that a kernel's root keeps are far longer than this, the others far shorter.
         return _ROOT_ACCURACY if self.weights is None else 0.0
-
-    def _host_blocks(self):
-        weights = np.asarray(self.weights, np.float64)
-        cuts = range(_HOST_BLOCK, len(weights), _HOST_BLOCK)
-        return np.split(weights, cuts)
 
     def _features(self, inputs):
         if self.weights is None:

@@ -22,9 +22,9 @@ from jaxtyping import Array, Float, Int, PyTree
 from jaxdp.core.checks import is_on_accelerator
 from jaxdp.problems.rows.linearised import BLOCK_ROWS, Linearised, blocks_of
 
-# A gradient is an outer product if what it is not has at most this share of its square.
+# Largest share of a gradient's square outside of an outer product.
 _DEFECT = 1e-5
-# Rows at which the gradients are looked at before the work.
+# Rows that decide which gradients are outer products.
 _LOOKED_AT = 8
 
 
@@ -60,7 +60,7 @@ def tangent_kernel(problem: Linearised, weights: PyTree[Array] | None = None) ->
     outputs = range(problem.loss.num_outputs or 1)
     parts = [_of_output(problem, weights, jnp.asarray(output), outer) for output in outputs]
     if not all(is_exact for _, is_exact in parts):
-        # A row's gradient is no outer product, although those looked at are.
+        # Some row's gradient is not an outer product.
         outer = (False,) * len(outer)
         require_memory(problem, outer)
         parts = [_of_output(problem, weights, jnp.asarray(output), outer) for output in outputs]
@@ -176,7 +176,7 @@ def _products(left: _Features, right: _Features) -> np.ndarray:
 def _matrix(left: Array, right: Array) -> np.ndarray:
     if is_on_accelerator(left):
         return np.array(jnp.matmul(left, right.T, precision=Precision.HIGHEST))
-    # On a CPU by NumPy, which sees where both sides are one and computes half of it.
+    # NumPy on a CPU computes half of a product of equal sides.
     one: Any = np.asarray(left)
     return one @ (one if left is right else np.asarray(right)).T
 

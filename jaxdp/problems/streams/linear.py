@@ -41,8 +41,7 @@ class Blocks(eqx.Module):
     """The distinct eigenvalues of a covariance, and how much of the target lies in each block."""
 
     eigenvalues: Float[Array, " blocks"]  # the distinct values
-    # Their multiplicities, which set shapes and so are known when a loop is compiled.
-    sizes: tuple[int, ...] = eqx.field(static=True)
+    sizes: tuple[int, ...] = eqx.field(static=True)  # their multiplicities
     squared_target: Float[Array, " blocks"]  # squared norm of the target within each block
     is_valid: Bool[Array, ""]  # whether the values of a traced spectrum are equal within each block
 
@@ -74,9 +73,8 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
     )
     if tuple(counts.tolist()) != sizes:
         raise ValueError(
-            f"expected eigenvalues that come {_few(sizes)} times, as those that the problem was "
-            f"made with, got some that come {_few(counts.tolist())} times; use "
-            "problem.replace(spectrum=...), which groups them anew"
+            f"expected eigenvalues of multiplicities {_few(sizes)}, as the problem was made with, "
+            f"got {_few(counts.tolist())}; use problem.replace(spectrum=...), which groups anew"
         )
     squared = _squares(target, member, len(sizes))
     return Blocks(as_float(values), sizes, squared, in_jax(np.True_))
@@ -144,7 +142,7 @@ class LinearRegression(AbstractLinearModelProblem):
     label_noise: Float[Array, ""]
     input_scales: InputScales | None
     loss: AbstractResidualLoss
-    # How often each distinct eigenvalue comes, which sets shapes; None where it was traced.
+    # Multiplicities of the distinct eigenvalues, which set shapes; None if traced.
     _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
 
     def __init__(
@@ -347,17 +345,14 @@ class LinearRegression(AbstractLinearModelProblem):
 
 def _check(spectrum, target, label_noise):
     if spectrum.ndim != 1 or spectrum.shape != target.shape or spectrum.size == 0:
-        raise ValueError(
-            "expected spectrum and target of one shape (dim,), "
-            f"got {spectrum.shape} and {target.shape}"
-        )
+        shapes = f"{spectrum.shape} and {target.shape}"
+        raise ValueError(f"expected spectrum and target of one shape (dim,), got {shapes}")
     require_non_negative("label_noise", label_noise)
     values = concrete(spectrum)
     if values is not None:
         if not np.all(np.isfinite(values)) or values.min() < 0:
-            raise ValueError(
-                f"expected a spectrum of finite eigenvalues >= 0, got one of {values.min()}"
-            )
+            least = values.min()
+            raise ValueError(f"expected a spectrum of finite eigenvalues >= 0, got one of {least}")
         if abs(values.mean() - 1) > _MEAN_TOLERANCE:
             raise ValueError(
                 "expected a spectrum of mean 1 (trace of the covariance = dim), got mean "

@@ -30,13 +30,13 @@ from jaxdp.problems.streams.input_scales import InputScales
 # Directions with less than this share of the largest variance carry rounding, not data.
 _RANK_TOLERANCE = 1e-10
 _NUM_VALUES = 12
-# The values span what is between these quantiles of the rows' squares.
+# The values span the range between these quantiles of the rows' squares.
 _ENDS = (0.002, 0.998)
-# A row in the middle of all has a square of zero, which is no scale.
+# The row at the mean has a square of zero, which is not a scale.
 _SMALLEST_SHARE = 1e-6
-# Neighbouring squares are averaged into at most so many.
+# Most groups of neighbouring squares, which are averaged.
 _NUM_GROUPS, _NUM_ITERATIONS = 400, 300
-# A row that alone spans a direction is told from the others by so much at most.
+# Largest leverage, of a row that alone spans a direction.
 _LARGEST_LEVERAGE = 1 - 1e-6
 
 

@@ -15,9 +15,9 @@ from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.surrogate import covariance_basis
 
-# A held-out half that has fewer than this share of a direction's variance says nothing about it.
+# Least share of a direction's variance in a held-out half that determines it.
 _SEEN = 1e-4
-# Of means over many rows in float32.
+# Error of means over many rows in float32.
 _ROUNDING = 1e-2
 
 
@@ -100,7 +100,7 @@ class TabularRegression(AbstractLinearModelProblem):
         return self.centred_labels + self._means[1]
 
     def _shown(self):
-        # The rows as they were given are computed from what is kept.
+        # The given rows are computed from the stored ones.
         return {"rows": self.rows, "labels": self.centred_labels}
 
     def _derived(self):
@@ -138,7 +138,7 @@ class TabularRegression(AbstractLinearModelProblem):
 
     @property
     def is_valid(self):
-        # Rows or labels that `equinox.tree_at` has set are no longer those of the surrogate.
+        # `equinox.tree_at` may have set rows or labels that do not fit the surrogate.
         rows, labels = as_wide_float(self.rows), as_wide_float(self.centred_labels)
         spectrum, target = self.surrogate.spectrum, self.surrogate.target
         squares = jnp.mean(rows**2, axis=0)
@@ -150,12 +150,11 @@ class TabularRegression(AbstractLinearModelProblem):
         return jnp.all(same_rows & same_labels)
 
     def prepare(self, key):
-        rows = len(self.rows)
+        rows, spectrum = len(self.rows), self.surrogate.spectrum
         order = jr.permutation(key, rows)
-        held_out = order[self.num_steps :]
-        whitened = self.rows[held_out] * self._whitening[None]
-        labels = self.centred_labels[held_out]
-        count = rows - self.num_steps
+        held_out, count = order[self.num_steps :], rows - self.num_steps
+        scales = jnp.where(spectrum > 0, 1 / jnp.sqrt(jnp.where(spectrum > 0, spectrum, 1)), 0)
+        whitened, labels = self.rows[held_out] * scales[None], self.centred_labels[held_out]
         covariance = product(whitened.T, whitened) / count
         correlation = product(whitened.T, labels) / count
         values, vectors = one_at_a_time(jnp.linalg.eigh)(covariance)
@@ -165,12 +164,8 @@ class TabularRegression(AbstractLinearModelProblem):
         residuals = labels - product(whitened, optimum)
         rank = seen.sum()
         variance = jnp.sum(residuals**2) / (count - rank)
-        return Split(
-            order=order[: self.num_steps],
-            covariance=covariance,
-            optimum=optimum,
-            bias=variance * rank / (2 * count),
-        )
+        bias = variance * rank / (2 * count)
+        return Split(order[: self.num_steps], covariance, optimum, bias)
 
     def draw(self, prepared, key, index):
         row = prepared.order[index]
@@ -188,8 +183,3 @@ class TabularRegression(AbstractLinearModelProblem):
 
     def in_input_coordinates(self, parameters):
         return product(self.rotation, parameters)
-
-    @property
-    def _whitening(self):
-        spectrum = self.surrogate.spectrum
-        return jnp.where(spectrum > 0, 1 / jnp.sqrt(jnp.where(spectrum > 0, spectrum, 1)), 0)
