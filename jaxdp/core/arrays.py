@@ -40,9 +40,8 @@ def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
     is_traced = isinstance(value, Tracer)
     with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
         try:
-            array = (
-                None if any(isinstance(leaf, _NO_LEAF) for leaf in leaves) else jnp.asarray(value)
-            )
+            is_deep = any(isinstance(leaf, _NO_LEAF) for leaf in leaves)
+            array = None if is_deep else jnp.asarray(value)
         except (MemoryError, OSError):
             raise
         except Exception:
@@ -71,11 +70,8 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
             return None
         kind = float
         if array.dtype.kind == "f" and not are_pythons:
-            kind = (
-                array.dtype.newbyteorder("=")
-                if len(leaves) == 1 and leaves[0] is value
-                else jnp.result_type(*leaves)
-            )
+            is_one = len(leaves) == 1 and leaves[0] is value
+            kind = array.dtype.newbyteorder("=") if is_one else jnp.result_type(*leaves)
     except (MemoryError, OSError):
         raise
     # No array, rows of different lengths, or an integer beyond the largest float.

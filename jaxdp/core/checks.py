@@ -150,10 +150,8 @@ def require_scalar(name: str, value: Any) -> None:
     """Raise TypeError or ValueError unless the value is one real number, traced or not."""
     require_real(name, value)
     if np.ndim(value):
-        raise ValueError(
-            f"expected {name} to be a scalar, got shape {np.shape(value)}; "
-            "make a batch with vmap over the constructor"
-        )
+        came = f"got shape {np.shape(value)}; make a batch with vmap over the constructor"
+        raise ValueError(f"expected {name} to be a scalar, {came}")
 
 
 def require_host(name: str, value: Any) -> None:
@@ -270,9 +268,9 @@ def require_key(key: Any) -> None:
     """Raise TypeError unless `key` is one `jax.random.key`."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
         is_old = getattr(key, "dtype", None) == np.uint32
+        came = "a key of the old kind, PRNGKey" if is_old else type(key).__name__
         raise TypeError(
-            f"expected key to be a jax.random.key, for example jax.random.key(0), "
-            f"got {'a key of the old kind, PRNGKey' if is_old else type(key).__name__}"
+            f"expected key to be a jax.random.key, such as jax.random.key(0), got {came}"
         )
     if key.shape != ():
         raise ValueError(f"expected one key, got an array of keys of shape {key.shape}")
@@ -285,10 +283,8 @@ def concrete_key_data(key: Any) -> np.ndarray | None:
 
 def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
     """Raise ValueError unless the value has this shape; None allows any length."""
-    fits = value.ndim == len(shape) and all(
-        want in (None, have) for want, have in zip(shape, value.shape, strict=True)
-    )
-    if not fits:
+    pairs = zip(shape, value.shape, strict=False)
+    if value.ndim != len(shape) or not all(want in (None, have) for want, have in pairs):
         wanted = ", ".join("any" if length is None else str(length) for length in shape)
         raise ValueError(f"expected {name} of shape ({wanted}), got {value.shape}")
 

@@ -25,18 +25,8 @@ from jaxdp.core.display import (
 )
 
 # Arguments that are rows of a table, which may be private: only their number is shown.
-RECORDS = {
-    "inputs",
-    "labels",
-    "rows",
-    "train_inputs",
-    "train_labels",
-    "test_inputs",
-    "test_labels",
-    "train_factor",
-    "test_factor",
-    "unseen_factor",
-}
+RECORDS = {"inputs", "labels", "rows", "train_inputs", "train_labels", "test_inputs"}
+RECORDS |= {"test_labels", "train_factor", "test_factor", "unseen_factor"}
 # Meanings and units of arguments. A name means one thing throughout the toolkit; names that
 # depend on their class (`scale`, `weights`, `order`) are left out.
 MEANINGS = {
@@ -109,12 +99,8 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             ValueError: the constructor refuses a value.
         """
         _require_arguments(type(self), changes)
-        kept = {
-            name: self._argument(name)
-            for name in constructor_arguments(type(self))
-            if name not in changes
-        }
-        return type(self)(**kept, **changes)
+        names = (name for name in constructor_arguments(type(self)) if name not in changes)
+        return type(self)(**{name: self._argument(name) for name in names}, **changes)
 
     def require_arguments(self) -> None:
         """Raise what the constructor raises for the present arguments; traced ones pass."""
@@ -129,13 +115,10 @@ class AbstractDescription(AbstractExplained, eqx.Module):
     def _shown(self) -> dict[str, Any]:
         """The printed arguments, by name."""
         kind = type(self)
-        return {
-            # A method may have the name of an argument.
-            name: self._argument(name)
-            if inspect.isroutine(getattr(kind, name, None))
-            else getattr(self, name)
-            for name in constructor_arguments(kind)
-        }
+        shown = {name: getattr(self, name) for name in constructor_arguments(kind)}
+        # A method may have the name of an argument.
+        methods = [name for name in shown if inspect.isroutine(getattr(kind, name, None))]
+        return shown | {name: self._argument(name) for name in methods}
 
     def _derived(self) -> tuple[str, ...]:
         """Names of further attributes in the table; left out of batches and traced objects."""
@@ -161,10 +144,8 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             title += f", a batch of {' x '.join(map(str, shape))}"
         if not shape and all(map(_is_number, jax.tree.leaves(self))):
             shown |= {name: getattr(self, name) for name in self._derived()}
-        rows = tuple(
-            Row(name, _in_words(self, name, value), MEANINGS.get(name, ""))
-            for name, value in shown.items()
-        )
+        words = {name: _in_words(self, name, value) for name, value in shown.items()}
+        rows = tuple(Row(name, text, MEANINGS.get(name, "")) for name, text in words.items())
         return Explanation(title, rows, self._notes())
 
 

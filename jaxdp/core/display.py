@@ -252,20 +252,15 @@ def _lines(row: Row, first: int, second: int, room: int) -> list[str]:
 def as_html(explanation: Explanation) -> str:
     """The table for a notebook, with all content escaped."""
     explanation = explanation.on_lines()
-    has_meanings = any(row.meaning for row in explanation.rows)
-    rows = "".join(
-        f'<tr><th style="text-align:left">{html.escape(row.name)}</th>'
-        f'<td style="text-align:left">{html.escape(row.value)}</td>'
-        + (f'<td style="text-align:left">{html.escape(row.meaning)}</td>' * has_meanings)
-        + "</tr>"
-        for row in explanation.rows
-    )
+    has_meanings, left, rows = any(row.meaning for row in explanation.rows), "text-align:left", ""
+    for row in explanation.rows:
+        rows += f'<tr><th style="{left}">{html.escape(row.name)}</th>'
+        values = (row.value, row.meaning) if has_meanings else (row.value,)
+        rows += "".join(f'<td style="{left}">{html.escape(each)}</td>' for each in values) + "</tr>"
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in explanation.notes)
     table = f"<table>{rows}</table>" if rows else ""
-    return (
-        f"<div><strong>{html.escape(explanation.title)}</strong>{table}"
-        f"{f'<ul>{notes}</ul>' if notes else ''}</div>"
-    )
+    notes = f"<ul>{notes}</ul>" if notes else ""
+    return f"<div><strong>{html.escape(explanation.title)}</strong>{table}{notes}</div>"
 
 
 def rows_of_time(time: Any) -> Row:

@@ -105,10 +105,10 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
             entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             _check_entries(archive.infolist(), len(entries), size)
             # Nothing beyond the directory's size is unpacked.
-            return {
-                name: _array(name, archive.open(info).read(info.file_size))
-                for name, info in entries.items()
-            }
+            found = (
+                (name, archive.open(info).read(info.file_size)) for name, info in entries.items()
+            )
+            return {name: _array(name, content) for name, content in found}
     except (DamagedError, MemoryError):
         raise
     except Exception:

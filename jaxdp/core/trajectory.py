@@ -111,15 +111,13 @@ class Trajectory(AbstractExplained, eqx.Module):
         """Return self if every run ended well, else raise RuntimeError."""
         require_host("status", self.status)
         status = np.asarray(self.status).reshape(-1)
+        counts = {code.name: int((status == code).sum()) for code in Status if code}
         bad = [
-            f"{int((status == code).sum())} {code.name.lower().replace('_', ' ')}"
-            for code in Status
-            if code is not Status.OK and (status == code).any()
+            f"{count} {name.lower().replace('_', ' ')}" for name, count in counts.items() if count
         ]
         if bad:
-            raise RuntimeError(
-                f"{self.label or 'trajectory'}: of {status.size} runs {', '.join(bad)}"
-            )
+            name = self.label or "trajectory"
+            raise RuntimeError(f"{name}: of {status.size} runs {', '.join(bad)}")
         return self
 
     def to_xarray(self) -> "xarray.Dataset":
@@ -164,11 +162,8 @@ class Trajectory(AbstractExplained, eqx.Module):
 
         over_time = {"risk": self.risk, **({} if self.std is None else {"std": self.std})}
         status = np.vectorize(lambda code: Status(code).name)(self.status)
-        columns = tidy_columns(
-            self.time,
-            over_time | self.observables,
-            {"final_risk": self.final_risk, "status": status},
-        )
+        once = {"final_risk": self.final_risk, "status": status}
+        columns = tidy_columns(self.time, over_time | self.observables, once)
         frame = pandas.DataFrame(columns)
         frame.attrs["label"] = self.label
         return frame

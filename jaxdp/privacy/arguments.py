@@ -29,10 +29,8 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_real(name, value)
         if np.ndim(value):
-            raise ValueError(
-                f"expected {name} to be one number, got shape {np.shape(value)}; make one call for "
-                "each budget, or use vmap"
-            )
+            came = f"shape {np.shape(value)}; call once for each budget, or use vmap"
+            raise ValueError(f"expected {name} to be one number, got {came}")
     known = concrete(epsilon, "epsilon")
     if known is not None and not 0 < known < math.inf:
         raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
@@ -43,11 +41,11 @@ def warn_of_large_delta(delta: Any, num_records: int | None, *, stacklevel: int)
     """Warn if a concrete delta is at least 1/n, for a known and public number n of records."""
     known = concrete(delta)
     if num_records is not None and known is not None and np.any(known >= 1 / num_records):
-        message = (
-            f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to "
-            "publish a record drawn at random; choose delta far below 1/n"
+        found = (
+            f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to"
         )
-        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
+        advice = "publish a record drawn at random; choose delta far below 1/n"
+        warnings.warn(f"{found} {advice}", UserWarning, stacklevel=stacklevel + 1)
 
 
 def check_non_negative(name: str, value: Any) -> None:

@@ -68,10 +68,8 @@ class BufferedToeplitzNoise(AbstractDescription):
 
     def __check_init__(self):
         if self.scales.ndim != 1 or self.scales.shape != self.decays.shape:
-            raise ValueError(
-                "expected scales and decays to be vectors of one length, got shapes "
-                f"{self.scales.shape} and {self.decays.shape}"
-            )
+            came = f"shapes {self.scales.shape} and {self.decays.shape}"
+            raise ValueError(f"expected scales and decays to be vectors of one length, got {came}")
         scales, decays = concrete(self.scales), concrete(self.decays)
         if scales is None or decays is None:
             return

@@ -115,10 +115,7 @@ def release_of(thing: Any, name: str = "thing") -> Release:
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
         came = f"the class {thing.__name__}" if isinstance(thing, type) else described(thing)
-        raise TypeError(
-            f"expected {name} to be something that states what it releases (an algorithm or a "
-            f"Release), got {came}"
-        )
+        raise TypeError(f"expected {name} to be an algorithm, a Release or a run, got {came}")
     return thing.release()
 
 

@@ -139,11 +139,8 @@ def _inside(ratio):
     density = _DENSITY * jnp.exp(-(above**2) / 2)
     direct = 1 - erfc(above * _SQRT_HALF) - above * density
     fourth_series = below**5 * _DENSITY * _horner(_FOURTH, below**2)
-    is_small = ratio < 1
-    return (
-        jnp.where(is_small, series, direct),
-        jnp.where(is_small, fourth_series, 3 * direct - above**3 * density),
-    )
+    direct_fourth = 3 * direct - above**3 * density
+    return jnp.where(ratio < 1, series, direct), jnp.where(ratio < 1, fourth_series, direct_fourth)
 
 
 def _beyond_one(ratio):

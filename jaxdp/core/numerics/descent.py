@@ -66,11 +66,8 @@ def _along(evaluate: Evaluate, points, values, gradients, steps, promise, is_ope
         tried = points + share * steps * is_open[:, None]
         new_values, new_gradients = _finite(*evaluate(tried))
         falls = is_open & (new_values <= values + _ENOUGH * share * promise)
-        points[falls], values[falls], gradients[falls] = (
-            tried[falls],
-            new_values[falls],
-            new_gradients[falls],
-        )
+        points[falls], values[falls] = tried[falls], new_values[falls]
+        gradients[falls] = new_gradients[falls]
         moved |= falls
         is_open = is_open & ~falls
         if not is_open.any():

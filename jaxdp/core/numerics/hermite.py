@@ -89,17 +89,13 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
         result = evaluate_on_host(activation, padded)[: len(values)]
         if not np.isfinite(result).all():
             first = np.argmin(np.isfinite(result))
-            raise ValueError(
-                f"expected a finite activation, got {result[first]} at {values[first]:.6g}"
-            )
+            came = f"{result[first]} at {values[first]:.6g}"
+            raise ValueError(f"expected a finite activation, got {came}")
         return result
 
     alone = np.concatenate([function(_PROBE[:3]), function(_PROBE[3:])])
     if not np.allclose(function(_PROBE), alone, rtol=1e-9, atol=1e-12, equal_nan=True):
-        raise ValueError(
-            "expected an elementwise activation, got one whose value at an element depends on "
-            "the other elements"
-        )
+        raise ValueError("expected an elementwise activation, got one that mixes elements")
     return function
 
 
@@ -110,10 +106,8 @@ def evaluate_on_host(
     with on_host(), jax.ensure_compile_time_eval():
         result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
     if result.shape != np.shape(values):
-        raise ValueError(
-            "expected an activation that keeps the shape of its input, "
-            f"got {result.shape} from {np.shape(values)}"
-        )
+        came = f"got {result.shape} from {np.shape(values)}"
+        raise ValueError(f"expected an activation that keeps the shape of its input, {came}")
     if result.dtype.kind not in "fiub":
         raise TypeError(f"expected an activation with real values, got {result.dtype}")
     return result.astype(np.float64)

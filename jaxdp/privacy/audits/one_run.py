@@ -115,13 +115,13 @@ def bound_from_guesses(
     linear in delta.
     """
     sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries}
-    largest = largest_within(
-        lambda epsilon: log_excess(
+
+    def excess(epsilon):
+        return log_excess(
             correct_guesses_tail(num_correct, epsilon, delta=measure.delta, **sizes), error
-        ),
-        _SMALLEST_EPSILON,
-        _LARGEST_EPSILON,
-    )
+        )
+
+    largest = largest_within(excess, _SMALLEST_EPSILON, _LARGEST_EPSILON)
     if measure is not MU:
         return largest
     bound = 0.0

@@ -101,15 +101,11 @@ def bound_of(measure: Measure, pair: list[np.ndarray], error: float) -> float:
     )
     lengths, sizes = (np.array([[len(one)] for one in part]) for part in (seen, counted))
     # The best case: scores that never overlap, with either input as the first.
-    limits = (
-        lower_bound(measure.value, each[0], 0, each, weights=(1, 1), error=error)
-        for each in (sizes[:, 0], sizes[::-1, 0])
-    )
-    if max(limits) <= 0:
-        raise ValueError(
-            f"expected enough trials to show something at confidence {1 - error:g}, got "
-            f"{len(pair[0])} on one input and {len(pair[1])} on the other"
-        )
+    both, options = (sizes[:, 0], sizes[::-1, 0]), {"weights": (1, 1), "error": error}
+    if max(lower_bound(measure.value, each[0], 0, each, **options) for each in both) <= 0:
+        came = f"{len(pair[0])} on one input and {len(pair[1])} on the other"
+        wanted = f"enough trials to show something at confidence {1 - error:g}"
+        raise ValueError(f"expected {wanted}, got {came}")
     scores = np.concatenate(seen)
     # Above the number before a score is the same as at or above that score.
     thresholds = np.unique([scores, scores - 1])

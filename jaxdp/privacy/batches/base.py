@@ -43,10 +43,8 @@ class InclusionMoments(NamedTuple):
 def require_indices(num_records: int, num_places: int) -> None:
     """Raise ValueError if 32-bit indices cannot number the records, or the places in batches."""
     if max(num_records, num_places) >= 2**31:
-        raise ValueError(
-            "expected fewer than 2^31 records, and as few places in batches, got "
-            f"{max(num_records, num_places)}"
-        )
+        most = max(num_records, num_places)
+        raise ValueError(f"expected fewer than 2^31 records and places in batches, got {most}")
 
 
 class AbstractSampler(AbstractDescription):
@@ -71,10 +69,8 @@ class AbstractSampler(AbstractDescription):
         Raises:
             NotCoveredError: the sampler has no such constructor.
         """
-        raise NotCoveredError(
-            "a sampler that is made from a share of the records is needed (of_share), such as "
-            f"PoissonSampler, got {cls.__name__}"
-        )
+        wanted = "a sampler with a constructor of_share, such as PoissonSampler"
+        raise NotCoveredError(f"{wanted}, is needed, got {cls.__name__}")
 
     @property
     @abc.abstractmethod
@@ -120,10 +116,8 @@ class AbstractSampler(AbstractDescription):
 
         Raises NotCoveredError if they are unknown, or batches differ in size or overflow.
         """
-        raise NotCoveredError(
-            "a sampler that says how its batches vary is needed (inclusion_moments), such as "
-            f"PoissonSampler, got {type(self).__name__}"
-        )
+        wanted = "a sampler with inclusion_moments, such as PoissonSampler"
+        raise NotCoveredError(f"{wanted}, is needed, got {type(self).__name__}")
 
     def most_batches(self, num_steps: int) -> int | None:
         """The most of a run's first `num_steps` batches that can hold one record, or None."""

@@ -101,10 +101,10 @@ class PoissonSampler(AbstractSampler):
         # The shortest number that is rounded to this rate.
         shown = (f"{self.sampling_rate:.{digits}g}" for digits in range(1, 18))
         rate = next(text for text in shown if _as_coins(float(text)) / _COINS == self.sampling_rate)
-        return (
-            f"PoissonSampler(num_records={self.num_records}, sampling_rate={rate}, "
-            f"capacity={self.capacity})"
+        arguments = (
+            f"num_records={self.num_records}, sampling_rate={rate}, capacity={self.capacity}"
         )
+        return f"PoissonSampler({arguments})"
 
     @property
     def overflow_probability(self) -> float:
@@ -167,10 +167,8 @@ class PoissonSampler(AbstractSampler):
     @property
     def inclusion_moments(self):
         if self.overflow_probability > _NEGLIGIBLE_OVERFLOW:
-            raise NotCoveredError(
-                f"expected a capacity that hardly ever overflows, got {self.capacity}, which a "
-                f"batch exceeds with a probability of up to {self.overflow_probability:.2g}"
-            )
+            came = f"{self.capacity}, exceeded with probability {self.overflow_probability:.2g}"
+            raise NotCoveredError(f"expected a capacity that hardly ever overflows, got {came}")
         return InclusionMoments((1 - self.sampling_rate) / self.sampling_rate, 0.0, None)
 
     def _drawn(self, bits: UInt32[Array, " records"]):

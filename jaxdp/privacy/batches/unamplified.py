@@ -48,9 +48,8 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         self.num_records = require_count("num_records", num_records)
         self.capacity = require_count("batch_size", batch_size)
         if batch_size > num_records:
-            raise ValueError(
-                f"expected batch_size <= num_records = {num_records}, got {batch_size}"
-            )
+            wanted = f"batch_size <= num_records = {num_records}"
+            raise ValueError(f"expected {wanted}, got {batch_size}")
         # The last batch of an epoch may have empty places.
         require_indices(self.num_records, self.num_records + self.capacity)
 
@@ -104,7 +103,7 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         return (
             f"a replaced record moves the sum of a batch by twice the clip norm at most and is in "
             f"{uses} of the {num_steps} batches at most: mu = 2 sqrt({uses}) / noise_multiplier; "
-            "that batches are drawn at random is not made use of, so nothing is amplified",
+            "the randomness of the batches is not used, so nothing is amplified",
         )
 
 
@@ -156,10 +155,8 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
     @property
     def inclusion_moments(self):
         if self.num_records % self.capacity:
-            raise NotCoveredError(
-                f"batches of one size are needed: expected a batch_size that divides num_records = "
-                f"{self.num_records}, got {self.capacity}"
-            )
+            wanted = f"a batch_size that divides num_records = {self.num_records}"
+            raise NotCoveredError(f"expected {wanted}, got {self.capacity}")
         return _moments_of_sets(self.num_records, self.capacity, self.steps_per_epoch)
 
 

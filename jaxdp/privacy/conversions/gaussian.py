@@ -186,11 +186,10 @@ def host_delta(mu: float, epsilon: float) -> float:
         delta = density * float(gap) / _ROOT_TWO_PI
         return min(1.0, delta * (1 + rounding) + sys.float_info.min)
     far_term = density * scipy.special.erfcx((near + mu) / math.sqrt(2)) / 2
-    near_term = (
-        density * scipy.special.erfcx(near / math.sqrt(2)) / 2
-        if near > 0
-        else float(scipy.special.ndtr(-near))
-    )
+    if near > 0:
+        near_term = density * scipy.special.erfcx(near / math.sqrt(2)) / 2
+    else:
+        near_term = float(scipy.special.ndtr(-near))
     return min(1.0, float(near_term - far_term) + rounding * float(near_term) + sys.float_info.min)
 
 

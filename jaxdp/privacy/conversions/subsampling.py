@@ -94,9 +94,7 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
     counts = collections.Counter()
     for run in runs:
         counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
-    together = [
-        SampledGaussian(rate, noise, count) for (rate, noise), count in sorted(counts.items())
-    ]
+    together = [SampledGaussian(*kind, count) for kind, count in sorted(counts.items())]
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:
@@ -107,12 +105,8 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
 
 def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
     """mu as if every record were in every batch."""
-    return composed_mu(
-        *(
-            math.sqrt(run.num_steps) / run.noise_multiplier if run.noise_multiplier else math.inf
-            for run in runs
-        )
-    )
+    pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in runs)
+    return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 
 
 @_remembered

@@ -60,13 +60,9 @@ def rounded_sums(
     answer = nearest.astype(np.int64)
     for index in np.flatnonzero(is_open):
         uniform = _Uniform(int(digits[index]), lambda place, i=int(index): more_digits(i, place))
-        answer[index] = _decided(
-            Fraction(float(offsets[index])),
-            Fraction(float(std[index])),
-            bool(is_positive[index]),
-            uniform,
-            guess=int(nearest[index]),
-        )
+        numbers = (Fraction(float(values[index])) for values in (offsets, std))
+        guess = int(nearest[index])
+        answer[index] = _decided(*numbers, bool(is_positive[index]), uniform, guess=guess)
     return answer
 
 

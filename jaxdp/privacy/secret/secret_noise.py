@@ -120,9 +120,8 @@ class SecretNoise(eqx.Module):
     def __reduce__(self):
         if not self.is_reusable:
             raise ValueError(
-                "expected a secret seed to stay in its process, got a copy or a pickle of it: what "
-                "is drawn from it is for one release or one run alone, so give SecretNoise() or a "
-                "seed of its own in the process that makes the release"
+                "expected a secret seed to stay in its process, got a copy or a pickle of it: a "
+                "seed is for one release or one run; give SecretNoise() or another seed there"
             )
         return SecretNoise, (self.seed, self.context)
 
@@ -228,10 +227,8 @@ class SecretNoise(eqx.Module):
             is_right = (whole >= -_LARGEST_INTEGER) & (whole <= _LARGEST_INTEGER)
             whole = whole.astype(np.int64)
         if not is_right.all():
-            raise ValueError(
-                "expected values to be whole numbers, integers of size at most 2^62 or of any size "
-                "in float64, got others"
-            )
+            wanted = "whole numbers, integers of size at most 2^62 or of any size in float64"
+            raise ValueError(f"expected values to be {wanted}, got others")
         spread = np.broadcast_to(given, whole.shape).ravel()
         if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
             raise ValueError("expected std, of the noise, in (0, 2^58]")

@@ -212,11 +212,8 @@ class AbstractFeatureProblem(AbstractProblem):
             ValueError: there are not that many eigenvalues.
         """
         if self.loss.square_curvature is None:
-            raise NotCoveredError(
-                "a mode is learnt at a rate of its own under a square alone: expected the loss "
-                f"Squared() or HalfSquared(), got {type(self.loss).__name__}; "
-                "kernel_eigenvalues() asks for none"
-            )
+            came = f"{type(self.loss).__name__}; kernel_eigenvalues() takes any loss"
+            raise NotCoveredError(f"expected the loss Squared() or HalfSquared(), got {came}")
         curvature = self.loss.curvature_bound
         return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train, curvature)
 
@@ -315,10 +312,8 @@ class ReducedFeatures(AbstractFeatureProblem):
         require_rows_of_both(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
-            raise ValueError(
-                f"expected a kernel of shape {(size, size)} for {len(train_labels)} training and "
-                f"{len(test_labels)} test rows, got {known.shape}"
-            )
+            rows = f"{len(train_labels)} training and {len(test_labels)} test rows"
+            raise ValueError(f"expected a kernel for {rows}, got shape {known.shape}")
         require_finite("kernel", known)
         largest = np.abs(known).max(initial=0)
         gap = np.abs(known - known.T).max(initial=0)

@@ -46,10 +46,8 @@ def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
         pass
     values, vectors = np.linalg.eigh(kernel)
     if values[0] < -max(floor, 1e-5 * np.abs(values).max()):
-        raise ValueError(
-            f"expected a positive semi-definite kernel, got an eigenvalue {values[0]:.3g} beside "
-            f"the largest {values[-1]:.3g}"
-        )
+        came = f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+        raise ValueError(f"expected a positive semi-definite kernel, got {came}")
     values = np.where(values > floor, values, 0)
     upper: Any = np.linalg.qr((vectors * np.sqrt(values)).T, mode="r")
     return upper.T
@@ -165,10 +163,8 @@ class SpectralGap(NamedTuple):
     @property
     def stopping_times(self) -> tuple[float, float]:
         r"""Times $n/(\kappa\lambda)$ at which the modes above, and those below, are learnt."""
-        above, below = (
-            self.num_train / (self.curvature * value) if value > 0 else np.inf
-            for value in (self.above, self.below)
-        )
+        values = [self.curvature * value for value in (self.above, self.below)]
+        above, below = (self.num_train / value if value > 0 else np.inf for value in values)
         return above, below
 
 

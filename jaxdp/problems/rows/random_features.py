@@ -234,8 +234,8 @@ class RandomFeatures(AbstractFeatureProblem):
         if self.weights is None:
             if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
                 raise TypeError(
-                    "expected inputs with known values for the kernel of infinite width, got "
-                    "traced ones; build the problem outside jit and vmap, or give it weights"
+                    "expected concrete inputs for the kernel of infinite width, got traced ones; "
+                    "build the problem outside jit and vmap, or give it weights"
                 )
             return infinite_width_kernel(self.activation, np.concatenate(inputs))
         return _gram(self.activation, jnp.concatenate(inputs), self.weights)
@@ -245,10 +245,8 @@ class RandomFeatures(AbstractFeatureProblem):
             root = triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY)
             return split_factor(root, self.num_train)[:2]
         inputs = np.asarray(self.train_inputs), np.asarray(self.test_inputs)
-        rows, weights = (
-            np.concatenate(inputs).astype(np.float64),
-            np.asarray(self.weights, np.float64),
-        )
+        rows = np.concatenate(inputs).astype(np.float64)
+        weights = np.asarray(self.weights, np.float64)
         blocks = np.split(weights, range(_HOST_BLOCK, len(weights), _HOST_BLOCK))
         found = [evaluate_on_host(self.activation, rows @ block.T) for block in blocks]
         both = np.concatenate(found, axis=1)

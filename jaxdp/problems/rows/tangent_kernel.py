@@ -89,10 +89,8 @@ def _of_output(problem, weights, output, outer) -> tuple[TangentKernel, bool]:
 def require_memory(problem: Linearised, outer: Sequence[bool]) -> None:
     """Raise MemoryError if the kernel takes more memory than the machine has."""
     n, m, leaves = problem.num_train, problem.num_test, jax.tree.leaves(problem.weights)
-    kept = sum(
-        sum(leaf.shape) if is_outer else leaf.size
-        for leaf, is_outer in zip(leaves, outer, strict=True)
-    )
+    pairs = zip(leaves, outer, strict=True)
+    kept = sum(sum(leaf.shape) if is_outer else leaf.size for leaf, is_outer in pairs)
     numbers = n * kept + 2 * BLOCK_ROWS * problem.num_weights + 2 * m * n + 2 * n * n
     # Kernels are kept, averaged and decomposed: six of them, half in float64.
     needed = 4 * (numbers + 12 * n * n)
@@ -100,7 +98,7 @@ def require_memory(problem: Linearised, outer: Sequence[bool]) -> None:
     if needed > there_is:
         raise MemoryError(
             f"expected a tangent kernel that fits into memory, {there_is / 2**30:.1f} GiB, got one "
-            f"of {n} training and {m} test rows and {problem.num_weights} weights that takes about "
+            f"of {n} training and {m} test rows and {problem.num_weights} weights, about "
             f"{needed / 2**30:.1f} GiB: give fewer rows, or train fewer weights (trainable=)"
         )
 

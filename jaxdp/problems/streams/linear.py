@@ -355,9 +355,8 @@ def _check(spectrum, target, label_noise):
             raise ValueError(f"expected a spectrum of finite eigenvalues >= 0, got one of {least}")
         if abs(values.mean() - 1) > _MEAN_TOLERANCE:
             raise ValueError(
-                "expected a spectrum of mean 1 (trace of the covariance = dim), got mean "
-                f"{values.mean():.6g}; divide it by its mean and multiply the target by the "
-                "square root of that mean"
+                f"expected a spectrum of mean 1, got mean {values.mean():.6g}; divide it by its "
+                "mean and multiply the target by the square root of that mean"
             )
     known_target = concrete(target)
     if known_target is not None and not np.all(np.isfinite(known_target)):
