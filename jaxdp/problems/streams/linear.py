@@ -6,7 +6,7 @@ eigenbasis loses nothing. Source: AC section 2 and Assumption 1.
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,14 +27,38 @@ from jaxdp.core.checks import (
     require_scalar,
 )
 from jaxdp.core.keys import numbered_key
-from jaxdp.data.standardisation import standardise
+from jaxdp.data.standardisation import Table, standardise
 from jaxdp.losses import AbstractResidualLoss, HalfSquared
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.input_scales import InputScales
-from jaxdp.problems.streams.surrogate import covariance_basis, estimated_scales
+from jaxdp.problems.streams.input_scales import InputScales, estimated_scales
 
 _MEAN_TOLERANCE = 1e-5
+# Directions with less than this share of the largest variance carry rounding, not data.
+_RANK_TOLERANCE = 1e-10
 _LEAST_SQUARES = HalfSquared()
+
+
+class CovarianceBasis(NamedTuple):
+    """Eigenvalues of the covariance, its eigenvectors in columns, and least squares therein."""
+
+    spectrum: np.ndarray
+    rotation: np.ndarray
+    solution: np.ndarray
+
+
+def covariance_basis(table: Table) -> CovarianceBasis:
+    """Eigendecomposition of the inputs' covariance and the least-squares solution in that basis.
+
+    Directions without variance get eigenvalue 0 and coefficient 0.
+    """
+    rows, dim = table.inputs.shape
+    values, rotation = np.linalg.eigh(table.inputs.T @ table.inputs / rows)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    values = np.where(values > _RANK_TOLERANCE * values[0], values, 0.0)
+    values *= dim / values.sum()
+    correlation = rotation.T @ (table.inputs.T @ table.labels) / rows
+    solution = np.divide(correlation, values, out=np.zeros(dim), where=values > 0)
+    return CovarianceBasis(values, rotation, solution)
 
 
 class Blocks(eqx.Module):

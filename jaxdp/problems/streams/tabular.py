@@ -12,8 +12,7 @@ from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.problems.streams.surrogate import covariance_basis
+from jaxdp.problems.streams.linear import LinearRegression, covariance_basis
 
 # Least share of a direction's variance in a held-out half that determines it.
 _SEEN = 1e-4
