@@ -82,11 +82,11 @@ def _cholesky_derivative(primals, tangents):
 
 def solve_positive(matrix: Float[Array, "n n"], right: Float[Array, "n ..."]) -> Array:
     """The solution $A^{-1}b$ for a positive definite A, by Cholesky."""
-    return one_at_a_time(_solve_positive)(matrix, right)
 
+    def solve(matrix, right):
+        return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(matrix), right)
 
-def _solve_positive(matrix, right):
-    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(matrix), right)
+    return one_at_a_time(solve)(matrix, right)
 
 
 def _over_leading_axes(function, matrices):

@@ -261,19 +261,21 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     @property
     def assumptions(self):
         sampler, overflow = self.sampler, self.sampler.overflow_probability
-        drawn = (
-            f"every batch is drawn afresh by the Poisson sampler, at rate "
-            f"{sampler.sampling_rate:.6g}, which amplifies privacy; its random bits are taken as "
-            "independent and secret"
-            if sampler.sampling_rate < 1
-            else "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
-        )
-        room = (
-            f"a batch holds {sampler.capacity} records at most; drawing more has probability "
-            f"{overflow:.1e} a step and is part of delta{self._least_delta()}"
-            if overflow > 0
-            else "a batch holds all records that may be drawn"
-        )
+        drawn = "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
+        if (rate := sampler.sampling_rate) < 1:
+            drawn = (
+                f"every batch is drawn afresh by the Poisson sampler, at rate {rate:.6g}, which "
+            )
+            drawn += "amplifies privacy; its random bits are taken as independent and secret"
+        room = "a batch holds all records that may be drawn"
+        if overflow > 0:
+            room = (
+                f"a batch holds {sampler.capacity} records at most; drawing more has probability "
+            )
+            room += f"{overflow:.1e} a step and is part of delta"
+        if (used_up := min(1.0, self.sampled.failure)) >= _NEGLIGIBLE_DELTA:
+            room += f", all of it up to delta = {used_up:.1e}, where epsilon is infinite: give the "
+            room += "sampler a larger capacity"
         return (
             drawn,
             "neighbours differ in whether one record contributes, which moves a sum by the clip "
@@ -282,15 +284,6 @@ class PoissonSubsampledGaussian(AbstractMechanism):
             room,
             "the rate, the capacity and the number of records are public and not chosen from the "
             "data",
-        )
-
-    def _least_delta(self) -> str:
-        used_up = min(1.0, self.sampled.failure)
-        if used_up < _NEGLIGIBLE_DELTA:
-            return ""
-        return (
-            f", all of it up to delta = {used_up:.1e}, where epsilon is infinite: give the sampler "
-            "a larger capacity"
         )
 
     @property
