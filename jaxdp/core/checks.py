@@ -291,7 +291,15 @@ def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
 
 def require_finite(name: str, value: Any) -> None:
     """Raise ValueError if a concrete array is not finite; the check runs on the array's device."""
-    count = _num_not_finite(name, value)
+    if isinstance(value, Tracer):
+        return
+    if is_on_accelerator(value):
+        count = int(_count_not_finite(value))
+    else:
+        # A floating-point array keeps its own type, without a copy.
+        is_float = isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f"
+        known: Any = np.asarray(value) if is_float else concrete(value, name)
+        count = int(np.count_nonzero(~np.isfinite(known)))
     if count:
         raise ValueError(f"expected finite {name}, got {count} entries that are not")
 
@@ -300,19 +308,6 @@ def is_on_accelerator(value: Any) -> bool:
     """Whether a concrete JAX array lies outside the memory of the CPU."""
     is_known = isinstance(value, jax.Array) and not isinstance(value, Tracer)
     return is_known and any(device.platform != "cpu" for device in value.devices())
-
-
-def _num_not_finite(name: str, value: Any) -> int:
-    if isinstance(value, Tracer):
-        return 0
-    if is_on_accelerator(value):
-        return int(_count_not_finite(value))
-    if isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f":
-        # The array keeps its own type, without a copy.
-        known = np.asarray(value)
-    else:
-        known: Any = concrete(value, name)
-    return int(np.count_nonzero(~np.isfinite(known)))
 
 
 @jax.jit

@@ -51,7 +51,8 @@ def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) ->
     if isinstance(value, dict):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, (list, tuple)):
-        return _sequence_in_words(value)
+        several = f"{len(value)} items" if len(value) > _MOST_LISTED else None
+        return _maker(value) or several or ", ".join(map(in_words, value)) or "none"
     if isinstance(value, eqx.Module):
         return _module_in_words(value)
     return called(value) if callable(value) else repr(value)
@@ -156,14 +157,6 @@ def _numbers_in_words(numbers: np.ndarray, inner: tuple[int, ...], is_batch: boo
     else:
         text = f"{int((~np.isfinite(numbers)).sum())} of {numbers.size} not finite"
     return f"{counted}, {text}" if counted else text
-
-
-def _sequence_in_words(values: Any) -> str:
-    if maker := _maker(values):
-        return maker
-    if len(values) > _MOST_LISTED:
-        return f"{len(values)} items"
-    return ", ".join(map(in_words, values)) or "none"
 
 
 def _maker(values: Any) -> str:

@@ -91,6 +91,12 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     def inclusion_probability(self):
         return 1.0
 
+    def _moments(self, epoch_steps: int | None) -> InclusionMoments:
+        """The moments of a batch that is a uniformly random set of B of the n records."""
+        rest = (self.num_records - self.capacity) / self.capacity
+        joint = -rest / (self.num_records - 1) if self.num_records > 1 else 0.0
+        return InclusionMoments(rest, joint, epoch_steps)
+
     def mechanism(self, noise_multiplier, num_steps):
         multiplier = host_scalar("noise_multiplier", noise_multiplier)
         root = 2 * math.sqrt(self.uses(require_count("num_steps", num_steps)))
@@ -157,7 +163,7 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
         if self.num_records % self.capacity:
             wanted = f"a batch_size that divides num_records = {self.num_records}"
             raise NotCoveredError(f"expected {wanted}, got {self.capacity}")
-        return _moments_of_sets(self.num_records, self.capacity, self.steps_per_epoch)
+        return self._moments(self.steps_per_epoch)
 
 
 class FixedSizeBatches(AbstractUnamplifiedSampler):
@@ -193,13 +199,4 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
 
     @property
     def inclusion_moments(self):
-        return _moments_of_sets(self.num_records, self.capacity, None)
-
-
-def _moments_of_sets(
-    num_records: int, batch_size: int, epoch_steps: int | None
-) -> InclusionMoments:
-    """The moments of a batch that is a uniformly random set of B of the n records."""
-    rest = (num_records - batch_size) / batch_size
-    joint = -rest / (num_records - 1) if num_records > 1 else 0.0
-    return InclusionMoments(rest, joint, epoch_steps)
+        return self._moments(None)

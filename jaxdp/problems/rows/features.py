@@ -24,6 +24,7 @@ from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
     NotCoveredError,
     concrete,
+    require_count,
     require_finite,
     require_kind,
     require_non_negative,
@@ -35,10 +36,8 @@ from jaxdp.problems.base import AbstractProblem
 from jaxdp.problems.rows.kernel_factors import (
     SpectralGap,
     kernel_accuracy,
-    kernel_eigenvalues,
     largest_eigenvalue,
     ridge_coefficients,
-    spectral_gap,
     split_factor,
     triangular_root,
 )
@@ -91,13 +90,6 @@ def reason_not_squared(problem: Any) -> str | None:
     if problem.loss.square_curvature == SQUARED.square_curvature:
         return None
     return f"it describes the squared loss, got {type(problem.loss).__name__}"
-
-
-def require_rows_of_both(train_labels: Any, test_labels: Any) -> None:
-    """Raise ValueError unless there is a training row and a test row."""
-    for name, labels in (("training", train_labels), ("test", test_labels)):
-        if not len(labels):
-            raise ValueError(f"expected at least one {name} row, got none")
 
 
 # Features per row above which the Gram matrix is cheaper.
@@ -198,7 +190,10 @@ class AbstractFeatureProblem(AbstractProblem):
 
     def kernel_eigenvalues(self) -> np.ndarray:
         r"""Eigenvalues of $K = \Phi\Phi^\top$, (num_train,), falling; float64 on the host."""
-        return kernel_eigenvalues(self.host_features()[0])
+        features = self.host_features()[0]
+        values = np.linalg.svd(features, compute_uv=False) ** 2
+        # Zeros beyond number p.
+        return np.pad(values, (0, len(features) - len(values)))
 
     def spectral_gap(self, rank: int) -> SpectralGap:
         """The kernel's eigenvalues number `rank` and the next, with a ridge and times between them.
@@ -214,8 +209,11 @@ class AbstractFeatureProblem(AbstractProblem):
         if self.loss.square_curvature is None:
             came = f"{type(self.loss).__name__}; kernel_eigenvalues() takes any loss"
             raise NotCoveredError(f"expected the loss Squared() or HalfSquared(), got {came}")
-        curvature = self.loss.curvature_bound
-        return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train, curvature)
+        rank, eigenvalues = require_count("rank", rank), self.kernel_eigenvalues()
+        if rank >= len(eigenvalues):
+            raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")
+        above, below = float(eigenvalues[rank - 1]), float(eigenvalues[rank])
+        return SpectralGap(rank, above, below, self.num_train, self.loss.curvature_bound)
 
 
 class ReducedFeatures(AbstractFeatureProblem):
@@ -276,7 +274,9 @@ class ReducedFeatures(AbstractFeatureProblem):
         for name in rows:
             require_finite(f"{name}_factor", getattr(self, f"{name}_factor"))
         require_labels(self)
-        require_rows_of_both(self.train_labels, self.test_labels)
+        for kind, count in (("training", self.num_train), ("test", self.num_test)):
+            if not count:
+                raise ValueError(f"expected at least one {kind} row, got none")
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
             shapes = f"{self.train_factor.shape} and {self.test_factor.shape}"
             raise ValueError(f"expected factors with one number of columns, got shapes {shapes}")
@@ -309,7 +309,6 @@ class ReducedFeatures(AbstractFeatureProblem):
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))
         require_shape("test_labels", test_labels, (None,))
-        require_rows_of_both(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
             rows = f"{len(train_labels)} training and {len(test_labels)} test rows"

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import is_on_accelerator, require_count
+from jaxdp.core.checks import is_on_accelerator
 from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.losses import Squared
@@ -181,19 +181,3 @@ def ridge_coefficients(
     values = np.where(kept, values, 1)
     factors = np.where(kept, values / (values**2 + ridge), 0)
     return right.T @ (factors * (left.T @ labels))
-
-
-def kernel_eigenvalues(features: np.ndarray) -> np.ndarray:
-    r"""Eigenvalues of $\Phi\Phi^\top$, (num_train,), falling; zeros beyond number p."""
-    values = np.linalg.svd(features, compute_uv=False) ** 2
-    return np.pad(values, (0, len(features) - len(values)))
-
-
-def spectral_gap(
-    eigenvalues: np.ndarray, rank: int, num_train: int, curvature: float
-) -> SpectralGap:
-    rank = require_count("rank", rank)
-    if rank >= len(eigenvalues):
-        raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")
-    above, below = float(eigenvalues[rank - 1]), float(eigenvalues[rank])
-    return SpectralGap(rank, above, below, num_train, curvature)
