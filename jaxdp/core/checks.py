@@ -116,7 +116,7 @@ def _dtype_of(value: Any) -> np.dtype:
         array = np.asarray(value)
     except (MemoryError, OSError):
         raise
-    # Rows of unequal length, arrays that are no numbers, such as keys, errors of other libraries.
+    # Rows of unequal length, arrays without numbers such as keys, errors of other libraries.
     except Exception:
         return np.dtype(object)
     # A data frame's columns of different types, where None is a missing number.
@@ -158,8 +158,8 @@ def require_host(name: str, value: Any) -> None:
     """Raise TypeError if a pytree holds a traced value, for computations on the host."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
         raise TypeError(
-            f"expected concrete {name}, got a traced one: it is looked at on the host, so call "
-            "this outside jit, vmap and grad"
+            f"expected concrete {name}, got a traced one: it is read on the host, so call this "
+            "outside jit, vmap and grad"
         )
 
 

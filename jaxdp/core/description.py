@@ -33,7 +33,7 @@ MEANINGS = {
     "activation": "of each feature",
     "average": "of the iterates, what is released",
     "batch_size": "samples a step",
-    "block_size": "features looked at together",
+    "block_size": "features in memory together",
     "chunk_size": "steps drawn together",
     "clip_norm": "longest gradient of a record",
     "clip_scale": "clip norm over sqrt(dim)",

@@ -551,7 +551,7 @@ CALLS = {
     ),
     "runs of recorded scores": (
         lambda p: privacy.audit(p.theta, p.theta, measure="mu", num_trials=7),
-        "no num_trials and no key beside scores",
+        "no num_trials and no key with recorded",
     ),
     "one score": (
         lambda p: privacy.audit(p.theta, p.theta[:1], measure="mu"),

@@ -110,7 +110,7 @@ def chi_square(
     table = np.zeros((max(map(len, series)), len(degrees)), normal.dtype)
     for block, terms in enumerate(series):
         table[: len(terms), block] = terms
-    # Axes of a block's numbers, beside those of the normals.
+    # A block's numbers, with axes for the others of the normals.
     each = (*(1,) * (normal.ndim - 2), len(degrees), 1)
     table = table.reshape(-1, *each)
     # Clenshaw's recurrence: in powers of z the terms of a small k would cancel.

@@ -256,12 +256,12 @@ def audit(
     known, error = asked(measure, delta, confidence)
     if second is None and not callable(mechanism):
         if num_trials is not None or key is not None:
-            raise TypeError("expected no num_trials and no key beside scores that were recorded")
+            raise TypeError("expected no num_trials and no key with recorded scores")
         recorded = {"first_scores": mechanism, "second_scores": first}
         pair = (recorded_scores(name, values) for name, values in recorded.items())
         return bound_of(known, _shuffled(ranked(*pair)), error)
     require_key(key)
-    require_callable("mechanism", mechanism, "a function of data and key, beside two inputs")
+    require_callable("mechanism", mechanism, "a function of data and key")
     require_host("first and second", (first, second))
     num_trials = require_count("num_trials", num_trials)
     batch_size = require_count("batch_size", batch_size)

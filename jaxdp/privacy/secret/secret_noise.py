@@ -281,7 +281,8 @@ def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
 
     Example:
         >>> from jaxdp.privacy import secret_key
-        >>>         >>> key_entropy_bits(secret_key())
+        >>> from jaxdp.privacy.secret.secret_noise import key_entropy_bits
+        >>> key_entropy_bits(secret_key())
         64
     """
     if impl is not None:
