@@ -40,14 +40,9 @@ def whole_file(
 ) -> Iterator[pathlib.Path]:
     """A temporary name to write to; at the end of the block its content gets the name `path`.
 
-    Args:
-        path: the file; a symbolic link is followed if `replace` is true.
-        replace: True (default) replaces an existing file; False raises FileExistsError.
-        private: True makes the file readable for its owner alone; default False.
-
-    Raises:
-        FileExistsError: a file of that name exists and `replace` is false.
-        OSError: the file cannot be written, or `path` is a folder, a pipe or a device.
+    A symbolic link is followed if `replace` is true; otherwise an existing file is a
+    FileExistsError. A `private` file is readable for its owner alone, from its first byte on.
+    OSError if the file cannot be written, or `path` is a folder, a pipe or a device.
     """
     target = pathlib.Path(os.path.realpath(path) if replace else path)
     # Renaming would put a file in place of a device, a pipe or a socket.

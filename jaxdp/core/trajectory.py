@@ -262,12 +262,9 @@ def trajectory_of(
 ) -> Trajectory:
     """The Trajectory of runs or of a prediction, with the status of each.
 
-    Args:
-        is_valid: True if traced parameters are in their ranges; otherwise all risks are NaN.
-        time, risk, final_risk, observables, label, std, parameters: fields of the trajectory.
-        final_std: None for the last entry of `std`.
-        stopped: True if a solver stopped before the end; its risks are NaN then.
-        unstable: True if the prediction is beyond its limit of trust.
+    Risks are NaN unless `is_valid` (traced parameters are in their ranges), and if `stopped` (a
+    solver ended early). `unstable` marks a prediction beyond its limit of trust. The other
+    arguments are fields of the trajectory; `final_std` is by default the last of `std`.
     """
     is_finite = jnp.isfinite(risk).all(axis=-1) & jnp.isfinite(final_risk)
     status = jnp.where(is_finite, int(Status.OK), int(Status.DIVERGED))

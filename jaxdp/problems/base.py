@@ -101,8 +101,7 @@ class AbstractSampleProblem(AbstractProblem):
 class AbstractLinearModelProblem(AbstractSampleProblem):
     """Samples for a linear model, with gradients for which `OnePassDPSGD` is proved private.
 
-    Attributes:
-        loss: loss of a sample, as a function of the prediction x.theta.
+    `loss` is the loss of a sample, as a function of the prediction x.theta.
     """
 
     loss: eqx.AbstractVar[AbstractScalarLoss]

@@ -48,26 +48,16 @@ def require_indices(num_records: int, num_places: int) -> None:
 
 
 class AbstractSampler(AbstractDescription):
-    """Batches of records, padded to a common capacity.
-
-    Attributes:
-        num_records: n, public.
-        capacity: largest number of records in a batch.
-    """
+    """Batches of the public number n of records, padded to a common `capacity`."""
 
     num_records: eqx.AbstractVar[int]
     capacity: eqx.AbstractVar[int]
 
     @classmethod
     def of_share(cls, num_records: int, share: float) -> Self:
-        """The sampler whose expected batch size is nearest to a share of the records.
+        """The sampler whose expected batch size over n is nearest to a share in (0, 1].
 
-        Args:
-            num_records: n, public.
-            share: expected batch size over n, in (0, 1].
-
-        Raises:
-            NotCoveredError: the sampler has no such constructor.
+        NotCoveredError if the sampler has no such constructor.
         """
         wanted = "a sampler with a constructor of_share, such as PoissonSampler"
         raise NotCoveredError(f"{wanted}, is needed, got {cls.__name__}")
@@ -88,10 +78,8 @@ class AbstractSampler(AbstractDescription):
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
         """Batch number `step`, from 0: indices padded by zeros, and a mask of the real ones.
 
-        Args:
-            key: the run's key, for all its steps. A sampler draws only from
-                `jaxdp.core.keys.purpose_key(key, "sampling")`, as the run's noise uses the same
-                key.
+        `key` serves all steps of a run, and its noise: a sampler draws only from
+        `jaxdp.core.keys.purpose_key(key, "sampling")`.
         """
 
     @abc.abstractmethod

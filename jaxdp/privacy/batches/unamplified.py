@@ -22,7 +22,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 class AbstractUnamplifiedSampler(AbstractSampler):
-    r"""Batches of at most B records each, whose distribution does not depend on the records.
+    r"""Batches of at most B of n records, whose distribution does not depend on the records.
 
     The noisy sums of $T$ batches cost $\mu = 2\sqrt{\mathrm{uses}(T)}$ over the noise multiplier z
     under replace-one. The randomness and secrecy of the batches are not used.
@@ -35,10 +35,6 @@ class AbstractUnamplifiedSampler(AbstractSampler):
     $\alpha(b)$ for each outcome b of them; by Jensen's inequality for the convex $G_\mu$ its error
     is at least $E\,G_\mu(\alpha(b)) \ge G_\mu(E\,\alpha(b))$. So $\mu$ holds with the batches made
     public, and therefore without.
-
-    Args:
-        num_records: n, public.
-        batch_size: B <= n, public.
     """
 
     num_records: int = eqx.field(static=True)

@@ -115,7 +115,9 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
-    if delta >= -math.expm1(sum(run.num_steps * _log_left_out(run) for run in runs)):
+    rates = ((run.num_steps, run.sampling_rate) for run in runs)
+    left_out = sum(n * math.log1p(-rate) if rate < 1 else -math.inf for n, rate in rates)
+    if delta >= -math.expm1(left_out):
         return 0.0
     arguments = runs, delta, adjacency
     bounds = [unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments)]
@@ -123,10 +125,6 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
         share = delta / len(runs)
         bounds.append(math.fsum(_epsilon((run,), share, adjacency) for run in runs))
     return min(bounds)
-
-
-def _log_left_out(run: SampledGaussian) -> float:
-    return math.log1p(-run.sampling_rate) if run.sampling_rate < 1 else -math.inf
 
 
 @_remembered

@@ -186,8 +186,7 @@ class Linearised(AbstractProblem):
     def moved(self, coefficients: Float[Array, " train *outputs"]) -> PyTree[Array]:
         r"""The weights $w_0 + \sum_i a_i \nabla f(w_0, x_i)$, summed over the outputs too.
 
-        Args:
-            coefficients: a, one for each prediction of a training row.
+        `coefficients` are a, one for each prediction of a training row.
         """
         parts = zip(blocks_of(self.inputs), blocks_of(coefficients), strict=True)
         changes = [_pulled_back(self, rows, block) for rows, block in parts]

@@ -113,10 +113,7 @@ class TabularRegression(AbstractLinearModelProblem):
 
     def __repr__(self):
         rows, dim = self.rows.shape
-        return (
-            f"TabularRegression({rows} rows, dim {dim}; inputs centred and scaled to trace = dim, "
-            "labels centred, non-privately; risk on a held-out half, less the bias of its fit)"
-        )
+        return f"TabularRegression({rows} rows, dim {dim}; {'; '.join(self._notes())})"
 
     @property
     def num_steps(self) -> int:
