@@ -227,7 +227,6 @@ def gathered(value: Any) -> Any:
 
 
 def _explicit_mesh(array: Any) -> Any:
-    """The mesh of an array, if it has an Explicit axis."""
     source = jax.typeof(array) if isinstance(array, Tracer) else array
     mesh = getattr(getattr(source, "sharding", None), "mesh", None)
     # Older releases of JAX have no types of axes where there is no mesh.

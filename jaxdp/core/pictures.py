@@ -37,7 +37,6 @@ def new_figure(size: tuple[float, float]) -> "Figure":
 
 
 def _show(figure: "Figure") -> None:
-    """Show a figure in a notebook and close it."""
     from IPython.display import publish_display_data  # pyright: ignore[reportMissingImports]
 
     if pyplot := sys.modules.get("matplotlib.pyplot"):

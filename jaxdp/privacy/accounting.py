@@ -154,6 +154,5 @@ def _rounded_up(epsilon: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A concrete scalar as a Python float."""
     known = None if value is None else concrete(value)
     return float(known) if known is not None and known.shape == () else value

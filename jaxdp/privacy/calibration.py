@@ -160,7 +160,6 @@ def _scale(sensitivity: Any, num_releases: Any) -> Any:
 
 
 def _rounded_up(scale: Any, mu: Any) -> Any:
-    """scale / mu, rounded up by a margin."""
     numerator, denominator = concrete(scale), concrete(mu)
     if numerator is None or denominator is None:
         dtype = jnp.promote_types(jnp.result_type(scale, mu, float), jnp.float32)

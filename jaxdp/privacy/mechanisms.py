@@ -183,7 +183,6 @@ class Composition(AbstractMechanism):
 
     @property
     def _parts(self) -> list[AbstractMechanism]:
-        """The mechanisms, with nested compositions flattened."""
         nested = (
             part._parts if isinstance(part, Composition) else [part] for part in self.mechanisms
         )

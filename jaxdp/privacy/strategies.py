@@ -182,7 +182,6 @@ def longest_column_of(mixing: Float[Any, "steps steps"]) -> Any:
 
 
 def _column_bound(numpy: Any, matrix: Any, inverse: Any) -> Any:
-    """The bound of `longest_column_of` from an approximate inverse."""
     count, unit = len(matrix), float(np.finfo(matrix.dtype).eps)
     with full_products():
         rest = numpy.linalg.norm(numpy.eye(count, dtype=matrix.dtype) - inverse @ matrix)

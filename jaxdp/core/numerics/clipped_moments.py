@@ -154,7 +154,6 @@ def _beyond_one(ratio):
 def _horner(
     coefficients: Sequence[float] | np.ndarray, argument: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """The polynomial with these coefficients, lowest first, at the argument."""
     value = jnp.full_like(argument, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         # JAX traces operations of `lax` in a third of the time of those of `jax.numpy`, and these

@@ -76,7 +76,6 @@ def normal_pairs(
 
 
 def _signed(word: Array, dtype) -> Array:
-    """Uniform on [-1, 1)."""
     return lax.bitcast_convert_type(word, jnp.int32).astype(dtype) * np.asarray(2.0**-31, dtype)
 
 

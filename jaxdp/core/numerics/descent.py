@@ -51,7 +51,6 @@ def descend(
 
 
 def _finite(values, gradients) -> tuple[np.ndarray, np.ndarray]:
-    """Infinite values without a slope where either is not finite."""
     values, gradients = np.array(values, np.float64), np.array(gradients, np.float64)
     is_bad = ~(np.isfinite(values) & np.isfinite(gradients).all(axis=-1))
     values[is_bad], gradients[is_bad] = np.inf, 0

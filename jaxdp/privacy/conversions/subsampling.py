@@ -104,7 +104,6 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
 
 
 def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
-    """mu as if every record were in every batch."""
     pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in runs)
     return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 

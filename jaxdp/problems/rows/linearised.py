@@ -194,7 +194,6 @@ class Linearised(AbstractProblem):
 
 
 def _require_filter(model: Callable[..., Any], trainable: Any) -> None:
-    """Raise TypeError unless Equinox can filter the model's weights by it."""
     if trainable is None:
         return
     try:

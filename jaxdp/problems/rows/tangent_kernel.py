@@ -124,7 +124,6 @@ def _outer_leaves(problem: Linearised, weights: PyTree[Array]) -> tuple[bool, ..
 
 @eqx.filter_jit
 def _gradients(problem: Linearised, weights, rows, output) -> list[Array]:
-    """The gradient of an output of each row in each array of weights."""
 
     def one(row):
         return jax.grad(lambda at: jnp.ravel(problem.prediction(at, row))[output])(weights)

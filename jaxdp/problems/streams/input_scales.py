@@ -140,7 +140,6 @@ def estimated_scales(whitened: Float[np.ndarray, "rows rank"]) -> InputScales:
 
 
 def _most_likely(values, squares, counts, degrees) -> Float[np.ndarray, " values"]:
-    """Probabilities of the values, by expectation-maximisation."""
     logs = -degrees / 2 * (np.log(values)[None] + squares[:, None] / values[None])
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights = np.full(len(values), 1 / len(values))

@@ -106,7 +106,6 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _squares(target, member, num_blocks: int) -> Float[Array, " blocks"]:
-    """The squared norm of the target within each block, as one program."""
     return jax.ops.segment_sum(target**2, member, num_segments=num_blocks)
 
 
