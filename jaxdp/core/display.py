@@ -245,7 +245,8 @@ def _lines(row: Row, first: int, second: int, room: int) -> list[str]:
 def as_html(explanation: Explanation) -> str:
     """The table for a notebook, with all content escaped."""
     explanation = explanation.on_lines()
-    has_meanings, left, rows = any(row.meaning for row in explanation.rows), "text-align:left", ""
+    has_meanings = any(row.meaning for row in explanation.rows)
+    rows, left = "", "text-align:left"
     for row in explanation.rows:
         rows += f'<tr><th style="{left}">{html.escape(row.name)}</th>'
         values = (row.value, row.meaning) if has_meanings else (row.value,)

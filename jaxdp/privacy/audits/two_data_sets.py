@@ -237,7 +237,8 @@ def audit(
             anything, or the mechanism cannot be traced or draws random numbers outside its key.
 
     Source: $\mu \ge -\Phi^{-1}(\mathrm{FPR}) - \Phi^{-1}(\mathrm{FNR})$ for every test, Dong, Roth
-    and Su (2022), Definition 2.6, used so by Nasr et al. (2023), by two intervals.
+    and Su (2022), Definition 2.6, used so by Nasr et al. (2023), "Tight auditing of differentially
+    private machine learning", by two intervals; audits: Jagielski, Ullman and Oprea (2020).
 
     Derived: $P[S] \le e^\epsilon Q[S] + \delta$ for every event S;
     tests/unit/privacy/audits/test_auditing.py counts how often the bound fails.
