@@ -94,7 +94,8 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
     counts = collections.Counter()
     for run in runs:
         counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
-    together = [SampledGaussian(*kind, count) for kind, count in sorted(counts.items())]
+    kinds = sorted(counts.items())
+    together = [SampledGaussian(rate, noise, count) for (rate, noise), count in kinds]
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:

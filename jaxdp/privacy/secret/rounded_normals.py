@@ -60,9 +60,9 @@ def rounded_sums(
     answer = nearest.astype(np.int64)
     for index in np.flatnonzero(is_open):
         uniform = _Uniform(int(digits[index]), lambda place, i=int(index): more_digits(i, place))
-        numbers = (Fraction(float(values[index])) for values in (offsets, std))
+        place, spread = Fraction(float(offsets[index])), Fraction(float(std[index]))
         guess = int(nearest[index])
-        answer[index] = _decided(*numbers, bool(is_positive[index]), uniform, guess=guess)
+        answer[index] = _decided(place, spread, bool(is_positive[index]), uniform, guess=guess)
     return answer
 
 
