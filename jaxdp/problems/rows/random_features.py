@@ -149,8 +149,8 @@ class RandomFeatures(AbstractFeatureProblem):
             TypeError, ValueError: shapes do not match, a number is not finite, or a label is
                 invalid for the loss.
         """
-        train = train_inputs, train_labels
-        return cls(*train, test_inputs, test_labels, weights, activation, loss)
+        rows = train_inputs, train_labels, test_inputs, test_labels
+        return cls(*rows, weights, activation=activation, loss=loss)
 
     @classmethod
     def sample(
