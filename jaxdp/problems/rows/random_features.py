@@ -149,8 +149,15 @@ class RandomFeatures(AbstractFeatureProblem):
             TypeError, ValueError: shapes do not match, a number is not finite, or a label is
                 invalid for the loss.
         """
-        rows = train_inputs, train_labels, test_inputs, test_labels
-        return cls(*rows, weights, activation=activation, loss=loss)
+        return cls(
+            train_inputs=train_inputs,
+            train_labels=train_labels,
+            test_inputs=test_inputs,
+            test_labels=test_labels,
+            weights=weights,
+            activation=activation,
+            loss=loss,
+        )
 
     @classmethod
     def sample(
