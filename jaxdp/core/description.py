@@ -150,22 +150,18 @@ class AbstractDescription(AbstractExplained, eqx.Module):
 
 
 def _in_words(whole: Any, name: str, value: Any) -> str:
-    """An argument in words; another description on one line."""
-    if isinstance(value, AbstractDescription):
-        parts = value._shown()
-        texts = (f"{each}={_nested(value, each, part)}" for each, part in parts.items())
-        return f"{type(value).__name__}({', '.join(texts)})"
-    return in_words(value, _ndim(type(whole), name), is_record=name in RECORDS)
+    """An argument in words; another description on one line, its arrays in brackets."""
+    if not isinstance(value, AbstractDescription):
+        return in_words(value, _ndim(type(whole), name), is_record=name in RECORDS)
+    texts = []
+    for each, part in value._shown().items():
+        text = _in_words(value, each, part)
+        texts.append(f"{each}=[{text}]" if is_array(part) and ", " in text else f"{each}={text}")
+    return f"{type(value).__name__}({', '.join(texts)})"
 
 
 def _is_number(leaf: Any) -> bool:
     return is_known(leaf) if is_array(leaf) else isinstance(leaf, numbers.Number)
-
-
-def _nested(whole: Any, name: str, value: Any) -> str:
-    """A value inside another description's line, with brackets around several numbers."""
-    text = _in_words(whole, name, value)
-    return f"[{text}]" if is_array(value) and ", " in text else text
 
 
 def _batch_shape(whole: Any, shown: dict[str, Any]) -> tuple[int, ...]:
