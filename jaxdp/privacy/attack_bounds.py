@@ -1,12 +1,12 @@
 r"""Bounds on the success of any attack that infers membership or reconstructs a record.
 
 **Membership.** A membership test has a true-positive rate $\beta$ on data sets with the record and
-a false-positive rate $\alpha$ on those without it. An $(\epsilon, \delta)$ guarantee gives $\beta
-\le \delta + e^\epsilon\alpha$ and, by the complement of the test, $\beta \le 1 - e^{-\epsilon}(1 -
-\delta - \alpha)$; all pairs that an account proves hold together. $\mu$-GDP gives $\beta \le
-\Phi(\Phi^{-1}(\alpha) + \mu)$ directly. Source: Wasserman and Zhou (2010), Theorem 2.4; Kairouz, Oh
-and Viswanath (2015), Theorem 2.1; Dong, Roth and Su (2022). Derived:
-tests/unit/privacy/test_membership_bounds.py.
+a false-positive rate $\alpha$ on those without it. An $(\epsilon, \delta)$ guarantee gives
+$\beta \le \delta + e^\epsilon\alpha$ and, by the complement of the test,
+$\beta \le 1 - e^{-\epsilon}(1 - \delta - \alpha)$; all pairs that an account proves hold together.
+$\mu$-GDP gives $\beta \le \Phi(\Phi^{-1}(\alpha) + \mu)$ directly. Source: Wasserman and Zhou
+(2010), Theorem 2.4; Kairouz, Oh and Viswanath (2015), Theorem 2.1; Dong, Roth and Su (2022).
+Derived: tests/unit/privacy/test_membership_bounds.py.
 
 **Reconstruction.** *Statement.* A record X is drawn from a prior and joins records that the
 attacker knows; the mechanism's output distributions $P_x$ are, for every x, $\mu$-GDP away from one
@@ -16,9 +16,9 @@ attack is within that error with probability above $g(\kappa)$.
 
 *Proof.* An attack's own randomness is made part of the output, so that it is a function R of it.
 Let $E_x$ be the outputs for which R is close enough to x. The probability of success is
-$E\,P_X(E_X) \le E\,g(Q(E_X)) \le g(E\,Q(E_X))$, since g is concave: its slope $e^{-\mu\Phi^{-1}(a)
-- \mu^2/2}$ falls. And $E\,Q(E_X)$, X and the output now independent, is the success of a guess that
-does not depend on X: at most $\kappa$, and g increases.
+$E\,P_X(E_X) \le E\,g(Q(E_X)) \le g(E\,Q(E_X))$, since g is concave: its slope
+$e^{-\mu\Phi^{-1}(a) - \mu^2/2}$ falls. And $E\,Q(E_X)$, X and the output now independent, is the
+success of a guess that does not depend on X: at most $\kappa$, and g increases.
 
 *Reference.* The output distribution on a data set with another record in X's place has the $\mu$ of
 replace-one. A mechanism that adds Gaussian noise to sums of vectors clipped to a norm may take the
@@ -144,8 +144,9 @@ def approximate_reconstruction_bound(
 ) -> Float[np.ndarray, "..."]:
     r"""The largest probability that an attack on an $(\epsilon, \delta)$-DP mechanism succeeds.
 
-    It is $e^\epsilon\kappa + \delta$, at most 1, by the proof of `reconstruction_bound` with $g(a)
-    = \min(1, e^\epsilon a + \delta)$, and weaker than `reconstruction_bound` if $\mu$ is known.
+    It is $e^\epsilon\kappa + \delta$, at most 1, by the proof of `reconstruction_bound` with
+    $g(a) = \min(1, e^\epsilon a + \delta)$, and weaker than `reconstruction_bound` if $\mu$ is
+    known.
 
     Args:
         epsilon: number >= 0, between the mechanism and its reference.

@@ -19,9 +19,9 @@ derivative in x is that of
 
 $$ (1 - w^2)\Bigl(\frac{\operatorname{artanh} w}{w} + \frac{X}{8}\Bigr) - \frac{2e^2}{X}, $$
 
-because $\partial H/\partial\mu = \varphi(e/\mu - \mu/2)$. It decreases in w on (0, 1), as $(1 -
-w^2)\operatorname{artanh}(w)/w = 1 - \sum_{k \ge 1} 2w^{2k}/(4k^2 - 1)$ does, so that from the end
-to the middle the sum first falls and then rises, or does one of the two alone.
+because $\partial H/\partial\mu = \varphi(e/\mu - \mu/2)$. It decreases in w on (0, 1), as
+$(1 - w^2)\operatorname{artanh}(w)/w = 1 - \sum_{k \ge 1} 2w^{2k}/(4k^2 - 1)$ does, so that from the
+end to the middle the sum first falls and then rises, or does one of the two alone.
 
 *Slopes of known sign.* The vertices are 0, two of norm at most $R\sigma/2$, and one of at most
 $R\sigma$.
@@ -32,11 +32,11 @@ $$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots
 
 for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqrt2 B$. One vertex is
 0; the 2(k - 1) with either j = y or l = y' have norms of at most $\sqrt2 B = R\sigma/2$. The
-squared norms of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, with $c = z \cdot z'$, $|c| \le
-B^2$ and $g = (e_j - e_y) \cdot (e_l - e_{y'})$.
+squared norms of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, with $c = z \cdot z'$,
+$|c| \le B^2$ and $g = (e_j - e_y) \cdot (e_l - e_{y'})$.
 
-One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All norms grow towards $c =
--B^2$, where they are $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
+One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All norms grow towards
+$c = -B^2$, where they are $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
 
 Two labels: g = -2 once, -1 for 2(k - 2) vertices, 1 for k - 2, 0 for the (k - 2)(k - 3) others.
 Each at its own worst c: one of norm $R\sigma$, 3(k - 2) of $\sqrt{3/4}\,R\sigma$, the others of

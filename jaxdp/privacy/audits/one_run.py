@@ -1,7 +1,7 @@
 """Audits by one run: many canaries, each included or not by its own coin, then guessed.
 
-Source: Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run", Algorithm
-1.
+Source: Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training
+run", Algorithm 1.
 """
 
 import math
@@ -138,9 +138,9 @@ def correct_guesses_tail(
 ) -> float:
     r"""The largest probability of v = `num_correct` or more right guesses of r.
 
-    Under (epsilon, delta)-DP in each of m canaries, with b the probabilities of $W \sim
-    \mathrm{Binomial}(r, e^\epsilon/(1 + e^\epsilon))$ and $\beta = P[W \ge v]$, it is $\beta + m
-    \delta \beta (1 - \beta) / (v\, b_v)$, or 1 if that is more.
+    Under (epsilon, delta)-DP in each of m canaries, with b the probabilities of
+    $W \sim \mathrm{Binomial}(r, e^\epsilon/(1 + e^\epsilon))$ and $\beta = P[W \ge v]$, it is
+    $\beta + m \delta \beta (1 - \beta) / (v\, b_v)$, or 1 if that is more.
 
     Source: for $\delta = 0$, Steinke, Nasr and Jagielski (2023), Theorem 5.2. Its term for delta,
     $2 m \delta \max_i P[v > W \ge v - i] / i$, is larger wherever the whole is below 1/2, and too
@@ -148,9 +148,10 @@ def correct_guesses_tail(
 
     Derived: let $u_c$ be the probability of c right guesses. A flip of canary j's coin turns the
     event that j is one of c right guesses into the event that j is guessed wrongly and c - 1 others
-    rightly. The definition of (epsilon, delta)-DP, summed over the canaries, is $\sum_c (e_c)_+ \le
-    m \delta$ with $e_c = c u_c - e^\epsilon (r - c + 1) u_{c-1}$, and $c b_c = e^\epsilon (r - c +
-    1) b_{c-1}$. With $g_c = u_c / b_c$, so that $e_c = c b_c (g_c - g_{c-1})$,
+    rightly. The definition of (epsilon, delta)-DP, summed over the canaries, is
+    $\sum_c (e_c)_+ \le m \delta$ with $e_c = c u_c - e^\epsilon (r - c + 1) u_{c-1}$, and
+    $c b_c = e^\epsilon (r - c + 1) b_{c-1}$. With $g_c = u_c / b_c$, so that
+    $e_c = c b_c (g_c - g_{c-1})$,
 
     $$P[N \ge v] - \beta = \sum_{c \ge v > d} b_c b_d (g_c - g_d) = \sum_{w=1}^r e_w
     \frac{P[W \ge \max(v, w)] P[W < \min(v, w)]}{w b_w}.$$

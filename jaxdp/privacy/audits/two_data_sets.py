@@ -143,13 +143,13 @@ def lower_bound(
     For all p and q it exceeds value(p, q) with probability at most `error`.
 
     Derived: at the true p and q, $U = P_p[X' \ge X]$ and $V = P_q[Y' \le Y]$ are independent, and
-    each is at most u with probability at most u. So $w_p\Phi^{-1}(U) + w_q\Phi^{-1}(V)$, for $w_p^2
-    + w_q^2 = 1$ and $w \ge 0$, is at most $\Phi^{-1}(a)$ with probability at most a. If $a + 2b$ is
-    `error`, then with probability at least 1 - `error` this sum is above $\Phi^{-1}(a)$, U > b and
-    V > b. The bound is the least value in that region. Along its edge U falls as V rises, and each
-    point is the corner of a Clopper-Pearson rectangle; between two neighbouring points the worse
-    end of each is taken. tests/unit/privacy/audits/test_two_proportions.py sums the failures
-    exactly.
+    each is at most u with probability at most u. So $w_p\Phi^{-1}(U) + w_q\Phi^{-1}(V)$, for
+    $w_p^2 + w_q^2 = 1$ and $w \ge 0$, is at most $\Phi^{-1}(a)$ with probability at most a. If
+    $a + 2b$ is `error`, then with probability at least 1 - `error` this sum is above
+    $\Phi^{-1}(a)$, U > b and V > b. The bound is the least value in that region. Along its edge U
+    falls as V rises, and each point is the corner of a Clopper-Pearson rectangle; between two
+    neighbouring points the worse end of each is taken.
+    tests/unit/privacy/audits/test_two_proportions.py sums the failures exactly.
 
     Args:
         value: function of arrays, non-decreasing in p and non-increasing in q.

@@ -4,9 +4,9 @@ With v ~ N(0, I/d), s = |x|/sqrt(d) and rho the cosine of two inputs it is $E[\p
 for standard Gaussians of correlation rho. ReLU has a closed form. Any other activation is summed in
 Hermite polynomials, $k = \sum_k a_k(s)\,a_k(s')\,\rho^k$ with $a_k(s) = E[\phi(s g)\,h_k(g)]$
 (Mehler), until a bound on the remainder, which Parseval's identity makes computable, is below the
-tolerance: $|\sum_{k\ge K}| \le |\rho|^K\,t_K(s)^{1/2}\,t_K(s')^{1/2}$ with $t_K(s) = E[\phi(s g)^2]
-- \sum_{k<K} a_k(s)^2$. The few pairs that would need too many terms (a kink or jump, and nearly
-parallel inputs) are integrated in two dimensions.
+tolerance: $|\sum_{k\ge K}| \le |\rho|^K\,t_K(s)^{1/2}\,t_K(s')^{1/2}$ with
+$t_K(s) = E[\phi(s g)^2] - \sum_{k<K} a_k(s)^2$. The few pairs that would need too many terms (a
+kink or jump, and nearly parallel inputs) are integrated in two dimensions.
 """
 
 import math

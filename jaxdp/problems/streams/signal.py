@@ -30,8 +30,8 @@ class AbstractSignalProblem(AbstractLinearModelProblem):
     r"""Inputs $x \sim N(0, I_d)$, labels that depend on x through $x^\top\theta^*$ alone.
 
     The target lies along the first axis, $\theta^* = S e_1$, which loses no generality for
-    isotropic inputs, clipping by norm and isotropic noise. Parameters enter through the overlap $p
-    = \langle\theta, \theta^*\rangle/S$ and the remainder $w = \|\theta\|^2 - p^2$.
+    isotropic inputs, clipping by norm and isotropic noise. Parameters enter through the overlap
+    $p = \langle\theta, \theta^*\rangle/S$ and the remainder $w = \|\theta\|^2 - p^2$.
 
     Attributes:
         signal: S > 0, the length of the target.
