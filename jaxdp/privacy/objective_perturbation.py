@@ -35,8 +35,8 @@ for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqr
 squared norms of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, with $c = z \cdot z'$,
 $|c| \le B^2$ and $g = (e_j - e_y) \cdot (e_l - e_{y'})$.
 
-One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All norms grow towards $c = -B^2$,
-to $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
+One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All norms grow towards
+$c = -B^2$, to $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
 
 Two labels: g = -2 once, -1 for 2(k - 2) vertices, 1 for k - 2, 0 for the (k - 2)(k - 3) others.
 Each at its own worst c: one of norm $R\sigma$, 3(k - 2) of $\sqrt{3/4}\,R\sigma$, the others of
