@@ -108,7 +108,7 @@ class TabularRegression(AbstractLinearModelProblem):
     def _notes(self):
         return (
             "inputs centred and scaled to trace = dim, labels centred, non-privately",
-            "the risk is that on a held-out half, less the bias of its fit",
+            "risk measured on a held-out half, less the bias of its fit",
         )
 
     def __repr__(self):
