@@ -1,4 +1,4 @@
-"""Turning what a user types into floating-point arrays."""
+"""Conversions of users' values to arrays, and arrays on meshes with Explicit axes."""
 
 import contextlib
 import functools
@@ -16,38 +16,36 @@ from jaxtyping import Array, Float
 
 from jaxdp.core.checks import described, given_array, is_boolean, leaves_of, refuse_collections
 
-# Lists nested deeper than an array can be.
+# Leaves of lists that are nested deeper than an array can be.
 _NO_LEAF = (list, tuple)
 
 
 def as_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
-    """The value as a floating-point array of a definite type; TypeError if it is no real numbers.
+    """The value as a floating-point array of a definite type; TypeError if it is not real.
 
-    Python numbers and whole numbers become the default float. A float64 array keeps its precision
-    when x64 is enabled and becomes float32 otherwise, as everywhere in JAX. No result is weakly
-    typed, as `jnp.asarray(2.0)` is: JAX compiles a program once for each combination of weak and
-    definite types, so that 2.0 and `numpy.float32(2.0)` would compile everything twice. An
-    array on a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
+    Python numbers and integers become the default float. float64 becomes float32 unless x64 is
+    enabled. The result is never weakly typed: JAX compiles a program for each combination of weak
+    and definite types, so 2.0 and `numpy.float32(2.0)` would compile everything twice. An array on
+    a mesh of Explicit axes is gathered on one device; over Auto axes it stays spread.
     """
     refuse_collections(name, value)
     value = gathered(value)
     leaves = list(leaves_of(value))
     given = _known_numbers(value, leaves)
     if given is not None:
-        # Put where JAX computes as they are: `jnp.asarray` compiles a program for every shape.
+        # Unlike `jnp.asarray` this compiles no program for every shape.
         with jax.ensure_compile_time_eval():
             return jax.device_put(given)
     # Constants stay concrete under jit, so that they can be checked and grouped.
     is_traced = isinstance(value, Tracer)
     with contextlib.nullcontext() if is_traced else jax.ensure_compile_time_eval():
         try:
-            array = (
-                None if any(isinstance(leaf, _NO_LEAF) for leaf in leaves) else jnp.asarray(value)
-            )
+            is_deep = any(isinstance(leaf, _NO_LEAF) for leaf in leaves)
+            array = None if is_deep else jnp.asarray(value)
         except (MemoryError, OSError):
             raise
         except Exception:
-            # Errors of other libraries are of many kinds.
+            # Other libraries raise errors of many kinds.
             array = None
         if array is None or not _is_real(array.dtype) or is_boolean(value):
             wanted = name if name == "real numbers" else f"{name} to be a real number"
@@ -60,26 +58,20 @@ def _is_real(dtype: Any) -> bool:
 
 
 def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
-    """Numbers that JAX does not hold, in the float that it would make of them.
-
-    None of what holds a JAX array, of what is no number, and of types that NumPy has not.
-    """
+    """Numbers that JAX does not hold, in the float that JAX would use, or None."""
     if any(isinstance(leaf, (jax.Array, *_NO_LEAF)) for leaf in leaves):
         return None
     try:
-        # JAX gives integers half of NumPy's bits, and large ones would wrap.
+        # Python's numbers become floats at once: JAX's integers would wrap.
         are_pythons = all(type(leaf) in (int, float) for leaf in leaves)
         array = np.asarray(value, dtype=float if are_pythons else None)
-        # JAX has no type for longer ones, and truth values are not numbers.
+        # JAX has no longer types, and booleans are not numbers.
         if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
             return None
         kind = float
         if array.dtype.kind == "f" and not are_pythons:
-            kind = (
-                array.dtype.newbyteorder("=")
-                if len(leaves) == 1 and leaves[0] is value
-                else jnp.result_type(*leaves)
-            )
+            is_one = len(leaves) == 1 and leaves[0] is value
+            kind = array.dtype.newbyteorder("=") if is_one else jnp.result_type(*leaves)
     except (MemoryError, OSError):
         raise
     # No array, rows of different lengths, or an integer beyond the largest float.
@@ -90,14 +82,12 @@ def _known_numbers(value: Any, leaves: list) -> np.ndarray | None:
 
 
 def as_numbers(value: Any, name: str) -> Array | np.ndarray:
-    """Rows of numbers as an array of a type that JAX has; arrays of JAX as they are, keys too.
+    """Rows of numbers as an array of a type that JAX has; JAX arrays and keys are unchanged.
 
-    For functions of the user's, to which whole numbers and truth values go as they are: a token, a
-    class, a count. A whole number that JAX's integers cannot hold is a ValueError, because it would
-    wrap (to 32 bits, unless jax_enable_x64). Wherever jaxdp itself computes on data they become
-    floating-point numbers instead, by `as_float` or in float64 on the host, and none is refused for
-    its size. What a table leaves out is NaN. The TypeError about anything else says of what kind it
-    is, and shows nothing of what may be private.
+    For functions of the user's, which get integers and booleans as they are: a token, a class, a
+    count. ValueError for integers that would wrap in JAX's type (32 bits, unless jax_enable_x64).
+    Missing cells of a table are NaN. The TypeError for anything else names the type and shows no
+    value.
     """
     if isinstance(value, jax.Array):
         return value
@@ -118,7 +108,7 @@ def as_numbers(value: Any, name: str) -> Array | np.ndarray:
 
 
 def _of_objects(array: np.ndarray, name: str, *, is_table: bool) -> np.ndarray:
-    """Numbers that NumPy holds as objects of Python, in a type of their own."""
+    """Numbers that NumPy holds as Python objects, in a numeric type."""
 
     def is_missing(item):
         return is_table and type(item).__name__ in ("NoneType", "NAType")
@@ -145,17 +135,14 @@ def _no_numbers(name: str, came: str) -> TypeError:
 
 
 def as_wide_float(value: Any, name: str = "real numbers") -> Float[Array, "*shape"]:
-    """A value as an array of float32 at least: half precision would lose small noise."""
+    """A value as an array of at least float32: half precision would lose small noise."""
     array = as_float(value, name)
     with contextlib.nullcontext() if isinstance(array, Tracer) else jax.ensure_compile_time_eval():
         return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
 def in_numpy(tree: Any) -> Any:
-    """The pytree with NumPy's arrays in place of JAX's, or as it is where one of them is traced.
-
-    On JAX's arrays each operation on the host would be a program, compiled anew for every shape.
-    """
+    """The pytree with NumPy's arrays, which compile nothing, for JAX's; unchanged if traced."""
     leaves = jax.tree.leaves(tree)
     if any(isinstance(leaf, Tracer) for leaf in leaves):
         return tree
@@ -163,10 +150,7 @@ def in_numpy(tree: Any) -> Any:
 
 
 def in_jax(tree: Any) -> Any:
-    """The pytree with JAX's arrays in place of NumPy's and of Python's numbers, concrete under jit.
-
-    Unlike `jax.numpy.asarray` it compiles no program for every shape.
-    """
+    """The pytree with concrete JAX arrays for NumPy's and Python's numbers; compiles nothing."""
     with jax.ensure_compile_time_eval():
         return jax.tree.map(
             lambda leaf: leaf if isinstance(leaf, jax.Array) else jax.device_put(leaf), tree
@@ -174,42 +158,28 @@ def in_jax(tree: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """A scalar of NumPy or JAX as Python's own, so that it can be static; the rest as it is."""
-    is_array = isinstance(value, (np.generic, np.ndarray, jax.Array)) and not isinstance(
-        value, Tracer
-    )
-    return np.asarray(value).item() if is_array and value.ndim == 0 else value
+    """A scalar of NumPy or JAX as a Python number, so that it can be static; the rest unchanged."""
+    if isinstance(value, Tracer) or not isinstance(value, (np.generic, np.ndarray, jax.Array)):
+        return value
+    return np.asarray(value).item() if value.ndim == 0 else value
 
 
 def plain_float(value: Any) -> Any:
-    """A number as a Python float; anything else as it is, to be refused by the check to come.
-
-    `float(value)` would read the text "1" and True as 1.
-    """
+    """A number as a Python float; text and booleans are unchanged, for a later check to refuse."""
     plain = plain_number(value)
     return float(plain) if isinstance(plain, int) and not is_boolean(plain) else plain
 
 
 def float_dtype(*trees: Any) -> jnp.dtype:
-    """The floating-point type that all the floating-point arrays in the trees promote to."""
-    leaves = [
-        leaf
-        for leaf in jax.tree.leaves(trees)
-        if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
-    ]
-    return jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+    """The type that all floating-point arrays in the trees promote to."""
+    leaves = [leaf for leaf in jax.tree.leaves(trees) if hasattr(leaf, "dtype")]
+    floats = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.result_type(*floats) if floats else jnp.result_type(float)
 
 
 def in_types_of(values: Any, like: Any) -> Any:
     """A pytree of arrays in the types of another, for loops whose state must keep its types."""
     return jax.tree.map(lambda value, old: value.astype(old.dtype), values, like)
-
-
-# Arrays that lie on a mesh of Explicit axes, as `jax.make_mesh` makes it today.
-#
-# There the type of an array says how it is sharded, and an operation that does not know how to
-# shard its result is refused: look-ups by index and products along a sharded axis, both of which
-# clipping and simulations are made of. Over Auto axes the compiler finds a sharding for everything.
 
 
 Result = TypeVar("Result")
@@ -218,7 +188,9 @@ Result = TypeVar("Result")
 def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
     """A function of pytrees that computes on Auto axes what it is given on Explicit ones.
 
-    The arrays that it returns are then the same on every device of the mesh.
+    Its results are equal on every device of the mesh. On Explicit axes (`jax.make_mesh`) an array's
+    type says how it is sharded, and JAX refuses look-ups by index and products along a sharded
+    axis, of which clipping and simulations are made. Over Auto axes the compiler finds a sharding.
     """
 
     @functools.wraps(function)
@@ -226,7 +198,7 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
         meshes = map(_explicit_mesh, jax.tree.leaves(arrays))
         mesh = next((mesh for mesh in meshes if mesh is not None), None)
-        # Releases of JAX that make Auto axes by default need not have it.
+        # Releases of JAX with Auto axes by default need not have it.
         auto_axes = getattr(jax.sharding, "auto_axes", None)
         if mesh is None or auto_axes is None:
             return function(*arguments)
@@ -237,11 +209,8 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
             others.append(other)
             return found
 
-        axes = tuple(
-            name
-            for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
-            if kind == AxisType.Explicit
-        )
+        kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+        axes = tuple(name for name, kind in kinds if kind == AxisType.Explicit)
         replicated = NamedSharding(mesh, PartitionSpec())
         found = auto_axes(of_arrays, axes=axes, out_sharding=replicated)(arrays)
         return eqx.combine(found, others[0])
@@ -250,7 +219,7 @@ def on_auto_axes(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def gathered(value: Any) -> Any:
-    """An array of numbers on a mesh of Explicit axes as one of NumPy; anything else as it is."""
+    """An array on a mesh of Explicit axes as a NumPy array; anything else unchanged."""
     if not isinstance(value, jax.Array) or isinstance(value, Tracer):
         return value
     is_key = jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
@@ -258,7 +227,6 @@ def gathered(value: Any) -> Any:
 
 
 def _explicit_mesh(array: Any) -> Any:
-    """The mesh of an array, if it has an Explicit axis."""
     source = jax.typeof(array) if isinstance(array, Tracer) else array
     mesh = getattr(getattr(source, "sharding", None), "mesh", None)
     # Older releases of JAX have no types of axes where there is no mesh.

@@ -1,7 +1,6 @@
-"""Checks of arguments: one clear error that says what was expected and what came.
+"""Checks of arguments: clear errors that say what was expected and what came.
 
-Values that are traced (under `jit`, `vmap` or `grad`) cannot be looked at; they pass, and a run
-that they spoil ends with a status instead.
+Traced values (under `jit`, `vmap` or `grad`) pass; a run that they spoil ends with a status.
 """
 
 import functools
@@ -23,11 +22,11 @@ _MOST_AXES = 64
 
 
 def given_array(name: str, value: Any) -> np.ndarray:
-    """The array that NumPy makes of data as a user holds them; TypeError where it makes none.
+    """A user's data as a NumPy array; TypeError if NumPy makes none.
 
-    Every function that takes data begins here, or in `refuse_collections` where JAX's arrays stay
-    as they are: the same data are refused by the same words everywhere. An object that looks up its
-    rows by number is read row by row. The type of the array is checked by who asks.
+    Every function that takes data begins here, or in `refuse_collections` if JAX's arrays stay as
+    they are, so that the same data are refused in the same words everywhere. The caller checks the
+    dtype.
     """
     refuse_collections(name, value)
     kind = type(value).__name__
@@ -47,10 +46,10 @@ def given_array(name: str, value: Any) -> np.ndarray:
 
 
 def refuse_collections(name: str, value: Any) -> None:
-    """Raise TypeError for data that NumPy would misread or refuse in words of its own.
+    """Raise TypeError for data that NumPy would misread, also within nested lists.
 
-    These are masked arrays, whose masks `numpy.asarray` takes off, sparse matrices, and arrays by
-    name: a dict of splits, an `h5py.File`. All of them are found in nested lists as well.
+    These are masked arrays, whose masks `numpy.asarray` drops, sparse matrices, and arrays by name:
+    a dict of splits, an `h5py.File`.
     """
     for leaf in leaves_of(value):
         kind = type(leaf)
@@ -83,7 +82,7 @@ def leaves_of(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
-    """The value as a float64 NumPy array, or None if it is traced; TypeError if it is no number."""
+    """The value as a float64 NumPy array, or None if traced; TypeError if it is not a number."""
     if isinstance(value, Tracer):
         return None
     require_real(name, value)
@@ -93,8 +92,8 @@ def concrete(value: Any, name: str = "real numbers") -> np.ndarray | None:
 def require_real(name: str, value: Any) -> None:
     """Raise TypeError unless the value is made of real numbers; nothing is copied off a device.
 
-    Text is none: NumPy would read "1" as 1. Neither is a single True or False, which stands in
-    another argument's place; arrays of them may be labels or masks.
+    Text is refused, as NumPy would read "1" as 1, and so is a single True or False; arrays of
+    booleans pass, as labels or masks.
     """
     refuse_collections(name, value)
     dtype = getattr(value, "dtype", None)
@@ -117,7 +116,7 @@ def _dtype_of(value: Any) -> np.dtype:
         array = np.asarray(value)
     except (MemoryError, OSError):
         raise
-    # Rows of unequal length, arrays that are no numbers, such as keys, errors of other libraries.
+    # Rows of unequal length, arrays without numbers such as keys, errors of other libraries.
     except Exception:
         return np.dtype(object)
     # A data frame's columns of different types, where None is a missing number.
@@ -128,7 +127,7 @@ def _dtype_of(value: Any) -> np.dtype:
 
 
 class Condition(NamedTuple):
-    """A condition on an argument: what is expected, what came, and whether it holds."""
+    """A condition on an argument: expected and given value in words, and whether it holds."""
 
     expected: str
     got: Any
@@ -136,14 +135,14 @@ class Condition(NamedTuple):
 
 
 def require_conditions(conditions: Iterable[Condition]) -> None:
-    """Raise ValueError where a condition is known not to hold; traced ones pass."""
+    """Raise ValueError for a concrete condition that does not hold; traced ones pass."""
     for expected, got, holds in conditions:
         if not isinstance(holds, Tracer) and not np.all(holds):
             raise ValueError(f"expected {expected}, got {got}")
 
 
 def all_hold(conditions: Iterable[Condition]) -> Any:
-    """Whether all conditions hold, traced where one of them is."""
+    """Whether all conditions hold, traced if one of them is."""
     return functools.reduce(operator.and_, (one.holds for one in conditions), np.asarray(True))
 
 
@@ -151,36 +150,34 @@ def require_scalar(name: str, value: Any) -> None:
     """Raise TypeError or ValueError unless the value is one real number, traced or not."""
     require_real(name, value)
     if np.ndim(value):
-        raise ValueError(
-            f"expected {name} to be a scalar, got shape {np.shape(value)}; "
-            "make a batch with vmap over the constructor"
-        )
+        came = f"got shape {np.shape(value)}; make a batch with vmap over the constructor"
+        raise ValueError(f"expected {name} to be a scalar, {came}")
 
 
 def require_host(name: str, value: Any) -> None:
-    """Raise TypeError where a pytree holds a traced value, for what is computed on the host."""
+    """Raise TypeError if a pytree holds a traced value, for computations on the host."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
         raise TypeError(
-            f"expected concrete {name}, got a traced one: it is looked at on the host, so call "
-            "this outside jit, vmap and grad"
+            f"expected concrete {name}, got a traced one: it is read on the host, so call this "
+            "outside jit, vmap and grad"
         )
 
 
 def host_array(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
-    """A concrete argument as a float64 array; TypeError if it is traced or no real numbers."""
+    """A concrete argument as a float64 array; TypeError if it is traced or not real."""
     require_host(name, value)
     require_real(name, value)
     return np.asarray(value, np.float64)
 
 
 def require_callable(name: str, value: Any, expected: str = "a function") -> None:
-    """Raise TypeError unless it can be called; `expected` says in words what a user would pass."""
+    """Raise TypeError unless the value can be called; `expected` describes it for the user."""
     if not callable(value):
         raise TypeError(f"expected {name} to be {expected}, got {described(value)}")
 
 
 def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
-    """Raise TypeError unless it is of the kind; `expected` says in words what a user would pass."""
+    """Raise TypeError unless the value is of the kind; `expected` describes it for the user."""
     if not isinstance(value, kind):
         is_class = isinstance(value, type) and issubclass(value, kind)
         came = f"the class {value.__name__} itself; call it" if is_class else described(value)
@@ -188,7 +185,7 @@ def require_kind(name: str, value: Any, kind: type | tuple[type, ...], expected:
 
 
 def _no_numbers(value: Any) -> str:
-    """The names of a data frame's columns that are no numbers, which are public."""
+    """The names of a data frame's columns without numbers; names are public."""
     kinds = getattr(value, "dtypes", None)
     if kinds is None or not hasattr(kinds, "items"):
         return ""
@@ -199,8 +196,8 @@ def _no_numbers(value: Any) -> str:
 def described(value: Any) -> str:
     """A wrong argument in words, for an error that shows no records, keys or seeds of noise.
 
-    Arrays, tables and lists may hold records of private data, and a number of more than 64 bits is
-    a seed of secret noise that stands in another argument's place: errors end up in logs.
+    Arrays, tables and lists may hold private records, and a number of more than 64 bits may be a
+    misplaced seed of secret noise; errors end up in logs.
     """
     if value is None:
         return "None"
@@ -216,7 +213,7 @@ def described(value: Any) -> str:
         return f"{name} of {len(value)} items"
     is_text = isinstance(value, (str, bytes))
     if hasattr(type(value), "__getitem__") and not (is_text or hasattr(value, "dtype")):
-        # A data set may write its records out.
+        # The repr of a data set may show records.
         return name
     method = getattr(getattr(value, "__func__", None), "__name__", None)
     if method is not None and hasattr(value, "__self__"):
@@ -225,14 +222,14 @@ def described(value: Any) -> str:
 
 
 def require_positive(name: str, value: Any, *, infinite: bool = False) -> None:
-    """Raise ValueError unless the concrete scalar `value` is positive (and finite)."""
+    """Raise ValueError unless a concrete scalar is positive, and finite unless `infinite`."""
     known = _known_scalar(name, value)
     if known is not None and not (known > 0 and (infinite or np.isfinite(known))):
         raise ValueError(f"expected {'' if infinite else 'finite '}{name} > 0, got {known}")
 
 
 def require_non_negative(name: str, value: Any) -> None:
-    """Raise ValueError unless the concrete scalar `value` is finite and at least zero."""
+    """Raise ValueError unless a concrete scalar is finite and at least zero."""
     known = _known_scalar(name, value)
     if known is not None and not (known >= 0 and np.isfinite(known)):
         raise ValueError(f"expected finite {name} >= 0, got {known}")
@@ -246,7 +243,7 @@ def _known_scalar(name: str, value: Any) -> np.ndarray | None:
 
 
 def host_number(name: str, value: Any) -> float:
-    """A concrete scalar as a Python float: `float(value)` would read the text "1" as 1."""
+    """A concrete scalar as a Python float; `float(value)` alone would read the text "1" as 1."""
     array = host_array(name, value)
     if array.ndim:
         raise ValueError(f"expected {name} to be one number, got shape {array.shape}")
@@ -254,7 +251,7 @@ def host_number(name: str, value: Any) -> float:
 
 
 def require_count(name: str, value: Any, *, least: int = 1) -> int:
-    """The value as a Python int; ValueError or TypeError unless it is a whole number >= least."""
+    """The value as a Python int; ValueError or TypeError unless it is an integer >= least."""
     require_whole(name, value)
     if value < least:
         raise ValueError(f"expected {name} >= {least}, got {value}")
@@ -262,7 +259,7 @@ def require_count(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def require_whole(name: str, value: Any) -> None:
-    """Raise TypeError unless the value is a whole number, of any sign."""
+    """Raise TypeError unless the value is an integer, of any sign."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"expected {name} to be a Python int, got {described(value)}")
 
@@ -271,53 +268,46 @@ def require_key(key: Any) -> None:
     """Raise TypeError unless `key` is one `jax.random.key`."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
         is_old = getattr(key, "dtype", None) == np.uint32
+        came = "a key of the old kind, PRNGKey" if is_old else type(key).__name__
         raise TypeError(
-            f"expected key to be a jax.random.key, for example jax.random.key(0), "
-            f"got {'a key of the old kind, PRNGKey' if is_old else type(key).__name__}"
+            f"expected key to be a jax.random.key, such as jax.random.key(0), got {came}"
         )
     if key.shape != ():
         raise ValueError(f"expected one key, got an array of keys of shape {key.shape}")
 
 
 def concrete_key_data(key: Any) -> np.ndarray | None:
-    """The words of a `jax.random.key`, or None when it is traced."""
+    """The words of a `jax.random.key`, or None if it is traced."""
     return None if isinstance(key, Tracer) else np.asarray(jax.random.key_data(key))
 
 
 def require_shape(name: str, value: Any, shape: tuple[int | None, ...]) -> None:
-    """Raise ValueError unless the value's shape is the one given; None stands for any length."""
-    fits = value.ndim == len(shape) and all(
-        want in (None, have) for want, have in zip(shape, value.shape, strict=True)
-    )
-    if not fits:
+    """Raise ValueError unless the value has this shape; None allows any length."""
+    pairs = zip(shape, value.shape, strict=False)
+    if value.ndim != len(shape) or not all(want in (None, have) for want, have in pairs):
         wanted = ", ".join("any" if length is None else str(length) for length in shape)
         raise ValueError(f"expected {name} of shape ({wanted}), got {value.shape}")
 
 
 def require_finite(name: str, value: Any) -> None:
-    """Raise ValueError where a concrete array is not finite; one on an accelerator stays there."""
-    count = _num_not_finite(name, value)
+    """Raise ValueError if a concrete array is not finite; the check runs on the array's device."""
+    if isinstance(value, Tracer):
+        return
+    if is_on_accelerator(value):
+        count = int(_count_not_finite(value))
+    else:
+        # A floating-point array keeps its own type, without a copy.
+        is_float = isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f"
+        known: Any = np.asarray(value) if is_float else concrete(value, name)
+        count = int(np.count_nonzero(~np.isfinite(known)))
     if count:
         raise ValueError(f"expected finite {name}, got {count} entries that are not")
 
 
 def is_on_accelerator(value: Any) -> bool:
-    """Whether a concrete JAX array lies elsewhere than in the memory of the CPU."""
+    """Whether a concrete JAX array lies outside the memory of the CPU."""
     is_known = isinstance(value, jax.Array) and not isinstance(value, Tracer)
     return is_known and any(device.platform != "cpu" for device in value.devices())
-
-
-def _num_not_finite(name: str, value: Any) -> int:
-    if isinstance(value, Tracer):
-        return 0
-    if is_on_accelerator(value):
-        return int(_count_not_finite(value))
-    if isinstance(value, (jax.Array, np.ndarray)) and np.dtype(value.dtype).kind == "f":
-        # The array keeps its own type, without a copy.
-        known = np.asarray(value)
-    else:
-        known: Any = concrete(value, name)
-    return int(np.count_nonzero(~np.isfinite(known)))
 
 
 @jax.jit
@@ -325,14 +315,10 @@ def _count_not_finite(value: Any) -> Any:
     return jnp.sum(~jnp.isfinite(value))
 
 
-# The one exception of the toolkit that is not Python's own.
-
-
 class NotCoveredError(Exception):
-    """A theory or simulator was asked about a problem and algorithm that it does not cover.
+    """A theory or simulator does not cover a problem and algorithm; raised before any work.
 
-    Raised before any work. The message names the theory or simulator, the assumption that fails,
-    and what to use instead.
+    The message names the theory or simulator, the violated assumption, and an alternative.
 
     Example:
         >>> import jax, jaxdp

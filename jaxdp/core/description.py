@@ -1,8 +1,7 @@
 """Descriptions: objects that are determined by the arguments of their constructor.
 
-Problems, algorithms, simulators and theories are such objects. A copy that sets fields directly
-(`equinox.tree_at`, `dataclasses.replace` of fields that are no arguments) skips the constructor's
-checks, and what the constructor derived from the arguments goes stale.
+Problems, algorithms, simulators and theories are descriptions. A copy that sets fields directly
+(`equinox.tree_at`) skips the constructor's checks and leaves derived fields stale.
 """
 
 import functools
@@ -26,25 +25,15 @@ from jaxdp.core.display import (
 )
 
 # Arguments that are rows of a table, which may be private: only their number is shown.
-RECORDS = {
-    "inputs",
-    "labels",
-    "rows",
-    "train_inputs",
-    "train_labels",
-    "test_inputs",
-    "test_labels",
-    "train_factor",
-    "test_factor",
-    "unseen_factor",
-}
-# What arguments are, with their units. A name means one thing throughout the toolkit; those that
-# need their class's own words (`scale`, `weights`, `order`) are left out.
+RECORDS = {"inputs", "labels", "rows", "train_inputs", "train_labels", "test_inputs"}
+RECORDS |= {"test_labels", "train_factor", "test_factor", "unseen_factor"}
+# Meanings and units of arguments. A name means one thing throughout the toolkit; names that
+# depend on their class (`scale`, `weights`, `order`) are left out.
 MEANINGS = {
     "activation": "of each feature",
     "average": "of the iterates, what is released",
     "batch_size": "samples a step",
-    "block_size": "features looked at together",
+    "block_size": "features in memory together",
     "chunk_size": "steps drawn together",
     "clip_norm": "longest gradient of a record",
     "clip_scale": "clip norm over sqrt(dim)",
@@ -98,50 +87,41 @@ class AbstractDescription(AbstractExplained, eqx.Module):
     def replace(self, **changes: Any) -> Self:
         """A copy with some of the constructor's arguments changed, checked again.
 
-        What an alternative constructor chose (the noise of `calibrated`, for instance) is an
-        argument like any other and stays as it is, unless it is changed too.
+        Arguments that an alternative constructor chose (the noise of `calibrated`, for instance)
+        stay as they are unless they are changed too.
 
         Args:
             **changes: any of the constructor's arguments, by name.
 
         Raises:
-            TypeError: the constructor has no argument of that name; says which it has.
-            ValueError: as by the constructor.
+            TypeError: the constructor has no argument of that name; the message lists its
+                arguments.
+            ValueError: the constructor refuses a value.
         """
         _require_arguments(type(self), changes)
-        kept = {
-            name: self._argument(name)
-            for name in constructor_arguments(type(self))
-            if name not in changes
-        }
-        return type(self)(**kept, **changes)
+        names = (name for name in constructor_arguments(type(self)) if name not in changes)
+        return type(self)(**{name: self._argument(name) for name in names}, **changes)
 
     def require_arguments(self) -> None:
-        """Raise as the constructor does if it would not take the arguments that the object has now.
-
-        Traced numbers cannot be looked at: an object that has some passes.
-        """
+        """Raise what the constructor raises for the present arguments; traced ones pass."""
         if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
             kind = type(self)
             kind(**{name: getattr(self, name) for name in constructor_arguments(kind)})
 
     def _argument(self, name: str) -> Any:
-        """The value that `replace` gives to the constructor for an argument that is not changed."""
+        """The value that `replace` passes to the constructor for an unchanged argument."""
         return getattr(self, name)
 
     def _shown(self) -> dict[str, Any]:
-        """The arguments that are shown, by name."""
+        """The printed arguments, by name."""
         kind = type(self)
-        return {
-            # A method of the same name may stand before an argument.
-            name: self._argument(name)
-            if inspect.isroutine(getattr(kind, name, None))
-            else getattr(self, name)
-            for name in constructor_arguments(kind)
-        }
+        shown = {name: getattr(self, name) for name in constructor_arguments(kind)}
+        # A method may have the name of an argument.
+        methods = [name for name in shown if inspect.isroutine(getattr(kind, name, None))]
+        return shown | {name: self._argument(name) for name in methods}
 
     def _derived(self) -> tuple[str, ...]:
-        """Further attributes in the table of concrete arguments that are no batch, by name."""
+        """Names of further attributes in the table; left out of batches and traced objects."""
         return ()
 
     def _notes(self) -> tuple[str, ...]:
@@ -153,7 +133,7 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             parts = (f"{name}={as_python(value)}" for name, value in self._shown().items())
             return f"{type(self).__name__}({', '.join(parts)})"
         except (AttributeError, TypeError, ValueError, IndexError):
-            # Half built in its constructor, or a tree whose leaves are no numbers, as JAX makes.
+            # Half built in its constructor, or a tree of JAX's without numbers.
             return eqx.tree_pformat(self)
 
     def _explanation(self):
@@ -164,30 +144,24 @@ class AbstractDescription(AbstractExplained, eqx.Module):
             title += f", a batch of {' x '.join(map(str, shape))}"
         if not shape and all(map(_is_number, jax.tree.leaves(self))):
             shown |= {name: getattr(self, name) for name in self._derived()}
-        rows = tuple(
-            Row(name, _in_words(self, name, value), MEANINGS.get(name, ""))
-            for name, value in shown.items()
-        )
+        words = {name: _in_words(self, name, value) for name, value in shown.items()}
+        rows = tuple(Row(name, text, MEANINGS.get(name, "")) for name, text in words.items())
         return Explanation(title, rows, self._notes())
 
 
 def _in_words(whole: Any, name: str, value: Any) -> str:
-    """An argument in words; another description on one line."""
-    if isinstance(value, AbstractDescription):
-        parts = value._shown()
-        texts = (f"{each}={_nested(value, each, part)}" for each, part in parts.items())
-        return f"{type(value).__name__}({', '.join(texts)})"
-    return in_words(value, _ndim(type(whole), name), is_record=name in RECORDS)
+    """An argument in words; another description on one line, its arrays in brackets."""
+    if not isinstance(value, AbstractDescription):
+        return in_words(value, _ndim(type(whole), name), is_record=name in RECORDS)
+    texts = []
+    for each, part in value._shown().items():
+        text = _in_words(value, each, part)
+        texts.append(f"{each}=[{text}]" if is_array(part) and ", " in text else f"{each}={text}")
+    return f"{type(value).__name__}({', '.join(texts)})"
 
 
 def _is_number(leaf: Any) -> bool:
     return is_known(leaf) if is_array(leaf) else isinstance(leaf, numbers.Number)
-
-
-def _nested(whole: Any, name: str, value: Any) -> str:
-    """A value inside another description's line, with brackets around several numbers."""
-    text = _in_words(whole, name, value)
-    return f"[{text}]" if is_array(value) and ", " in text else text
 
 
 def _batch_shape(whole: Any, shown: dict[str, Any]) -> tuple[int, ...]:
@@ -207,7 +181,7 @@ def _batch_shape(whole: Any, shown: dict[str, Any]) -> tuple[int, ...]:
 
 @functools.cache
 def _ndim(kind: type, name: str) -> int | None:
-    """How many axes an argument's annotation says that it has; None where it says nothing."""
+    """The number of axes in an argument's annotation, or None if it gives no number."""
     attribute = inspect.getattr_static(kind, name, None)
     if isinstance(attribute, property):
         annotation = getattr(attribute.fget, "__annotations__", {}).get("return")

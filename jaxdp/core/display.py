@@ -1,12 +1,8 @@
-"""How objects are printed, and shown in notebooks: numbers with names and what they are.
+"""How objects are printed and shown in notebooks: tables of names, values and their meanings.
 
-A value is printed in a few words for a reader, or as Python would write it. Arrays may be traced,
-stand for a batch under `vmap`, lie on devices of other processes or hold private records. What is
-printed of them ends up in logs and notebooks, so that of private records only their number is
-printed, and of keys nothing. What was computed from records is shown like any other number: the
-target of a problem that was made from a table, for example, is that table's least-squares solution.
-
-An explanation is a table of names, values and what they are: as text of 80 columns, and as HTML.
+Printed text ends up in logs, so private records appear by their number alone and keys not at all.
+Quantities computed from records are shown: a problem made from a table shows its target, the
+table's least-squares solution.
 """
 
 import abc
@@ -26,9 +22,9 @@ from jax.core import Tracer
 
 from jaxdp.core.terminals import on_a_line
 
-# The longest array whose numbers are listed; longer ones are told by their range.
+# Most numbers that are listed; longer arrays are shown by their range.
 _MOST_LISTED = 6
-# Arrays of more numbers are told by their shape: nobody waits for a line of text.
+# Arrays with more numbers are shown by their shape, without a pass over them.
 _MOST_LOOKED_AT = 10_000_000
 # Seeds of secret noise have more bits.
 _SHOWN_BITS = 64
@@ -38,8 +34,8 @@ _MOST_LETTERS = 60
 def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) -> str:
     """A value for a reader: "0.3", "100 numbers, all 1", "20 x 5 array", "traced float32[5]".
 
-    `ndim` is how many axes it has where it is no batch, if that is known; of what `is_record`, rows
-    of a table, only the number is told.
+    `ndim` is the number of axes without those of a batch, if known. For records (`is_record`) only
+    their number is shown.
     """
     if value is None:
         return "none"
@@ -55,7 +51,8 @@ def in_words(value: Any, ndim: int | None = None, *, is_record: bool = False) ->
     if isinstance(value, dict):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, (list, tuple)):
-        return _sequence_in_words(value)
+        several = f"{len(value)} items" if len(value) > _MOST_LISTED else None
+        return _maker(value) or several or ", ".join(map(in_words, value)) or "none"
     if isinstance(value, eqx.Module):
         return _module_in_words(value)
     return called(value) if callable(value) else repr(value)
@@ -77,12 +74,12 @@ def as_python(value: Any) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value has a shape and a type of numbers, traced or not."""
+    """Whether a value has a shape and a dtype, traced or not."""
     return isinstance(value, (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct))
 
 
 def is_known(value: Any) -> bool:
-    """Whether an array's numbers can be looked at from here; those of a key are not."""
+    """Whether an array's numbers can be read here; those of a key cannot."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.dtype.kind in "biuf"
     if not isinstance(value, jax.Array) or isinstance(value, Tracer) or is_key(value):
@@ -95,7 +92,7 @@ def is_key(value: Any) -> bool:
 
 
 def number(value: Any) -> str:
-    """A number to six digits, which a float32 has."""
+    """A number to six digits, the precision of float32."""
     return f"{float(value):.6g}"
 
 
@@ -107,7 +104,7 @@ def in_full(value: float) -> str:
 
 
 def called(function: Any) -> str:
-    """A function's name, with the numbers that a partial fixes."""
+    """A function's name, with the arguments that a partial fixes."""
     if isinstance(function, functools.partial):
         fixed = [*map(as_python, function.args)]
         fixed += [f"{name}={as_python(value)}" for name, value in function.keywords.items()]
@@ -117,7 +114,7 @@ def called(function: Any) -> str:
 
 
 def _module_in_words(value: eqx.Module) -> str:
-    """A model by its class and its size, where Equinox would list layer after layer."""
+    """A model by its class and size; Equinox would list every layer."""
     text = repr(value)
     if type(value).__repr__ is not eqx.Module.__repr__ or len(text) <= _MOST_LETTERS:
         return text
@@ -145,7 +142,7 @@ def _array_in_words(value: Any, ndim: int | None, is_record: bool) -> str:
 
 
 def _numbers_in_words(numbers: np.ndarray, inner: tuple[int, ...], is_batch: bool) -> str:
-    """Numbers by list or by range; `inner` is the shape of each where there is a batch."""
+    """Numbers as a list or a range; `inner` is the shape of each element of a batch."""
     if not numbers.ndim:
         return number(numbers)
     counted = f"{' x '.join(f'{length:,}' for length in inner)} numbers" if inner else ""
@@ -162,16 +159,8 @@ def _numbers_in_words(numbers: np.ndarray, inner: tuple[int, ...], is_batch: boo
     return f"{counted}, {text}" if counted else text
 
 
-def _sequence_in_words(values: Any) -> str:
-    if maker := _maker(values):
-        return maker
-    if len(values) > _MOST_LISTED:
-        return f"{len(values)} items"
-    return ", ".join(map(in_words, values)) or "none"
-
-
 def _maker(values: Any) -> str:
-    """The name of the maker of some functions, such as an optax transformation's, or ""."""
+    """The name of the function that made these functions, such as an optax optimiser's, or ""."""
     if not values or not all(map(callable, values)):
         return ""
     plain = [inspect.unwrap(each) for each in values]
@@ -183,7 +172,7 @@ def _maker(values: Any) -> str:
 
 
 WIDTH = 80
-# No column of values or of meanings is narrower.
+# Least width of the columns of values and meanings.
 _LEAST = 20
 
 
@@ -203,7 +192,7 @@ class Explanation(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def on_lines(self) -> "Explanation":
-        """The same without line breaks and escape sequences, which names of a file may hold."""
+        """The explanation without line breaks and escape sequences, which names may hold."""
         rows = tuple(Row(*map(on_a_line, row)) for row in self.rows)
         return Explanation(on_a_line(self.title), rows, tuple(map(on_a_line, self.notes)))
 
@@ -223,12 +212,12 @@ class AbstractExplained(abc.ABC):
 
 
 def as_text(explanation: Explanation) -> str:
-    """The table in at most 80 columns, where names are short enough."""
+    """The table in at most 80 columns if names are short enough."""
     explanation = explanation.on_lines()
     rows = explanation.rows
     first = max((len(row.name) for row in rows), default=0)
     room = max(WIDTH - 2 - first - 2, 2 * _LEAST)
-    # A value much longer than the others does not push their meanings aside.
+    # One long value does not widen the column.
     second = max((len(row.value) for row in rows if len(row.value) <= room // 2), default=0)
     lines = textwrap.wrap(explanation.title, WIDTH) or [""]
     for row in rows:
@@ -239,7 +228,7 @@ def as_text(explanation: Explanation) -> str:
 
 
 def _lines(row: Row, first: int, second: int, room: int) -> list[str]:
-    """A row: the name, the value, and the meaning beside it or, of a long value, below it."""
+    """A row: name, value, and the meaning to the right or, for a long value, below."""
     meanings = textwrap.wrap(row.meaning, room - second - 2)
     if len(row.value) <= second:
         values = [row.value]
@@ -254,22 +243,18 @@ def _lines(row: Row, first: int, second: int, room: int) -> list[str]:
 
 
 def as_html(explanation: Explanation) -> str:
-    """The table for a notebook; whatever is in it is text and no markup."""
+    """The table for a notebook, with all content escaped."""
     explanation = explanation.on_lines()
     has_meanings = any(row.meaning for row in explanation.rows)
-    rows = "".join(
-        f'<tr><th style="text-align:left">{html.escape(row.name)}</th>'
-        f'<td style="text-align:left">{html.escape(row.value)}</td>'
-        + (f'<td style="text-align:left">{html.escape(row.meaning)}</td>' * has_meanings)
-        + "</tr>"
-        for row in explanation.rows
-    )
+    rows, left = "", "text-align:left"
+    for row in explanation.rows:
+        rows += f'<tr><th style="{left}">{html.escape(row.name)}</th>'
+        values = (row.value, row.meaning) if has_meanings else (row.value,)
+        rows += "".join(f'<td style="{left}">{html.escape(each)}</td>' for each in values) + "</tr>"
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in explanation.notes)
     table = f"<table>{rows}</table>" if rows else ""
-    return (
-        f"<div><strong>{html.escape(explanation.title)}</strong>{table}"
-        f"{f'<ul>{notes}</ul>' if notes else ''}</div>"
-    )
+    notes = f"<ul>{notes}</ul>" if notes else ""
+    return f"<div><strong>{html.escape(explanation.title)}</strong>{table}{notes}</div>"
 
 
 def rows_of_time(time: Any) -> Row:
@@ -282,10 +267,9 @@ def rows_of_time(time: Any) -> Row:
 
 
 def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
-    """The table row of a quantity: its first and last record, as means of runs that ended well.
+    """The table row of a quantity: its first and last record, as means over the `chosen` runs.
 
-    `chosen` says which runs count; None stands for a batch of descriptions, of which the range is
-    told.
+    If `chosen` is None, for a batch of descriptions, it is the range at the end.
     """
     if not is_known(values):
         return Row(name, in_words(values, 1), meaning)
@@ -295,7 +279,7 @@ def row_over_time(name: str, values: Any, chosen: Any, meaning: str) -> Row:
 
 
 def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
-    """The table row of one number a run: mean and standard error, or the range over a batch."""
+    """The table row of one number per run: mean and standard error, or the range over a batch."""
     if not is_known(values):
         return Row(name, in_words(values, 0), meaning)
     known = np.asarray(values, np.float64)
@@ -308,7 +292,7 @@ def row_at_end(name: str, values: Any, chosen: Any, meaning: str) -> Row:
 
 
 def endings(statuses: Iterable[tuple[int, str]], found: Any) -> str:
-    """How many runs ended how, in words: "8 ok, 2 diverged"; `statuses` are codes and names."""
+    """The number of runs by status, as in "8 ok, 2 diverged"; `statuses` are codes and names."""
     codes = np.asarray(found).reshape(-1)
     counts = [(name, int((codes == code).sum())) for code, name in statuses]
     texts = [f"{count} {name}" if codes.size > 1 else name for name, count in counts if count]
@@ -320,8 +304,8 @@ def tidy_columns(
 ) -> dict[str, np.ndarray]:
     """Columns of equal length, those that number the runs first: "run", or "run_0", "run_1", ...
 
-    `over_time` is (*runs, records) by name, `once` (*runs,), and the time (*clocks, records): all
-    runs share one clock, or those of each trajectory of a batch do.
+    `over_time` has arrays (*runs, records), `once` (*runs,), and the time is (*clocks, records),
+    with one clock for all runs or one for each trajectory of a batch.
     """
     shape = np.shape(next(iter(over_time.values())))
     numbers = np.indices(shape)[:-1]

@@ -1,12 +1,9 @@
-"""Files that are written whole or not at all, and arrays in them that are read without pickles.
+"""Files that are written whole or not at all, and arrays that are read without pickles.
 
-A file is written under a temporary name, flushed to the disk and renamed, so that a full disk, an
-error or a kill leaves the old file, or none. A kill can leave a file `.*.partial` beside it and,
-in a file system without hard links, an empty file in place of one that was not to be replaced.
-
-Arrays stand in NumPy's .npz, and what describes them in an entry of JSON. What is read may be
-forged: nothing is unpickled, no more than a limited size is unpacked, and no array is made of more
-numbers than its entry holds. The archive's checksums find damage; they do not authenticate.
+A file is written under a temporary name, flushed to the disk and renamed. A kill can leave a file
+`.*.partial` next to it and, in a file system without hard links, an empty file in place of one that
+was not to be replaced. Reading trusts nothing: no pickles, a limit on the unpacked size, and no
+array longer than its entry. Checksums find damage; they do not authenticate.
 """
 
 import contextlib
@@ -23,37 +20,32 @@ from typing import Any
 import numpy as np
 
 HEADER = "header"
-# Number of bytes that a compressed file may unpack to, unless it is longer itself.
+# Most bytes that a shorter file may unpack to.
 MOST_UNPACKED = 2**30
-# Numbers of bytes of a JSON text: what is made of one takes up to 30 times its length. A header may
-# hold a user's text, each letter of which can take six bytes.
+# Most bytes of a JSON text, whose value takes up to 30 times its length, and of a header, which
+# may hold a user's text with six bytes for a letter.
 _MOST_TEXT, _MOST_HEADER = 2**22, 2**25
-# How long an axis of an array without numbers may be: to walk along it takes time all the same.
+# Longest axis of an empty array: walking along it takes time.
 _MOST_EMPTY = 2**20
 _NO_ARCHIVE = "damaged, or no archive of NumPy"
 
 
 class DamagedError(ValueError):
-    """A file is not what was written; the message is the reason, without the file's name."""
+    """A file does not hold what was written; the message is the reason, without the file's name."""
 
 
 @contextlib.contextmanager
 def whole_file(
     path: str | os.PathLike, *, replace: bool = True, private: bool = False
 ) -> Iterator[pathlib.Path]:
-    """A temporary name to write to; at the end of the block what is there gets the name `path`.
+    """A temporary name to write to; at the end of the block its content gets the name `path`.
 
-    Args:
-        path: the file; a symbolic link is followed, unless nothing is to be replaced.
-        replace: whether a file of that name is replaced.
-        private: whether the file is for its owner alone, from its first byte on.
-
-    Raises:
-        FileExistsError: something has that name, and is not to be replaced.
-        OSError: the file cannot be written, or `path` is a folder, a pipe or a device.
+    A symbolic link is followed if `replace` is true; otherwise an existing file is a
+    FileExistsError. A `private` file is readable for its owner alone, from its first byte on.
+    OSError if the file cannot be written, or `path` is a folder, a pipe or a device.
     """
     target = pathlib.Path(os.path.realpath(path) if replace else path)
-    # To rename over a device, a pipe or a socket would put a file in its place.
+    # Renaming would put a file in place of a device, a pipe or a socket.
     if replace and target.exists() and not target.is_file():
         raise OSError(f"expected {path} to be a file, or not to exist")
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
@@ -68,7 +60,7 @@ def whole_file(
             _name_once(partial, target)
         _flush_folder(target.parent)
     except OSError as error:
-        # The caller knows the one name.
+        # The caller knows only `path`.
         if error.filename == str(partial):
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
@@ -83,23 +75,23 @@ def write_whole(path: str | os.PathLike, content: bytes, **options: bool) -> Non
 
 
 def archived(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The content of a file that holds these arrays: equal bytes for equal arrays."""
+    """The content of an .npz file with these arrays: equal bytes for equal arrays."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()
 
 
 def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[str, np.ndarray]:
-    """The arrays in an .npz file of NumPy, which has at most `largest` bytes.
+    """The arrays in an .npz file of at most `largest` bytes.
 
     Raises:
-        DamagedError: the file is none, is damaged, holds pickled objects, is too long, or would
-            unpack to more than 1 GiB and more than its own length.
+        DamagedError: it is not such a file, is damaged, holds pickles, is too long, or would unpack
+            to more than 1 GiB and more than its own length.
         OSError: the file cannot be opened.
     """
     size = os.stat(path).st_size
     if not os.path.isfile(path):
-        # To open a pipe would wait for somebody who writes.
+        # Opening a pipe would wait for a writer.
         raise DamagedError(f"expected a file, got {'a folder' if os.path.isdir(path) else 'none'}")
     if size > largest:
         raise DamagedError(f"expected at most {largest} bytes, got {size}")
@@ -107,20 +99,20 @@ def read_arrays(path: str | os.PathLike, *, largest: float = math.inf) -> dict[s
         with zipfile.ZipFile(os.fsdecode(path)) as archive:
             entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             _check_entries(archive.infolist(), len(entries), size)
-            # No more is unpacked than the directory says.
-            return {
-                name: _array(name, archive.open(info).read(info.file_size))
-                for name, info in entries.items()
-            }
+            # Nothing beyond the directory's size is unpacked.
+            found = (
+                (name, archive.open(info).read(info.file_size)) for name, info in entries.items()
+            )
+            return {name: _array(name, content) for name, content in found}
     except (DamagedError, MemoryError):
         raise
     except Exception:
-        # The errors of reading an archive have no common class, and show what stands there.
+        # These errors have no common class, and may show content.
         raise DamagedError(_NO_ARCHIVE) from None
 
 
 def as_header(value: Any) -> np.ndarray:
-    """A value of JSON as the array that stands in a file under `HEADER`; ValueError if too long."""
+    """A JSON value as the array stored under `HEADER`; ValueError if it is too long."""
     text = json.dumps(value).encode()
     if len(text) > _MOST_HEADER:
         raise ValueError(f"expected a description of at most {_MOST_HEADER} bytes, got {len(text)}")
@@ -128,14 +120,14 @@ def as_header(value: Any) -> np.ndarray:
 
 
 def header_of(arrays: dict[str, np.ndarray]) -> Any:
-    """The value of a file's header, which is taken out of its arrays; DamagedError if none is."""
+    """The value of a file's header, removed from its arrays; DamagedError if there is none."""
     if HEADER not in arrays:
         raise DamagedError("it has no header: not written by this version of jaxdp")
     return plain_json(arrays.pop(HEADER).tobytes(), _MOST_HEADER)
 
 
 def plain_json(text: str | bytes, most: int = _MOST_TEXT) -> Any:
-    """The value of a JSON text; DamagedError if it is none, too long, or has a name twice."""
+    """The value of a JSON text; DamagedError if it is invalid, too long, or repeats a name."""
     if len(text) > most:
         raise DamagedError(f"its description is longer than {most} bytes")
     try:
@@ -148,7 +140,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], num_names: int, file_size: in
     most = max(MOST_UNPACKED, file_size)
     if sum(entry.file_size for entry in entries) > most:
         raise DamagedError(f"more than {most / 2**30:.3g} GiB once it is unpacked")
-    # Other methods unpack a whole block at once; NumPy writes none of them, and no name twice.
+    # NumPy uses no other methods, which unpack whole blocks, and no name twice.
     kinds = {entry.compress_type for entry in entries}
     if kinds - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or num_names < len(entries):
         raise DamagedError(_NO_ARCHIVE)
@@ -164,7 +156,7 @@ def _array(name: str, content: bytes) -> np.ndarray:
         raise DamagedError(f"{name} is no array") from None
     if dtype.hasobject:
         raise DamagedError(f"pickled objects in {name}")
-    # Before NumPy makes room for it. In 64 bits a product could come round to what fits.
+    # Checked before NumPy allocates, with Python's integers, which do not wrap.
     is_longer = max(shape, default=0) > len(content) + _MOST_EMPTY or not dtype.itemsize
     if is_longer or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
         raise DamagedError(f"{name} is not as long as it says")
@@ -172,20 +164,17 @@ def _array(name: str, content: bytes) -> np.ndarray:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"an object has {name!r} twice")
-        found[name] = value
-    return found
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("an object has a name twice")
+    return dict(pairs)
 
 
 def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Give a file its name, unless something has it: by a hard link, where there are links."""
+    """Give a file its name unless the name is taken, by a hard link if the system has them."""
     try:
         os.link(source, target)
     except OSError:
-        # Made here and by nobody else, and then replaced.
+        # Only this call can create it; then it is replaced.
         os.close(os.open(os.fspath(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
             os.replace(source, target)
@@ -195,7 +184,7 @@ def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _flush_folder(folder: pathlib.Path) -> None:
-    """Make a rename last through a power cut, if the system lets a folder be opened."""
+    """Make a rename survive a power cut, if the system can open a folder."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,15 +1,11 @@
 """Random keys, split by run, purpose and step: the one registry of the numbers that split them.
 
-Two runs that differ only in their noise level see the same data, and run number i is the same
-whether it is simulated alone or in a batch. All numbers that a key is folded with are here: those
-of runs, steps, records and cells are below 2^31, those of random streams at least 2^32 - 2^16. A
-random stream is what one part of the package draws, apart from all others (`stream_key`).
-
-Purposes are numbers too, from 0 on, and what `jax.random.split` gives are a key's numbered keys. So
-within the package a key is split by purpose, by number or by `split`, and never in two of these
-ways; then no two draws of one call share a key. Two calls that are given the same key draw
-different numbers only where one of them has a random stream of its own: give other calls keys of
-their own.
+Two runs that differ only in their noise level see the same data, and run i is the same whether it
+is simulated alone or in a batch. Keys are folded with the numbers of runs, steps, records and cells
+(below 2^31) or of random streams (at least 2^32 - 2^16). Purposes are numbers from 0 on, and
+`jax.random.split` makes a key's numbered keys, so within the package a key is split by purpose, by
+number or by `split`, never by two of these. Then no two draws of one call share a key. Two calls
+with the same key draw different numbers only if one of them has a random stream of its own.
 """
 
 import jax
@@ -17,9 +13,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Int, Key
 
-# The purposes of a run's key.
 _PURPOSES = ("data", "sampling", "noise", "init")
-# The random streams, by who draws from them: two of these can be given one key.
+# The random streams by user; two of them may get one key.
 _STREAMS = {
     "FunctionSpace": 0xFFFF_00F5,
     "HomogenizedSDE": 0xFFFF_05DE,
@@ -39,7 +34,7 @@ def purpose_key(key: Key[Array, ""], purpose: str) -> Key[Array, ""]:
 
 
 def stream_key(key: Key[Array, ""], stream: str) -> Key[Array, ""]:
-    """The key of a random stream of this registry, apart from those of all runs and purposes."""
+    """The key of one of the random streams, apart from those of all runs and purposes."""
     return jr.fold_in(key, _STREAMS[stream])
 
 
@@ -49,5 +44,5 @@ def numbered_key(key: Key[Array, ""], number: int | Int[Array, ""]) -> Key[Array
 
 
 def run_keys(key: Key[Array, ""], num_runs: int) -> Key[Array, " runs"]:
-    """One key a run; the i-th does not depend on how many there are."""
+    """One key for each run; the i-th does not depend on the number of runs."""
     return jax.vmap(lambda run: numbered_key(key, run))(jnp.arange(num_runs))

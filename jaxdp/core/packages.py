@@ -1,4 +1,4 @@
-"""Installed packages: their versions, and which optional one is missing and how to get it."""
+"""Installed packages: their versions, and errors that say how to get a missing one."""
 
 import contextlib
 import functools
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 @functools.cache
 def version_of(distribution: str) -> str:
-    """The version of an installed distribution; "0+unknown" of a bare source tree."""
+    """The version of an installed distribution; "0+unknown" for a bare source tree."""
     import importlib.metadata
 
     try:
@@ -17,13 +17,12 @@ def version_of(distribution: str) -> str:
 
 
 def installed_version() -> str:
-    """The version of jaxdp that is installed."""
     return version_of("jaxdp-lab")
 
 
 @functools.cache
 def repository_address() -> str:
-    """The address of the repository as the installed distribution states it, or ""."""
+    """The address of the repository in the installed distribution's metadata, or ""."""
     import importlib.metadata
 
     try:
@@ -40,7 +39,7 @@ _PACKAGES = {"dp_accounting": "dp-accounting", "sklearn": "scikit-learn"}
 
 @contextlib.contextmanager
 def require_extra(module: str, extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
-    """Imports of a package that jaxdp does without; an error says what for, and how to get it."""
+    """Imports of an optional package; if it is missing the error says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Figures and axes to draw into, and the drawing of one quantity over time."""
+"""Matplotlib figures and axes to draw into."""
 
 import collections
 import functools
@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from jaxdp.core.packages import require_extra
 
@@ -15,51 +14,42 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# pyplot warns of more than twenty, as open figures cost memory.
-_MOST_OPEN = 10
-# Okabe and Ito's colours, which colour-blind readers tell apart.
+# Colours of Okabe and Ito, distinct for colour-blind readers.
 BLACK, BLUE, ORANGE, VERMILLION = "#000000", "#0072B2", "#E69F00", "#D55E00"
-# Of a batch each curve has a shade of its own.
-_SHADES = (0.0, 0.15, 0.35), (0.55, 0.82, 0.97)
-_open: "collections.deque[Figure]" = collections.deque()
+# The latest figures, which stay open in pyplot; it warns of more than twenty.
+_open: "collections.deque[Figure]" = collections.deque(maxlen=10)
 
 
 def new_figure(size: tuple[float, float]) -> "Figure":
-    """A figure of this size in inches, open in pyplot if that is imported.
-
-    The ten latest figures made here stay open in pyplot.
-    """
+    """A figure of this size in inches, open in pyplot if that is imported."""
     with require_extra("matplotlib", "plots", "a picture"):
         from matplotlib.figure import Figure
 
     pyplot = sys.modules.get("matplotlib.pyplot")
     figure = (pyplot.figure if pyplot else Figure)(figsize=size, layout="constrained")
     if pyplot:
+        if len(_open) == _open.maxlen:
+            pyplot.close(_open[0])
         _open.append(figure)
-        if len(_open) > _MOST_OPEN:
-            pyplot.close(_open.popleft())
-    # A notebook shows what a cell returns, and then every open figure: this one is shown once.
-    shown: Any = figure
-    shown._ipython_display_ = functools.partial(_show, figure)
+    # A notebook shows what a cell returns and then every open figure: show this one once.
+    setattr(figure, "_ipython_display_", functools.partial(_show, figure))  # noqa: B010
     return figure
 
 
 def _show(figure: "Figure") -> None:
-    """Show a figure in a notebook, and close it like all that a cell has shown."""
     from IPython.display import publish_display_data  # pyright: ignore[reportMissingImports]
 
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close(figure)
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close(figure)
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     publish_display_data({"image/png": drawn.getvalue(), "text/plain": repr(figure)})
 
 
 def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
-    """The axes that a caller gave for this many panels, in a list.
+    """The caller's axes as a list; TypeError or ValueError unless they are `count` Axes.
 
-    `panels` says in words what they show. TypeError or ValueError for anything else than Axes, or
-    another number of them.
+    `panels` says in words what the panels show.
     """
     with require_extra("matplotlib", "plots", "a picture"):
         from matplotlib.axes import Axes
@@ -76,46 +66,9 @@ def given_axes(ax: Any, count: int, panels: str) -> "list[Axes]":
 def panels_in(
     ax: Any, words: str, size: tuple[float, float], rows: int, columns: int, **layout: Any
 ) -> "tuple[Figure | SubFigure, list[Axes]]":
-    """The panels of a new figure of this size, or those that a caller gave as `ax`."""
+    """The caller's axes `ax`, or the panels of a new figure of this size."""
     if ax is not None:
         axes = given_axes(ax, rows * columns, words)
         return axes[0].figure, axes
     figure = new_figure(size)
     return figure, list(np.ravel(figure.subplots(rows, columns, **layout)))
-
-
-def draw_curves(
-    time: Float[np.ndarray, "curves records"],
-    values: Float[np.ndarray, "curves records"],
-    *,
-    spread: Float[np.ndarray, " records"] | None = None,
-    are_runs: bool = False,
-    label: str = "",
-    name: str = "",
-    ax: Any = None,
-) -> "Figure | SubFigure":
-    """Curves, a row of values each, over their own clocks.
-
-    Independent runs are drawn as mean and band of one standard deviation; else each curve is drawn,
-    the first in the darkest shade, a single one with the predicted `spread` as a band.
-    """
-    _, (axes,) = panels_in(ax, "one quantity over time", (6.0, 3.6), 1, 1)
-    count, colors = len(values), [BLUE]
-    if are_runs and count > 1:
-        label = f"{label}, mean of {count} runs"
-        spread, values = values.std(axis=0, ddof=1), values.mean(axis=0, keepdims=True)
-    elif count > 1:
-        label = f"{label}, a batch of {count}, dark to light"
-        colors = np.linspace(*_SHADES, count).tolist()
-    labels = [label.lstrip(", ") or None, *[None] * (count - 1)]
-    for row, clock, color, text in zip(values, time, colors, labels, strict=False):
-        axes.plot(clock, row, color=color, linewidth=1.5, label=text)
-    if spread is not None:
-        band = {"color": BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
-        axes.fill_between(time[0], values[0] - spread, values[0] + spread, **band)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlim(time.min(), time.max())
-    axes.set(xlabel="time", ylabel=name.replace("_", " "))
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False)
-    return axes.figure

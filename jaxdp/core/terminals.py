@@ -1,7 +1,4 @@
-"""Text that is safe to print on a terminal, and whether a stream is one.
-
-Nothing here imports JAX, because the command line prints its help before JAX is imported.
-"""
+"""Text that is safe to print on a terminal. Nothing here imports JAX, which is slow."""
 
 import re
 from typing import Any
@@ -14,17 +11,17 @@ _OBEYED = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""A text in which what a terminal would obey is written as an escape, such as \x1b."""
+    r"""The text with control characters escaped, such as \x1b."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def on_a_line(text: str) -> str:
-    """A printable text with blanks for its line breaks, so that it cannot pass for another line."""
+    """A printable text with blanks for its line breaks."""
     return printable(text.translate({ord(space): " " for space in "\n\t\r"}))
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a stream is a terminal; not if it is None, closed, or cannot tell."""
+    """Whether a stream is a terminal; False if it is None, closed, or cannot tell."""
     try:
         return stream.isatty()
     except (AttributeError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""The one answer type: what a run did, or what a theory says that it does, on one clock."""
+"""The answer of simulations and predictions: the risk over time, with the status of each run."""
 
 import dataclasses
 import enum
@@ -23,7 +23,7 @@ from jaxdp.core.display import (
     tidy_columns,
 )
 from jaxdp.core.packages import require_extra
-from jaxdp.core.pictures import draw_curves
+from jaxdp.core.pictures import BLUE, panels_in
 
 if TYPE_CHECKING:
     import pandas
@@ -42,23 +42,25 @@ _LONG_NAMES = {
 }
 
 
+# Darkest and lightest colour of a batch's curves.
+_SHADES = (0.0, 0.15, 0.35), (0.55, 0.82, 0.97)
+
+
 class Status(enum.IntEnum):
     """How a run, or the solution of a theory's equations, ended.
 
     Attributes:
         OK: it ended well.
         DIVERGED: a recorded risk is not finite.
-        SOLVER_STOPPED: the differential equation's solver gave up before the end.
+        SOLVER_STOPPED: the differential equation's solver stopped before the end.
         INVALID: traced parameters left their range (an increasing schedule, rho <= 0).
-        UNSTABLE: a prediction beyond a limit up to which it is to be trusted: of stability or, of a
-            network's tangent, of how far its weights move.
+        UNSTABLE: a prediction beyond its limit of trust: of stability, or of how far a network's
+            weights move from their tangent.
 
     Example:
         >>> import jaxdp
-        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
-        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> jaxdp.Status(int(jaxdp.predict(problem, algorithm).status)).name
-        'OK'
+        >>> jaxdp.Status(1).name
+        'DIVERGED'
     """
 
     OK = 0
@@ -72,16 +74,16 @@ class Trajectory(AbstractExplained, eqx.Module):
     """The risk over time, of simulated runs or as predicted.
 
     Attributes:
-        time: true time of each record; record j of 0..R lies after floor(j n / R) of the n updates,
-            with R the `records` that were asked for: R + 1 records.
+        time: true time of each record. With R = `records`, record j of 0..R is after floor(j n / R)
+            of the n updates.
         risk: the problem's own risk at each record.
-        final_risk: risk of the iterate that is released.
-        status: a `Status` per run.
+        final_risk: risk of the released iterate.
+        status: a `Status` for each run.
         observables: further quantities by name, each shaped like `risk`.
         std: predicted standard deviation of the risk over runs, or None.
-        final_std: the same of `final_risk`; None where `std` is None.
-        parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) where the loss
-            has several outputs; None when they were not asked for.
+        final_std: predicted standard deviation of `final_risk`; None if `std` is None.
+        parameters: the released iterates, (*batch, dim), or (*batch, dim, outputs) for losses with
+            several outputs; None unless requested.
         label: name of the simulator or theory, shown in tables and legends.
 
     Example:
@@ -104,31 +106,24 @@ class Trajectory(AbstractExplained, eqx.Module):
     final_std: Float[Array, "*batch"] | None = None
 
     def check(self) -> "Trajectory":
-        """Return self when every run ended well.
-
-        Raises:
-            RuntimeError: says how many runs ended badly, and how.
-        """
+        """Return self if every run ended well, else raise RuntimeError."""
         require_host("status", self.status)
         status = np.asarray(self.status).reshape(-1)
+        counts = {code.name: int((status == code).sum()) for code in Status if code}
         bad = [
-            f"{int((status == code).sum())} {code.name.lower().replace('_', ' ')}"
-            for code in Status
-            if code is not Status.OK and (status == code).any()
+            f"{count} {name.lower().replace('_', ' ')}" for name, count in counts.items() if count
         ]
         if bad:
-            raise RuntimeError(
-                f"{self.label or 'trajectory'}: of {status.size} runs {', '.join(bad)}"
-            )
+            name = self.label or "trajectory"
+            raise RuntimeError(f"{name}: of {status.size} runs {', '.join(bad)}")
         return self
 
     def to_xarray(self) -> "xarray.Dataset":
         """An `xarray.Dataset` of all arrays, each with its units.
 
-        Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, of the
-        released iterates, "parameter" and, of several outputs, "output"; under `vmap`, where each
-        trajectory has a clock of its own, "record" with the times as a coordinate. The label is an
-        attribute.
+        Dimensions are "run" ("run_0", "run_1", ... for batches of more axes), "time" and, for
+        released iterates, "parameter" and "output". Under `vmap`, if each trajectory has its own
+        clock, "record" replaces "time", with the times as a coordinate. The label is an attribute.
 
         Raises:
             ModuleNotFoundError: xarray is not installed; names the extra.
@@ -145,15 +140,15 @@ class Trajectory(AbstractExplained, eqx.Module):
         attrs = {"label": self.label, "units": "dimensionless unless a variable says otherwise"}
         time = variables.pop("time")
         dataset = xarray.Dataset(variables, {"time": time}, attrs)
-        # One clock for all runs names the records, so that they can be selected by their times.
+        # With one clock for all runs, records can be selected by their times.
         return dataset.swap_dims(record="time") if time.ndim == 1 else dataset
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A `pandas.DataFrame` with one row for each record of each run.
 
-        Columns are the numbers of the run ("run", or "run_0", "run_1", ... for batches of more
-        axes), "time", "risk", "std" where it is predicted, every observable, and of the whole run
-        "final_risk" and "status", a name of `Status`. The label is in `.attrs`.
+        Columns are the number of the run ("run", or "run_0", "run_1", ... for batches of more
+        axes), "time", "risk", "std" if predicted, every observable, and the run's "final_risk" and
+        "status", a name of `Status`. The label is in `.attrs`.
 
         Raises:
             ModuleNotFoundError: pandas is not installed; names the extra.
@@ -165,11 +160,8 @@ class Trajectory(AbstractExplained, eqx.Module):
 
         over_time = {"risk": self.risk, **({} if self.std is None else {"std": self.std})}
         status = np.vectorize(lambda code: Status(code).name)(self.status)
-        columns = tidy_columns(
-            self.time,
-            over_time | self.observables,
-            {"final_risk": self.final_risk, "status": status},
-        )
+        once = {"final_risk": self.final_risk, "status": status}
+        columns = tidy_columns(self.time, over_time | self.observables, once)
         frame = pandas.DataFrame(columns)
         frame.attrs["label"] = self.label
         return frame
@@ -178,15 +170,15 @@ class Trajectory(AbstractExplained, eqx.Module):
         """A picture of the risk, or of an observable, over time.
 
         Runs are drawn as the mean of those that ended well with a band of one standard deviation, a
-        prediction with a `std` as a curve with the predicted band, and a batch made by `vmap` as a
-        curve for each. `jaxdp.plots.plot_comparison` draws several trajectories.
+        prediction with a `std` as a curve with the predicted band, and a batch made by `vmap` as
+        one curve each. `jaxdp.plots.plot_comparison` draws several trajectories.
 
         Args:
-            name: "risk", or one of the `observables`.
-            ax: matplotlib's Axes to draw into; a new figure when None.
+            name: "risk" (default), or one of the `observables`.
+            ax: matplotlib's Axes to draw into; None (default) for a new figure.
 
         Raises:
-            KeyError: there is no observable of that name; says which there are.
+            KeyError: there is no observable of that name; lists the names.
             ModuleNotFoundError: matplotlib is not installed; names the extra.
             TypeError: the trajectory is traced.
             ValueError: no run ended well.
@@ -195,26 +187,37 @@ class Trajectory(AbstractExplained, eqx.Module):
         known = {"risk": self.risk, **self.observables}
         if name not in known:
             raise KeyError(f"expected one of {', '.join(known)}, got {name!r}")
-        records = np.shape(self.risk)[-1]
+        values, times = (np.asarray(each, np.float64) for each in (known[name], self.time))
+        values, clocks = (each.reshape(-1, each.shape[-1]) for each in (values, times))
         are_runs = np.ndim(self.time) == 1 and np.ndim(self.risk) > 1
-        well = (np.asarray(self.status) == Status.OK).reshape(-1)
-        values = np.asarray(known[name], np.float64).reshape(-1, records)
         if are_runs:
-            values = values[well]
-        if not len(values):
+            values = values[(np.asarray(self.status) == Status.OK).reshape(-1)]
+        count, label, spread, colors = len(values), self.label, None, [BLUE]
+        if not count:
             raise ValueError(f"expected a run that ended well, got none in {self.label!r}")
-        clocks = np.asarray(self.time, np.float64).reshape(-1, records)
-        repeated = 1 if len(clocks) == 1 else len(values) // len(clocks)
-        has_band = name == "risk" and self.std is not None and np.ndim(self.risk) == 1
-        return draw_curves(
-            np.broadcast_to(np.repeat(clocks, repeated, axis=0), values.shape),
-            values,
-            spread=np.asarray(self.std, np.float64) if has_band else None,
-            are_runs=are_runs,
-            label=self.label,
-            name=name,
-            ax=ax,
-        )
+        if name == "risk" and self.std is not None and np.ndim(self.risk) == 1:
+            spread = np.asarray(self.std, np.float64)
+        if are_runs and count > 1:
+            label = f"{label}, mean of {count} runs".lstrip(", ")
+            spread, values = values.std(axis=0, ddof=1), values.mean(axis=0, keepdims=True)
+        elif count > 1:
+            label = f"{label}, a batch of {count}, dark to light".lstrip(", ")
+            colors = np.linspace(*_SHADES, count).tolist()
+        _, (axes,) = panels_in(ax, "one quantity over time", (6.0, 3.6), 1, 1)
+        # Runs of one trajectory of a batch share its clock.
+        clocks = np.repeat(clocks, max(1, len(values) // len(clocks)), axis=0)
+        for place, (row, clock, color) in enumerate(zip(values, clocks, colors, strict=False)):
+            text = label or None if place == 0 else None
+            axes.plot(clock, row, color=color, linewidth=1.5, label=text)
+        if spread is not None:
+            band = {"color": BLUE, "alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
+            axes.fill_between(clocks[0], values[0] - spread, values[0] + spread, **band)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlim(clocks.min(), clocks.max())
+        axes.set(xlabel="time", ylabel=name.replace("_", " "))
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(frameon=False)
+        return axes.figure
 
     def __repr__(self):
         if not all(map(is_known, (self.time, self.risk, self.final_risk, self.status))):
@@ -259,12 +262,9 @@ def trajectory_of(
 ) -> Trajectory:
     """The Trajectory of runs or of a prediction, with the status of each.
 
-    Args:
-        is_valid: whether traced parameters are in their ranges; if not, no risk is a number.
-        time, risk, final_risk, observables, label, std, parameters: those of the trajectory.
-        final_std: None for the last of `std`.
-        stopped: whether a solver gave up before the end; its risks are no numbers then.
-        unstable: whether a limit is passed beyond which the prediction is not to be trusted.
+    Risks are NaN unless `is_valid` (traced parameters are in their ranges), and if `stopped` (a
+    solver ended early). `unstable` marks a prediction beyond its limit of trust. The other
+    arguments are fields of the trajectory; `final_std` is by default the last of `std`.
     """
     is_finite = jnp.isfinite(risk).all(axis=-1) & jnp.isfinite(final_risk)
     status = jnp.where(is_finite, int(Status.OK), int(Status.DIVERGED))
@@ -292,7 +292,7 @@ def trajectory_of(
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One named array: its own dimensions after those of a sweep's axes, its units, what it is."""
+    """One named array: its own dimensions after those of a sweep's axes, and its attributes."""
 
     name: str
     dims: tuple[str, ...]
@@ -332,11 +332,10 @@ def variables_of_trajectory(trajectory: Trajectory) -> list[tuple[Variable, Arra
 def record_steps(
     num_steps: int | Int[Array, ""], records: int
 ) -> np.ndarray | Int[Array, " recorded"]:
-    """The numbers of updates done at the `records + 1` records, first 0 and last `num_steps`.
+    """The numbers of updates at the `records + 1` records: floor(j n / records), j = 0, 1, ...
 
-    Record j is the state after floor(j n / records) of the n updates. NumPy integers for a Python
-    int; a traced array for a traced one. With n = q records + r the value is
-    j q + floor(j r / records), which does not overflow.
+    NumPy integers for a Python int, else traced. With n = q records + r the value is j q + floor(j
+    r / records), which does not overflow.
     """
     index = np.arange(records + 1)
     if isinstance(num_steps, int):

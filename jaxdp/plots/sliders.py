@@ -1,4 +1,4 @@
-"""A picture with sliders, for notebooks: what a number does is seen by moving it."""
+"""Pictures with sliders for notebooks."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ from jaxdp.core.packages import require_extra
 
 
 def show_sliders(draw: Callable[..., Any], **stops: Sequence[Any] | np.ndarray) -> None:
-    """Show a picture, and above it sliders of ipywidgets that draw it anew when they are let go.
+    """Show a picture below sliders of ipywidgets, which redraw it when they are released.
 
     Args:
-        draw: function that draws with pyplot, or returns what is to be shown; its arguments of the
-            sliders' names have defaults.
-        stops: values that each slider stops at, the default of `draw` or one near it at the start.
+        draw: function that draws with pyplot or returns the picture. Each slider's name is one of
+            its arguments and has a default.
+        stops: values of each slider; it starts at the value nearest to the default.
 
     Example:
         >>> import jaxdp
@@ -28,12 +28,9 @@ def show_sliders(draw: Callable[..., Any], **stops: Sequence[Any] | np.ndarray) 
     with require_extra("ipywidgets", "notebooks", "a picture with sliders"):
         import ipywidgets  # pyright: ignore[reportMissingImports]
 
-    sliders = {}
+    sliders, arguments = {}, inspect.signature(draw).parameters
     for name, given in stops.items():
-        values, default = (
-            np.asarray(given).tolist(),
-            inspect.signature(draw).parameters[name].default,
-        )
+        values, default = np.asarray(given).tolist(), arguments[name].default
         sliders[name] = ipywidgets.SelectionSlider(
             options=[(f"{x:.3g}" if isinstance(x, float) else str(x), x) for x in values],
             value=default if default in values else min(values, key=lambda x: abs(x - default)),

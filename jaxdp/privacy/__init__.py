@@ -1,10 +1,18 @@
-"""What is made public, and what that costs.
+"""Privacy: the cost of a release, the noise that it needs, and bounds on any attack.
 
 In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
 Aggressive Clipping"; DR is "A Law of Data Reconstruction for Random Features (and Beyond)".
 """
 
 from jaxdp.privacy.accounting import Cost, account
+from jaxdp.privacy.attack_bounds import (
+    approximate_reconstruction_bound,
+    error_lower_bound,
+    largest_membership_auc,
+    largest_true_positive_rate,
+    reconstruction_bound,
+    sphere_log_baseline,
+)
 from jaxdp.privacy.audits.one_run import audit_one_run
 from jaxdp.privacy.audits.two_data_sets import audit
 from jaxdp.privacy.batches.poisson import PoissonSampler
@@ -24,17 +32,9 @@ from jaxdp.privacy.conversions.gaussian import (
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp, zcdp_epsilon, zcdp_epsilon_published
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, GaussianMechanism, Unproved
-from jaxdp.privacy.membership_bounds import largest_membership_auc, largest_true_positive_rate
 from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
-from jaxdp.privacy.reconstruction_bounds import (
-    approximate_reconstruction_bound,
-    error_lower_bound,
-    reconstruction_bound,
-    sphere_log_baseline,
-)
 from jaxdp.privacy.release import Release, StatedBudget, compose
-from jaxdp.privacy.secret.secret_key import secret_key
-from jaxdp.privacy.secret.secret_noise import SecretNoise
+from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
 
 __all__ = [

@@ -19,20 +19,19 @@ from jaxdp.privacy.release import Release, release_of
 
 
 class Cost(AbstractExplained, eqx.Module):
-    """A privacy guarantee: (epsilon, delta), and the stronger statements it was read from.
+    """A privacy guarantee: (epsilon, delta), and the stronger statements that imply it.
 
     Attributes:
-        epsilon: the smallest epsilon at delta that follows from what is proved; infinite where
-            nothing is.
-        delta: as asked.
-        mu: Gaussian DP, where proved, else None.
-        zcdp: zero-concentrated DP, where proved, else None.
-        published_epsilon: what the paper itself states at delta, proved or not, else None.
-        adjacency: who the neighbours are: "replace-one", "add-or-remove-one" or "zero-out-one";
-            replacing a record moves a sum of clipped terms twice as far as leaving it out.
-        is_certified: whether the guarantee holds in the arithmetic of the machine; otherwise it
-            is that of exact normal noise, and the noise is simulated in floating point.
-        assumptions: what the guarantee needs and leaves out.
+        epsilon: the smallest proved epsilon at delta; infinite if nothing is proved.
+        delta: the requested delta.
+        mu: the proved Gaussian DP parameter, or None.
+        zcdp: the proved zero-concentrated DP parameter, or None.
+        published_epsilon: epsilon at delta as the paper states it, proved or not, or None.
+        adjacency: definition of neighbours, "replace-one", "add-or-remove-one" or "zero-out-one".
+            Replacing a record moves a sum of clipped terms twice as far as leaving it out.
+        is_certified: True if the guarantee holds in machine arithmetic; otherwise it holds for
+            exact normal noise, which floating-point noise simulates.
+        assumptions: sentences on what the guarantee needs and leaves out.
 
     Example:
         >>> import jaxdp
@@ -51,7 +50,7 @@ class Cost(AbstractExplained, eqx.Module):
     assumptions: tuple[str, ...] = eqx.field(static=True)
 
     def __str__(self):
-        if any(isinstance(value, Tracer) or np.ndim(value) for value in (self.epsilon, self.delta)):
+        if not self._is_plain:
             return repr(self)
         strong = [f"{self.mu:.4g}-GDP"] if self.mu is not None else []
         strong += [f"{self.zcdp:.4g}-zCDP"] if self.zcdp is not None else []
@@ -61,15 +60,18 @@ class Cost(AbstractExplained, eqx.Module):
         text += f"; {self.adjacency}; {'certified' if self.is_certified else 'simulated'} noise"
         if self.published_epsilon is not None:
             text += f"; published: epsilon {self.published_epsilon:.4f}"
-        # A model's file may hold any text.
+        # The texts of a model's file may hold escape sequences.
         return "\n".join(
             [on_a_line(text), *(f"  - {on_a_line(each)}" for each in self.assumptions)]
         )
 
+    @property
+    def _is_plain(self) -> bool:
+        values = self.epsilon, self.delta
+        return not any(isinstance(value, Tracer) or np.ndim(value) for value in values)
+
     def _explanation(self):
-        is_batch = any(np.ndim(value) for value in (self.epsilon, self.delta))
-        is_plain = not isinstance(self.epsilon, Tracer) and not is_batch
-        epsilon = _rounded_up(float(self.epsilon)) if is_plain else in_words(self.epsilon, 0)
+        epsilon = _rounded_up(float(self.epsilon)) if self._is_plain else in_words(self.epsilon, 0)
         noise = "certified" if self.is_certified else "simulated"
         rows = (
             Row("epsilon", epsilon, "proved at delta"),
@@ -84,11 +86,11 @@ class Cost(AbstractExplained, eqx.Module):
 
 
 def account(thing: Any, *, delta: Any) -> Cost:
-    """The privacy cost of an algorithm or of anything else that has a `release()`.
+    """The privacy cost of an algorithm, or of anything else that has a `release()`.
 
     Args:
-        thing: an algorithm, or a `Release`.
-        delta: in (0, 1).
+        thing: an algorithm or a `Release`.
+        delta: number in (0, 1).
 
     Returns:
         The cost at delta: floats for a concrete release, arrays for a traced one.
@@ -98,7 +100,7 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
     Raises:
         TypeError: `thing` does not state what it releases.
-        ImportError: a subsampled mechanism, and dp_accounting is not installed.
+        ImportError: a subsampled mechanism needs dp_accounting, which is not installed.
 
     Example:
         >>> import jaxdp
@@ -116,14 +118,14 @@ def account(thing: Any, *, delta: Any) -> Cost:
 
 
 def cost_of(thing: Release, delta: Any) -> Cost:
-    """The cost of a release at a delta that has been checked and, if it is large, warned of."""
-    # Through its constructor, whose checks a copy that set a field has gone by.
+    """The cost of a release at a checked delta, without a warning."""
+    # Through the constructor, whose checks a copy may have skipped.
     thing = dataclasses.replace(thing)
     for leaf in jax.tree.leaves((thing.mechanism, thing.published)):
         if np.ndim(leaf):
+            shape = np.shape(leaf)
             raise ValueError(
-                f"expected one release, got a batch of shape {np.shape(leaf)}; "
-                "use vmap over account"
+                f"expected one release, got a batch of shape {shape}; use vmap over account"
             )
     mechanism, published = thing.mechanism, thing.published
     return Cost(
@@ -143,7 +145,7 @@ def cost_of(thing: Release, delta: Any) -> Cost:
 
 
 def _rounded_up(epsilon: float) -> str:
-    """A number to four decimals, or three digits of a small one, rounded up."""
+    """A number rounded up to four decimals, or to three digits if it is small."""
     if not 0 < epsilon < math.inf:
         return f"{epsilon:.4f}"
     decimals = 4 if epsilon >= 1e-3 else 2 - math.floor(math.log10(epsilon))
@@ -152,6 +154,5 @@ def _rounded_up(epsilon: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A concrete scalar as a Python float."""
     known = None if value is None else concrete(value)
     return float(known) if known is not None and known.shape == () else value

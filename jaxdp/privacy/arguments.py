@@ -1,8 +1,4 @@
-"""Checks of epsilon, delta and their like, and the choice between host and traced formulas.
-
-Concrete arguments are answered on the host in float64, element by element. Traced ones are answered
-by JAX in their own precision, float32 at least; out of range they give NaN.
-"""
+"""Checks of epsilon, delta and similar arguments, and the choice of host or traced formulas."""
 
 import math
 import warnings
@@ -15,12 +11,12 @@ from jaxtyping import Float
 
 from jaxdp.core.checks import concrete, host_array, require_real
 
-# Far above the least number of float64: noise for a smaller delta could not be represented.
+# Noise for a smaller delta could not be represented in float64.
 _LEAST_DELTA = 1e-300
 
 
 def check_delta(delta: Any) -> None:
-    """Raise ValueError unless a concrete delta lies between 1e-300 and 1, not 1 itself."""
+    """Raise ValueError unless a concrete delta lies in [1e-300, 1)."""
     known = concrete(delta, "delta")
     if known is not None and not np.all((known > 0) & (known < 1)):
         raise ValueError(f"expected 0 < delta < 1, got {delta}")
@@ -29,14 +25,12 @@ def check_delta(delta: Any) -> None:
 
 
 def check_budget(epsilon: Any, delta: Any) -> None:
-    """Raise unless 0 < epsilon < infinity and delta is one that noise can reach, both scalars."""
+    """Raise unless epsilon and delta are scalars with 0 < epsilon < infinity and a valid delta."""
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_real(name, value)
         if np.ndim(value):
-            raise ValueError(
-                f"expected {name} to be one number, got shape {np.shape(value)}; make one call for "
-                "each budget, or use vmap"
-            )
+            came = f"shape {np.shape(value)}; call once for each budget, or use vmap"
+            raise ValueError(f"expected {name} to be one number, got {came}")
     known = concrete(epsilon, "epsilon")
     if known is not None and not 0 < known < math.inf:
         raise ValueError(f"expected 0 < epsilon < infinity, got {epsilon}")
@@ -44,29 +38,25 @@ def check_budget(epsilon: Any, delta: Any) -> None:
 
 
 def warn_of_large_delta(delta: Any, num_records: int | None, *, stacklevel: int) -> None:
-    """Warn if the budget allows to publish a record drawn at random; both numbers are public.
-
-    Nothing is said of a traced delta or of an unknown number of records.
-    """
+    """Warn if a concrete delta is at least 1/n, for a known and public number n of records."""
     known = concrete(delta)
     if num_records is not None and known is not None and np.any(known >= 1 / num_records):
-        warnings.warn(
-            f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to "
-            "publish a record drawn at random; choose delta far below 1/n",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+        found = (
+            f"delta = {delta:g} is at least 1/n = {1 / num_records:.2g}: such a budget allows to"
         )
+        advice = "publish a record drawn at random; choose delta far below 1/n"
+        warnings.warn(f"{found} {advice}", UserWarning, stacklevel=stacklevel + 1)
 
 
 def check_non_negative(name: str, value: Any) -> None:
-    """Raise ValueError unless a concrete value is at least zero; infinity is."""
+    """Raise ValueError for negative concrete values; infinity is allowed."""
     known = concrete(value, name)
     if known is not None and not np.all(known >= 0):
         raise ValueError(f"expected {name} >= 0, got {value}")
 
 
 def false_positive_rates(value: Any) -> Float[np.ndarray, "..."]:
-    """Rates in [0, 1], on the host; ValueError unless they are."""
+    """The rates as a host array; ValueError unless all are in [0, 1]."""
     rates = host_array("false_positive_rate", value)
     if not np.all((rates >= 0) & (rates <= 1)):
         raise ValueError(f"expected false-positive rates in [0, 1], got {value}")
@@ -74,7 +64,7 @@ def false_positive_rates(value: Any) -> Float[np.ndarray, "..."]:
 
 
 def host_scalar(name: str, value: Any) -> Any:
-    """A non-negative scalar as a Python float, else ValueError; a traced one as it is."""
+    """A non-negative concrete scalar as a Python float; a traced one unchanged."""
     check_non_negative(name, value)
     if np.ndim(value):
         raise ValueError(
@@ -86,7 +76,10 @@ def host_scalar(name: str, value: Any) -> Any:
 
 
 def answer(host: Callable[..., float], traced: Callable[..., Any], *values: Any) -> Any:
-    """host(*values) in float64 when every value is concrete, else traced(*values) as arrays."""
+    """host(*values) for each element in float64 if all values are concrete, else traced(*values).
+
+    Traced values are answered by JAX in their own precision, float32 at least.
+    """
     try:
         shape = np.broadcast_shapes(*(np.shape(value) for value in values))
     except ValueError:
@@ -103,5 +96,5 @@ def answer(host: Callable[..., float], traced: Callable[..., Any], *values: Any)
 
 
 def is_probability(delta: Any) -> Any:
-    """Whether a traced delta lies strictly between 0 and 1 and is not subnormal."""
+    """True where a traced delta lies strictly between 0 and 1 and is not subnormal."""
     return (delta >= jnp.finfo(delta.dtype).tiny) & (delta < 1)

@@ -17,24 +17,24 @@ from jaxdp.privacy.batches.base import AbstractSampler, require_sampler
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp
 
-# Covers the rounding of a concrete calibration and of the account that follows it.
+# Margin for the rounding of a concrete calibration and its account.
 _MARGIN = 1e-10
 _TRACED_MARGIN = {4: 2e-5, 8: 1e-9}
-# How closely a search on a numerical account ends, on a logarithmic scale, and where it stops.
+# Logarithmic tolerance of a search on a numerical account, and its lower end.
 _SEARCH = 1e-4
 _LEAST_LOG_MULTIPLIER = -12.0
 
 
 def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
-    r"""The least standard deviation for which Gaussian releases are (epsilon, delta)-DP together.
+    r"""The least standard deviation for which Gaussian releases together are (epsilon, delta)-DP.
 
-    $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
+    It is $\sigma = \Delta\sqrt{k}/\mu(\epsilon, \delta)$.
 
     Args:
-        epsilon: >= 0; infinity gives 0.
-        delta: in (0, 1).
-        sensitivity: Delta, the largest distance between the values of neighbours, >= 0.
-        num_releases: k >= 1, how many are released with this noise each.
+        epsilon: number >= 0; infinity gives 0.
+        delta: number in (0, 1).
+        sensitivity: $\Delta$ >= 0, the largest distance between the values of neighbours.
+        num_releases: k >= 1, number of releases, each with this noise; default 1.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -49,13 +49,13 @@ def gaussian_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releas
 
 
 def zcdp_noise_std(epsilon: Any, delta: Any, *, sensitivity: Any, num_releases: Any = 1) -> Any:
-    r"""The standard deviation for a budget by way of zero-concentrated DP.
+    r"""The standard deviation for which Gaussian releases keep a budget through zCDP.
 
-    $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP: more noise
-    than `gaussian_noise_std`, for what is composed with other zCDP.
+    It is $\sigma = \Delta\sqrt{k/(2z)}$ with the largest z that implies (epsilon, delta)-DP: more
+    noise than `gaussian_noise_std`, for composition with other zCDP mechanisms.
 
     Args:
-        epsilon, delta, sensitivity, num_releases: as of `gaussian_noise_std`.
+        epsilon, delta, sensitivity, num_releases: see `gaussian_noise_std`.
 
     Returns:
         A float, or an array for array or traced arguments.
@@ -75,23 +75,23 @@ def calibrated_noise_multiplier(
 ) -> float:
     """A noise multiplier at which noisy sums over a sampler's batches are (epsilon, delta)-DP.
 
-    Neighbours are those of the sampler. Where the cost is Gaussian it is the least one; for
-    Poisson batches it is within 1e-3 of the least that the numerical account certifies.
+    The adjacency is the sampler's. For Gaussian costs the multiplier is the least; for Poisson
+    batches it is within 1e-3 of the least that the numerical account certifies.
 
     Args:
-        epsilon: > 0 and finite.
-        delta: in (0, 1).
-        sampler: how batches are drawn.
-        num_steps: how many batches are used.
+        epsilon: number > 0, finite.
+        delta: number in (0, 1).
+        sampler: sampler of the batches.
+        num_steps: number of batches.
 
     Returns:
-        The standard deviation of the noise on a sum over the clip norm.
+        The standard deviation of the noise on a sum, divided by the clip norm.
 
     Warns:
         UserWarning: delta is at least one over the sampler's number of records.
 
     Raises:
-        ValueError: delta is below the probability that the sampler has to leave records out.
+        ValueError: delta is below the probability that a batch exceeds the sampler's capacity.
         ImportError: dp_accounting is needed and not installed.
 
     Example:
@@ -108,20 +108,16 @@ def calibrated_noise_multiplier(
 
 
 def multiplier_for(epsilon: float, delta: float, sampler: AbstractSampler, num_steps: int) -> float:
-    """The noise multiplier of `calibrated_noise_multiplier`, without a word on a large delta."""
+    """The noise multiplier of `calibrated_noise_multiplier`, without the warning."""
     check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     alone = sampler.mechanism(1.0, num_steps).proved.mu
     if alone is not None:
         return float(_rounded_up(alone, gaussian_mu(epsilon, delta)))
-    return _searched_multiplier(epsilon, delta, sampler, num_steps)
-
-
-def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
     least_found = math.inf
 
     def excess(log_multiplier: float) -> float:
-        """Logarithm of epsilon over the target, within bounds that a root finder can use."""
+        """Logarithm of epsilon over the target, clipped for the root finder."""
         nonlocal least_found
         multiplier = math.exp(log_multiplier)
         mechanism = sampler.mechanism(multiplier, num_steps)
@@ -138,7 +134,7 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
         )
     unamplified = gaussian_noise_std(epsilon, delta, sensitivity=1.0, num_releases=num_steps)
     upper, width = math.log(1.01 * float(unamplified)), 0.5
-    # That noise is too little if batches that do not fit take much of delta.
+    # That noise does not suffice if overflowing batches take much of delta.
     while excess(upper) > 0:
         upper += width
     lower = upper - width
@@ -156,21 +152,19 @@ def _searched_multiplier(epsilon, delta, sampler, num_steps) -> float:
 
 def _scale(sensitivity: Any, num_releases: Any) -> Any:
     check_non_negative("sensitivity", sensitivity)
-    known = concrete(num_releases, "num_releases")
+    known, size = concrete(num_releases, "num_releases"), concrete(sensitivity)
     if known is not None and not np.all((known >= 1) & (known == np.floor(known))):
         raise ValueError(f"expected num_releases to be a whole number >= 1, got {num_releases}")
-    size = concrete(sensitivity)
     scale = sensitivity if size is None else size
     return scale * (num_releases if known is None else known) ** 0.5
 
 
 def _rounded_up(scale: Any, mu: Any) -> Any:
-    """scale / mu, and a margin for the rounding of either."""
     numerator, denominator = concrete(scale), concrete(mu)
     if numerator is None or denominator is None:
         dtype = jnp.promote_types(jnp.result_type(scale, mu, float), jnp.float32)
         return jnp.asarray(scale, dtype) / mu * (1 + _TRACED_MARGIN[dtype.itemsize])
-    # A budget that allows for no signal at all needs infinite noise.
+    # mu = 0 needs infinite noise.
     with np.errstate(divide="ignore"):
         std = np.asarray(numerator / denominator * (1 + _MARGIN))
     return float(std) if std.ndim == 0 else std

@@ -1,9 +1,8 @@
 r"""Gaussian noise that is correlated over the steps, made from a few buffers of past noise.
 
-Independent noise on every gradient adds up in the weights. Noise that partly takes back what
-earlier steps added costs the same privacy, if its scale is right, and leaves less of itself in
-the last iterate. With $\zeta_t$ standard normal, step t of a buffered linear Toeplitz (BLT)
-mechanism adds
+Independent noise on every gradient adds up in the weights. Noise that partly cancels earlier noise
+leaves less of itself in the last iterate, at the same privacy if it is scaled correctly. With
+$\zeta_t$ standard normal, step t of a buffered linear Toeplitz (BLT) mechanism adds
 
 $$ s\,\Bigl(\zeta_t + \sum_k h_k b_{k,t}\Bigr), \qquad
    b_{k,t+1} = \lambda_k b_{k,t} + \zeta_t, \qquad b_{k,0} = 0, $$
@@ -12,19 +11,19 @@ which is $sC^{-1}\zeta$ for the lower triangular Toeplitz matrix C with
 
 $$ C^{-1}(x) = 1 + \sum_k \frac{h_k x}{1 - \lambda_k x}. $$
 
-**What it costs.** Let a record be in one batch at most, that of step i, and fix the batches, as in
-`AbstractUnamplifiedSampler`. To release $G + sC^{-1}\zeta$ is to release $CG + s\zeta$, since C is
-known and invertible. Given what was released before step t, the row $(CG)_t$ of neighbouring data
-sets differs in step i's gradient alone: later ones
-depend on the record only through what was released. So step t is a Gaussian mechanism whose
-value moves by $c_{t-i}\Delta$, with c the first column of C and $\Delta$ what one record moves a
-sum by, and all steps together compose to $\mu = \Delta\sqrt{\sum_t c_t^2}/s$ (Dong, Roth and Su
-(2022), Corollary 3.3). With $s = z\,C_\mathrm{clip}\,|c|$ that is what one step with independent
-noise would cost. Where a record is in several batches nothing is claimed: its gradients add up in
-CG in ways that this proof does not bound.
+**Privacy.** Let a record be in one batch at most, that of step i, and fix the batches, as in
+`AbstractUnamplifiedSampler`. Releasing $G + sC^{-1}\zeta$ is the same as releasing $CG + s\zeta$,
+since C is known and invertible. Given everything released before step t, the row $(CG)_t$ of
+neighbouring data sets differs in step i's gradient alone: later gradients depend on the record only
+through earlier releases. So step t is a Gaussian mechanism whose value moves by $c_{t-i}\Delta$,
+with c the first column of C and $\Delta$ the largest change of a sum, and all steps together
+compose to $\mu = \Delta\sqrt{\sum_t c_t^2}/s$ (Dong, Roth and Su (2022), Corollary 3.3). With $s =
+z\,C_\mathrm{clip}\,|c|$ this is the cost of one step with independent noise. If a record is in
+several batches nothing is claimed: its gradients add up in CG in ways that this proof does not
+bound.
 
 Source: Dvijotham, McMahan, Pillutla, Steinke and Thakurta (2024), "Efficient and near-optimal noise
-generation for streaming differential privacy"; the proof stands above.
+generation for streaming differential privacy"; the proof is above.
 """
 
 import functools
@@ -45,13 +44,13 @@ from jaxdp.core.numerics.precision import on_host
 class BufferedToeplitzNoise(AbstractDescription):
     r"""Simulated noise whose correlations over the steps are sums of a few exponentials.
 
-    For `jaxdp.PrivateOptimiser(..., noise=...)`. Each buffer keeps one number a weight. They are
-    past noise: who knows them can take it off what was released, so that the optimiser's state,
-    and a checkpoint that holds it, have to stay secret.
+    For `jaxdp.PrivateOptimiser(..., noise=...)`. Each buffer keeps one number a weight. The buffers
+    are past noise: anybody who knows them can subtract it from the release, so the optimiser's
+    state and its checkpoints must stay secret.
 
     Args:
-        scales: $h_k$, one for each buffer; negative ones take back what earlier steps added.
-        decays: $\lambda_k$ in [0, 1), likewise.
+        scales: $h_k$, (buffers,); negative values cancel noise of earlier steps.
+        decays: $\lambda_k$ in [0, 1), (buffers,).
 
     Raises:
         ValueError: an argument is out of its range, or $C^{-1}(x)$ has a zero with $|x| \le 1$, so
@@ -69,10 +68,8 @@ class BufferedToeplitzNoise(AbstractDescription):
 
     def __check_init__(self):
         if self.scales.ndim != 1 or self.scales.shape != self.decays.shape:
-            raise ValueError(
-                "expected scales and decays to be vectors of one length, got shapes "
-                f"{self.scales.shape} and {self.decays.shape}"
-            )
+            came = f"shapes {self.scales.shape} and {self.decays.shape}"
+            raise ValueError(f"expected scales and decays to be vectors of one length, got {came}")
         scales, decays = concrete(self.scales), concrete(self.decays)
         if scales is None or decays is None:
             return
@@ -84,25 +81,25 @@ class BufferedToeplitzNoise(AbstractDescription):
         if not least > 1:
             raise ValueError(
                 "expected 1 + sum(h x / (1 - l x)), h the scales and l the decays, to have no zero "
-                "with |x| <= 1, beside which the sensitivity grows without bound, got scales "
+                "with |x| <= 1, as the sensitivity would grow without bound, got scales "
                 f"{scales} and decays {decays}, with a zero at |x| = {least:.3g}"
             )
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced numbers are within the ranges that are asked of concrete ones."""
+        """Whether traced numbers are within the ranges required of concrete ones."""
         is_decay = (self.decays >= 0) & (self.decays < 1)
         return jnp.all(jnp.isfinite(self.scales)) & jnp.all(is_decay)
 
     def sensitivity(self, num_steps: int) -> float | Float[Array, ""]:
-        """The norm of the first column of C over so many steps: a float64, or as it is traced."""
+        """The norm of the first column of C over `num_steps` steps: a float64, or traced."""
         count = require_count("num_steps", num_steps)
         if concrete(self.scales) is None or concrete(self.decays) is None:
             return self._column_norm(count)
         with jax.ensure_compile_time_eval(), on_host():
             numbers = (np.asarray(part, np.float64) for part in (self.scales, self.decays))
             known = BufferedToeplitzNoise(*numbers)
-            # Rounding of a sum of so many squares.
+            # A margin for the rounding of the sum of squares.
             return float(known._column_norm(count)) * (1 + 2.0**-40)
 
     def _column_norm(self, num_steps: int) -> Float[Array, ""]:
@@ -115,25 +112,18 @@ class BufferedToeplitzNoise(AbstractDescription):
         return jnp.sqrt(jnp.sum(values**2))
 
     def start(self, like: PyTree[Array]) -> PyTree[Array]:
-        """The buffers before the first step: for each leaf of `like` as many as there are.
-
-        They have the type of sums of gradients: float32 where `like` has fewer digits.
-        """
-
-        def one(leaf):
-            dtype = jnp.promote_types(leaf.dtype, jnp.float32)
-            return jnp.zeros((len(self.scales), *leaf.shape), dtype)
-
-        return jax.tree.map(one, like)
+        """The buffers before the first step, zeros of at least float32, for arrays like `like`."""
+        wide = functools.partial(jnp.promote_types, jnp.float32)
+        return jax.tree.map(lambda x: jnp.zeros((len(self.scales), *x.shape), wide(x.dtype)), like)
 
     def require_buffers(self, buffers: PyTree[Array] | None, like: PyTree[Array]) -> None:
-        """Raise ValueError unless they are of this noise, for arrays of these shapes."""
+        """Raise ValueError unless the buffers have the shapes that this noise needs for `like`."""
         expected = [leaf.shape for leaf in jax.tree.leaves(self.start(like))]
-        found = None if buffers is None else [leaf.shape for leaf in jax.tree.leaves(buffers)]
+        found = "none" if buffers is None else [leaf.shape for leaf in jax.tree.leaves(buffers)]
         if found != expected:
             raise ValueError(
                 "expected the buffers of this noise, as the state of the optimiser's own init has "
-                f"them, of shapes {expected}, got {'none' if found is None else found}"
+                f"them, of shapes {expected}, got {found}"
             )
 
     def correlated(self, fresh: PyTree[Array], buffers: PyTree[Array]) -> PyTree[Array]:

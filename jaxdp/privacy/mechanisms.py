@@ -1,11 +1,6 @@
-"""What is proved about a release, as data: the mechanism that an accountant reads.
-
-A mechanism knows nothing of the data or the algorithm, only how far apart the laws of its output
-can lie on two data sets that are neighbours, as the `Release` that holds it says.
-"""
+"""Mechanisms: how far apart the output distributions on two neighbours can lie, as data."""
 
 import abc
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,18 +20,18 @@ _Scalar = float | Float[Array, ""]
 
 
 class Proved(NamedTuple):
-    """The strong guarantees of a mechanism, Gaussian and zero-concentrated DP; None if unproved."""
+    """The Gaussian and zero-concentrated DP parameters of a mechanism; None if unproved."""
 
     mu: Any
     zcdp: Any
 
 
 class AbstractMechanism(eqx.Module):
-    """A mechanism: what is proved about a release. Its numbers are Python floats, or traced."""
+    """A mechanism, with what is proved about its output. Its numbers are floats, or traced."""
 
     @property
     def proved(self) -> Proved:
-        """Gaussian and zero-concentrated DP, where proved."""
+        """Gaussian and zero-concentrated DP, if proved."""
         return Proved(None, None)
 
     @property
@@ -45,18 +40,18 @@ class AbstractMechanism(eqx.Module):
         """The adjacencies for which the proof holds."""
 
     @property
-    @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
-        """Sentences that say what the mechanism itself needs."""
+        """Sentences on what the mechanism itself needs."""
+        return ()
 
     @property
     def sampled(self) -> SampledGaussian | None:
-        """The run of noisy sums over Poisson samples that it is no worse than, or None."""
+        """A run of noisy sums over Poisson samples with no smaller cost, or None."""
         return None
 
     @abc.abstractmethod
     def epsilon(self, delta: Any, adjacency: str) -> Any:
-        """The smallest epsilon at delta that is proved; infinite where none is."""
+        """The smallest proved epsilon at delta; infinite if there is none."""
 
 
 def require_mechanism(name: str, mechanism: Any) -> None:
@@ -85,7 +80,7 @@ class GaussianMechanism(AbstractMechanism):
 
     @property
     def proved(self):
-        # Looked at again: in a copy it may have been set.
+        # Checked again, because a copy may have set it.
         mu = host_scalar("mu", self.mu)
         return Proved(mu, mu * mu / 2)
 
@@ -98,55 +93,38 @@ class GaussianMechanism(AbstractMechanism):
     def adjacencies(self):
         return ADJACENCIES
 
-    @property
-    def assumptions(self):
-        return ()
-
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
 
 class ZeroConcentrated(AbstractMechanism):
-    """A release that is proved zero-concentrated DP.
-
-    Args:
-        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z.
-
-    Example:
-        >>> from jaxdp.privacy.mechanisms import ZeroConcentrated
-        >>> print(f"{ZeroConcentrated(0.5).epsilon(1e-5, 'replace-one'):.3f}")
-        4.728
-    """
+    """A z-zCDP release, z >= 0: Renyi divergences of order alpha are at most alpha z."""
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 
     @property
     def proved(self):
-        # Looked at again: in a copy it may have been set, and a sum would hide it.
+        # Checked again, because a copy may have set it.
         return Proved(None, host_scalar("zcdp", self.zcdp))
 
     @property
     def adjacencies(self):
         return ADJACENCIES
 
-    @property
-    def assumptions(self):
-        return ()
-
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)
 
 
 class Composition(AbstractMechanism):
-    r"""Several mechanisms on the same data, each free to look at what came before it.
+    r"""Several mechanisms on the same data, each free to depend on the output of earlier ones.
 
-    Gaussians add their $\mu^2$; what is zCDP adds its z (Bun and Steinke 2016, Lemma 1.7). Sums
-    over Poisson batches compose their privacy losses, with those of Gaussians if these are all
-    that is zCDP. What is none of that gets an equal share of delta, as does each of the groups
-    above, and the epsilons add.
+    Gaussians add their $\mu^2$, and zCDP mechanisms their z (Bun and Steinke 2016, Lemma 1.7). Sums
+    over Poisson batches compose their privacy losses, together with those of Gaussians if all zCDP
+    mechanisms are Gaussian. Each of these groups, and each mechanism outside of them, gets an equal
+    share of delta, and their epsilons add.
 
     Args:
-        mechanisms: one or more.
+        mechanisms: tuple of one or more mechanisms.
 
     Example:
         >>> from jaxdp.privacy import Composition, GaussianMechanism
@@ -165,10 +143,8 @@ class Composition(AbstractMechanism):
         for place, mechanism in enumerate(self.mechanisms):
             require_mechanism(f"mechanisms[{place}]", mechanism)
         if not self.adjacencies:
-            raise ValueError(
-                "expected mechanisms that are proved for one adjacency, got "
-                + " and ".join(str(mechanism.adjacencies) for mechanism in self.mechanisms)
-            )
+            came = " and ".join(str(mechanism.adjacencies) for mechanism in self.mechanisms)
+            raise ValueError(f"expected mechanisms that are proved for one adjacency, got {came}")
 
     @property
     def proved(self):
@@ -178,11 +154,8 @@ class Composition(AbstractMechanism):
 
     @property
     def adjacencies(self):
-        return tuple(
-            name
-            for name in ADJACENCIES
-            if all(name in mechanism.adjacencies for mechanism in self.mechanisms)
-        )
+        known = [mechanism.adjacencies for mechanism in self.mechanisms]
+        return tuple(name for name in ADJACENCIES if all(name in each for each in known))
 
     @property
     def assumptions(self):
@@ -210,18 +183,17 @@ class Composition(AbstractMechanism):
 
     @property
     def _parts(self) -> list[AbstractMechanism]:
-        """The mechanisms, and those of compositions among them."""
         nested = (
             part._parts if isinstance(part, Composition) else [part] for part in self.mechanisms
         )
-        return list(itertools.chain.from_iterable(nested))
+        return [part for parts in nested for part in parts]
 
 
 class Unproved(AbstractMechanism):
     """A release whose guarantee has no proof, or is false: epsilon is infinite.
 
     Args:
-        reason: why, in words.
+        reason: explanation in words.
 
     Example:
         >>> from jaxdp.privacy import Unproved
@@ -247,7 +219,7 @@ class Unproved(AbstractMechanism):
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    """The sum of some numbers; a sum of floats is never below the exact one."""
+    """The sum of some numbers; for floats never below the exact sum."""
     if any(concrete(value) is None for value in values):
         return jnp.stack([jnp.asarray(value, float) for value in values]).sum()
     return math.fsum(values) * (1 + 2**-52) if len(values) > 1 else values[0]

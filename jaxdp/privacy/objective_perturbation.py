@@ -1,28 +1,27 @@
-r"""The privacy of an objective perturbed by a Gaussian linear term, as a curve.
+r"""The privacy curve of minimising an objective perturbed by a Gaussian linear term.
 
-Why a minimiser is no less private than these curves stands with its calibration, in
-`jaxdp.kernels.margin.objective_calibration`: for every pair of neighbours its privacy loss is at
-most
+`jaxdp.kernels.margin.objective_calibration` proves that for every pair of neighbours the privacy
+loss of a minimiser is at most
 
 $$ r + \max_v \frac{2 b \cdot v + \|v\|^2}{2\sigma^2}, \qquad b \sim N(0, \sigma^2 I), $$
 
-over the vertices v of a parallelogram that depends on the pair alone, plus that of a Gaussian
-mechanism $\mu_2$ where the minimiser is approximate. Given v, the two losses together are those of
-a Gaussian mechanism $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$, and a maximum of increasing functions is
-at most their sum: with $H(\mu, e)$ the hockey-stick divergence of `gaussian_delta`,
+over the vertices v of a parallelogram that depends on the pair alone, plus the loss of a Gaussian
+mechanism $\mu_2$ if the minimiser is approximate. Given v, both losses together are those of a
+Gaussian mechanism $\sqrt{\|v\|^2/\sigma^2 + \mu_2^2}$, and a maximum of increasing functions is at
+most their sum: with $H(\mu, e)$ the hockey-stick divergence of `gaussian_delta`,
 
 $$ \delta(r + e) \le \sum_v H\bigl(\sqrt{\|v\|^2/\sigma^2 + \mu_2^2},\, e\bigr), \qquad e \ge 0. $$
 
-*Slopes of any sign.* The vertices are $\pm p, \pm q$ with $\|p\|^2 + \|q\|^2 \le R^2\sigma^2$.
-Let $G(x) = H(\sqrt{x + \mu_2^2}, e)$. The supremum of $2G(x) + 2G(R^2 - x)$ over x in $[0, R^2]$
-lies at an end or in the middle: with $X = R^2 + 2\mu_2^2$ and $x + \mu_2^2 = X(1 - w)/2$, the sign
-of its derivative in x is that of
+*Slopes of any sign.* The vertices are $\pm p, \pm q$ with $\|p\|^2 + \|q\|^2 \le R^2\sigma^2$. Let
+$G(x) = H(\sqrt{x + \mu_2^2}, e)$. The supremum of $2G(x) + 2G(R^2 - x)$ over x in $[0, R^2]$ is at
+an end or in the middle: with $X = R^2 + 2\mu_2^2$ and $x + \mu_2^2 = X(1 - w)/2$, the sign of the
+derivative in x is that of
 
 $$ (1 - w^2)\Bigl(\frac{\operatorname{artanh} w}{w} + \frac{X}{8}\Bigr) - \frac{2e^2}{X}, $$
 
-because $\partial H/\partial\mu = \varphi(e/\mu - \mu/2)$. This decreases in w on (0, 1), as
-$(1 - w^2)\operatorname{artanh}(w)/w = 1 - \sum_{k \ge 1} 2w^{2k}/(4k^2 - 1)$ does, so that
-from the end to the middle the sum first falls and then rises, or does one of the two alone.
+because $\partial H/\partial\mu = \varphi(e/\mu - \mu/2)$. It decreases in w on (0, 1), as
+$(1 - w^2)\operatorname{artanh}(w)/w = 1 - \sum_{k \ge 1} 2w^{2k}/(4k^2 - 1)$ does, so that from the
+end to the middle the sum first falls and then rises, or does one of the two alone.
 
 *Slopes of known sign.* The vertices are 0, two of norm at most $R\sigma/2$, and one of at most
 $R\sigma$.
@@ -32,21 +31,21 @@ $R\sigma$.
 $$ v_{jl} = (e_j - e_y) z^\top - (e_l - e_{y'}) z'^\top, \qquad j, l = 1, \ldots, k, $$
 
 for records (z, y) and (z', y') with $\|z\|, \|z'\| \le B$, and $R\sigma = 2\sqrt2 B$. One vertex is
-0; those with j = y or l = y' alone, 2(k - 1) of them, have norms of at most $\sqrt2 B = R\sigma/2$.
-The squares of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, $|c| \le B^2$ being $z \cdot z'$ and
-$g = (e_j - e_y) \cdot (e_l - e_{y'})$.
+0; the 2(k - 1) with either j = y or l = y' have norms of at most $\sqrt2 B = R\sigma/2$. The
+squared norms of the $(k - 1)^2$ others are at most $4B^2 - 2gc$, with $c = z \cdot z'$,
+$|c| \le B^2$ and $g = (e_j - e_y) \cdot (e_l - e_{y'})$.
 
-One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All grow towards $c = -B^2$,
-where the norms are $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
+One label ($y' = y$): g = 2 for j = l, k - 1 times, and 1 otherwise. All norms grow towards
+$c = -B^2$, to $R\sigma$ and $\sqrt{3/4}\,R\sigma$.
 
 Two labels: g = -2 once, -1 for 2(k - 2) vertices, 1 for k - 2, 0 for the (k - 2)(k - 3) others.
 Each at its own worst c: one of norm $R\sigma$, 3(k - 2) of $\sqrt{3/4}\,R\sigma$, the others of
-$R\sigma/\sqrt2$. Their sum is no larger than that of one label: the difference is k - 2 times
+$R\sigma/\sqrt2$. Their sum is at most that of one label, because the difference is k - 2 times
 $H(R) + (k - 4)H(\sqrt{3/4}R) - (k - 3)H(R/\sqrt2) \ge 0$, as H increases. So
 
 $$ \delta(r + e) \le H_0 + 2(k - 1)H_{R/2} + (k - 1)H_R + (k - 1)(k - 2)H_{\sqrt{3/4}R}, $$
 
-$H_x$ being $H(\sqrt{x^2 + \mu_2^2}, e)$. For k = 2 that is the bound of a decreasing margin loss.
+$H_x$ being $H(\sqrt{x^2 + \mu_2^2}, e)$. For k = 2 this is the bound of a decreasing margin loss.
 
 Derived: tests/unit/privacy/test_objective_perturbation.py checks the first two by quadrature and on
 grids, and takes the supremum over pairs of records by brute force for the third.
@@ -80,7 +79,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
     )
 
     def __check_init__(self):
-        # A file's numbers come without the converters, and those of a copy may have been set.
+        # Files and copies can set numbers without the converters.
         for name in ("shift", "log_jacobian", "approximation_mu"):
             host_scalar(name, getattr(self, name))
 
@@ -88,18 +87,14 @@ class AbstractObjectivePerturbation(AbstractMechanism):
     def adjacencies(self):
         return (REPLACE_ONE,)
 
-    @property
-    def assumptions(self):
-        return ()
-
     @abc.abstractmethod
     def _sum_over_vertices(self, excess: float) -> float:
-        """A bound on delta at the worst pair of neighbours; `excess`: what the Jacobian leaves."""
+        """A bound on delta at the worst pair, at the epsilon `excess` that the Jacobian leaves."""
 
     def delta(self, epsilon: float) -> float:
-        """A bound on delta at epsilon >= 0; 1 where epsilon is below the Jacobian's part."""
+        """A bound on delta at epsilon >= 0; 1 if epsilon is below the Jacobian's part."""
         check_non_negative("epsilon", epsilon)
-        # The rounding that is allowed for is that of float64.
+        # The margins cover rounding in float64.
         epsilon = float(epsilon)
         excess = (epsilon - self.log_jacobian) * (1 - _ROUNDING) if epsilon < math.inf else math.inf
         return self._delta_beyond(excess) if excess >= 0 else 1.0
@@ -117,14 +112,14 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         excess = largest_within(
             lambda excess: -log_excess(self._delta_beyond(excess), delta), strictly=True
         )
-        # Once for the search, once for `delta`, which takes the Jacobian's part off again.
+        # One margin for the search, one for `delta`, which subtracts the Jacobian's part again.
         return (self.log_jacobian + max(excess, 1e-150) * (1 + _ROUNDING)) * (1 + _ROUNDING)
 
     def _delta_beyond(self, excess: float) -> float:
         return min(1.0, self._sum_over_vertices(excess) * (1 + _ROUNDING))
 
     def _vertex_delta(self, share: float, excess: float) -> float:
-        """One vertex's part of delta, rounded up; its norm is `share` of the largest, R sigma."""
+        """The delta, rounded up, of a vertex with `share` of the largest norm, R sigma."""
         # Without noise R is infinite; the vertex at 0 stays there.
         shift = share * self.shift if share else 0.0
         return host_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)
@@ -134,13 +129,13 @@ class ObjectivePerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a convex objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
-        shift: R, twice the largest norm of a record's gradient over the standard deviation of the
-            linear term, >= 0; infinite for no noise.
+        shift: R >= 0, twice the largest norm of a record's gradient over the standard deviation of
+            the linear term; infinite for no noise.
         log_jacobian: r >= 0, the largest logarithm of the ratio of two neighbours' Jacobians.
-        approximation_mu: $\mu_2$ >= 0, of the Gaussian noise that hides how far the minimiser is
-            from the exact one; 0 for the exact one.
-        has_signed_slopes: whether a record's label tells the sign of its slope, as for decreasing
-            margin losses. The bound is then smaller.
+        approximation_mu: $\mu_2$ >= 0, Gaussian DP of the noise that hides the distance from the
+            exact minimiser; 0 (default) for the exact one.
+        has_signed_slopes: True if a record's label gives the sign of its slope, as for decreasing
+            margin losses, which makes the bound smaller; default False.
 
     Example:
         >>> from jaxdp.privacy import ObjectivePerturbation
@@ -164,14 +159,8 @@ class SoftmaxPerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
-        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, as of `ObjectivePerturbation`.
+        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, see `ObjectivePerturbation`.
         num_classes: k >= 2.
-
-    Example:
-        >>> from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
-        >>> mechanism = SoftmaxPerturbation(0.5, 0.1, num_classes=10)
-        >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
-        epsilon = 2.36
     """
 
     num_classes: int = eqx.field(static=True, converter=plain_number, kw_only=True)

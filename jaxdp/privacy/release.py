@@ -1,4 +1,4 @@
-"""What is made public, as data that an accountant reads."""
+"""Releases: public values and what is proved about them, as data that an accountant reads."""
 
 import abc
 import math
@@ -18,25 +18,15 @@ _Scalar = float | Float[Array, ""]
 
 
 class AbstractClaim(eqx.Module):
-    """A privacy cost that a paper states for its release, reported beside the proved one."""
+    """A privacy cost that a paper states, reported next to the proved one."""
 
     @abc.abstractmethod
     def epsilon_at(self, delta: Any) -> Any:
-        """The epsilon that the paper states at delta; infinite where it states none."""
+        """The epsilon that the paper states at delta; infinite if it states none."""
 
 
 class PublishedConversion(AbstractClaim):
-    """A zCDP guarantee turned into epsilon by the published, loose conversion.
-
-    Args:
-        zcdp: z >= 0.
-
-    Example:
-        >>> from jaxdp.privacy import zcdp_epsilon
-        >>> from jaxdp.privacy.release import PublishedConversion
-        >>> print(f"{PublishedConversion(0.5).epsilon_at(1e-5):.2f}, {zcdp_epsilon(0.5, 1e-5):.2f}")
-        5.30, 4.73
-    """
+    """A zCDP guarantee, z >= 0, turned into epsilon by the published, loose conversion."""
 
     zcdp: _Scalar = eqx.field(converter=lambda value: host_scalar("zcdp", value))
 
@@ -48,8 +38,8 @@ class StatedBudget(AbstractClaim):
     """One pair (epsilon, delta) that a paper states.
 
     Args:
-        epsilon: >= 0.
-        delta: in (0, 1).
+        epsilon: number >= 0.
+        delta: number in (0, 1).
 
     Example:
         >>> from jaxdp.privacy import StatedBudget
@@ -65,26 +55,24 @@ class StatedBudget(AbstractClaim):
         check_delta(self.delta)
 
     def epsilon_at(self, delta):
-        values = (self.epsilon, self.delta, delta)
-        if any(concrete(value) is None for value in values):
+        if any(concrete(value) is None for value in (self.epsilon, self.delta, delta)):
             return jnp.where(jnp.asarray(delta) >= self.delta, self.epsilon, jnp.inf)
         return self.epsilon if delta >= self.delta else math.inf
 
 
 class Release(eqx.Module):
-    """A release: what an algorithm makes public, and what has been proved about it.
+    """A release: the values that an algorithm makes public, with the proof of their privacy.
 
     Args:
-        what: what is released, in words.
-        adjacency: which data sets count as neighbours: "replace-one", "add-or-remove-one" or
-            "zero-out-one".
-        mechanism: what is proved about it.
-        assumptions: what the guarantee needs and what it leaves out, in words.
-        published: what the paper states, or None.
-        is_certified: whether the proof holds in the arithmetic of the machine; else it is of the
-            exact normal numbers that simulated noise stands for.
-        num_records: n, how many records the data have at least, a public number; None if that is
-            not known. `account` warns of a delta of at least 1/n.
+        what: description of the released values, for people.
+        adjacency: definition of neighbours, "replace-one", "add-or-remove-one" or "zero-out-one".
+        mechanism: mechanism with the proved guarantee.
+        assumptions: sentences on what the guarantee needs and leaves out; default none.
+        published: claim of the paper, or None (default).
+        is_certified: True if the proof holds in machine arithmetic; False (default) if it holds for
+            exact normal noise, which floating-point noise simulates.
+        num_records: n, a public lower bound on the number of records, or None (default) if unknown;
+            `account` warns of a delta of at least 1/n.
 
     Raises:
         ValueError: the mechanism is not proved for the adjacency.
@@ -117,38 +105,33 @@ class Release(eqx.Module):
             require_count("num_records", self.num_records)
         proved = self.mechanism.adjacencies
         if self.adjacency not in proved:
-            raise ValueError(
-                f"expected an adjacency for which {type(self.mechanism).__name__} is proved "
-                f"({', '.join(proved)}), got {self.adjacency}"
-            )
+            wanted = f"{type(self.mechanism).__name__} is proved ({', '.join(proved)})"
+            raise ValueError(f"expected an adjacency for which {wanted}, got {self.adjacency}")
 
 
 def release_of(thing: Any, name: str = "thing") -> Release:
-    """A release, or that of an algorithm, a run or anything else that states what it releases."""
+    """The argument if it is a release, else the result of its method `release`."""
     if isinstance(thing, Release):
         return thing
     if not hasattr(thing, "release") or isinstance(thing, type):
         came = f"the class {thing.__name__}" if isinstance(thing, type) else described(thing)
-        raise TypeError(
-            f"expected {name} to be something that states what it releases (an algorithm or a "
-            f"Release), got {came}"
-        )
+        raise TypeError(f"expected {name} to be an algorithm, a Release or a run, got {came}")
     return thing.release()
 
 
 def compose(*things: Any) -> Release:
-    """Several releases from the same data as one, each free to look at those before it.
+    """Several releases from the same data as one, each free to depend on earlier ones.
 
-    What papers state of the parts says nothing of the whole, so no published claim is kept.
+    No published claim is kept, since papers claim nothing about the composition.
 
     Args:
         things: releases, or algorithms and runs that have one.
 
     Returns:
-        One release, of what the parts cost together; `jaxdp.account` reads it.
+        One release with the parts' joint cost, for `jaxdp.account`.
 
     Raises:
-        ValueError: their neighbours differ, so that no common guarantee follows.
+        ValueError: the parts have different adjacencies, so no common guarantee follows.
 
     Example:
         >>> import jaxdp
@@ -161,9 +144,8 @@ def compose(*things: Any) -> Release:
     releases = [release_of(thing, f"things[{place}]") for place, thing in enumerate(things)]
     adjacencies = tuple(dict.fromkeys(release.adjacency for release in releases))
     if len(adjacencies) != 1:
-        raise ValueError(
-            f"expected releases with one adjacency, got {', '.join(adjacencies) or 'none'}"
-        )
+        came = ", ".join(adjacencies) or "none"
+        raise ValueError(f"expected releases with one adjacency, got {came}")
     lines = [line for release in releases for line in release.assumptions]
     sizes = [release.num_records for release in releases if release.num_records is not None]
     return Release(

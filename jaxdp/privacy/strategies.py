@@ -1,13 +1,11 @@
-r"""Strategy matrices: how noise is correlated over the steps, and what makes it private.
+r"""Strategy matrices: the correlation of noise over the steps, and its privacy.
 
-Step k of a mechanism adds $\tau\xi_k$ with $\xi = C^{-1}Z$, Z standard normal, row by row. C, the
-*strategy*, is lower triangular with a positive diagonal: the noise of a step needs only what was
-drawn so far. To release $g + \tau C^{-1}Z$ is to release $Cg + \tau Z$, so a record that moves the
-value of one step j moves what is released by column j of C. If all columns have norm at most 1, the
-steps together cost what one step with independent noise costs (`jaxdp.CorrelatedDPSGD` has the
-proof). Columns shorter than 1 waste noise.
-
-The lower rows of C take back noise of earlier steps: what is left in the last iterate is less.
+Step k of a mechanism adds $\tau\xi_k$ with $\xi = C^{-1}Z$, Z standard normal, row by row. The
+*strategy* C is lower triangular with a positive diagonal, so the noise of a step needs no later
+draws. Releasing $g + \tau C^{-1}Z$ is the same as releasing $Cg + \tau Z$, so a record that moves
+the value of step j alone moves the release by column j of C. If all columns have norm at most 1,
+the steps together cost as much as one step with independent noise (`jaxdp.CorrelatedDPSGD` has the
+proof). Shorter columns waste noise.
 
 Source: Denisov, McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD
 via optimal private linear operators on adaptive streams" (adaptive inputs, columns of norm 1).
@@ -20,11 +18,17 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from jaxdp.core.checks import concrete, require_count, require_real, require_scalar
+from jaxdp.core.checks import (
+    concrete,
+    require_count,
+    require_finite,
+    require_real,
+    require_scalar,
+)
 from jaxdp.core.numerics.batching import inverse_of_lower, one_at_a_time
 from jaxdp.core.numerics.precision import full_products
 
-# How far rounding may take the norm of a column beyond 1, in float32 or float64.
+# Rounding of a column's norm above 1 that is accepted, in float32 or float64.
 _ROUNDING = 1e-5
 _ATTEMPTS = 8
 # Share of the noise that covers the rounding of a traced inverse, by bytes of its type.
@@ -32,13 +36,13 @@ _TRACED_MARGIN = {4: 2e-3, 8: 1e-6}
 
 
 def independent_strategy(num_steps: int) -> Float[np.ndarray, "steps steps"]:
-    """The identity: independent noise in every step.
+    """The identity matrix: independent noise in every step.
 
     Args:
         num_steps: K.
 
     Returns:
-        The strategy, in float64.
+        The strategy, (K, K), in float64.
 
     Example:
         >>> from jaxdp.privacy import independent_strategy
@@ -49,20 +53,20 @@ def independent_strategy(num_steps: int) -> Float[np.ndarray, "steps steps"]:
 
 
 def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
-    r"""The square root of the prefix sums that forget at rate nu, with columns of norm 1.
+    r"""The normalised square root of the matrix of prefix sums with forgetting rate nu.
 
-    The Toeplitz matrix with generating function $(1 - (1-\nu)x)^{-1/2}$, each column of which is
-    divided by its norm. $\nu = 0$ is the square root of all prefix sums, $\nu = 1$ the identity.
+    It is the Toeplitz matrix with generating function $(1 - (1-\nu)x)^{-1/2}$, each column divided
+    by its norm. $\nu = 0$ forgets nothing, $\nu = 1$ gives the identity.
 
     Source: Choquette-Choo, Dvijotham, Pillutla, Ganesh, Steinke and Thakurta (2024), "Correlated
     noise provably beats independent noise for differentially private learning" ($\nu$-DP-FTRL).
 
     Args:
         num_steps: K.
-        nu: in [0, 1].
+        nu: number in [0, 1].
 
     Returns:
-        The strategy: a float64 NumPy array, or a JAX array for a traced nu.
+        The strategy, (K, K): a float64 NumPy array, or a JAX array for a traced nu.
 
     Example:
         >>> from jaxdp.privacy import square_root_strategy
@@ -86,29 +90,23 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
 
 
 def check_strategy(strategy: Any, num_steps: int) -> None:
-    """Raise ValueError unless it is a strategy for so many steps; of a traced one the shape."""
+    """Raise ValueError unless it is a strategy for `num_steps` steps; a traced one passes."""
     require_real("strategy", strategy)
     shape = np.shape(strategy)
     if shape != (num_steps, num_steps):
-        raise ValueError(
-            f"expected a strategy of shape ({num_steps}, {num_steps}), a row and a column for each "
-            f"of the rates, got {shape}"
-        )
+        raise ValueError(f"expected a strategy of shape {(num_steps,) * 2}, got {shape}")
     matrix = concrete(strategy)
     if matrix is None:
         return
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError("expected a strategy of finite entries, got some that are not")
-    above = np.abs(np.triu(matrix, 1)).max()
+    require_finite("strategy", matrix)
+    above, diagonal = np.abs(np.triu(matrix, 1)).max(), np.diag(matrix).min()
+    longest = np.linalg.norm(matrix, axis=0).max()
     if above > 0:
         raise ValueError(
-            "expected a lower triangular strategy, as the noise of a step cannot use later ones, "
-            f"got an entry of size {above:.3g} above the diagonal"
+            f"expected a lower triangular strategy, got {above:.3g} above the diagonal"
         )
-    diagonal = np.diag(matrix).min()
     if not diagonal > 0:
         raise ValueError(f"expected a strategy of positive diagonal, got an entry {diagonal:.3g}")
-    longest = np.linalg.norm(matrix, axis=0).max()
     if longest > 1 + _ROUNDING:
         raise ValueError(
             "expected columns of the strategy of norm at most 1, which is what rho is proved for, "
@@ -117,7 +115,7 @@ def check_strategy(strategy: Any, num_steps: int) -> None:
 
 
 def is_strategy(strategy: Float[Array, "steps steps"]) -> Bool[Array, ""]:
-    """Whether a matrix, which may be traced, is what `check_strategy` asks for, rounding aside."""
+    """Whether a matrix, maybe traced, satisfies `check_strategy` up to rounding."""
     known = concrete(strategy)
     numpy: Any = jnp if known is None else np
     matrix = strategy if known is None else known
@@ -128,16 +126,15 @@ def is_strategy(strategy: Float[Array, "steps steps"]) -> Bool[Array, ""]:
 
 
 def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
-    r"""$M \approx C^{-1}$, which makes the noise $\xi = MZ$ of a strategy, rounded toward privacy.
+    r"""$M \approx C^{-1}$ for the noise $\xi = MZ$ of a strategy, rounded toward privacy.
 
-    What is released depends on M as the machine has it, so what has to have columns of norm at most
-    1 is the inverse of that M, of its rounded entries, not the C that was meant. M is the inverse
-    in float64, rounded to its type, and then made larger by one factor until all columns of its
-    inverse are proved to have norm at most 1: by about 1e-12, in float32 by about 1e-6 where C is
-    well conditioned. Columns that are longer than 1 by rounding are covered in the same way. A
-    traced matrix is inverted in its own type, and its noise is .2 % larger (1e-6 in float64): far
-    above the rounding of matrices whose inverse has entries up to a hundred, and what that does not
-    cover is charged for (`longest_column_of`). ValueError where C is too near to a singular matrix.
+    The release depends on the rounded M, so the inverse of the rounded M, not the intended C, must
+    have columns of norm at most 1. M is the float64 inverse, rounded to `dtype` and enlarged by one
+    factor until the columns of its inverse are proved to have norm at most 1: by about 1e-12, in
+    float32 by about 1e-6 if C is well conditioned. A traced matrix is inverted in its own type, and
+    its noise is 0.2 % larger (1e-6 in float64), far above the rounding if the inverse has entries
+    up to a hundred; `longest_column_of` charges for any remainder. ValueError if C is nearly
+    singular.
 
     Derived: test_the_mixing_as_rounded_keeps_every_column_below_one.
     """
@@ -158,24 +155,22 @@ def noise_mixing(strategy: Any, dtype: Any) -> Float[Any, "steps steps"]:
             return mixing
         if not longest < 2:
             break
-        # Rounding to the type may undo a part of it, so that each attempt goes further.
+        # Rounding may undo part of the factor, so each attempt enlarges more.
         factor *= longest * (1 + attempt * unit)
     raise ValueError(
-        "expected a strategy that can be inverted in floating point, got one that is nearly "
-        f"singular: its smallest diagonal entry is {np.diag(matrix).min():.3g}"
+        "expected a strategy that floating point can invert, got one that is nearly singular: its "
+        f"smallest diagonal entry is {np.diag(matrix).min():.3g}"
     )
 
 
 def longest_column_of(mixing: Float[Any, "steps steps"]) -> Any:
     r"""A bound of at least 1 on the norms of the columns of $C = M^{-1}$, whatever the rounding.
 
-    Infinite where M is so near to a singular matrix that nothing is proved. The
-    arithmetic is float64; that of a traced M is its own type.
+    It is infinite if M is nearly singular. The arithmetic is float64, for a traced M its own type.
 
-    With any $\hat C$ and $F = I - \hat CM$ it is $M^{-1} = (I - F)^{-1}\hat C$, so that a column is
-    at most $|\hat Ce_j|/(1 - \|F\|)$ long. An entry of F is a sum of at most K + 1 products and is
-    computed to $(K + 2)u$ times the sum of their sizes, u the unit of rounding (Higham (2002),
-    section 3.1).
+    For any $\hat C$ and $F = I - \hat CM$, $M^{-1} = (I - F)^{-1}\hat C$, so column j has norm at
+    most $|\hat Ce_j|/(1 - \|F\|)$. An entry of F is a sum of at most K + 1 products and is computed
+    to $(K + 2)u$ times the sum of their sizes, u the unit of rounding (Higham (2002), section 3.1).
     """
     if isinstance(mixing, Tracer):
         inverse = jnp.tril(one_at_a_time(inverse_of_lower)(mixing))
@@ -187,7 +182,6 @@ def longest_column_of(mixing: Float[Any, "steps steps"]) -> Any:
 
 
 def _column_bound(numpy: Any, matrix: Any, inverse: Any) -> Any:
-    """The bound of `longest_column_of`, by a matrix that is nearly the inverse."""
     count, unit = len(matrix), float(np.finfo(matrix.dtype).eps)
     with full_products():
         rest = numpy.linalg.norm(numpy.eye(count, dtype=matrix.dtype) - inverse @ matrix)

@@ -1,4 +1,4 @@
-"""What is learnt: descriptions that simulators and theories read.
+"""Problems for simulators and theories: streams of samples, tables, and features on fixed rows.
 
 In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
 Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".

@@ -1,8 +1,4 @@
-"""The abstract problems: where samples come from, their gradients, and the risk.
-
-A stream draws fresh samples from its key. A table first splits its rows for the run (`prepare`) and
-then hands them out in order. Simulators call the same methods for both.
-"""
+"""Abstract problems: the source of samples, their gradients, and the risk."""
 
 import abc
 from typing import Any
@@ -21,8 +17,8 @@ class Samples(eqx.Module):
     """One input and its label, or a batch of them along leading axes.
 
     Attributes:
-        inputs: x, of one sample or of several along leading axes.
-        labels: y, likewise.
+        inputs: x, (*batch, dim).
+        labels: y, (*batch,).
 
     Example:
         >>> import numpy as np
@@ -42,11 +38,15 @@ class AbstractProblem(AbstractDescription):
     @property
     @abc.abstractmethod
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced parameters keep what the constructor asks of concrete ones."""
+        """Whether traced parameters satisfy what the constructor requires of concrete ones."""
 
 
 class AbstractSampleProblem(AbstractProblem):
-    """A problem that hands out samples one after the other, with parameters in `dim` dimensions."""
+    """A problem that gives samples one after the other, with parameters in `dim` dimensions.
+
+    A stream draws each from its key; a table splits its rows for each run (`prepare`) and gives
+    them in order.
+    """
 
     @property
     @abc.abstractmethod
@@ -56,16 +56,16 @@ class AbstractSampleProblem(AbstractProblem):
     @property
     @abc.abstractmethod
     def max_samples(self) -> int | None:
-        """How many samples one pass can draw; None when they never end."""
+        """The number of samples in one pass; None for a stream, which never ends."""
 
     @property
     def why_max_samples(self) -> str:
-        """Why there are no more, in words for whoever asks for more; may be empty."""
+        """Why there are no more samples, for error messages; may be empty."""
         return ""
 
     @abc.abstractmethod
     def prepare(self, key: Key[Array, ""]) -> Any:
-        """What one run fixes before its first step (a table's split), as a pytree or None."""
+        """State that a run fixes before its first step (a table's split), as a pytree or None."""
 
     @abc.abstractmethod
     def draw(self, prepared: Any, key: Key[Array, ""], index: Int[Array, ""]) -> Samples:
@@ -77,8 +77,8 @@ class AbstractSampleProblem(AbstractProblem):
     ) -> Float[Array, "*batch dim"]:
         """The loss's gradient at each sample.
 
-        `OnePassDPSGD` is private where it is x times a non-decreasing function of x.theta, of the
-        slope that `smoothness` states.
+        `OnePassDPSGD` is private if the gradient is x times a non-decreasing function of x.theta
+        whose slope is bounded as `smoothness` states.
         """
 
     @abc.abstractmethod
@@ -90,7 +90,7 @@ class AbstractSampleProblem(AbstractProblem):
         """The excess risk of the parameters."""
 
     def observables(self, parameters: Float[Array, " dim"]) -> dict[str, Float[Array, ""]]:
-        """What else is recorded of the parameters, by name."""
+        """Further recorded functions of the parameters, by name."""
         return {}
 
     @abc.abstractmethod
@@ -99,12 +99,9 @@ class AbstractSampleProblem(AbstractProblem):
 
 
 class AbstractLinearModelProblem(AbstractSampleProblem):
-    """Samples for a model linear in its parameters: its loss says gradient and smoothness.
+    """Samples for a linear model, with gradients for which `OnePassDPSGD` is proved private.
 
-    So the gradients are of the form for which `OnePassDPSGD` is proved private.
-
-    Attributes:
-        loss: of one sample, as a function of the prediction x.theta.
+    `loss` is the loss of a sample, as a function of the prediction x.theta.
     """
 
     loss: eqx.AbstractVar[AbstractScalarLoss]

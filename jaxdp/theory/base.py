@@ -10,8 +10,7 @@ from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
 from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.description import AbstractDescription
 from jaxdp.core.trajectory import Trajectory
-from jaxdp.problems.rows.feature_arguments import reason_not_squared
-from jaxdp.problems.rows.features import AbstractFeatureProblem
+from jaxdp.problems.rows.features import AbstractFeatureProblem, reason_not_squared
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.problems.streams.tabular import TabularRegression

@@ -418,7 +418,7 @@ _row(
     lambda p: {"what": "a sum", "adjacency": "replace-one"},
     kinds="num_records: -",
 )
-_row("privacy.secret.secret_key.key_entropy_bits")
+_row("privacy.secret.secret_noise.key_entropy_bits")
 _row("account", lambda p: {"thing": p.one_pass}, kinds="thing: thing")
 _rows(
     "privacy.gaussian_delta privacy.gaussian_mu", kinds="epsilon: non_negatives", takes_arrays=True

@@ -49,7 +49,7 @@ REFUSED["InputScales"] = lambda p: [
     ({"values": [], "weights": []}, "one shape"),
     ({"values": [[1.0]], "weights": [[1.0]]}, "one shape"),
     ({"values": [INF, 1.0], "weights": [0.0, 1.0]}, "finite values > 0"),
-    ({"weights": [1.5, -0.5]}, "weights >= 0, got one of -0.5"),
+    ({"weights": [1.5, -0.5]}, r"weights >= 0, got \[ 1.5 -0.5\]"),
     ({"values": [1.0, 2.0]}, "mean 1.5; divide the values by it"),
 ]
 REFUSED["LogisticRegression"] = lambda p: [({"dim": 1}, "expected dim >= 2, got 1")]
@@ -551,7 +551,7 @@ CALLS = {
     ),
     "runs of recorded scores": (
         lambda p: privacy.audit(p.theta, p.theta, measure="mu", num_trials=7),
-        "no num_trials and no key beside scores",
+        "no num_trials and no key with recorded",
     ),
     "one score": (
         lambda p: privacy.audit(p.theta, p.theta[:1], measure="mu"),

@@ -26,8 +26,12 @@ from jaxdp.privacy.adjacency import REPLACE_ONE
 from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
-from jaxdp.privacy.secret.secret_key import key_entropy_bits
-from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
+from jaxdp.privacy.secret.secret_noise import (
+    SecretNoise,
+    grid_unit,
+    key_entropy_bits,
+    widened_for_grid,
+)
 
 # The largest size of `jax.random.normal` in float32.
 LARGEST_NORMAL = 5.42

@@ -1,20 +1,11 @@
-r"""Batches under `vmap` that would be slow or lock up: one matrix at a time, cells side by side.
+"""Batches under `vmap` that would be slow or deadlock: matrices in turn, cells side by side.
 
 JAX computes decompositions and triangular solves on a CPU by LAPACK. For a batch, jaxlib 0.10 hands
-the matrices to the threads that the program itself runs on, and one of these threads waits until
-they are done. If a program has as many such batches under way as there are threads (two on two
-cores: those of training rows and of test rows), all threads wait and none is left to compute: the
-program never ends (docs/known_faults.md). A single matrix is decomposed by the thread that asks for
-it. On CPUs a batch is therefore a loop over its matrices here, with the same results to the bit, in
-about the time that one thread needs; on GPUs and TPUs a batch stays one operation. No other module
-of jaxdp calls `jnp.linalg` or `jax.scipy.linalg` for a decomposition or a solve: test_architecture
-looks.
-
-`jax.vmap` puts a new axis in front of each array. If an element of the batch, here called a cell,
-has only a few numbers, the innermost loops of the compiled code are then short and slow. The
-function that `side_by_side` makes looks like a function of one cell; under `vmap`, also under
-several, all cells are laid side by side along one axis and computed together, which keeps those
-loops long.
+the matrices to the program's own threads, one of which waits for them. With as many such batches
+under way as threads, all threads wait and the program never ends (docs/known_faults.md). On CPUs a
+batch is therefore a loop over its matrices here, with bit-identical results in about the time of
+one thread; on GPUs and TPUs it stays one operation. All decompositions and solves of jaxdp go
+through this module (test_architecture).
 """
 
 from collections.abc import Callable
@@ -30,10 +21,10 @@ from jaxdp.core.numerics.precision import product
 
 
 def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of single matrices that may be vmapped, and then loops over them on a CPU.
+    """A function of single matrices that, under `vmap` on a CPU, loops over them.
 
-    Derivatives are those of `function` itself: vmapped, they are batches again, so that what is
-    differentiated inside a program needs a rule of its own, as `cholesky` has.
+    Its derivatives are those of `function`: under `vmap` they are batches again, so a function that
+    is differentiated inside a program needs its own rule, as `cholesky` has.
     """
 
     @jax.custom_batching.custom_vmap
@@ -68,11 +59,11 @@ def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @jax.custom_jvp
 def cholesky(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
-    r"""Cholesky's lower root L of positive definite matrices, $LL^\top$; NaN where one is not.
+    r"""The lower Cholesky root L of positive definite matrices, $LL^\top$; NaN if not definite.
 
     Its derivative is $\dot L = L\,\Phi(L^{-1}\dot A L^{-\top})$, $\Phi$ being the lower triangle
-    with half of the diagonal, in products of matrices and an inverse that is not differentiated, so
-    that batches of derivatives are safe too. Derived: test_roots_and_their_derivatives.
+    with half of the diagonal: products and an inverse that is not differentiated, so that batches
+    of derivatives are safe too. Derived: test_roots_and_their_derivatives.
     """
     return _over_leading_axes(jnp.linalg.cholesky, matrix)
 
@@ -90,12 +81,12 @@ def _cholesky_derivative(primals, tangents):
 
 
 def solve_positive(matrix: Float[Array, "n n"], right: Float[Array, "n ..."]) -> Array:
-    r"""The solution $A^{-1}b$ for a positive definite A, by Cholesky."""
-    return one_at_a_time(_solve_positive)(matrix, right)
+    """The solution $A^{-1}b$ for a positive definite A, by Cholesky."""
 
+    def solve(matrix, right):
+        return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(matrix), right)
 
-def _solve_positive(matrix, right):
-    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(matrix), right)
+    return one_at_a_time(solve)(matrix, right)
 
 
 def _over_leading_axes(function, matrices):
@@ -111,11 +102,12 @@ def inverse_of_lower(root: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
 
 def side_by_side(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of one cell, which `vmap` computes for all cells together.
+    """Make a function of one cell (an element of a batch), which `vmap` computes for all together.
 
-    `function` takes trees of arrays whose leading axis runs over the cells, or has length 1 where
-    all cells share a value, and returns a tree of arrays, with all cells along their leading axis.
-    The function must not close over traced values.
+    `function` takes trees of arrays whose leading axis runs over the cells, or has length 1 if all
+    cells share a value, and returns trees with all cells along their leading axis. `vmap`, also
+    nested, lays all cells along one axis, which keeps the innermost loops of the compiled code
+    long. The function must not close over traced values.
     """
 
     @custom_vmap

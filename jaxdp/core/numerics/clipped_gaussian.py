@@ -1,7 +1,7 @@
-r"""A Gaussian of any mean, clipped at both sides: two moments, and how likely it stays inside.
+r"""A Gaussian of any mean, clipped at both sides: its moments and the chance to stay inside.
 
-With X ~ N(m, v), limit k, $a = (k - m)/\sqrt v$, $b = (k + m)/\sqrt v$ and
-$G(z) = \int_{-\infty}^z\Phi = z\Phi(z) + \varphi(z)$,
+With X ~ N(m, v), limit k, $a = (k - m)/\sqrt v$, $b = (k + m)/\sqrt v$ and $G(z) =
+\int_{-\infty}^z\Phi = z\Phi(z) + \varphi(z)$,
 
 $$ E[\mathrm{clip}(X, \pm k)] = \mathrm{clip}(m, \pm k) - \sqrt v\,\bigl(G(-|a|) - G(-|b|)\bigr),
    \qquad P(|X| < k) = \Phi(a) - \Phi(-b), $$
@@ -11,10 +11,9 @@ and, with $P = P(|X| < k)$,
 $$ E[\mathrm{clip}(X, \pm k)^2] = (m^2 + v)P + 2m\sqrt v\,(\varphi(b) - \varphi(a))
    - v\,(a\varphi(a) + b\varphi(b)) + k^2(1 - P). $$
 
-The mean's form has no large terms that cancel when k is large; where k is small against the
-deviation, all are integrals over (0, k), summed by Gauss and Legendre's rule. The variance is the
-argument, not the deviation, so that derivatives exist where it is zero.
-Derived: integrating tails by parts; test_clipped_gaussian.
+The mean has no large terms that cancel for large k; for k small against the deviation, all are
+integrals over (0, k), summed by Gauss and Legendre's rule. The argument is the variance, so that
+derivatives exist at zero. Derived: integrating tails by parts; test_clipped_gaussian.
 
 `clipped_powers` has the first four powers of s = clip(X, +-k), which share their exponentials, for
 recursions that evaluate them many times a step:
@@ -22,8 +21,8 @@ recursions that evaluate them many times a step:
 $$ E[s^p] = E[X^p; |X| < k] + k^p\,\bigl(P(X > k) + (-1)^p P(X < -k)\bigr)
    = \int_0^k p\,y^{p-1}\,\bigl(P(X > y) + (-1)^p P(X < -y)\bigr)\,\mathrm dy, $$
 
-the integral where k is small and the terms of the closed form cancel.
-Derived: test_powers_agree_with_quadrature.
+by the integral for small k, where the closed form cancels. Derived:
+test_powers_agree_with_quadrature.
 """
 
 import math
@@ -38,7 +37,7 @@ from jaxtyping import Array, Float
 from jaxdp.core.arrays import float_dtype
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
-# Below this ratio of limit to deviation the integrals are summed; ten nodes then are exact.
+# Below this ratio of limit to deviation ten nodes sum the integrals exactly.
 _SMALL_RATIO = 0.5
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(10))
 _NODES = _NODES + 0.5
@@ -81,8 +80,7 @@ def clipped_square(
 ) -> Float[Array, "*shape"]:
     """The mean square of a Gaussian clipped at +-limit; limit >= 0 may be infinite, variance zero.
 
-    The result is right to rounding of the square of the limit, or of mean square without it if that
-    is smaller.
+    Right to the rounding of limit^2 or of the unclipped mean square, whichever is smaller.
     """
     mean, variance, limit, std, above, below, is_fixed = _standard(mean, variance, limit)
     points, width, is_small = _points(std, limit)
@@ -105,7 +103,7 @@ def _(primals, tangents):
     mean, variance, limit, std, above, below, is_fixed = _standard(*primals)
     at_above, at_below = _density(above), _density(below)
     finite = jnp.where(jnp.isinf(limit), 0, limit)
-    # The derivative in the mean is twice the mean over what stays inside.
+    # The derivative by the mean is twice the mean over the inside.
     outside = jnp.where(is_fixed, mean > limit, ndtr(-above))
     outside -= jnp.where(is_fixed, mean < -limit, ndtr(-below))
     in_mean = 2 * (clipped_mean(mean, variance, limit) - finite * outside)
@@ -119,9 +117,9 @@ def _(primals, tangents):
 def inside_probability(
     mean: Float[Array, "*shape"], variance: Float[Array, "*shape"], limit: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """P(|X| < limit) of a Gaussian; limit >= 0 may be infinite, variance zero.
+    """P(|X| < limit) of a Gaussian, the derivative of `clipped_mean` by the mean.
 
-    The probability is the derivative of `clipped_mean` with respect to the mean.
+    The limit >= 0 may be infinite, and the variance zero.
     """
     mean, variance, limit, std, above, below, is_fixed = _standard(mean, variance, limit)
     points, width, is_small = _points(std, limit)
@@ -150,7 +148,7 @@ def _(primals, tangents):
 
 
 def _standard(*values):
-    """The three as arrays, the deviation, the limits in deviations, and where there is none."""
+    """The arguments as arrays, the deviation, both limits in deviations, and whether it is zero."""
     dtype = float_dtype(values)
     mean, variance, limit = jnp.broadcast_arrays(*(jnp.asarray(each, dtype) for each in values))
     is_fixed = ~(variance > 0)
@@ -161,13 +159,13 @@ def _standard(*values):
 
 
 def _outside(mean, limit, above, below, is_fixed):
-    """P(|X| > limit), which 1 - P(|X| < limit) would round to nothing far from the limits."""
+    """P(|X| > limit), which 1 - P(|X| < limit) would round to 0 far from the limits."""
     fixed = (jnp.abs(mean) > limit).astype(above.dtype)
     return jnp.where(is_fixed, fixed, ndtr(-above) + ndtr(-below))
 
 
 def _points(std, limit):
-    """Nodes between 0 and the limit, its length, and where it is small."""
+    """Nodes between 0 and a small limit, the interval's length, and whether the limit is small."""
     is_small = limit < _SMALL_RATIO * std
     width = jnp.where(is_small, limit, _SMALL_RATIO * std)
     nodes = lax.broadcast_to_rank(_NODES.astype(std.dtype), width.ndim + 1)
@@ -175,7 +173,6 @@ def _points(std, limit):
 
 
 def _summed(values):
-    """The quadrature's sum of the values at its nodes."""
     weights = lax.broadcast_to_rank(_WEIGHTS.astype(values.dtype), values.ndim)
     return jnp.sum(values * weights, axis=-1)
 
@@ -210,7 +207,7 @@ def clipped_powers(
     finite = jnp.where(jnp.isinf(limit), 0, limit)
     direct = _powers_inside(mean, scale, finite, above, below, over, under)
     small = jnp.where(limit < _SMALL_RATIO * scale, limit, 0)
-    # Most calls have no small limit, and the nodes cost several times the rest.
+    # Most calls have no small limit, and nodes cost several times the rest.
     summed = lax.cond(jnp.any(small > 0), _powers_summed, lambda *_: direct, mean, scale, small)
     fixed = jnp.clip(mean, -limit, limit)
     powers = tuple(

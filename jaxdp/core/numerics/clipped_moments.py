@@ -3,16 +3,15 @@ r"""Moments of a clipped Gaussian, the two numbers through which clipping enters
 With g ~ N(0, 1) and clip_z(g) = g min(1, z/|g|):
 
 - descent factor  $\mu(z) = E[\mathrm{clip}_z(g)\, g] = \mathrm{erf}(z/\sqrt2)$,
-- variance factor $\nu(z) = E[\mathrm{clip}_z(g)^2]
-  = z^2\,\mathrm{erfc}(z/\sqrt2) + \mathrm{erf}(z/\sqrt2) - \sqrt{2/\pi}\, z e^{-z^2/2}$.
+- variance factor $\nu(z) = E[\mathrm{clip}_z(g)^2] = z^2\,\mathrm{erfc}(z/\sqrt2) +
+  \mathrm{erf}(z/\sqrt2) - \sqrt{2/\pi}\, z e^{-z^2/2}$.
 
-Source: AC Lemma 11, equations (18) to (20), with z = c' = c / sqrt(2 P). The printed difference
-erf - z exp cancels for small z; here it is summed as a series, so that float32 keeps its digits.
+Source: AC Lemma 11, equations (18) to (20), with z = c' = c / sqrt(2 P). The printed difference erf
+- z exp cancels for small z; here it is summed as a series, so that float32 keeps its digits.
 
-An equation under `vmap` asks for little else, so speed counts. Beyond 1 all comes from one
-exponential, with the tail $\mathrm{erfc}(z/\sqrt2) = e^{-z^2/2} h(z)$ and h smooth enough for a
-polynomial in 1/(z + 3.5); XLA's own erf and erfc are several times slower in float64.
-Derived: test_moments_keep_their_digits.
+Speed counts, as the equations evaluate little else. Beyond 1 all comes from one exponential, with
+the tail $\mathrm{erfc}(z/\sqrt2) = e^{-z^2/2} h(z)$ and h a polynomial in 1/(z + 3.5); XLA's erf
+and erfc are several times slower in float64. Derived: test_moments_keep_their_digits.
 
 Fluctuations of the risk need moments up to the fourth. With s = clip_z(g), $\varphi$ the normal
 density and the two integrals inside the clip,
@@ -20,7 +19,7 @@ density and the two integrals inside the clip,
 $$ I_2 = E[g^2; |g| \le z] = P(\chi^2_3 \le z^2), \qquad
    I_4 = E[g^4; |g| \le z] = 3 P(\chi^2_5 \le z^2) = 3 I_2 - 2 z^3\varphi(z), $$
 
-Stein's identity leaves no others:
+Stein's identity gives all others:
 
 $$ E[s^3 g] = 3 I_2, \qquad E[s^2 g^2] = \nu + 2 I_2, \qquad
    E[s^4] = I_4 + z^4\,\mathrm{erfc}(z/\sqrt2). $$
@@ -120,7 +119,7 @@ class JointMoments(NamedTuple):
 def joint_moments(ratio: Float[Array, "*shape"]) -> JointMoments:
     """The moments for a finite ratio z >= 0 of clip level to standard deviation.
 
-    Each keeps a relative error below 1e-5 in float32 and 1e-13 in float64 for z from 1e-5 to 40.
+    Relative errors are below 1e-5 in float32 and 1e-13 in float64 for z from 1e-5 to 40.
     """
     square = variance_factor(ratio)
     second, fourth = _inside(ratio)
@@ -140,11 +139,8 @@ def _inside(ratio):
     density = _DENSITY * jnp.exp(-(above**2) / 2)
     direct = 1 - erfc(above * _SQRT_HALF) - above * density
     fourth_series = below**5 * _DENSITY * _horner(_FOURTH, below**2)
-    is_small = ratio < 1
-    return (
-        jnp.where(is_small, series, direct),
-        jnp.where(is_small, fourth_series, 3 * direct - above**3 * density),
-    )
+    direct_fourth = 3 * direct - above**3 * density
+    return jnp.where(ratio < 1, series, direct), jnp.where(ratio < 1, fourth_series, direct_fourth)
 
 
 def _beyond_one(ratio):
@@ -158,7 +154,6 @@ def _beyond_one(ratio):
 def _horner(
     coefficients: Sequence[float] | np.ndarray, argument: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """The polynomial with these coefficients, lowest first, at the argument."""
     value = jnp.full_like(argument, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         # JAX traces operations of `lax` in a third of the time of those of `jax.numpy`, and these

@@ -1,8 +1,4 @@
-"""Quasi-Newton descents of many points at once, as rows of one batch.
-
-The method is that of Broyden, Fletcher, Goldfarb and Shanno, with exact gradients. One compiled
-call evaluates all rows, sooner than SciPy would have them one by one.
-"""
+"""Quasi-Newton descents (BFGS with exact gradients) of many points at once."""
 
 from collections.abc import Callable
 
@@ -12,7 +8,7 @@ from jaxtyping import Float
 # No step is longer: the variables are logarithms, so that this is a factor of seven.
 _LONGEST = 2.0
 _HALVINGS = 30
-# Share of the fall that the slope promises, with which a step is content.
+# Sufficient share of the fall that the slope promises.
 _ENOUGH = 1e-4
 
 Evaluate = Callable[[Float[np.ndarray, "batch size"]], tuple[np.ndarray, np.ndarray]]
@@ -25,10 +21,10 @@ def descend(
     most_steps: int = 200,
     tolerance: float = 1e-10,
 ) -> tuple[Float[np.ndarray, "batch size"], Float[np.ndarray, " batch"]]:
-    """Local minima of functions of the logarithms of things: the points, and the values there.
+    """Local minima of functions of logarithms: the points, and the values there.
 
-    `evaluate` gives values and gradients row by row, not finite where a point is no good. A descent
-    also ends where a full step would promise no larger fall than `tolerance`.
+    `evaluate` gives values and gradients row by row, not finite at invalid points. A descent also
+    ends if a full step promises a fall of at most `tolerance`.
     """
     points = np.array(starts, np.float64)
     values, gradients = _finite(*evaluate(points))
@@ -46,7 +42,7 @@ def descend(
         before = points, values, gradients
         points, values, gradients, moved = _along(evaluate, *before, steps, promise, ~is_done)
         _learn(inverses, points - before[0], gradients - before[2], moved)
-        # What fails along the learnt direction tries plain descent once before it ends.
+        # A failed descent tries the gradient's direction once before it ends.
         is_stuck = ~moved | (values >= before[1] - tolerance)
         is_done |= is_stuck & is_fresh
         inverses[is_stuck] = np.eye(size)
@@ -55,7 +51,6 @@ def descend(
 
 
 def _finite(values, gradients) -> tuple[np.ndarray, np.ndarray]:
-    """Infinite values without a slope where either is not finite."""
     values, gradients = np.array(values, np.float64), np.array(gradients, np.float64)
     is_bad = ~(np.isfinite(values) & np.isfinite(gradients).all(axis=-1))
     values[is_bad], gradients[is_bad] = np.inf, 0
@@ -70,11 +65,8 @@ def _along(evaluate: Evaluate, points, values, gradients, steps, promise, is_ope
         tried = points + share * steps * is_open[:, None]
         new_values, new_gradients = _finite(*evaluate(tried))
         falls = is_open & (new_values <= values + _ENOUGH * share * promise)
-        points[falls], values[falls], gradients[falls] = (
-            tried[falls],
-            new_values[falls],
-            new_gradients[falls],
-        )
+        points[falls], values[falls] = tried[falls], new_values[falls]
+        gradients[falls] = new_gradients[falls]
         moved |= falls
         is_open = is_open & ~falls
         if not is_open.any():
@@ -84,7 +76,7 @@ def _along(evaluate: Evaluate, points, values, gradients, steps, promise, is_ope
 
 
 def _learn(inverses, moves, turns, moved):
-    """The quasi-Newton update of the inverse matrices that moved along a convex direction."""
+    """The BFGS update of the inverse matrices that moved along a convex direction."""
     curvature = np.einsum("bi,bi->b", moves, turns)
     for row in np.flatnonzero(moved & (curvature > 1e-14)):
         move, turn, scale = moves[row], turns[row], 1 / curvature[row]

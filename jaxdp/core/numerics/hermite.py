@@ -1,8 +1,7 @@
-r"""Hermite coefficients of an activation by quadrature that is right at kinks and jumps.
+"""Hermite coefficients of an activation by quadrature that is right at kinks and jumps.
 
-The line is first cut into panels on which the activation is a polynomial to rounding; kinks and
-jumps are found by halving and become edges, so that Gauss-Legendre nodes on the panels keep their
-digits (plain Gauss-Hermite nodes converge slowly there). Everything runs on the host in float64.
+The line is cut into panels on which the activation is a polynomial to rounding, with edges at kinks
+and jumps, and Gauss-Legendre nodes on each panel. All is computed on the host in float64.
 """
 
 import math
@@ -29,9 +28,9 @@ _BETWEEN = _TO_LEGENDRE @ np.polynomial.legendre.legvander(_CHECKED, 23).T
 _REACH = 14.0
 _TOLERANCE, _MOST_HALVINGS, _MOST_PANELS = 1e-13, 50, 20_000
 _NARROW = 0.1
-# Places at which an activation is tested for being elementwise.
+# Places for the test that an activation is elementwise.
 _PROBE = np.linspace(-2.0, 2.2, 8)
-# Values that a panelled activation is asked for at once.
+# Fewest values of a call, to compile few shapes.
 _FEWEST = 4096
 
 
@@ -55,16 +54,16 @@ def hermite_coefficients(
     Source: PF Section 4 (Assumption 2), where $\mu_l$ are these coefficients.
 
     Args:
-        activation: phi, elementwise; it may have kinks and jumps anywhere.
-        max_order: the last order, >= 0.
+        activation: phi, an elementwise JAX function, possibly with kinks and jumps.
+        max_order: last order, >= 0.
 
     Returns:
-        Orders 0 to `max_order`; about 1e-13 of the root mean square of phi(g) before they take
-        JAX's precision.
+        Orders 0 to `max_order` in JAX's precision, from values right to about 1e-13 of the root
+        mean square of phi(g).
 
     Raises:
-        ValueError: `max_order` is negative, or the activation is not elementwise, not finite,
-            grows too fast or has too many kinks.
+        ValueError: `max_order` is negative, or the activation is not elementwise, not finite, grows
+            too fast or has too many kinks.
         TypeError: `max_order` is not a Python int, or the activation is not a real function.
 
     Example:
@@ -79,7 +78,7 @@ def hermite_coefficients(
 
 
 def host_function(activation: Callable[[Array], Array]) -> HostFunction:
-    """An elementwise JAX function as one of NumPy arrays, in float64 whatever JAX's precision."""
+    """An elementwise JAX function as a float64 function of NumPy vectors."""
     require_callable("activation", activation, "a callable, elementwise function such as jnp.tanh")
 
     def function(values):
@@ -90,17 +89,13 @@ def host_function(activation: Callable[[Array], Array]) -> HostFunction:
         result = evaluate_on_host(activation, padded)[: len(values)]
         if not np.isfinite(result).all():
             first = np.argmin(np.isfinite(result))
-            raise ValueError(
-                f"expected a finite activation, got {result[first]} at {values[first]:.6g}"
-            )
+            came = f"{result[first]} at {values[first]:.6g}"
+            raise ValueError(f"expected a finite activation, got {came}")
         return result
 
     alone = np.concatenate([function(_PROBE[:3]), function(_PROBE[3:])])
     if not np.allclose(function(_PROBE), alone, rtol=1e-9, atol=1e-12, equal_nan=True):
-        raise ValueError(
-            "expected an elementwise activation, got one whose value at an element depends on "
-            "the other elements"
-        )
+        raise ValueError("expected an elementwise activation, got one that mixes elements")
     return function
 
 
@@ -111,10 +106,8 @@ def evaluate_on_host(
     with on_host(), jax.ensure_compile_time_eval():
         result = np.asarray(activation(jnp.asarray(values, jnp.float64)))
     if result.shape != np.shape(values):
-        raise ValueError(
-            "expected an activation that keeps the shape of its input, "
-            f"got {result.shape} from {np.shape(values)}"
-        )
+        came = f"got {result.shape} from {np.shape(values)}"
+        raise ValueError(f"expected an activation that keeps the shape of its input, {came}")
     if result.dtype.kind not in "fiub":
         raise TypeError(f"expected an activation with real values, got {result.dtype}")
     return result.astype(np.float64)
@@ -153,9 +146,9 @@ def scaled_coefficients(
 
 
 def smooth_panels(function: HostFunction, scale: float) -> Panels:
-    """Panels that resolve `function` on +-14 `scale`, where a Gaussian of that scale can be.
+    """Panels that resolve `function` on +-14 `scale`, the range of a Gaussian of that scale.
 
-    ValueError where it is not finite, not piecewise smooth, or grows too fast for a second moment.
+    ValueError if it is not finite, not piecewise smooth, or grows too fast for a second moment.
     """
     # Unequal ends keep kinks at round numbers off the edges, where they would not be seen.
     left, right = -1.0113 * _REACH * scale, 1.0237 * _REACH * scale
@@ -177,7 +170,7 @@ def _narrow_places(edges, narrow):
     runs = np.concatenate([[np.inf], widths[starts], [np.inf]])
     lowest = (runs[1:-1] < runs[:-2]) & (runs[1:-1] < runs[2:]) & (widths[starts] < narrow)
     left, right = edges[starts[lowest]], edges[ends[lowest]]
-    # More panels, or wider ones, are a sharp but smooth bend: nothing there may be overlooked.
+    # More panels, or wider ones, are a sharp but smooth bend, which must be checked in full.
     is_kink = (ends - starts)[lowest] <= 2
     is_kink &= right - left < 0.01 * narrow
     return (left + right) / 2, np.where(is_kink, 0.51 * (right - left), 0.0)
@@ -186,8 +179,7 @@ def _narrow_places(edges, narrow):
 def _refine(function, edges, clearances, scale):
     """Halves panels until each holds a polynomial, or is too short to matter.
 
-    A panel is checked at points inside and, as a kink may hide there, at its ends; at an edge
-    that is itself a kink, just beside it.
+    A panel is checked at points inside and at its ends, or just beside an end that is a kink.
     """
     left, right, done = edges[:-1], edges[1:], [edges[-1:]]
     near_left, near_right = clearances[:-1], clearances[1:]
@@ -239,12 +231,6 @@ def _subdivide(edges, widest):
     return np.append(inner, edges[-1])
 
 
-# Expectations of a product of one function of two correlated Gaussians, by quadrature.
-#
-# For functions with kinks or jumps and correlations near one, where a series in Hermite polynomials
-# converges too slowly: panels are cut at the kinks and graded where the inner expectation bends.
-
-
 # Reaches of the two integrals in standard deviations; the inner one is also taken by Gauss-Hermite
 # nodes, which are exact where no edge is near.
 _OUTER_REACH, _INNER_REACH = 12.0, 9.0
@@ -257,8 +243,9 @@ _HERMITE_WEIGHTS = _HERMITE_WEIGHTS / math.sqrt(2 * math.pi)
 def pair_expectations(function, outer, inner, outer_scale, inner_scale, cosine, sine):
     """E[phi(s g) phi(s' (rho g + sqrt(1 - rho^2) h))], the inner expectation over h first.
 
-    As a function of g the inner expectation changes over sqrt(1 - rho^2) / rho at each kink, so
-    that the panels in g are graded around it.
+    For functions with kinks or jumps and correlations near one, for which Hermite series converge
+    too slowly. As a function of g the inner expectation changes over sqrt(1 - rho^2) / rho at each
+    kink, so panels in g are graded around the kinks.
     """
     slope = inner_scale * cosine
     graded = inner.kinks[:, None] / slope[:, None, None] + (

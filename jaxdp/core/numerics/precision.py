@@ -16,7 +16,7 @@ def product(left: Array, right: Array) -> Array:
 
 
 def x64(is_enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
-    """A context in which JAX computes in float64, or, when not enabled, in float32."""
+    """A context in which JAX computes in float64 or, if not enabled, in float32."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(is_enabled)
     from jax.experimental import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
@@ -25,11 +25,7 @@ def x64(is_enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
 
 
 def full_products() -> contextlib.AbstractContextManager[Any]:
-    """A context around tracing in which matrix products keep the digits of their type.
-
-    For a network that a user wrote: an accelerator's default rounds its factors to TF32 or
-    bfloat16. Products of jaxdp itself say `Precision.HIGHEST` where they stand.
-    """
+    """A context for tracing a user's network, whose products an accelerator would round to TF32."""
     return jax.default_matmul_precision("highest")
 
 
@@ -37,8 +33,7 @@ def full_products() -> contextlib.AbstractContextManager[Any]:
 def on_host() -> Iterator[None]:
     """A context in which JAX computes on the CPU of this process, in float64.
 
-    An accelerator would be sent every small array there and back, and a TPU has no float64. Where
-    JAX was started without a CPU backend (JAX_PLATFORMS=cuda) its default device computes.
+    Without a CPU backend (JAX_PLATFORMS=cuda) the default device computes.
     """
     try:
         place = jax.default_device(jax.local_devices(backend="cpu")[0])
@@ -49,20 +44,15 @@ def on_host() -> Iterator[None]:
 
 
 def in_float64() -> contextlib.AbstractContextManager[Any]:
-    """A context in which JAX computes in float64, for arrays that may be large.
+    """A context for float64 on JAX's default device, or on the host if that is a TPU.
 
-    JAX computes on its default device, except where that is a TPU: what is called float64 there is
-    two float32 numbers, of fewer digits and a smaller range, and lacks some operations. The host
-    computes instead.
+    A TPU's float64 is two float32 numbers, has a smaller range and lacks some operations.
     """
     return on_host() if jax.default_backend() == "tpu" else x64()
 
 
 def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The root; 0, with a derivative of 0 instead of an infinite one, of what is not above 0.
-
-    What is no number stays none.
-    """
+    """The square root; 0 with a derivative of 0 for numbers up to 0. NaN stays NaN."""
     is_zero = squares <= 0
     return jnp.where(is_zero, 0, jnp.sqrt(jnp.where(is_zero, 1, squares)))
 
@@ -70,7 +60,7 @@ def safe_sqrt(squares: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def compensated_add(
     total: Float[Array, "*shape"], excess: Float[Array, "*shape"], change: Float[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Kahan's sum: the new total, and what rounding has added to it so far (zero at first)."""
+    """Kahan's sum: the new total, and the accumulated rounding error (zero at first)."""
     change = change - excess
     new = total + change
     return new, (new - total) - change

@@ -1,8 +1,7 @@
-r"""Audit by one run: many canaries, each included or not by its own coin, then guessed.
+"""Audits by one run: many canaries, each included or not by its own coin, then guessed.
 
-Source: Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run",
-Algorithm 1. Neighbours differ in whether one canary is included. Left out: f-DP other than
-Gaussian DP, and sharper bounds on mu than those that follow from epsilon and delta.
+Source: Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training
+run", Algorithm 1.
 """
 
 import math
@@ -13,15 +12,14 @@ import scipy
 from jaxtyping import Bool, Real
 
 from jaxdp.core.checks import given_array, require_count
-from jaxdp.privacy.audits.events import MU, Measure, asked, recorded_scores
+from jaxdp.privacy.audits.two_data_sets import MU, Measure, asked, recorded_scores
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e3
 _NUM_EPSILONS, _SMALLEST_DELTA = 200, 1e-300
-# Guesses in units of the root of the number of canaries. Of Gaussian leaks (mu 0.5 to 4, 50 to 10^4
-# canaries, delta 1e-5) the mean bound was within a third of that of the best number, mostly within
-# a tenth.
+# Number of guesses over the root of the number of canaries. For Gaussian leaks (mu 0.5 to 4, 50 to
+# 10^4 canaries, delta 1e-5) the mean bound was at most a third below the best number's.
 _GUESSES = 5.0
 
 
@@ -37,24 +35,24 @@ def audit_one_run(
     r"""A lower bound on epsilon or mu, from the scores of one run's canaries.
 
     Each of m canaries is put among the training records, or left out, by a fair coin of its own:
-    `included = numpy.random.default_rng().random(m) < 0.5`. If the run is $(\epsilon, \delta)$-DP
-    in whether any one of them is included, the bound exceeds $\epsilon$ with probability at most
-    1 - `confidence`; or if it is $\mu$-GDP, $\mu$. Nothing that makes the scores may see the coins.
-    The highest scores are guessed to be included and as many of the lowest not to be. If all of r
-    guesses are right, they show an epsilon of $\ln(r/3)$ at confidence 0.95; r is $5\sqrt{m}$.
+    `included = numpy.random.default_rng().random(m) < 0.5`. Nothing that makes the scores may see
+    the coins. If the run is $(\epsilon, \delta)$-DP (or $\mu$-GDP) in whether any one canary is
+    included, the bound exceeds $\epsilon$ ($\mu$) with probability at most 1 - `confidence`. The
+    canaries with the highest scores are guessed to be included, and as many with the lowest to be
+    left out; r guesses that are all right show an epsilon of $\ln(r/3)$ at confidence 0.95.
 
     Args:
-        scores: one number for each canary, higher if it looks included, (m,); only their order
+        scores: one number for each canary, (m,), higher if it looks included; only their order
             counts, and equal scores show nothing.
         included: m booleans, true for canaries that were among the records.
-        measure: "epsilon", the default, or "mu" of Gaussian DP.
-        delta: number in [0, 1), well below 1/m, for epsilon; unused for mu.
-        num_guesses: number r <= m, chosen before the scores are seen. None, the default, takes the
-            even number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1.
+        measure: "epsilon" (default) or "mu" of Gaussian DP.
+        delta: number in [0, 1), well below 1/m; required for epsilon, unused for mu.
+        num_guesses: number r <= m, chosen before the scores are seen. None (default): the even
+            number nearest to the smaller of $5\sqrt{m}$ and m/2, at least 1.
         confidence: number in (0, 1), default 0.95.
 
     Returns:
-        The bound; 0.0 when none is shown.
+        The bound; 0.0 if none is shown.
 
     Raises:
         ValueError, TypeError: an argument is not as described, or a score is NaN.
@@ -87,49 +85,43 @@ def audit_one_run(
 
 
 def num_correct_guesses(scores: np.ndarray, included: np.ndarray, num_guesses: int) -> int:
-    """Number of right guesses: included for the highest scores, not included for the lowest.
+    """Number of right guesses: included for the highest scores, left out for the lowest.
 
-    Half of `num_guesses` each, and an odd one for the highest. Among equal scores the wrong guesses
-    come first, so that a canary's place, which may tell whether it was included, adds nothing.
-
-    Derived: choose among equal scores by fresh random numbers. This guesser sees the scores alone,
-    so that at most a share 1 - `confidence` of runs has a bound that is too high. The number here
-    is never larger than that guesser's, and the bound grows with the number.
+    Derived: a guesser who breaks ties by fresh random numbers sees the scores alone, so its bound
+    is too high with probability at most 1 - `confidence`. Here the wrong guesses come first among
+    equal scores, so the number is never larger than that guesser's, and the bound grows with the
+    number.
     """
-    # A rank has a negative; unsigned numbers, truth values and the lowest integer have none.
-    ranks = np.unique(scores, return_inverse=True)[1]
-    num_out, num_right = num_guesses // 2, 0
-    for place, is_right, num in (
-        (ranks, included, num_guesses - num_out),
-        (-ranks, ~included, num_out),
-    ):
-        # The highest come last, and among equal ones the right before the wrong.
-        order = np.lexsort([~is_right, place])
-        num_right += int(is_right[order[len(order) - num :]].sum())
-    return num_right
+    # Among equal scores the included canaries come first: wrong for the lowest, as the last of
+    # equal scores, which are left out, are wrong for the highest.
+    ordered = included[np.lexsort([~included, scores])]
+    num_out = num_guesses // 2
+    num_in = num_guesses - num_out
+    return int((~ordered[:num_out]).sum() + ordered[len(ordered) - num_in :].sum())
 
 
 def bound_from_guesses(
     measure: Measure, num_correct: int, *, num_guesses: int, num_canaries: int, error: float
 ) -> float:
-    r"""The lower bound that so many right guesses show; it is too high in a share `error` of runs.
+    r"""The lower bound from a number of right guesses; too high with probability at most `error`.
 
-    That on epsilon is the largest at which `correct_guesses_tail` is at most `error`.
+    The bound on epsilon is the largest at which `correct_guesses_tail` is at most `error`.
 
     Derived: $\mu$-GDP is $(\epsilon, \delta_\mu(\epsilon))$-DP at every $\epsilon$
-    (`gaussian_delta`), so that v or more right guesses are no likelier than the least of the tails
-    at these pairs. That least falls as v rises, as each of them does, and is therefore at most
-    `error` in at most that share of runs. The bound on mu is the largest at which some epsilon has
-    such a tail: the largest mu over pairs at which the tail is `error`, for it is linear in delta.
+    (`gaussian_delta`), so v or more right guesses have at most the least of the tails at these
+    pairs as probability. Each tail falls as v rises, so the least does, and it is at most `error`
+    in at most a share `error` of runs. The bound on mu is the largest mu at which some epsilon has
+    a tail of at most `error`: the largest over the pairs with a tail of `error`, as the tail is
+    linear in delta.
     """
     sizes = {"num_guesses": num_guesses, "num_canaries": num_canaries}
-    largest = largest_within(
-        lambda epsilon: log_excess(
+
+    def excess(epsilon):
+        return log_excess(
             correct_guesses_tail(num_correct, epsilon, delta=measure.delta, **sizes), error
-        ),
-        _SMALLEST_EPSILON,
-        _LARGEST_EPSILON,
-    )
+        )
+
+    largest = largest_within(excess, _SMALLEST_EPSILON, _LARGEST_EPSILON)
     if measure is not MU:
         return largest
     bound = 0.0
@@ -144,9 +136,9 @@ def bound_from_guesses(
 def correct_guesses_tail(
     num_correct: int, epsilon: float, *, num_guesses: int, num_canaries: int, delta: float
 ) -> float:
-    r"""The largest probability of v = `num_correct` or more correct guesses of r.
+    r"""The largest probability of v = `num_correct` or more right guesses of r.
 
-    Under (epsilon, delta)-DP in each of m canaries: with b the probabilities of
+    Under (epsilon, delta)-DP in each of m canaries, with b the probabilities of
     $W \sim \mathrm{Binomial}(r, e^\epsilon/(1 + e^\epsilon))$ and $\beta = P[W \ge v]$, it is
     $\beta + m \delta \beta (1 - \beta) / (v\, b_v)$, or 1 if that is more.
 
@@ -154,9 +146,9 @@ def correct_guesses_tail(
     $2 m \delta \max_i P[v > W \ge v - i] / i$, is larger wherever the whole is below 1/2, and too
     small for some v far below the mean of W.
 
-    Derived: let $u_c$ be the probability of c correct guesses. That canary j is guessed
-    correctly, one of c, becomes under a flip of its coin that it is guessed wrongly, beside
-    c - 1 correct ones. The definition of (epsilon, delta)-DP, summed over the canaries, is
+    Derived: let $u_c$ be the probability of c right guesses. A flip of canary j's coin turns the
+    event that j is one of c right guesses into the event that j is guessed wrongly and c - 1 others
+    rightly. The definition of (epsilon, delta)-DP, summed over the canaries, is
     $\sum_c (e_c)_+ \le m \delta$ with $e_c = c u_c - e^\epsilon (r - c + 1) u_{c-1}$, and
     $c b_c = e^\epsilon (r - c + 1) b_{c-1}$. With $g_c = u_c / b_c$, so that
     $e_c = c b_c (g_c - g_{c-1})$,
@@ -165,9 +157,8 @@ def correct_guesses_tail(
     \frac{P[W \ge \max(v, w)] P[W < \min(v, w)]}{w b_w}.$$
 
     As b is log-concave, the last factor is largest at w = v. The guesser whose only positive e is
-    $e_v$, as far as probabilities allow, attains the bound.
-    test_one_run_auditing.py finds the same value by linear programming over
-    all mechanisms.
+    $e_v$, as far as probabilities allow, attains the bound. test_one_run_auditing.py finds the same
+    value by linear programming over all mechanisms.
     """
     if num_correct == 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""How batches are drawn from the records, in fixed shapes, and what noisy sums over them cost."""
+"""The contract of samplers: batches of a fixed shape, and the cost of noisy sums over them."""
 
 import abc
 from typing import Any, NamedTuple, Self
@@ -14,14 +14,14 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 def require_sampler(sampler: Any) -> None:
-    """Raise TypeError unless it is a sampler."""
+    """Raise TypeError unless the argument is a sampler."""
     require_kind(
         "sampler", sampler, AbstractSampler, "a PoissonSampler, ShuffledEpochs or FixedSizeBatches"
     )
 
 
 def require_step(step: Any) -> None:
-    """Raise TypeError or ValueError unless it is the number of a step, from 0, traced or not."""
+    """Raise TypeError or ValueError unless the step is an integer >= 0, traced or not."""
     require_scalar("step", step)
     if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
         raise TypeError(f"expected step to be a whole number, got {step!r}")
@@ -29,10 +29,10 @@ def require_step(step: Any) -> None:
 
 
 class InclusionMoments(NamedTuple):
-    """Moments of a batch for theories: b_i is 1 where record i is in it, and has mean q.
+    """Moments of a batch for theories; b_i is 1 if record i is in the batch and has mean q.
 
-    Variance of b_i and covariance of b_i and b_j are over q^2. The batches of `epoch_steps` steps
-    share out the records; None where each is drawn whatever the others were.
+    `variance` (of b_i) and `covariance` (of b_i and b_j) are divided by q^2. `epoch_steps` is the
+    number of steps whose batches partition the records, or None if batches are independent.
     """
 
     variance: float
@@ -41,104 +41,82 @@ class InclusionMoments(NamedTuple):
 
 
 def require_indices(num_records: int, num_places: int) -> None:
-    """Raise ValueError where records, or places in batches, are too many for indices of 32 bits."""
+    """Raise ValueError if 32-bit indices cannot number the records, or the places in batches."""
     if max(num_records, num_places) >= 2**31:
-        raise ValueError(
-            "expected fewer than 2^31 records, and as few places in batches, got "
-            f"{max(num_records, num_places)}"
-        )
+        most = max(num_records, num_places)
+        raise ValueError(f"expected fewer than 2^31 records and places in batches, got {most}")
 
 
 class AbstractSampler(AbstractDescription):
-    """Batches of records, padded to one capacity.
-
-    Attributes:
-        num_records: n, public.
-        capacity: how many records a batch has room for.
-    """
+    """Batches of the public number n of records, padded to a common `capacity`."""
 
     num_records: eqx.AbstractVar[int]
     capacity: eqx.AbstractVar[int]
 
     @classmethod
     def of_share(cls, num_records: int, share: float) -> Self:
-        """The sampler whose batches hold this share of the records, or the nearest to it.
+        """The sampler whose expected batch size over n is nearest to a share in (0, 1].
 
-        Args:
-            num_records: n, public.
-            share: expected batch size over n, in (0, 1].
-
-        Raises:
-            NotCoveredError: the sampler does not say.
+        NotCoveredError if the sampler has no such constructor.
         """
-        raise NotCoveredError(
-            "a sampler that is made from a share of the records is needed (of_share), such as "
-            f"PoissonSampler, got {cls.__name__}"
-        )
+        wanted = "a sampler with a constructor of_share, such as PoissonSampler"
+        raise NotCoveredError(f"{wanted}, is needed, got {cls.__name__}")
 
     @property
     @abc.abstractmethod
     def adjacency(self) -> str:
-        """The adjacency for which `mechanism` is stated."""
+        """The adjacency for which `mechanism` is proved."""
 
     @property
     @abc.abstractmethod
     def expected_batch_size(self) -> float:
-        """A public number by which a sum is divided to make a mean."""
+        """The public number that a sum is divided by to make a mean."""
 
     @abc.abstractmethod
     def sample(
         self, step: int | Int[Array, ""], *, key: Key[Array, ""]
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
-        """The batch of step number `step`, from 0: indices padded by zeros, and which are real.
+        """Batch number `step`, from 0: indices padded by zeros, and a mask of the real ones.
 
-        Args:
-            key: of the run, one for all its steps. Its noise is drawn from it too: a sampler splits
-                off `jaxdp.core.keys.purpose_key(key, "sampling")` and draws from that alone.
+        `key` serves all steps of a run, and its noise: a sampler draws only from
+        `jaxdp.core.keys.purpose_key(key, "sampling")`.
         """
 
     @abc.abstractmethod
     def sample_secretly(
         self, step: int, *, noise: SecretNoise, key: Key[Array, ""]
     ) -> tuple[Int[Array, " capacity"], Bool[Array, " capacity"]]:
-        """A batch from random bits that nobody can predict, on the host.
-
-        `noise` is the source of what has to be secret, `key` that of what need not be.
-        """
+        """A batch drawn on the host: secret bits come from `noise`, all others from `key`."""
 
     @property
     def needs_one_key(self) -> bool:
-        """Whether the account holds only where one key draws the batches of all steps of a run."""
+        """True if the account holds only if one key draws all batches of a run."""
         return True
 
     @property
     @abc.abstractmethod
     def inclusion_probability(self) -> float:
-        """Probability that a given record is in a batch, as far as an adversary cannot know it."""
+        """Probability that a record is in a batch, given everything the adversary may know."""
 
     @property
     def inclusion_moments(self) -> InclusionMoments:
-        """Variance and covariance of which records are in a batch, for theories.
+        """Variance and covariance of the batch indicators, for theories.
 
-        NotCoveredError where the sampler does not say, or its batches differ in size or overflow.
+        Raises NotCoveredError if they are unknown, or batches differ in size or overflow.
         """
-        raise NotCoveredError(
-            "a sampler that says how its batches vary is needed (inclusion_moments), such as "
-            f"PoissonSampler, got {type(self).__name__}"
-        )
+        wanted = "a sampler with inclusion_moments, such as PoissonSampler"
+        raise NotCoveredError(f"{wanted}, is needed, got {type(self).__name__}")
 
     def most_batches(self, num_steps: int) -> int | None:
-        """The most batches, of the first `num_steps` of one key, that one record can be in.
-
-        None where no number below `num_steps` is proved.
-        """
+        """The most of a run's first `num_steps` batches that can hold one record, or None."""
         return None
 
     @abc.abstractmethod
     def mechanism(self, noise_multiplier: Any, num_steps: int) -> AbstractMechanism:
-        """The mechanism that noisy sums of clipped terms over the first `num_steps` batches are.
+        """The mechanism of noisy sums of clipped terms over the first `num_steps` batches.
 
-        `noise_multiplier` is the standard deviation of the noise on a *sum* over the clip norm.
+        `noise_multiplier` is the standard deviation of the noise on a *sum*, divided by the clip
+        norm.
         """
 
     def charges(self, num_steps: int) -> tuple[str, ...]:

@@ -1,8 +1,4 @@
-"""Poisson batches, the only ones for which amplification by subsampling is proved here.
-
-Each record enters each batch by its own coin. The batch has a fixed capacity, so that its shape
-depends on no data, and the account pays for the batches that would not have fitted.
-"""
+"""Poisson batches, the only ones for which amplification by subsampling is proved here."""
 
 import itertools
 import math
@@ -40,26 +36,26 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 _COINS = 2**32
 # The default capacity overflows with at most this probability a step.
 _NEGLIGIBLE = 1e-30
-# A batch that overflows so seldom moves no prediction.
+# Such rare overflows change no prediction.
 _NEGLIGIBLE_OVERFLOW = 1e-6
-# A share of delta that nobody asks for is not worth a word.
+# Smaller shares of delta are not mentioned.
 _NEGLIGIBLE_DELTA = 1e-15
 
 
 class PoissonSampler(AbstractSampler):
-    r"""Poisson batches: every record is in one with the same probability, by a coin of its own.
+    """Poisson batches: every record is in each batch independently with the same probability.
 
-    A record is taken when 32 random bits are below a whole number, so that the probability that
-    is accounted for is the one that is drawn. Where more records are drawn than the batch has
-    room for, those of the highest indices are left out.
+    A record is drawn if 32 random bits are below a whole number, so that the accounted probability
+    is exactly the drawn one. If more records are drawn than the batch has room for, those of the
+    highest indices are left out, and the account pays for it.
 
     Args:
         num_records: n, public.
         sampling_rate: q in (0, 1], public; rounded to a multiple of 2^-32, which the attribute
             holds.
-        capacity: how many records a batch has room for; public, and the same for neighbouring
-            data sets. None: the least that overflows with probability at most 1e-30 a step, also
-            for a neighbour with one record more: at rate 1 that is num_records + 1.
+        capacity: largest number of records in a batch, public, the same for neighbouring data sets.
+            None (default): the least that overflows with probability at most 1e-30 a step, also for
+            a neighbour with one record more; at rate 1 that is num_records + 1.
 
     Example:
         >>> from jaxdp.privacy import PoissonSampler
@@ -97,7 +93,7 @@ class PoissonSampler(AbstractSampler):
         return cls(num_records, share)
 
     def _argument(self, name):
-        # A capacity that was chosen for one rate would overflow at a larger one.
+        # `replace` chooses a default capacity anew, for the new rate.
         is_chosen = name == "capacity" and self.capacity == self._least_capacity()
         return None if is_chosen else getattr(self, name)
 
@@ -105,22 +101,21 @@ class PoissonSampler(AbstractSampler):
         # The shortest number that is rounded to this rate.
         shown = (f"{self.sampling_rate:.{digits}g}" for digits in range(1, 18))
         rate = next(text for text in shown if _as_coins(float(text)) / _COINS == self.sampling_rate)
-        return (
-            f"PoissonSampler(num_records={self.num_records}, sampling_rate={rate}, "
-            f"capacity={self.capacity})"
+        arguments = (
+            f"num_records={self.num_records}, sampling_rate={rate}, capacity={self.capacity}"
         )
+        return f"PoissonSampler({arguments})"
 
     @property
     def overflow_probability(self) -> float:
-        """An upper bound on the probability that one step draws more than the capacity.
+        """An upper bound on the probability that a step draws more records than the capacity.
 
-        The bound holds for one record more than there are, which covers a neighbour with one added.
+        The bound is for n + 1 records, which covers a neighbour with one added.
         """
         return self._overflow(self.capacity)
 
     @property
     def adjacency(self):
-        # The number of records is public, so neighbours have the same: one of them adds nothing.
         return ZERO_OUT_ONE
 
     @property
@@ -137,15 +132,15 @@ class PoissonSampler(AbstractSampler):
         return self._drawn(jr.bits(key, (self.num_records,), jnp.uint32))
 
     def sample_secretly(self, step, *, noise, key):
-        r"""A batch from bits of the noise's source, its records in places drawn at random.
+        """A batch from the noise's random bits, its records in randomly drawn places.
 
-        Amplification compares the sum with a record to the one without it. Were records put side
-        by side, as `sample` does, those behind that record would stand elsewhere without it, and a
-        sum in floating point would round otherwise: what bounds the influence of a record at its
+        Amplification compares the sum with a record to the sum without it. If records were put side
+        by side, as in `sample`, those behind that record would move up without it, and a
+        floating-point sum would round differently: the bound on the influence of a record at its
         place would not bound that difference. Here the records have a uniformly random injection
-        into the places of the batch. That of the others has the same law whether the record is
-        drawn or not, and given theirs it takes a place that is empty otherwise: to the last bit,
-        the sum without it is the sum with zero in its place.
+        into the places of the batch. The injection of the others has one distribution whether the
+        record is drawn or not, and given theirs the record takes a place that is empty otherwise:
+        to the last bit, the sum without it is the sum with zero in its place.
         """
         require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise()")
         require_key(key)
@@ -172,26 +167,24 @@ class PoissonSampler(AbstractSampler):
     @property
     def inclusion_moments(self):
         if self.overflow_probability > _NEGLIGIBLE_OVERFLOW:
-            raise NotCoveredError(
-                f"expected a capacity that hardly ever overflows, got {self.capacity}, which a "
-                f"batch exceeds with a probability of up to {self.overflow_probability:.2g}"
-            )
+            came = f"{self.capacity}, exceeded with probability {self.overflow_probability:.2g}"
+            raise NotCoveredError(f"expected a capacity that hardly ever overflows, got {came}")
         return InclusionMoments((1 - self.sampling_rate) / self.sampling_rate, 0.0, None)
 
     def _drawn(self, bits: UInt32[Array, " records"]):
         """The records whose bits are below the rate's."""
-        # Compared by <=, so that rate 1 has a threshold of 32 bits too.
+        # With <= the threshold of rate 1 fits in 32 bits.
         is_drawn = bits <= jnp.uint32(round(self.sampling_rate * _COINS) - 1)
         counts, places = jnp.cumsum(is_drawn), jnp.arange(1, self.capacity + 1)
         is_real = places <= counts[-1]
-        # The j-th record drawn is the first up to which j have been; faster than a scatter.
+        # The j-th drawn record is the first with count j; faster than a scatter.
         return jnp.where(is_real, jnp.searchsorted(counts, places), 0), is_real
 
     def _overflow(self, capacity: int) -> float:
         others = self.num_records + 1 - capacity
         if others <= 0:
             return 0.0
-        # P(Bin(n + 1, q) > c), with room for its rounding and its underflow.
+        # P(Bin(n + 1, q) > c), with a margin for rounding and underflow.
         tail = float(scipy.special.betainc(capacity + 1, others, self.sampling_rate))
         return min(1.0, tail * (1 + 1e-6) + np.finfo(float).tiny)
 
@@ -210,41 +203,29 @@ def _as_coins(rate: float) -> int:
 
 
 class PoissonSubsampledGaussian(AbstractMechanism):
-    r"""Noisy sums of clipped terms over batches of a Poisson sampler.
+    r"""Noisy sums of clipped terms over the first T batches of a Poisson sampler.
 
     A step that draws more than the sampler's capacity leaves records out. With $\tau$ the
-    probability of that, $\epsilon$ holds at $\delta_0 + T\tau$ where it holds at $\delta_0$ for
+    probability of that, $\epsilon$ holds at $\delta_0 + T\tau$ if it holds at $\delta_0$ for
     batches without a limit.
 
-    Proof. Let $N_t$ others be drawn in step t, whose coins have one law on both neighbours. Where
-    $N_t$ is below the capacity nothing is left out, with the record or without it. Where it is not,
-    let the coin of the record be seen too. If it is not drawn the step is the same on both
+    Proof. Let $N_t$ others be drawn in step t, whose coins have one distribution on both
+    neighbours. If $N_t$ is below the capacity nothing is left out, with the record or without it.
+    If it is not, reveal the coin of the record too. If it is not drawn the step is the same on both
     neighbours; that it is drawn in any such step has probability $T\tau$ at most, and is all that
-    is lost. Given the coins that are seen and that this does not happen, $\epsilon$ holds at
-    $\delta_0$; and $\sup_S P(S) - e^\epsilon Q(S)$ of two mixtures with the same weights is at
-    most the mean of its values. Derived: test_truncated_batches_cost_what_enumeration_says.
-    Chua et al. (2024), *Scalable DP-SGD: Shuffling vs. Poisson Subsampling*, have
-    $T\tau(1 + e^\epsilon)$, for any way of leaving records out.
+    is lost. Given the revealed coins and that this does not happen, $\epsilon$ holds at $\delta_0$;
+    and $\sup_S P(S) - e^\epsilon Q(S)$ of two mixtures with the same weights is at most the mean of
+    its values. Derived: test_truncated_batches_cost_what_enumeration_says. Chua et al. (2024),
+    *Scalable DP-SGD: Shuffling vs. Poisson Subsampling*, have $T\tau(1 + e^\epsilon)$, for any way
+    of leaving records out.
 
-    Amplification is proved for add-or-remove-one and zero-out-one, where one record moves a sum
-    by the clip norm at most, and for no other way of making batches.
+    Amplification is proved for add-or-remove-one and zero-out-one, where one record moves a sum by
+    the clip norm at most, and for no other way of making batches.
 
     Args:
         sampler: a `PoissonSampler`.
         noise_multiplier: standard deviation of the noise on the sum, over the clip norm; >= 0.
-        num_steps: T, how many batches are used.
-
-    Raises:
-        TypeError: the sampler is not a `PoissonSampler`, or num_steps not a Python int.
-        ValueError: another sampling is named, or a value is out of its range.
-
-    Example:
-        >>> from jaxdp.privacy import PoissonSampler
-        >>> from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
-        >>> sampler = PoissonSampler(num_records=1000, sampling_rate=0.05)
-        >>> mechanism = PoissonSubsampledGaussian(sampler, noise_multiplier=1.0, num_steps=10)
-        >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'zero-out-one'):.2f}")
-        epsilon = 1.66
+        num_steps: T, number of batches.
     """
 
     sampler: PoissonSampler
@@ -280,19 +261,21 @@ class PoissonSubsampledGaussian(AbstractMechanism):
     @property
     def assumptions(self):
         sampler, overflow = self.sampler, self.sampler.overflow_probability
-        drawn = (
-            f"every batch is drawn afresh by the Poisson sampler, at rate "
-            f"{sampler.sampling_rate:.6g}, which amplifies privacy; its random bits are taken as "
-            "independent and secret"
-            if sampler.sampling_rate < 1
-            else "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
-        )
-        room = (
-            f"a batch holds {sampler.capacity} records at most; drawing more has probability "
-            f"{overflow:.1e} a step and is part of delta{self._least_delta()}"
-            if overflow > 0
-            else "a batch holds all records that may be drawn"
-        )
+        drawn = "every record is in every batch (Poisson sampler, rate 1): nothing is amplified"
+        if (rate := sampler.sampling_rate) < 1:
+            drawn = (
+                f"every batch is drawn afresh by the Poisson sampler, at rate {rate:.6g}, which "
+            )
+            drawn += "amplifies privacy; its random bits are taken as independent and secret"
+        room = "a batch holds all records that may be drawn"
+        if overflow > 0:
+            room = (
+                f"a batch holds {sampler.capacity} records at most; drawing more has probability "
+            )
+            room += f"{overflow:.1e} a step and is part of delta"
+        if (used_up := min(1.0, self.sampled.failure)) >= _NEGLIGIBLE_DELTA:
+            room += f", all of it up to delta = {used_up:.1e}, where epsilon is infinite: give the "
+            room += "sampler a larger capacity"
         return (
             drawn,
             "neighbours differ in whether one record contributes, which moves a sum by the clip "
@@ -301,16 +284,6 @@ class PoissonSubsampledGaussian(AbstractMechanism):
             room,
             "the rate, the capacity and the number of records are public and not chosen from the "
             "data",
-        )
-
-    def _least_delta(self) -> str:
-        """Words on the delta up to which nothing is left for epsilon, if it is not negligible."""
-        used_up = min(1.0, self.sampled.failure)
-        if used_up < _NEGLIGIBLE_DELTA:
-            return ""
-        return (
-            f", all of it up to delta = {used_up:.1e}, where epsilon is infinite: give the sampler "
-            "a larger capacity"
         )
 
     @property

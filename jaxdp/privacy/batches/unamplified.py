@@ -1,4 +1,4 @@
-"""Batches without amplification: a record pays in full for each batch that it can be in."""
+"""Batches without amplification: a record pays in full for each batch that may hold it."""
 
 import abc
 import math
@@ -22,24 +22,19 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 
 
 class AbstractUnamplifiedSampler(AbstractSampler):
-    r"""Batches of at most B records each, whose law does not depend on the records.
+    r"""Batches of at most B of n records, whose distribution does not depend on the records.
 
-    The noisy sums of $T$ batches cost $\mu = 2\sqrt{\mathrm{uses}(T)}$ over the noise multiplier z,
-    for neighbours that differ in one record replaced. That batches are random and secret is not
-    made use of.
+    The noisy sums of $T$ batches cost $\mu = 2\sqrt{\mathrm{uses}(T)}$ over the noise multiplier z
+    under replace-one. The randomness and secrecy of the batches are not used.
 
-    Proof. The law of the batches is the same for both neighbours. Fix the batches. The replaced
-    record is in at most uses(T) of them. The sum of such a batch moves by 2C at most, so its step
-    is a Gaussian mechanism of $2/z$; the other steps tell nothing. All of them, each chosen by what
-    came before, compose to $\mu$ (Dong, Roth and Su (2022), Corollary 3.3): a test of level
-    $\alpha$ has an error of the second kind of at least $G_\mu(\alpha)$. Who sees the batches too
-    has a level $\alpha(b)$ for each outcome b of them; by Jensen's inequality for the convex
-    $G_\mu$ the error is at least $E\,G_\mu(\alpha(b)) \ge G_\mu(E\,\alpha(b))$. So $\mu$ holds with
-    the batches made public, and all the more without.
-
-    Args:
-        num_records: n, public.
-        batch_size: B <= n, public.
+    Proof. The batches have one distribution on both neighbours. Fix them. The replaced record is in
+    at most uses(T) of them. The sum of such a batch moves by 2C at most, so its step is a Gaussian
+    mechanism of $2/z$; the other steps reveal nothing. All of them, each chosen adaptively, compose
+    to $\mu$ (Dong, Roth and Su (2022), Corollary 3.3): a test of level $\alpha$ has an error of the
+    second kind of at least $G_\mu(\alpha)$. A test that sees the batches too has a level
+    $\alpha(b)$ for each outcome b of them; by Jensen's inequality for the convex $G_\mu$ its error
+    is at least $E\,G_\mu(\alpha(b)) \ge G_\mu(E\,\alpha(b))$. So $\mu$ holds with the batches made
+    public, and therefore without.
     """
 
     num_records: int = eqx.field(static=True)
@@ -49,15 +44,14 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         self.num_records = require_count("num_records", num_records)
         self.capacity = require_count("batch_size", batch_size)
         if batch_size > num_records:
-            raise ValueError(
-                f"expected batch_size <= num_records = {num_records}, got {batch_size}"
-            )
-        # Of an epoch, whose last batch may have places that are empty.
+            wanted = f"batch_size <= num_records = {num_records}"
+            raise ValueError(f"expected {wanted}, got {batch_size}")
+        # The last batch of an epoch may have empty places.
         require_indices(self.num_records, self.num_records + self.capacity)
 
     @abc.abstractmethod
     def uses(self, num_steps: int) -> int:
-        """The most batches, of the first `num_steps` of one key, that one record can be in."""
+        """The most of a run's first `num_steps` batches that can hold one record."""
 
     def most_batches(self, num_steps):
         return self.uses(num_steps)
@@ -85,13 +79,19 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         return float(self.capacity)
 
     def sample_secretly(self, step, *, noise, key):
-        """The batch of `sample`: the account makes no use of the batches' being secret."""
+        """The batch of `sample`: the account does not need secret batches."""
         require_kind("noise", noise, SecretNoise, "a jaxdp.privacy.SecretNoise()")
         return self.sample(step, key=key)
 
     @property
     def inclusion_probability(self):
         return 1.0
+
+    def _moments(self, epoch_steps: int | None) -> InclusionMoments:
+        """The moments of a batch that is a uniformly random set of B of the n records."""
+        rest = (self.num_records - self.capacity) / self.capacity
+        joint = -rest / (self.num_records - 1) if self.num_records > 1 else 0.0
+        return InclusionMoments(rest, joint, epoch_steps)
 
     def mechanism(self, noise_multiplier, num_steps):
         multiplier = host_scalar("noise_multiplier", noise_multiplier)
@@ -105,20 +105,20 @@ class AbstractUnamplifiedSampler(AbstractSampler):
         return (
             f"a replaced record moves the sum of a batch by twice the clip norm at most and is in "
             f"{uses} of the {num_steps} batches at most: mu = 2 sqrt({uses}) / noise_multiplier; "
-            "that batches are drawn at random is not made use of, so nothing is amplified",
+            "the randomness of the batches is not used, so nothing is amplified",
         )
 
 
 class ShuffledEpochs(AbstractUnamplifiedSampler):
     r"""Shuffled epochs: every record is in one batch of each; `batch_size` = n is the full batch.
 
-    A record is in one batch of an epoch: E epochs, the last one maybe not finished, compose to
-    $\mu = 2\sqrt{E}$ over the noise multiplier (`AbstractUnamplifiedSampler` has the proof),
-    whatever the order of the records, as long as it does not depend on them.
+    E epochs, the last maybe unfinished, compose to $\mu = 2\sqrt{E}$ over the noise multiplier
+    (proof: `AbstractUnamplifiedSampler`), whatever the order of the records, as long as it does not
+    depend on them.
 
     Args:
         num_records: n, public.
-        batch_size: B <= n; the last batch of an epoch has what is left.
+        batch_size: B <= n; the last batch of an epoch holds the remaining records.
 
     Example:
         >>> from jaxdp.privacy import ShuffledEpochs
@@ -131,7 +131,7 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches one epoch has."""
+        """Number of batches in an epoch."""
         return -(-self.num_records // self.capacity)
 
     def sample(self, step, *, key):
@@ -148,28 +148,25 @@ class ShuffledEpochs(AbstractUnamplifiedSampler):
 
     @property
     def needs_one_key(self):
-        # With a new order in every step a record could be in every batch of an epoch.
+        # A new order in every step could put a record in every batch.
         return self.steps_per_epoch > 1
 
     def uses(self, num_steps):
-        """The number of epochs that are begun."""
         return -(-num_steps // self.steps_per_epoch)
 
     @property
     def inclusion_moments(self):
         if self.num_records % self.capacity:
-            raise NotCoveredError(
-                f"batches of one size are needed: expected a batch_size that divides num_records = "
-                f"{self.num_records}, got {self.capacity}"
-            )
-        return _moments_of_sets(self.num_records, self.capacity, self.steps_per_epoch)
+            wanted = f"a batch_size that divides num_records = {self.num_records}"
+            raise NotCoveredError(f"expected {wanted}, got {self.capacity}")
+        return self._moments(self.steps_per_epoch)
 
 
 class FixedSizeBatches(AbstractUnamplifiedSampler):
-    r"""Batches of B records, drawn uniformly in every step, whatever earlier steps drew.
+    r"""Batches of B records, drawn uniformly and independently in every step.
 
-    T noisy sums cost $\mu = 2\sqrt{T}$ over the noise multiplier z: a record is paid for in every
-    step (`AbstractUnamplifiedSampler` has the proof).
+    T noisy sums cost $\mu = 2\sqrt{T}$ over the noise multiplier: a record pays for every step
+    (proof: `AbstractUnamplifiedSampler`).
 
     Args:
         num_records: n, public.
@@ -186,7 +183,6 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
         require_key(key)
         require_step(step)
         key = numbered_key(purpose_key(key, "sampling"), step)
-        # The first of a random order are a uniformly random set.
         drawn = jr.permutation(key, jnp.arange(self.num_records))[: self.capacity]
         return drawn, jnp.ones(self.capacity, bool)
 
@@ -195,18 +191,8 @@ class FixedSizeBatches(AbstractUnamplifiedSampler):
         return False
 
     def uses(self, num_steps):
-        """All steps: a record may be drawn in every one."""
         return num_steps
 
     @property
     def inclusion_moments(self):
-        return _moments_of_sets(self.num_records, self.capacity, None)
-
-
-def _moments_of_sets(
-    num_records: int, batch_size: int, epoch_steps: int | None
-) -> InclusionMoments:
-    """The moments of a batch that is a uniformly random set of B of the n records."""
-    rest = (num_records - batch_size) / batch_size
-    joint = -rest / (num_records - 1) if num_records > 1 else 0.0
-    return InclusionMoments(rest, joint, epoch_steps)
+        return self._moments(None)

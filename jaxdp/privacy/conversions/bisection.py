@@ -1,9 +1,4 @@
-"""Roots of monotone functions, approached from one side: on the host in float64, or traced.
-
-A bracket is only ever narrowed: the end that is returned is on the side that was asked for. On the
-host it is halved on a logarithmic scale to a factor of two, and then narrowed by secants from both
-sides (Alefeld, Potra and Shi, 1995): a third of the evaluations of halving.
-"""
+"""Roots of monotone functions, approached from one side: on the host in float64, or traced."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-# Enough to leave neighbouring numbers of a bracket of 1e24, by bytes of their type.
+# Halvings of a bracket of 1e24 down to neighbouring numbers, by bytes of their type.
 _TRACED_STEPS = {4: 34, 8: 64}
 
 
@@ -23,10 +18,12 @@ def largest_within(
     *,
     strictly: bool = False,
 ) -> float:
-    """The largest x, to rounding, with excess(x) <= 0 (< 0: `strictly`); excess changes sign once.
+    """The largest float64 x with excess(x) <= 0 (< 0 if `strictly`); excess changes sign once.
 
-    Only signs decide; the function's size proposes where to look next. The answer was seen to hold,
-    and at the next float64 not to: 0.0 where `lowest` fails, infinity where `highest` holds.
+    The answer was evaluated, and so was the next float64, at which the condition fails. It is 0.0
+    if the condition fails at `lowest`, infinity if it holds at `highest`. The bracket is halved on
+    a logarithmic scale to a factor of two and then narrowed by secants from both sides (Alefeld,
+    Potra and Shi, 1995), with a third of the evaluations of halving. Only signs decide.
     """
     known: dict[float, float] = {}
 
@@ -51,7 +48,7 @@ def largest_within(
         width, slope = high - low, (known[high] - known[low]) / (high - low)
         if 0 < slope < math.inf:
             narrow(low - known[low] / slope)
-            # Twice as far as the line says, and at least to the next number: from the other side.
+            # Twice the secant step, and at least the next number: the other end moves.
             near, far = sorted((low, high), key=lambda end: abs(known[end]))
             step = -2 * known[near] / slope
             beyond = near + step if step * (far - near) > 0 else near
@@ -62,10 +59,10 @@ def largest_within(
 
 
 def log_excess(amount: float, limit: float) -> float:
-    """The logarithm of amount / limit in float64: nearly a line, signed as the difference is."""
+    """The logarithm of amount / limit in float64, with exactly the sign of amount - limit."""
     amount, limit = float(amount), float(limit)
     quotient = amount / limit if amount > 0 and limit > 0 else 0.0
-    # Different numbers may have a quotient that rounds to 1, or to 0.
+    # The quotient of different numbers may round to 1, or to 0.
     return (math.log(quotient) if quotient > 0 else 0.0) or amount - limit
 
 

@@ -1,22 +1,22 @@
-r"""Exact Gaussian differential privacy: mu, and the (epsilon, delta) curve that it is.
+r"""Exact Gaussian differential privacy: mu, and its (epsilon, delta) curve.
 
-A mechanism is mu-GDP when telling two neighbours apart is at least as hard as telling N(0, 1) from
+A mechanism is mu-GDP if telling two neighbours apart is at least as hard as telling N(0, 1) from
 N(mu, 1). Source: Dong, Roth and Su (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8.
 
-Concrete arguments are answered on the host in float64 and rounded toward more privacy loss; the
-rounding is below 1e-11 of the answer wherever delta is at least 1e-12. Traced ones are neither
-rounded nor checked (out of range they are NaN). In float32, for mu up to 50 and delta from 1e-12
-on, the relative error is below 2e-5 for `gaussian_delta` (rounding mu and epsilon to float32 makes
-as much by itself) and below 1e-5 for `gaussian_epsilon`, where it is at least 1e-6, and
-`gaussian_mu`. Derivatives are closed forms, right at the limits too.
+Concrete arguments are answered on the host in float64 and rounded toward more privacy loss, by less
+than 1e-11 of the answer for delta >= 1e-12. Traced ones are neither rounded nor checked (NaN if out
+of range). In float32, for mu <= 50 and delta >= 1e-12, the relative error is below 2e-5 for
+`gaussian_delta` (the rounding of mu and epsilon alone causes as much) and below 1e-5 for
+`gaussian_mu` and for `gaussian_epsilon` >= 1e-6. Derivatives are closed forms, right at the limits
+too.
 
 With $n = \epsilon/\mu - \mu/2$ and $f = n + \mu$ both terms of the Gaussian $\delta$ are
 $\varphi(n)$ times a Mills ratio $R(x) = \int_0^\infty e^{-xt - t^2/2}\,dt$, so
 
 $$\delta = \varphi(n)\,[R(n) - R(f)] = \varphi(n)\int_0^\infty e^{-nt-t^2/2}(1 - e^{-\mu t})\,dt.$$
 
-Every term of the integral is positive: a fixed quadrature keeps its digits where the difference
-would lose them. Derived: test_gaussian.py compares with high precision.
+The integrand is positive, so a fixed quadrature keeps the digits that the difference would lose.
+Derived: test_gaussian.py compares with high precision.
 """
 
 import functools
@@ -58,8 +58,8 @@ def gaussian_delta(mu: Any, epsilon: Any) -> Any:
     $\delta(\epsilon) = \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu)$.
 
     Args:
-        mu: >= 0; 0 gives 0, infinity gives 1.
-        epsilon: >= 0; infinity gives 0.
+        mu: number >= 0; 0 gives 0, infinity gives 1.
+        epsilon: number >= 0; infinity gives 0.
 
     Returns:
         A float for scalars, a float64 NumPy array for arrays, a JAX array for traced arguments.
@@ -78,11 +78,11 @@ def gaussian_epsilon(mu: Any, delta: Any) -> Any:
     """The smallest epsilon >= 0 at which mu-GDP gives (epsilon, delta)-DP.
 
     Args:
-        mu: >= 0; 0 gives 0, infinity gives infinity.
-        delta: in (0, 1); traced, not below the smallest normal number of its type.
+        mu: number >= 0; 0 gives 0, infinity gives infinity.
+        delta: number in (0, 1); if traced, at least the smallest normal number of its type.
 
     Returns:
-        As `gaussian_delta`.
+        Epsilon, in the types of `gaussian_delta`.
 
     Example:
         >>> from jaxdp.privacy import gaussian_epsilon
@@ -98,11 +98,11 @@ def gaussian_mu(epsilon: Any, delta: Any) -> Any:
     """The largest mu for which mu-GDP gives (epsilon, delta)-DP.
 
     Args:
-        epsilon: >= 0; infinity gives infinity.
-        delta: in (0, 1); traced, not below the smallest normal number of its type.
+        epsilon: number >= 0; infinity gives infinity.
+        delta: number in (0, 1); if traced, at least the smallest normal number of its type.
 
     Returns:
-        As `gaussian_delta`.
+        mu, in the types of `gaussian_delta`.
 
     Example:
         >>> from jaxdp.privacy import gaussian_mu
@@ -115,7 +115,7 @@ def gaussian_mu(epsilon: Any, delta: Any) -> Any:
 
 
 def composed_mu(*mus: Any) -> Any:
-    r"""mu of releases that follow one another, each free to look at those before it.
+    r"""The mu of several releases together, each free to depend on earlier ones.
 
     $\mu = \sqrt{\mu_1^2 + \dots + \mu_k^2}$. Source: Dong, Roth and Su (2022), Corollary 3.3.
 
@@ -142,19 +142,18 @@ def composed_mu(*mus: Any) -> Any:
 
 
 def gaussian_tradeoff(mu: ArrayLike, false_positive_rate: ArrayLike) -> Float[np.ndarray, "..."]:
-    r"""The least rate of false negatives of any test for a record, given its false positives.
+    r"""The least false-negative rate of any membership test at a given false-positive rate.
 
-    $G_\mu(\alpha) = \Phi(\Phi^{-1}(1 - \alpha) - \mu)$: of a test that sees what a $\mu$-GDP
-    mechanism released and is to say which of two neighbouring data sets it came from.
-
-    Source: Dong, Roth and Su (2022).
+    $G_\mu(\alpha) = \Phi(\Phi^{-1}(1 - \alpha) - \mu)$ for a test that sees the output of a
+    $\mu$-GDP mechanism and guesses which of two neighbouring data sets it came from. Source: Dong,
+    Roth and Su (2022).
 
     Args:
-        mu: of Gaussian DP, >= 0.
-        false_positive_rate: alpha, in [0, 1].
+        mu: Gaussian DP of the mechanism, >= 0.
+        false_positive_rate: alpha in [0, 1].
 
     Returns:
-        The rate of false negatives, of the arguments' common shape.
+        The false-negative rate, of the arguments' common shape.
 
     Example:
         >>> from jaxdp.privacy import gaussian_tradeoff
@@ -179,7 +178,7 @@ def host_delta(mu: float, epsilon: float) -> float:
     near = _near(mu, epsilon)
     if near > 100:
         return sys.float_info.min
-    # An error of near is one of near^2 times as much in the exponent; underflow is rounded up.
+    # An error of near is near^2 times as large in the exponent; underflow is rounded up.
     rounding = 2**-52 * (64 + 8 * min(near * near, 1e4))
     density = math.exp(-near * near / 2)
     if mu < 1:
@@ -187,11 +186,10 @@ def host_delta(mu: float, epsilon: float) -> float:
         delta = density * float(gap) / _ROOT_TWO_PI
         return min(1.0, delta * (1 + rounding) + sys.float_info.min)
     far_term = density * scipy.special.erfcx((near + mu) / math.sqrt(2)) / 2
-    near_term = (
-        density * scipy.special.erfcx(near / math.sqrt(2)) / 2
-        if near > 0
-        else float(scipy.special.ndtr(-near))
-    )
+    if near > 0:
+        near_term = density * scipy.special.erfcx(near / math.sqrt(2)) / 2
+    else:
+        near_term = float(scipy.special.ndtr(-near))
     return min(1.0, float(near_term - far_term) + rounding * float(near_term) + sys.float_info.min)
 
 
@@ -203,7 +201,7 @@ def _near(mu: float, epsilon: float) -> float:
     return float(Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2)
 
 
-# Learners are fitted, and searches ask, many times at one budget.
+# Searches and repeated fits use the same budgets again.
 @functools.lru_cache(maxsize=1024)
 def _epsilon(mu: float, delta: float) -> float:
     if math.isinf(mu):
@@ -294,7 +292,7 @@ def _mills(library: Any, x: Any, shift: Any = None) -> tuple[Any, Any]:
     """R(x) for x >= -1 and, for 0 <= shift <= 1, R(x) - R(x + shift); by NumPy or by JAX."""
     x = library.asarray(x)
     nodes, weights, cut_off = _RULES[x.dtype.itemsize]
-    # The nodes lie along a last axis, beside the axes of the arguments.
+    # The nodes have the last axis.
     nodes, weights = (part.astype(x.dtype).reshape(*(1,) * x.ndim, -1) for part in (nodes, weights))
     # x t + t^2 / 2 = cut_off, in the form that does not cancel.
     width = 2 * cut_off / (x + library.sqrt(x * x + 2 * cut_off))

@@ -1,23 +1,18 @@
-r"""epsilon of Poisson-subsampled Gaussians, by accountants that exist and by an exact bound.
+"""Epsilon of Poisson-subsampled Gaussians: the least of several accountants' upper bounds.
 
-Every step releases a sum of clipped terms, C at most each, over a Poisson sample, with noise of
-standard deviation `noise_multiplier` times C. Neighbours differ by one term that is there or not:
-add-or-remove-one and zero-out-one, where one term moves the sum by C at most. The pair N(0, s^2)
-against (1 - q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong
-and Wang (2022), Theorem 11, and Theorem 10 there: pairs that dominate steps which follow one
-another, each free to look at those before it, compose. Under replace-one no such pair is proved
-here: it is left out.
+Every step releases a sum of terms clipped to norm C over a Poisson sample, with noise of standard
+deviation `noise_multiplier` times C. Neighbours differ in whether one term is present
+(add-or-remove-one, zero-out-one), so that the sum moves by at most C. The pair N(0, s^2) against (1
+- q) N(0, s^2) + q N(1, s^2), s the noise multiplier, then dominates. Source: Zhu, Dong and Wang
+(2022), Theorem 11, and Theorem 10: pairs that dominate adaptive steps compose. Under replace-one no
+such pair is proved here. The bounds are:
 
-Three upper bounds are computed and the least is taken:
-
-- as if every record were in every batch: exact, and finite for any noise. Subsampling mixes it
-  with a mechanism that sees nothing of the record, and mixing never adds privacy loss;
+- every record in every batch: exact, and finite for any noise. Subsampling mixes it with a
+  mechanism that sees nothing of the record, and mixing never adds privacy loss;
 - Renyi DP (dp_accounting): no grid, but loose;
-- privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose
-  step follows from the parameters, so that its work is bounded. Left out where it could not be
-  trusted.
-
-For several runs the sum of their epsilons, each at a share of delta, is a fourth.
+- privacy loss distributions (dp_accounting): within a few parts in a thousand, on a grid whose step
+  follows from the parameters, so that its work is bounded; omitted where it could not be trusted;
+- for several runs, the sum of their epsilons, each at a share of delta.
 """
 
 import collections
@@ -35,41 +30,40 @@ from jaxdp.privacy.conversions.gaussian import composed_mu, gaussian_epsilon
 
 # Integer orders: their sums have positive terms only.
 _ORDERS = [*range(2, 65), 72, 80, 96, 128, 192, 256, 384, 512, 768, 1024]
-# The most that rounding takes off a Renyi divergence in one step.
+# Largest rounding error of a Renyi divergence in one step.
 _ORDER_ROUNDING = 1e-12
 # Each step's delta is known to a few units in the last place of 1, and its Fourier transform adds
 # about as much. Derived: replacing one step by another whose curve is d higher raises the
 # composed curve by d at most. Ten times what test_subsampling.py sees.
 _GRID_ROUNDING = 1e-14
-# Points of the grid in one standard deviation of a step's loss, and in its whole range. Up to
-# 1000 points dp_accounting counts how many their composition has as an exact whole number, which
-# takes minutes for many steps; 2^18 points take it a second.
+# Grid points in one standard deviation of a step's loss, and in its range. Below 1000 points
+# dp_accounting counts their composition's points exactly, which takes minutes for many steps;
+# 2^18 points take a second.
 _POINTS_OF_SPREAD, _LEAST_POINTS, _MOST_POINTS = 16, 1100, 2**18
-# Points in the ranges of all different runs, and in that of their composition: as many as are worth
-# their time, and the most.
+# Most grid points in the ranges of all runs, enough and most in that of their composition.
 _MOST_POINTS_OF_ALL, _POINTS_OF_REACH, _MOST_POINTS_OF_REACH = 2**21, 2**21, 2**23
 _MOST_STEPS, _MOST_RUNS = 10**6, 64
-# The least spacing at which rounding of a step's curve is small beside its probabilities.
+# Least spacing at which a step's rounding is small against its probabilities.
 _LEAST_STEP = 1e-8
-# More noise than this is counted as this much.
+# More noise is treated as this much.
 _LARGEST_NOISE = 1e12
 # The largest loss of a step for which grids were compared with exact values.
 _LARGEST_LOSS = 1e5
-# e to the minus this is far above the least number of float64.
+# e to minus this number is far above float64's least.
 _LARGEST_EXPONENT = 600.0
 # The least share taken off delta for failures: a smaller one would be lost in its rounding.
 _LEAST_SHARE = 1e-6
-# Cells of a sweep and of a plan ask for the same budgets again.
+# Sweeps and plans use the same budgets again.
 _remembered = functools.lru_cache(maxsize=1024)
-# A curve over delta asks one accountant many times; each may hold 2^23 numbers.
+# A curve over delta uses one accountant many times; each may hold 2^23 numbers.
 _kept = functools.lru_cache(maxsize=2)
 
 
 class SampledGaussian(NamedTuple):
-    """A run of noisy sums over Poisson samples of terms of norm 1 at most.
+    """A run of noisy sums over Poisson samples of terms of norm at most 1.
 
-    At a `sampling_rate` of 1 it is a Gaussian mechanism; `failure`, the probability of what nothing
-    is claimed of, adds to delta.
+    A `sampling_rate` of 1 is a Gaussian mechanism. Nothing is claimed of an event of probability
+    `failure`, which adds to delta.
     """
 
     sampling_rate: float
@@ -79,10 +73,10 @@ class SampledGaussian(NamedTuple):
 
 
 def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str) -> float:
-    """An upper bound on epsilon at delta of runs that follow one another, on the host.
+    """An upper bound on epsilon at delta of several runs one after the other, on the host.
 
-    A run in parts costs what the whole does. What a run sums may depend on what those before it
-    released, but its rate, noise and number of steps may not. Infinite where failures use delta up.
+    A run's sums may depend on earlier releases; its rate, noise and number of steps may not.
+    Infinite if the failures use up delta.
     """
     values = [concrete(value) for value in (delta, *(run.noise_multiplier for run in runs))]
     if any(value is None for value in values):
@@ -96,13 +90,12 @@ def composed_epsilon(runs: Sequence[SampledGaussian], delta: Any, adjacency: str
 
 
 def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian, ...]:
-    """One run for every rate and noise, in one order; Gaussian mechanisms are one together."""
+    """One run for each rate and noise, sorted; all Gaussian mechanisms as one."""
     counts = collections.Counter()
     for run in runs:
         counts[run.sampling_rate, run.noise_multiplier] += run.num_steps
-    together = [
-        SampledGaussian(rate, noise, count) for (rate, noise), count in sorted(counts.items())
-    ]
+    kinds = sorted(counts.items())
+    together = [SampledGaussian(rate, noise, count) for (rate, noise), count in kinds]
     sampled = [run for run in together if run.sampling_rate < 1]
     whole = [run for run in together if run.sampling_rate == 1]
     if len(whole) > 1:
@@ -112,13 +105,8 @@ def _counted_together(runs: Sequence[SampledGaussian]) -> tuple[SampledGaussian,
 
 
 def _unamplified_mu(runs: Sequence[SampledGaussian]) -> float:
-    """mu as if every record were in every batch."""
-    return composed_mu(
-        *(
-            math.sqrt(run.num_steps) / run.noise_multiplier if run.noise_multiplier else math.inf
-            for run in runs
-        )
-    )
+    pairs = ((math.sqrt(run.num_steps), run.noise_multiplier) for run in runs)
+    return composed_mu(*(root / noise if noise else math.inf for root, noise in pairs))
 
 
 @_remembered
@@ -127,7 +115,9 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     if unamplified == 0 or all(run.sampling_rate == 1 for run in runs):
         return unamplified
     # Probability that a record is in any batch at all: beyond it nothing needs to be hidden.
-    if delta >= -math.expm1(sum(run.num_steps * _log_left_out(run) for run in runs)):
+    rates = ((run.num_steps, run.sampling_rate) for run in runs)
+    left_out = sum(n * math.log1p(-rate) if rate < 1 else -math.inf for n, rate in rates)
+    if delta >= -math.expm1(left_out):
         return 0.0
     arguments = runs, delta, adjacency
     bounds = [unamplified, renyi_epsilon(*arguments), grid_epsilon(*arguments)]
@@ -137,13 +127,9 @@ def _epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) ->
     return min(bounds)
 
 
-def _log_left_out(run: SampledGaussian) -> float:
-    return math.log1p(-run.sampling_rate) if run.sampling_rate < 1 else -math.inf
-
-
 @_remembered
 def renyi_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
-    """A bound on epsilon by Renyi DP; infinite where the noise is too small for its sums."""
+    """A bound on epsilon by Renyi DP; infinite if the noise is too small for its sums."""
     if any(run.noise_multiplier < 1e-3 for run in runs):
         return math.inf
     return float(_renyi_accountant(runs, adjacency).get_epsilon(delta))
@@ -164,7 +150,7 @@ def _renyi_accountant(runs: tuple[SampledGaussian, ...], adjacency: str) -> Any:
 
 @_remembered
 def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str) -> float:
-    """A bound on epsilon by privacy loss distributions; infinite where no grid is trusted."""
+    """A bound on epsilon by privacy loss distributions; infinite if no grid is trusted."""
     step = _grid_step(runs)
     trusted = delta - _GRID_ROUNDING * sum(run.num_steps for run in runs)
     if step is None or trusted < delta / 2 or len(runs) > _MOST_RUNS:
@@ -174,7 +160,7 @@ def grid_epsilon(runs: tuple[SampledGaussian, ...], delta: float, adjacency: str
         epsilon = float(accountant.get_epsilon(trusted))
     if epsilon < _LARGEST_EXPONENT:
         return epsilon
-    # It was found from sums of e^-loss, which have lost their digits at such losses.
+    # At such losses the accountant's sums of e^-loss have lost their digits.
     return largest_within(
         lambda epsilon: -log_excess(accountant.get_delta(epsilon), trusted), strictly=True
     ) * (1 + 1e-12)
@@ -190,7 +176,7 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
-    """The run if its largest loss is that much, else one with less noise: no less epsilon."""
+    """The run if its largest loss is at least `least`, else one with less noise."""
     unsampled = _mixed(1 / run.sampling_rate, least)
     # Solves 10 / s + 1 / (2 s^2) = unsampled.
     noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)
@@ -198,7 +184,7 @@ def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
 
 
 def _grid_step(runs: tuple[SampledGaussian, ...]) -> float | None:
-    """Spacing of the privacy losses, or None where no grid of bounded size resolves them."""
+    """Spacing of the privacy losses, or None if no grid of bounded size resolves them."""
     spreads, largests, reach = [], [], 0.0
     for rate, noise, num_steps, _ in runs:
         precision = 1 / min(max(noise, 1e-6), _LARGEST_NOISE)

@@ -1,8 +1,8 @@
-r"""Zero-concentrated differential privacy and what it says about (epsilon, delta).
+"""Conversions between zero-concentrated DP and (epsilon, delta).
 
 Concrete arguments are answered on the host in float64 and rounded toward more privacy loss. Traced
-ones are neither rounded nor checked (out of range they are NaN); in float32 their relative error
-is below 1e-5 where epsilon is at least 1e-4.
+ones are neither rounded nor checked (NaN if out of range); in float32 their relative error is below
+1e-5 for epsilon >= 1e-4.
 """
 
 import math
@@ -21,18 +21,18 @@ _ROUNDING = 1e-12
 def zcdp_epsilon(zcdp: Any, delta: Any) -> Any:
     r"""The best epsilon at delta that follows from `zcdp`-zCDP through one Renyi order.
 
-    $\epsilon = \min_{\alpha>1} \alpha z + \frac{\ln(1/(\alpha\delta))}{\alpha-1}
-    + \ln(1 - 1/\alpha)$, and 0 where that is negative.
+    $\epsilon = \min_{\alpha>1} \alpha z + \frac{\ln(1/(\alpha\delta))}{\alpha-1} + \ln(1 -
+    1/\alpha)$, and 0 if that is negative.
 
     Source: Canonne, Kamath and Steinke (2020), Proposition 12; every order gives a valid epsilon.
-    Derived: the derivative is $z - \ln(1/(\alpha\delta))/(\alpha-1)^2$, which changes sign once,
-    at $z(\alpha-1)^2 + \ln\alpha = \ln(1/\delta)$: there is one minimum, and it is found
+    Derived: the derivative is $z - \ln(1/(\alpha\delta))/(\alpha-1)^2$, which changes sign once, at
+    $z(\alpha-1)^2 + \ln\alpha = \ln(1/\delta)$: there is one minimum, and it is found
     (tests/unit/privacy/conversions/test_zcdp.py compares with a fine grid of orders).
 
     Args:
-        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z; 0 gives
-            0, infinity gives infinity.
-        delta: in (0, 1).
+        zcdp: z >= 0 such that every Renyi divergence of order alpha is at most alpha z; 0 gives 0,
+            infinity gives infinity.
+        delta: number in (0, 1).
 
     Returns:
         A float for scalars, a float64 NumPy array for arrays, a JAX array for traced arguments.
@@ -53,10 +53,10 @@ def zcdp_epsilon_published(zcdp: Any, delta: Any) -> Any:
     Source: AC Proposition 10 with $z = \rho^2/2$ (Bun and Steinke 2016, Proposition 1.3).
 
     Args:
-        zcdp, delta: as of `zcdp_epsilon`.
+        zcdp, delta: see `zcdp_epsilon`.
 
     Returns:
-        As `zcdp_epsilon`, and never less.
+        Epsilon, at least that of `zcdp_epsilon`, in the same types.
 
     Example:
         >>> from jaxdp.privacy import zcdp_epsilon_published
@@ -77,11 +77,11 @@ def epsilon_to_zcdp(epsilon: Any, delta: Any) -> Any:
     """The largest z for which z-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`.
 
     Args:
-        epsilon: >= 0; infinity gives infinity.
-        delta: in (0, 1).
+        epsilon: number >= 0; infinity gives infinity.
+        delta: number in (0, 1).
 
     Returns:
-        As `zcdp_epsilon`.
+        z, in the types of `zcdp_epsilon`.
 
     Example:
         >>> from jaxdp.privacy import epsilon_to_zcdp
@@ -99,7 +99,7 @@ def _epsilon(zcdp: float, delta: float) -> float:
     if zcdp == 0 or math.isinf(zcdp):
         return zcdp
     level = -math.log(delta)
-    # alpha - 1; any value is valid, so that its rounding costs tightness only.
+    # alpha - 1; every value is valid, so its rounding costs tightness only.
     excess = largest_within(lambda x: zcdp * x * x + math.log1p(x) - level, 1e-170)
     terms = ((1 + excess) * zcdp, (level - math.log1p(excess)) / excess, -math.log1p(1 / excess))
     rounding = _ROUNDING * (level / excess + sum(abs(term) for term in terms))

@@ -1,24 +1,22 @@
 r"""Normal numbers rounded to integers with exactly the right probabilities.
 
-A float64 normal takes few of the values that a normal number has, and each of them too often or
-too seldom. Rounded to a grid that is about as fine as float64, it leaves gaps and favours even
-integers, and whoever knows all records but one can tell from them which record the last one is
-(Mironov 2012, "On significance of the least significant bits for differential privacy"). The
-integers of this module are those of an exact normal number.
+A float64 normal takes too few values, with slightly wrong probabilities. Rounded to a grid about as
+fine as float64 it leaves gaps and favours even integers, and an adversary who knows all records but
+one can infer the last one (Mironov 2012, "On significance of the least significant bits for
+differential privacy"). This module rounds an exact normal number.
 
-*How.* Let V be uniform on (0, 1) and $|Z|$ the number with $P(|Z| > z) = \mathrm{erfc}(z/\sqrt 2)$
-equal to V there, with a random sign: Z is standard normal. The first 63 binary digits of V are
-known. From them float64 computes $x + sZ$ with an error below `_MARGIN` (relative to s and to the
-larger of 1 and |Z|), and where that leaves no doubt about the nearest integer, it is the answer.
-Elsewhere (about once in 10^4 draws for s = 2^30) V is compared with
-$\mathrm{erfc}(t/\sqrt 2)$, t the place where rounding turns, in integer arithmetic with a proved
-error; as long as the known digits of V do not decide, 64 more are drawn. So the answer is the
-rounded $x + sZ$ of a real V: its law is exact if the digits are uniform, but for numbers beyond
-56 standard deviations, which have a probability of 1e-683. Digits on demand: Karney (2016),
-"Sampling exactly from the normal distribution".
+*Method.* Let V be uniform on (0, 1) and $|Z|$ the number with $P(|Z| > z) = \mathrm{erfc}(z/\sqrt
+2)$ equal to V there, with a random sign: Z is standard normal. From the first 63 binary digits of
+V, float64 computes $x + sZ$ with an error below `_MARGIN` (relative to s and to the larger of 1 and
+|Z|); if that leaves no doubt about the nearest integer, it is the answer. Otherwise (about once in
+10^4 draws for s = 2^30) V is compared with $\mathrm{erfc}(t/\sqrt 2)$, t the place where rounding
+turns, in integer arithmetic with a proved error, and 64 more digits of V are drawn as long as the
+known ones do not decide. So the answer is the rounded $x + sZ$ of a real V: its distribution is
+exact if the digits are uniform, except for numbers beyond 56 standard deviations, whose probability
+is 1e-683. Digits on demand: Karney (2016), "Sampling exactly from the normal distribution".
 
-*What rests on measurement.* The error of `scipy.special.ndtri` is below 1e-15 of its value by its
-own documentation and tests; `_MARGIN` is 5.7e-14. All else is proved in the docstrings.
+*Measured, not proved:* the error of `scipy.special.ndtri` is below 1e-15 of its value by its own
+documentation and tests; `_MARGIN` is 5.7e-14. All else is proved in the docstrings.
 """
 
 import math
@@ -32,10 +30,10 @@ from jaxtyping import Float, Int, UInt64
 
 # Error of |Z| as float64 computes it from 63 digits of V, relative to max(1, |Z|), twice over.
 _MARGIN = 2.0**-44
-# Below this many units of 2^-63 the digits of V that are known do not tell |Z| to _MARGIN.
+# Below this many units of 2^-63 the known digits of V do not determine |Z| to _MARGIN.
 _FEW_DIGITS = np.uint64(2**45)
 _DIGITS, _MORE_DIGITS = 63, 64
-# The most standard deviations looked at: beyond them V would begin with 2,200 zeros.
+# Most standard deviations: beyond them V would begin with 2,200 zeros.
 _FARTHEST = 56.0
 
 
@@ -50,7 +48,8 @@ def rounded_sums(
     Args:
         offsets, std: in [0, 1), and in (0, 2^40], so that the answer fits in 64 bits.
         words: 64 uniform bits for each: a sign and the first 63 digits of V.
-        more_digits: 64 further uniform bits of V number i; asked for rounds 0, 1, ... in turn.
+        more_digits: function from i and a round, 0, 1, ... in turn, to 64 further digits of V
+            number i.
     """
     digits, is_positive = words >> np.uint64(1), (words & np.uint64(1)).astype(bool)
     sizes = -scipy.special.ndtri((digits.astype(np.float64) + 0.5) * 2.0**-64)
@@ -61,18 +60,14 @@ def rounded_sums(
     answer = nearest.astype(np.int64)
     for index in np.flatnonzero(is_open):
         uniform = _Uniform(int(digits[index]), lambda place, i=int(index): more_digits(i, place))
-        answer[index] = _decided(
-            Fraction(float(offsets[index])),
-            Fraction(float(std[index])),
-            bool(is_positive[index]),
-            uniform,
-            guess=int(nearest[index]),
-        )
+        place, spread = Fraction(float(offsets[index])), Fraction(float(std[index]))
+        guess = int(nearest[index])
+        answer[index] = _decided(place, spread, bool(is_positive[index]), uniform, guess=guess)
     return answer
 
 
 class _Uniform:
-    """A uniform number on (0, 1) of which ever more binary digits are drawn."""
+    """A uniform number on (0, 1) whose binary digits are drawn on demand."""
 
     def __init__(self, digits: int, more_digits: Callable[[int], int]):
         self.numerator, self.precision = digits, _DIGITS
@@ -120,20 +115,15 @@ def _decided(
 
 
 def erfc_bounds(ratio: Fraction, precision: int) -> tuple[int, int]:
-    r"""Integers around $2^p\,\mathrm{erfc}(t/\sqrt2)$, three apart.
+    r"""Integers around $2^p\,\mathrm{erfc}(t/\sqrt2)$, three apart, for 0 < t <= 56.
 
-    With $\tau = t^2/2$ and $a_n = \tau^n/n!$ it is one less
-    $t\sqrt{2/\pi}\sum_n (-1)^n a_n/(2n+1)$. In units of $2^{-P}$ each $a_n$ is computed from the
-    one before by one product and one quotient, both rounded down: with $A = e^\tau$ its error is
-    at most $n A(A + 2)$, because an error made at $a_m$ grows by at most
-    $\tau^{n-m} m!/n! \le A$. N terms are summed, the last of them computed as zero and N > 2 tau,
-    so that those left out are less than twice the error of the last. The sum's error is at most
-    $N^2A(A + 2) + 3N A(A+2) + N$, that of the product with $t\sqrt{2/\pi}$, $t \le 56$, at most
-    $(t + 2)$ times that: P has room for it.
-
-    Args:
-        ratio: t, 0 < t <= 56.
-        precision: p.
+    With $\tau = t^2/2$ and $a_n = \tau^n/n!$ it is one minus $t\sqrt{2/\pi}\sum_n (-1)^n
+    a_n/(2n+1)$. In units of $2^{-P}$ each $a_n$ is computed from the one before by one product and
+    one quotient, both rounded down: with $A = e^\tau$ its error is at most $n A(A + 2)$, because an
+    error made at $a_m$ grows by at most $\tau^{n-m} m!/n! \le A$. N terms are summed, the last of
+    them computed as zero and N > 2 tau, so that the omitted ones are less than twice the error of
+    the last. The sum's error is at most $N^2A(A + 2) + 3N A(A+2) + N$, that of the product with
+    $t\sqrt{2/\pi}$, $t \le 56$, at most $(t + 2)$ times that: P has room for it.
     """
     growth = int(1.4427 * float(ratio) ** 2 / 2) + 2
     work = precision + 2 * growth + 48

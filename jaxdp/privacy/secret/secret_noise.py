@@ -1,12 +1,11 @@
-r"""Noise that nobody can predict: where every release that is certified takes its noise from.
+"""Secret noise for certified releases: unpredictable bits, and normals rounded exactly.
 
-Three things that simulated noise may have, certified noise may not. Its generator's state can be
-recovered from its output: who knows all records but one tests each value of that one by whether
-the noise which it leaves is a stretch of such a generator's. Its key may be guessed. And it has
-the low bits of floating-point numbers, which tell sums apart that differ by less than the noise.
-So the bits come from the operating system's cryptographic generator, or from SHAKE-256 of a seed
-that stays secret, and what is released is an integer with exactly the probabilities of a rounded
-normal number (`noisy_integers`).
+Simulated noise can fail in three ways. The state of its generator can be recovered from its output:
+an adversary who knows all records but one tests each candidate by whether the noise it leaves is a
+stretch of that generator's output. Its key may be guessed. And its low floating-point bits
+distinguish sums that differ by less than the noise. Here the bits come from the operating system's
+cryptographic generator, or from SHAKE-256 of a secret seed, and the release is an integer with
+exactly the probabilities of a rounded normal number (`noisy_integers`).
 """
 
 import hashlib
@@ -15,27 +14,29 @@ import os
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import scipy
-from jaxtyping import Float, Real, UInt64
+from jaxtyping import Array, Float, Key, Real, UInt64
 
-from jaxdp.core.checks import host_array
+from jaxdp.core.checks import concrete_key_data, host_array, require_key, require_kind
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved, require_mechanism
 from jaxdp.privacy.secret.rounded_normals import rounded_sums
 
 _WORD_BYTES = 8
-# Seeds below can be found by trying.
+# Smaller seeds can be found by trying.
 _LEAST_SEED = 2**128
-# Standard deviations of the noise in units of the grid that it is released on.
+# Binary logarithm of the noise's standard deviation in units of its grid, at most.
 _RESOLUTION_BITS = 30
-# Sixteen standard deviations of it, and the value, fit in 64 bits.
+# The value and sixteen standard deviations fit in 64 bits.
 _LARGEST_STD, _LARGEST_INTEGER = 2.0**58, 2**62
-# Between these no grid, and no sum over one, is beyond what float64 holds.
+# Range in which grids, and sums over them, fit in float64.
 _LEAST_GRID_STD, _LARGEST_GRID_STD = 2.0**-900, 2.0**900
 
 
 def grid_unit(std: float) -> float:
-    """The power of two of which noise of this standard deviation is 2^29 to 2^30 units."""
+    """Grid spacing: the power of two u with 2^29 <= std / u < 2^30."""
     if not _LEAST_GRID_STD <= std <= _LARGEST_GRID_STD:
         raise ValueError(
             f"expected noise with a standard deviation in [2^-900, 2^900], got {std:.3g}: give "
@@ -45,10 +46,10 @@ def grid_unit(std: float) -> float:
 
 
 def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
-    r"""The standard deviation that also covers what rounding to its own grid adds to one record.
+    r"""The standard deviation that also covers the rounding of one record to the noise's grid.
 
-    $z(\Delta + \sqrt d\,u)$ for `std` $= z\Delta$, d weights and the unit u of the grid, which is
-    at most $2^{-29}$ of the result; ValueError where the grid would take half of the noise.
+    It is $z(\Delta + \sqrt d\,u)$ for `std` $= z\Delta$, d weights and the grid's unit u, at most
+    $2^{-29}$ of the result. ValueError if rounding would need half of the noise.
     """
     share = multiplier * math.sqrt(num_weights) * 2.0**-29
     if share > 0.5:
@@ -60,7 +61,7 @@ def widened_for_grid(std: float, multiplier: float, num_weights: int) -> float:
 
 
 def check_noise_seed(seed: Any, name: str = "noise_seed") -> None:
-    """Raise TypeError or ValueError unless it is None or an int >= 0."""
+    """Raise TypeError or ValueError unless the seed is None or an int >= 0."""
     if seed is None:
         return
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
@@ -88,19 +89,18 @@ class _Seed:
 
 
 class SecretNoise(eqx.Module):
-    r"""Secret random numbers for one release, and what can be claimed of them.
+    """Secret random numbers for one release, drawn on the host.
 
-    They are drawn on the host, whatever the device. A `PrivateOptimiser` adds them to sums that the
-    device makes: on a TPU, whose sums are not proved, it refuses them with `ValueError`, and
-    `account` certifies nothing; noise that is simulated runs there.
+    A `PrivateOptimiser` adds them to sums made on the device. The rounding of a TPU's sums is not
+    proved, so on a TPU it raises `ValueError`, and `account` certifies nothing.
 
     Args:
-        seed: None for the operating system's entropy, other numbers at every call. An int draws
-            the same numbers again; it is as secret as the data, and for one release or one run of
-            training alone. One of at least $2^{128}$, such as
-            `secrets.randbits(256)`, is private against whoever cannot break SHAKE-256; a smaller
-            one can be guessed, and `proved` then claims nothing.
-        context: what has been hashed along with the seed (`hiding`).
+        seed: None (default) for the operating system's entropy, new numbers at every call. An int
+            gives reproducible numbers; it must be as secret as the data and serve one release or
+            one training run. Seeds of at least $2^{128}$, such as `secrets.randbits(256)`, are
+            secure unless SHAKE-256 is broken; smaller ones can be guessed, and `proved` then claims
+            nothing.
+        context: digest that is hashed along with the seed, from `hiding`; default empty.
 
     Example:
         >>> from jaxdp.privacy import SecretNoise
@@ -120,33 +120,31 @@ class SecretNoise(eqx.Module):
     def __reduce__(self):
         if not self.is_reusable:
             raise ValueError(
-                "expected a secret seed to stay in its process, got a copy or a pickle of it: what "
-                "is drawn from it is for one release or one run alone, so give SecretNoise() or a "
-                "seed of its own in the process that makes the release"
+                "expected a secret seed to stay in its process, got a copy or a pickle of it: a "
+                "seed is for one release or one run; give SecretNoise() or another seed there"
             )
         return SecretNoise, (self.seed, self.context)
 
     @property
     def seed(self) -> int | None:
-        """The seed that was given, or None."""
+        """The given seed, or None."""
         return None if self._seed is None else self._seed.number
 
     @property
     def is_guessable(self) -> bool:
-        """Whether the seed is one of so few that all can be tried."""
+        """True if the seed is below 2^128, so that all such seeds can be tried."""
         return self.seed is not None and self.seed < _LEAST_SEED
 
     @property
     def is_reusable(self) -> bool:
-        """Whether a second run with this noise costs what its account says.
+        """True if a second run with this noise costs what its account states.
 
-        The operating system's numbers are others at every call; what a guessable seed draws costs
-        infinity once and twice.
+        The operating system draws new numbers each time; a guessable seed costs infinity anyway.
         """
         return self.seed is None or self.is_guessable
 
     def proved(self, mechanism: AbstractMechanism) -> AbstractMechanism:
-        """The mechanism that is proved with this noise: `Unproved` where it can be guessed."""
+        """The mechanism, or `Unproved` if this noise can be guessed."""
         require_mechanism("mechanism", mechanism)
         if not self.is_guessable:
             return mechanism
@@ -157,7 +155,7 @@ class SecretNoise(eqx.Module):
         )
 
     def assumptions(self, *lines: str) -> tuple[str, ...]:
-        """The lines of a guarantee with this noise, and what it needs of the random bits."""
+        """The given assumptions, and those on the random bits; none if the seed can be guessed."""
         if self.is_guessable:
             return ()
         if self.seed is None:
@@ -169,11 +167,11 @@ class SecretNoise(eqx.Module):
         )
 
     def hiding(self, *numbers: Any) -> "SecretNoise":
-        """The noise for these numbers alone: with a seed, other numbers have other noise.
+        """The noise for these numbers alone: with a seed, other numbers get other noise.
 
-        Were the noise of two sums that differ the same, if only by the rounding of another device
-        or by a function of the same name, their difference would be released as it is. So all
-        that is hidden, and all that is public, is hashed along with the seed.
+        If two different sums had the same noise (after rounding on another device, say), their
+        difference would be released without noise. So all private and public inputs are hashed
+        along with the seed.
         """
         if self.seed is None:
             return self
@@ -186,14 +184,14 @@ class SecretNoise(eqx.Module):
         return SecretNoise(self.seed, hashed.digest())
 
     def words(self, count: int, purpose: str) -> UInt64[np.ndarray, " count"]:
-        """64 uniform bits, `count` times; with a seed, others for every purpose."""
+        """`count` words of 64 uniform bits; with a seed, other bits for each purpose."""
         return np.frombuffer(self._bytes(count * _WORD_BYTES, purpose), np.dtype("<u8"))
 
     def normals(self, shape: int | tuple[int, ...], purpose: str) -> Float[np.ndarray, "*shape"]:
-        r"""Standard normals in float64, for what is not certified: their low bits are not secret.
+        r"""Standard normals in float64 for uncertified use: their low bits are not secret.
 
-        Each is $\Phi^{-1}((k + 1/2) 2^{-64})$ with a random sign, k uniform on 63 bits: in the
-        tail, where float64 is fine, no uniform number is rounded, and the largest is 9.16.
+        Each is $\Phi^{-1}((k + 1/2) 2^{-64})$ with a random sign, k uniform on 63 bits: no uniform
+        number is rounded in the tail, and the largest normal is 9.16.
         """
         shape = (shape,) if isinstance(shape, int) else shape
         words = self.words(math.prod(shape), purpose)
@@ -205,18 +203,18 @@ class SecretNoise(eqx.Module):
     ) -> Real[np.ndarray, "*shape"]:
         r"""Each value plus its own normal noise, rounded to a multiple of a power of two.
 
-        Released is $2^h \mathrm{round}((x + sZ)/2^h)$ with h the least for which $s/2^h < 2^{30}$.
-        *Proof.* s, and so h, is public. $x + sZ$ with an exact standard normal Z is the Gaussian
-        mechanism: for x of sensitivity $\Delta$ it is $\Delta/s$-GDP. What is released is a
-        function of it, the same for every data set, and has exactly its law (`rounded_sums`), so
-        it is $\Delta/s$-GDP too. A finer grid would only show float64. No value is too large for
-        64 bits: whole numbers in float64 get their noise in float64, which holds both exactly and
-        rounds their sum, and so shows no more than the exact sum would.
+        The release is $2^h \mathrm{round}((x + sZ)/2^h)$ with the least h for which $s/2^h <
+        2^{30}$. *Proof.* s, and so h, is public. $x + sZ$ with an exact standard normal Z is the
+        Gaussian mechanism: for x of sensitivity $\Delta$ it is $\Delta/s$-GDP. The release is a
+        function of it, the same for every data set, and has exactly its distribution
+        (`rounded_sums`), so it is $\Delta/s$-GDP too. Values beyond 64 bits: whole numbers in
+        float64 get their noise in float64, which holds both exactly; it rounds their sum, a
+        function of the exact sum.
 
         Args:
             values: x, integers of size at most 2^62, or whole numbers of any size in float64.
-            std: s, public: of the noise on each value; 0 < s <= 2^58.
-            purpose: what it is for, in words: with a seed, every purpose has noise of its own.
+            std: s, public, standard deviation of the noise on each value; 0 < s <= 2^58.
+            purpose: name of the draw; with a seed, each purpose has noise of its own.
         """
         given = host_array("std", std)
         whole = np.asarray(values)
@@ -229,10 +227,8 @@ class SecretNoise(eqx.Module):
             is_right = (whole >= -_LARGEST_INTEGER) & (whole <= _LARGEST_INTEGER)
             whole = whole.astype(np.int64)
         if not is_right.all():
-            raise ValueError(
-                "expected values to be whole numbers, integers of size at most 2^62 or of any size "
-                "in float64, got others"
-            )
+            wanted = "whole numbers, integers of size at most 2^62 or of any size in float64"
+            raise ValueError(f"expected values to be {wanted}, got others")
         spread = np.broadcast_to(given, whole.shape).ravel()
         if not ((spread > 0) & (spread <= _LARGEST_STD)).all():
             raise ValueError("expected std, of the noise, in (0, 2^58]")
@@ -264,3 +260,52 @@ class SecretNoise(eqx.Module):
             hashed.update(len(part).to_bytes(8, "little"))
             hashed.update(part)
         return hashed.digest(count)
+
+
+_INTEGER_BITS = 32
+
+
+def secret_key(*, impl: str | None = None) -> Key[Array, ""]:
+    """A key from the operating system's entropy, for private training.
+
+    Anybody who finds the key can subtract the noise. `jax.random.key(n)` is as easy to find as the
+    integer: without x64 it keeps 32 bits, which can be tried within hours. The key of this function
+    has as many random bits as its generator: 64 for "threefry2x32", the default, and 128 for "rbg".
+    Neither generator is cryptographic; certified noise is `SecretNoise`.
+
+    Args:
+        impl: name of the generator, as for `jax.random.key`; None for JAX's default.
+
+    Returns:
+        A key that no other call returns, to be kept secret.
+
+    Example:
+        >>> from jaxdp.privacy import secret_key
+        >>> from jaxdp.privacy.secret.secret_noise import key_entropy_bits
+        >>> key_entropy_bits(secret_key())
+        64
+    """
+    if impl is not None:
+        require_kind("impl", impl, str, "a generator's name, or None")
+    like = jr.key(0, impl=impl)
+    shape = jr.key_data(like).shape
+    words = np.frombuffer(os.urandom(4 * int(np.prod(shape))), np.uint32)
+    return jr.wrap_key_data(jnp.asarray(words.reshape(shape)), impl=impl)
+
+
+def key_entropy_bits(key: Key[Array, ""]) -> int | None:
+    """An upper bound on the entropy of a `jax.random.key`, in bits; None for a traced key.
+
+    Keys from an integer below 2^32 (`jax.random.key(7)`: 32 bits) are recognised by their zeros,
+    which a secret key has once in 2^32 times. Keys split from such a key, or folded, are not
+    recognised, and no harder to find.
+    """
+    require_key(key)
+    words = concrete_key_data(key)
+    if words is None:
+        return None
+    halves = words.reshape(-1, 2)
+    # Keys of "rbg" repeat those of "threefry2x32" where an integer makes them.
+    if not halves[:, 0].any() and (halves == halves[0]).all():
+        return _INTEGER_BITS
+    return 32 * words.size

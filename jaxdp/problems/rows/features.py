@@ -1,15 +1,9 @@
-r"""Models that are linear in their parameters, on fixed rows: features, and their reduction.
+"""Models that are linear in their parameters, on fixed rows: features, and their reduction.
 
-Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so
-a rotation of the parameters changes nothing. One rotation brings p features to at most n + m
+Clipped gradients are combinations of the n training rows' features and the noise is isotropic, so a
+rotation of the parameters changes nothing. One rotation brings p features to at most n + m
 coordinates: the first r = min(n, p) are all that training sees, the others only carry noise.
 Source: the function-space view of PF (6.5); Derived here, test_function_space.
-
-**Reduction.** From features to the few coordinates that training and test rows span.
-
-The features of all rows are factored by QR where there are few of them: that is right at p = n,
-where a Gram matrix would lose the small directions. Where there are many, the Gram matrix is well
-conditioned and several times cheaper.
 """
 
 import abc
@@ -24,39 +18,81 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 from jaxdp.core.arrays import as_wide_float, float_dtype
 from jaxdp.core.checks import (
     NotCoveredError,
     concrete,
+    require_count,
     require_finite,
+    require_kind,
     require_non_negative,
     require_shape,
 )
 from jaxdp.core.numerics.batching import one_at_a_time
-from jaxdp.losses import AbstractLoss
+from jaxdp.losses import AbstractLoss, Squared
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.rows.feature_arguments import (
-    SQUARED,
-    are_finite,
-    reason_not_squared,
-    require_labels,
-    require_loss,
-    require_rows_of_both,
-)
 from jaxdp.problems.rows.kernel_factors import (
     SpectralGap,
     kernel_accuracy,
-    kernel_eigenvalues,
     largest_eigenvalue,
     ridge_coefficients,
-    spectral_gap,
     split_factor,
     triangular_root,
 )
 
-# How many features a row make the Gram matrix the better way.
+# The default loss.
+SQUARED = Squared()
+
+
+def wide_array(name: str) -> Callable[[Any], Array]:
+    """A field's converter to an array, whose errors use this name."""
+    return functools.partial(as_wide_float, name=name)
+
+
+def are_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether all real numbers in a pytree are finite, traced ones too."""
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+
+
+def require_loss(loss: Any) -> None:
+    require_kind("loss", loss, AbstractLoss, "one of jaxdp.losses such as Squared()")
+
+
+def require_arrays(train: tuple[str, Any, Any], test: tuple[str, Any, Any]) -> None:
+    """Raise ValueError unless rows and labels, by (name, rows, labels), fit together."""
+    columns = None
+    for kind, (name, rows, labels) in (("train", train), ("test", test)):
+        require_shape(name, rows, (None, columns))
+        count, columns = rows.shape
+        require_shape(f"{kind}_labels", labels, (count,))
+    for name, rows, _ in (train, test):
+        require_filled(name, rows)
+
+
+def require_filled(name: str, values: Any) -> None:
+    """Raise ValueError unless an array has entries, and all of them are finite."""
+    require_finite(name, values)
+    if 0 in values.shape:
+        raise ValueError(f"expected a non-empty {name}, got shape {values.shape}")
+
+
+def require_labels(problem: Any) -> None:
+    """Raise unless all labels are valid for the problem's loss; traced ones pass."""
+    problem.loss.require_labels("train_labels", problem.train_labels)
+    problem.loss.require_labels("test_labels", problem.test_labels)
+
+
+def reason_not_squared(problem: Any) -> str | None:
+    """Why a result for the loss $(f - y)^2$ does not apply to the problem, or None."""
+    if problem.loss.square_curvature == SQUARED.square_curvature:
+        return None
+    return f"it describes the squared loss, got {type(problem.loss).__name__}"
+
+
+# Features per row above which the Gram matrix is cheaper.
 _GRAM_RATIO = 4
 
 
@@ -64,9 +100,9 @@ class AbstractFeatureProblem(AbstractProblem):
     r"""Loss $\ell(\varphi(x)^\top\theta, y)$; the risk is its mean over the test rows.
 
     Attributes:
-        train_labels, test_labels: y of the rows that are learnt from, and of the others.
-        loss: of a row: $(f - y)^2$ unless another of `jaxdp.losses` is given. Where it has k
-            outputs (`Softmax`), theta has a column for each.
+        train_labels, test_labels: y of the training rows and of the test rows.
+        loss: loss of a row, $(f - y)^2$ or another of `jaxdp.losses`. For k outputs (`Softmax`),
+            theta has k columns.
     """
 
     train_labels: eqx.AbstractVar[Float[Array, " train"]]
@@ -76,19 +112,15 @@ class AbstractFeatureProblem(AbstractProblem):
     @property
     @abc.abstractmethod
     def num_features(self) -> int | None:
-        """p, the number of parameters of an output; None when it is infinite."""
+        """p, the number of parameters of an output; None if infinite."""
 
     @abc.abstractmethod
     def train_features(self) -> Float[Array, "train features"]:
-        """phi of the training rows.
-
-        Raises:
-            NotCoveredError: there are infinitely many.
-        """
+        """phi of the training rows; NotCoveredError for infinite width."""
 
     @abc.abstractmethod
     def test_features(self) -> Float[Array, "test features"]:
-        """phi of the test rows; errors as `train_features`."""
+        """phi of the test rows; NotCoveredError for infinite width."""
 
     @abc.abstractmethod
     def reduced(self) -> "ReducedFeatures":
@@ -101,7 +133,7 @@ class AbstractFeatureProblem(AbstractProblem):
     @property
     @abc.abstractmethod
     def host_accuracy(self) -> float:
-        """How far `host_features` may be off, relative to their norm."""
+        """The error of `host_features`, relative to their norm."""
 
     @property
     def num_train(self) -> int:
@@ -123,9 +155,9 @@ class AbstractFeatureProblem(AbstractProblem):
     def interpolator_risk(self) -> float:
         r"""Test error of the minimum-norm least-squares solution $\theta^* = \Phi^+ Y$ (PF (3.7)).
 
-        In float64 on the host. Explicit features are solved by QR and SVD, never through their
-        Gram matrix: right at p = n too, where the risk peaks. A reduced problem is solved as
-        exactly as its factors are known, a kernel without the directions below its rounding.
+        In float64 on the host. Explicit features are solved by QR and SVD, never through their Gram
+        matrix: right at p = n too, where the risk peaks. A reduced problem is solved to the
+        accuracy of its factors, a kernel without the directions below its rounding.
 
         Raises:
             NotCoveredError: the loss is not the squared one.
@@ -158,46 +190,49 @@ class AbstractFeatureProblem(AbstractProblem):
 
     def kernel_eigenvalues(self) -> np.ndarray:
         r"""Eigenvalues of $K = \Phi\Phi^\top$, (num_train,), falling; float64 on the host."""
-        return kernel_eigenvalues(self.host_features()[0])
+        features = self.host_features()[0]
+        values = np.linalg.svd(features, compute_uv=False) ** 2
+        # Zeros beyond number p.
+        return np.pad(values, (0, len(features) - len(values)))
 
     def spectral_gap(self, rank: int) -> SpectralGap:
-        """The kernel's eigenvalues number `rank` and the next, and what to stop between them.
+        """The kernel's eigenvalues number `rank` and the next, with a ridge and times between them.
 
         Args:
-            rank: how many eigenvalues lie above the gap: the number of inputs d for random
-                features with $d << n << d^2$ (PF Lemma C.5).
+            rank: number of eigenvalues above the gap: the number of inputs d for random features
+                with $d << n << d^2$ (PF Lemma C.5).
 
         Raises:
-            NotCoveredError: the loss is no square: then a mode has no rate of its own.
+            NotCoveredError: the loss is not a square, so modes have no rates of their own.
             ValueError: there are not that many eigenvalues.
         """
         if self.loss.square_curvature is None:
-            raise NotCoveredError(
-                "a mode is learnt at a rate of its own under a square alone: expected the loss "
-                f"Squared() or HalfSquared(), got {type(self.loss).__name__}; "
-                "kernel_eigenvalues() asks for none"
-            )
-        curvature = self.loss.curvature_bound
-        return spectral_gap(self.kernel_eigenvalues(), rank, self.num_train, curvature)
+            came = f"{type(self.loss).__name__}; kernel_eigenvalues() takes any loss"
+            raise NotCoveredError(f"expected the loss Squared() or HalfSquared(), got {came}")
+        rank, eigenvalues = require_count("rank", rank), self.kernel_eigenvalues()
+        if rank >= len(eigenvalues):
+            raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")
+        above, below = float(eigenvalues[rank - 1]), float(eigenvalues[rank])
+        return SpectralGap(rank, above, below, self.num_train, self.loss.curvature_bound)
 
 
 class ReducedFeatures(AbstractFeatureProblem):
-    r"""A problem after the rotation: what training sees, and what it never does.
+    r"""A problem after the rotation that separates the coordinates that training sees.
 
-    With coordinates c (r of them) and u (q of them), predictions are $Lc$ on the training rows and
-    $Mc + Nu$ on the test rows. $LL^\top$ is the training rows' kernel, $ML^\top$ the test rows'
-    with them, $MM^\top + NN^\top$ the test rows' own.
+    With seen coordinates c (r of them) and unseen u (q of them), predictions are $Lc$ on the
+    training rows and $Mc + Nu$ on the test rows. $LL^\top$ is the training rows' kernel, $ML^\top$
+    the test rows' with them, $MM^\top + NN^\top$ the test rows' own.
 
     Args:
         train_factor: L, (num_train, r).
         test_factor: M, (num_test, r).
         unseen_factor: N, (num_test, q); q may be 0.
         train_labels, test_labels: y.
-        loss: of a row.
+        loss: loss of a row, default `Squared()`.
 
     Raises:
-        TypeError: the loss is none of `jaxdp.losses`.
-        ValueError: shapes do not match, something is not finite, or a label is none of the loss.
+        TypeError: the loss is not one of `jaxdp.losses`.
+        ValueError: shapes do not match, a number is not finite, or a label is invalid for the loss.
 
     Example:
         >>> import numpy as np
@@ -233,19 +268,18 @@ class ReducedFeatures(AbstractFeatureProblem):
         require_loss(loss)
         require_shape("train_labels", self.train_labels, (None,))
         require_shape("test_labels", self.test_labels, (None,))
-        rows = {"train": len(self.train_labels), "test": len(self.test_labels)}
-        require_shape("train_factor", self.train_factor, (rows["train"], None))
-        require_shape("test_factor", self.test_factor, (rows["test"], None))
-        require_shape("unseen_factor", self.unseen_factor, (rows["test"], None))
-        for name in ("train_factor", "test_factor", "unseen_factor"):
-            require_finite(name, getattr(self, name))
+        rows = {"train": self.num_train, "test": self.num_test, "unseen": self.num_test}
+        for name, count in rows.items():
+            require_shape(f"{name}_factor", getattr(self, f"{name}_factor"), (count, None))
+        for name in rows:
+            require_finite(f"{name}_factor", getattr(self, f"{name}_factor"))
         require_labels(self)
-        require_rows_of_both(self.train_labels, self.test_labels)
+        for kind, count in (("training", self.num_train), ("test", self.num_test)):
+            if not count:
+                raise ValueError(f"expected at least one {kind} row, got none")
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
-            raise ValueError(
-                f"expected factors with one number of columns, got train_factor "
-                f"{self.train_factor.shape} and test_factor {self.test_factor.shape}"
-            )
+            shapes = f"{self.train_factor.shape} and {self.test_factor.shape}"
+            raise ValueError(f"expected factors with one number of columns, got shapes {shapes}")
 
     @classmethod
     def from_kernel(
@@ -259,14 +293,14 @@ class ReducedFeatures(AbstractFeatureProblem):
         """The problem with a given kernel, computed in float64 on the host.
 
         Args:
-            kernel: positive semi-definite, (n + m, n + m), training rows first.
-            train_labels, test_labels: shapes (n,) and (m,).
-            loss: of a row.
+            kernel: positive semi-definite matrix, (n + m, n + m), training rows first.
+            train_labels, test_labels: arrays of shapes (n,) and (m,).
+            loss: loss of a row, default `Squared()`.
 
         Raises:
-            TypeError: the kernel is traced, or the loss is none of `jaxdp.losses`.
-            ValueError: shapes do not match, the kernel is not positive semi-definite, or a label
-                is none of the loss.
+            TypeError: the kernel is traced, or the loss is not one of `jaxdp.losses`.
+            ValueError: shapes do not match, the kernel is not positive semi-definite, or a label is
+                invalid for the loss.
         """
         train_labels = as_wide_float(train_labels, "train_labels")
         test_labels = as_wide_float(test_labels, "test_labels")
@@ -275,13 +309,10 @@ class ReducedFeatures(AbstractFeatureProblem):
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))
         require_shape("test_labels", test_labels, (None,))
-        require_rows_of_both(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
-            raise ValueError(
-                f"expected a kernel of shape {(size, size)} for {len(train_labels)} training and "
-                f"{len(test_labels)} test rows, got {known.shape}"
-            )
+            rows = f"{len(train_labels)} training and {len(test_labels)} test rows"
+            raise ValueError(f"expected a kernel for {rows}, got shape {known.shape}")
         require_finite("kernel", known)
         largest = np.abs(known).max(initial=0)
         gap = np.abs(known - known.T).max(initial=0)
@@ -317,16 +348,14 @@ class ReducedFeatures(AbstractFeatureProblem):
     def feature_norms(self) -> Float[Array, " train"]:
         r"""$\|\varphi(x_i)\|$ of the training rows."""
         # At full precision: a norm that is too small clips too little.
-        squares = jnp.einsum(
-            "ij,ij->i", self.train_factor, self.train_factor, precision=Precision.HIGHEST
-        )
-        return jnp.sqrt(squares)
+        rows = self.train_factor
+        return jnp.sqrt(jnp.einsum("ij,ij->i", rows, rows, precision=Precision.HIGHEST))
 
     def stability_limit(self) -> float:
         r"""$2n/(c\lambda_{max})$: the step size from which unclipped gradient descent diverges.
 
-        c is the loss's curvature, 2 for the squared loss; where the loss curves less than its bound
-        a larger step may still do. NaN where factor or loss is traced, infinite where it is zero.
+        c is a bound on the loss's curvature, 2 for the squared loss; if the loss curves less,
+        larger steps may be stable. NaN if factor or loss is traced, infinite if the factor is zero.
         """
         curvature = concrete(self.loss.curvature_bound)
         if curvature is None or isinstance(self.train_factor, Tracer):
@@ -340,7 +369,9 @@ def reduced_features(
 ) -> ReducedFeatures:
     """A problem on features in at most n + m coordinates.
 
-    By QR of the features where p <= 4(n + m), or where they are traced, else from the kernel.
+    By QR of the features if p <= 4(n + m), which is right at p = n, or if they are traced.
+    Otherwise from the kernel, by a Cholesky factorisation in float64, which is several times
+    cheaper and well conditioned.
     """
     rows, width = problem.num_train + problem.num_test, problem.num_features
     is_known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(problem))

@@ -1,4 +1,4 @@
-r"""A linear model on given features: a table, a kernel's map, or the frozen body of a network."""
+"""A linear model on given features: a table, a kernel's map, or the frozen body of a network."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,31 +13,33 @@ from jaxtyping import Array, Float, Shaped
 from jaxdp.core.arrays import as_numbers, as_wide_float
 from jaxdp.core.checks import require_callable, require_count, require_real, require_shape
 from jaxdp.losses import AbstractLoss
-from jaxdp.problems.rows.feature_arguments import (
+from jaxdp.problems.rows.features import (
     SQUARED,
+    AbstractFeatureProblem,
+    reduced_features,
     require_arrays,
     require_labels,
     require_loss,
+    seen_on_host,
     wide_array,
 )
-from jaxdp.problems.rows.features import AbstractFeatureProblem, reduced_features, seen_on_host
 
 
 class FixedFeatures(AbstractFeatureProblem):
-    r"""The linear model $f(x) = \varphi(x)^\top\theta$ on features that are given, row by row.
+    r"""The linear model $f(x) = \varphi(x)^\top\theta$ on given features of each row.
 
     Training starts from theta = 0. The risk is the mean loss of the test rows. With a loss of k
     outputs, such as `jaxdp.losses.Softmax(k)`, theta has k columns, and a gradient is clipped by
     its norm over all of them. A model with an intercept has a column of ones among its features.
 
-    Made by `from_arrays`, or by `from_network` from a network whose body stays as it is. `print`
-    shows the norm of the training rows' features, which gives the clip norm its scale: the root
-    mean square and the largest, computed without privacy.
+    Use `from_arrays`, or `from_network` for a network with a frozen body. `print` shows the root
+    mean square norm of the training rows' features, computed without privacy, which gives the clip
+    norm its scale.
 
     Attributes:
         train_inputs, test_inputs: the features, (n, p) and (m, p).
         train_labels, test_labels: y; classes are whole numbers from 0, stored as floats.
-        loss: of a row, one of `jaxdp.losses`.
+        loss: loss of a row, one of `jaxdp.losses`.
 
     Example:
         >>> import jax, jax.numpy as jnp, jaxdp
@@ -76,23 +78,18 @@ class FixedFeatures(AbstractFeatureProblem):
         """The problem of given rows.
 
         Args:
-            train_features, train_labels: shapes (n, p) and (n,).
-            test_features, test_labels: shapes (m, p) and (m,).
-            loss: of a row, one of `jaxdp.losses`; it says which labels there are: real numbers for
-                `Squared()`, -1 and +1 for `Logistic()`, 0, ..., k - 1 for `Softmax(k)`.
+            train_features, train_labels: arrays of shapes (n, p) and (n,).
+            test_features, test_labels: arrays of shapes (m, p) and (m,).
+            loss: loss of a row, one of `jaxdp.losses`, default `Squared()`. It determines the
+                labels: real numbers for `Squared()`, -1 and +1 for `Logistic()`, 0, ..., k - 1 for
+                `Softmax(k)`.
 
         Raises:
-            TypeError: something is not made of real numbers, or the loss is of another kind.
-            ValueError: shapes do not match, something is not finite, or a label is none of the
+            TypeError: an array is not made of real numbers, or the loss is of another kind.
+            ValueError: shapes do not match, a number is not finite, or a label is invalid for the
                 loss.
         """
-        return cls(
-            train_inputs=train_features,
-            train_labels=train_labels,
-            test_inputs=test_features,
-            test_labels=test_labels,
-            loss=loss,
-        )
+        return cls(train_features, train_labels, test_features, test_labels, loss)
 
     @classmethod
     def from_network(
@@ -111,17 +108,18 @@ class FixedFeatures(AbstractFeatureProblem):
         The head starts from zero and has an intercept: a column of ones follows the features.
 
         Args:
-            body: from one input, without an axis of a batch, to a vector of features, in operations
-                of JAX: an Equinox module as `equinox.nn.inference_mode` returns it, or a function.
-            inputs, labels: of the rows to train on, shapes (n, ...) and (n,).
-            test_inputs, test_labels: of the test rows, shapes (m, ...) and (m,).
-            loss: of a row, as in `from_arrays`.
-            batch_size: how many inputs the body sees at once, which bounds the memory.
+            body: function of one input, without a batch axis, to a vector of features, in
+                operations of JAX: an Equinox module from `equinox.nn.inference_mode`, or a
+                function.
+            inputs, labels: training rows, shapes (n, ...) and (n,).
+            test_inputs, test_labels: test rows, shapes (m, ...) and (m,).
+            loss: loss of a row, as in `from_arrays`.
+            batch_size: number of inputs in memory at once, default 256.
 
         Raises:
-            ValueError: the body takes more than an input (a key, a state, the rest of a batch) or
-                gives no vector, shapes do not match, a feature is not finite, or a label is none of
-                the loss.
+            ValueError: the body needs more than an input (a key, a state, the rest of a batch) or
+                returns no vector, shapes do not match, a feature is not finite, or a label is
+                invalid for the loss.
 
         Example:
             >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp
@@ -163,11 +161,7 @@ class FixedFeatures(AbstractFeatureProblem):
         return self.test_inputs
 
     def reduced(self):
-        """This problem in at most n + m coordinates.
-
-        By QR of the features where p <= 4(n + m), else from their Gram matrix, in the features' own
-        type, by a Cholesky factorisation in float64.
-        """
+        """This problem in at most n + m coordinates (`reduced_features`)."""
         return reduced_features(self, self.joint_kernel)
 
     def joint_kernel(self) -> Float[Array, "rows rows"]:
@@ -176,10 +170,8 @@ class FixedFeatures(AbstractFeatureProblem):
         return jnp.matmul(rows, rows.T, precision=Precision.HIGHEST)
 
     def host_features(self):
-        train, test = (
-            np.asarray(values, np.float64) for values in (self.train_inputs, self.test_inputs)
-        )
-        return seen_on_host(train, test)
+        rows = self.train_inputs, self.test_inputs
+        return seen_on_host(*(np.asarray(values, np.float64) for values in rows))
 
     @property
     def host_accuracy(self):
@@ -187,9 +179,9 @@ class FixedFeatures(AbstractFeatureProblem):
 
 
 def _rows(name: str, value: Any) -> Any:
-    """Inputs as an array, of any shape behind the rows; the type stays, and what is on a device."""
+    """Inputs as an array of their own type, one for each row, without a copy off the device."""
     require_real(name, value)
-    # A body may look whole numbers up, in an embedding.
+    # Integers stay, for a body with an embedding.
     rows = as_numbers(value, name)
     if not rows.ndim or 0 in rows.shape:
         raise ValueError(f"expected {name} with a row for each sample, got shape {rows.shape}")

@@ -1,15 +1,12 @@
 r"""The kernel of infinitely many random features: $k(x, x') = E[\phi(v^\top x)\,\phi(v^\top x')]$.
 
-With v ~ N(0, I/d), s = |x|/sqrt(d) and rho the cosine of two inputs it is
-$E[\phi(s g)\phi(s' g')]$ for standard Gaussians of correlation rho. ReLU has a closed form. Any
-other activation is summed in Hermite polynomials,
-$k = \sum_k a_k(s)\,a_k(s')\,\rho^k$ with $a_k(s) = E[\phi(s g)\,h_k(g)]$ (Mehler), until a bound on
-what is left out, which Parseval's identity makes computable, is below the tolerance:
-$|\sum_{k\ge K}| \le |\rho|^K\,t_K(s)^{1/2}\,t_K(s')^{1/2}$ with
+With v ~ N(0, I/d), s = |x|/sqrt(d) and rho the cosine of two inputs it is $E[\phi(s g)\phi(s' g')]$
+for standard Gaussians of correlation rho. ReLU has a closed form. Any other activation is summed in
+Hermite polynomials, $k = \sum_k a_k(s)\,a_k(s')\,\rho^k$ with $a_k(s) = E[\phi(s g)\,h_k(g)]$
+(Mehler), until a bound on the remainder, which Parseval's identity makes computable, is below the
+tolerance: $|\sum_{k\ge K}| \le |\rho|^K\,t_K(s)^{1/2}\,t_K(s')^{1/2}$ with
 $t_K(s) = E[\phi(s g)^2] - \sum_{k<K} a_k(s)^2$. The few pairs that would need too many terms (a
 kink or jump, and nearly parallel inputs) are integrated in two dimensions.
-
-Inputs may have any norms: the series on the unit diagonal is not the kernel of Gaussian data.
 """
 
 import math
@@ -27,12 +24,11 @@ from jaxdp.core.numerics.hermite import (
     smooth_panels,
 )
 
-# Relative to the root of the product of the two diagonal entries.
+# Error relative to the root of the product of the two diagonal entries.
 _TOLERANCE = 1e-11
 _LEVELS = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048]
 _FIRST_ORDERS = 64
-# This many over the number of panels, for each order: integrating so many pairs costs about as much
-# as doubling the orders.
+# Pairs times panels for each order whose integration costs about as much as doubling the orders.
 _FEW_PAIRS = 256
 _TILE = 2**15
 
@@ -43,8 +39,7 @@ def infinite_width_kernel(
     """k(x, x') per feature, for all pairs of inputs of any norms, in float64 on the host.
 
     Errors are below 1e-10 of the largest diagonal entry, and up to them it is positive
-    semi-definite. The activation may have kinks and jumps; `jax.nn.relu` itself takes the closed
-    form.
+    semi-definite. The activation may have kinks and jumps; `jax.nn.relu` has a closed form.
 
     Source: PF Section 4, the kernel K/p as p -> infinity; for ReLU the arc-cosine kernel of order
     one. Derived: tests/unit/problems/rows/test_infinite_width.py compares with closed forms.
@@ -200,11 +195,11 @@ def _octaves(scales) -> Iterator[np.ndarray]:
 
 
 def _over_octave(function, scales, num_orders):
-    r"""Coefficients and second moments, interpolated in log s where there are many scales.
+    """Coefficients and second moments, interpolated in log s if there are many scales.
 
-    The Gaussian density of s g makes both analytic in s on the sector |arg s| < pi/4, whatever
-    the activation: Chebyshev interpolation in log s converges geometrically, and its last
-    coefficients show when it has.
+    The Gaussian density of s g makes both analytic in s on the sector |arg s| < pi/4 for any
+    activation: Chebyshev interpolation in log s converges geometrically, and its last coefficients
+    show when it has.
     """
     low, high = math.log(scales[0]), math.log(scales[-1])
     count = 24
@@ -225,7 +220,7 @@ def _over_octave(function, scales, num_orders):
 
 
 def _integrate(function, scales, directions, first, second):
-    """The kernel at pairs of rows by quadrature, kinks and near-singular density resolved."""
+    """The kernel at pairs of rows by quadrature that resolves kinks and nearly parallel rows."""
     values = np.empty(len(first))
     if not len(first):
         return values
@@ -237,7 +232,7 @@ def _integrate(function, scales, directions, first, second):
     for value in np.unique(group):
         chosen = np.flatnonzero(group == value)
         outer, inner = (panels[int(octave_of[rows[chosen[0]]])] for rows in (first, second))
-        # So many that their nodes fill some tens of megabytes.
+        # The nodes fill some tens of megabytes.
         at_once = max(1, 8192 // (len(outer.edges) + len(inner.edges) + 9 * len(inner.kinks) + 13))
         for start in range(0, len(chosen), at_once):
             batch = chosen[start : start + at_once]

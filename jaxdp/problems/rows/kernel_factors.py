@@ -1,10 +1,7 @@
-r"""Roots of a kernel matrix, on the host in float64: what turns it into a few features a row.
+"""Factors and spectra of kernel matrices, in float64 on the host, and non-private solutions.
 
-**Solutions.** What training without privacy reaches: what private training is compared with.
-
-That is interpolation and ridge regression, and the spectrum of the kernel on which they depend.
-Everything is computed in float64 on the host, from the features themselves where there are any;
-their Gram matrix would square the condition number, which is unbounded at p = n.
+Solutions use the features themselves if they are explicit: a Gram matrix would square the condition
+number, which is unbounded at p = n.
 """
 
 import math
@@ -15,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdp.core.checks import is_on_accelerator, require_count
+from jaxdp.core.checks import is_on_accelerator
 from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.losses import Squared
 
-# Of the entries of a kernel of infinite width, relative to the largest.
+# Error of the entries of a kernel of infinite width, relative to the largest.
 KERNEL_ACCURACY = 1e-11
 _LANCZOS_STEPS = 100
 
@@ -33,7 +30,7 @@ def split_factor(factor: Any, num_train: int) -> tuple[Any, Any, Any]:
 
 
 def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
-    """A lower-triangular R with R R^T = kernel, also where the kernel is singular.
+    """A lower-triangular R with R R^T = kernel, also for singular kernels.
 
     Directions in which the kernel is not above its own rounding (duplicate rows, zero rows) are
     left out: their root would be 10^4 to 10^8 times that rounding. `accuracy` is that of the
@@ -49,10 +46,8 @@ def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
         pass
     values, vectors = np.linalg.eigh(kernel)
     if values[0] < -max(floor, 1e-5 * np.abs(values).max()):
-        raise ValueError(
-            f"expected a positive semi-definite kernel, got an eigenvalue {values[0]:.3g} beside "
-            f"the largest {values[-1]:.3g}"
-        )
+        came = f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+        raise ValueError(f"expected a positive semi-definite kernel, got {came}")
     values = np.where(values > floor, values, 0)
     upper: Any = np.linalg.qr((vectors * np.sqrt(values)).T, mode="r")
     return upper.T
@@ -67,38 +62,46 @@ def kernel_accuracy(kernel: Any) -> float:
 def largest_eigenvalue(features: Any) -> float:
     r"""The largest eigenvalue of $\Phi\Phi^\top$, by Lanczos iterations.
 
-    Features on an accelerator stay there, and what is found is up to 1 % too small
-    (`lanczos_eigenvalue`); those of the CPU are taken in float64, and iterated until the residual
-    is below 1e-5 of what is found.
+    Features on an accelerator stay there, with a result up to 1 % too small (`lanczos_eigenvalue`);
+    on the CPU iterations in float64 continue until the relative residual is below 1e-5.
     """
     if is_on_accelerator(features):
         return float(lanczos_eigenvalue(features))
     return _host_eigenvalue(np.asarray(features, np.float64))
 
 
+def _host_eigenvalue(features: np.ndarray) -> float:
+    from scipy.sparse.linalg import svds
+
+    if min(features.shape) < 3 or not features.any():
+        return float(np.linalg.norm(features, 2) ** 2)
+    start = np.random.default_rng(0).standard_normal(min(features.shape))
+    solve: Any = svds
+    found = solve(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
+    return float(found[0]) ** 2
+
+
 @jax.jit
 def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, ""]:
-    r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, where the features are.
+    r"""The largest eigenvalue of $\Phi\Phi^\top$ by Lanczos's recursion, on the features' device.
 
-    The result is exact but for rounding up to 100 rows or columns. Beyond, 100 steps find a number
-    that is not above the largest eigenvalue. Let b be the component of the start, of norm 1, along
-    that eigenvalue's vector. Whatever the spectrum is, what is found is more than a share e too
-    small only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A
-    start drawn without a look at n rows has so small a component with probability at most
-    $\sqrt{2n/\pi} / \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = .01 and $n = 10^5$. Spectra
-    that crowd at their upper end come close to e = 1e-4 already at n = 1500; with a gap of 1 %
-    below the largest eigenvalue all digits are right.
-
-    Every vector is made orthogonal to all before it, twice: in float32 the recursion alone loses
-    that.
+    The result is exact up to rounding for at most 100 rows or columns. Otherwise, 100 steps find a
+    number that is not above the largest eigenvalue. Let b be the component of the start, of norm 1,
+    along that eigenvalue's vector. For any spectrum the result is more than a share e too small
+    only if $|b| < 1 / \cosh(199\,\mathrm{artanh}\sqrt e)$, and some spectra reach this. A start
+    drawn independently of n rows has so small a component with probability at most $\sqrt{2n/\pi} /
+    \cosh(199\,\mathrm{artanh}\sqrt e)$: 1.1e-6 for e = 0.01 and $n = 10^5$. Spectra that crowd at
+    their upper end come close to e = 1e-4 already at n = 1500; with a gap of 1 % below the largest
+    eigenvalue all digits are right. Every vector is made orthogonal to all before it, twice: in
+    float32 the recursion alone loses that.
 
     Derived: let $x_i$ be the eigenvalues over the largest, $x_1 = 1$, $b_i$ the start's components
-    and m = 1 - e. The share m is found if a polynomial p of degree 99 has
-    $\sum_i b_i^2 (x_i - m) p(x_i)^2 \ge 0$. Take $p(m(1 - y^2)) = T_{199}(y)/y$ with Chebyshev's
-    polynomial. Then $(m - x) p(x)^2 = m T_{199}(y)^2 \le m$ for x in [0, m], and
-    $e\,p(1)^2 = m \sinh^2(199\,\mathrm{artanh}\sqrt e)$: all is well if
-    $b_1^2 \sinh^2(\cdot) \ge 1 - b_1^2$. For a uniform direction, the density of $b_1$ is at most
-    $\sqrt{n/2\pi}$. Tests: test_the_spectrum_that_is_hardest_for_the_start_reaches_the_bound,
+    and m = 1 - e. The share m is found if a polynomial p of degree 99 has $\sum_i b_i^2 (x_i - m)
+    p(x_i)^2 \ge 0$. Take $p(m(1 - y^2)) = T_{199}(y)/y$ with Chebyshev's polynomial. Then $(m - x)
+    p(x)^2 = m T_{199}(y)^2 \le m$ for x in [0, m], and $e\,p(1)^2 = m
+    \sinh^2(199\,\mathrm{artanh}\sqrt e)$, so it suffices that $b_1^2 \sinh^2(\cdot) \ge 1 - b_1^2$.
+    For a uniform direction, the density of $b_1$ is at most $\sqrt{n/2\pi}$. Tests:
+    test_the_spectrum_that_is_hardest_for_the_start_reaches_the_bound,
     test_small_components_of_the_start_are_as_rare_as_stated and
     test_a_hundred_steps_find_the_top_of_crowded_spectra. The rate is that of Kuczynski and
     Wozniakowski (1992), "Estimating the largest eigenvalue by the power and Lanczos algorithms with
@@ -122,7 +125,7 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
         for _ in range(2):
             moved = moved - product(product(basis, moved), basis)
         length = jnp.linalg.norm(moved)
-        # Nothing is left once the space is exhausted; rounding is no direction.
+        # Once the space is exhausted, the remainder is rounding.
         is_new = length > 4 * jnp.finfo(factor.dtype).eps * jnp.linalg.norm(image[index])
         return basis, image, jnp.where(is_new, moved / jnp.where(is_new, length, 1), 0)
 
@@ -132,37 +135,18 @@ def lanczos_eigenvalue(features: Float[Array, "rows columns"]) -> Float[Array, "
     return one_at_a_time(jnp.linalg.eigvalsh)((projected + projected.T) / 2)[-1] * size**2
 
 
-def _host_eigenvalue(features: np.ndarray) -> float:
-    from scipy.sparse.linalg import svds
-
-    if min(features.shape) < 3:
-        return float(np.linalg.norm(features, 2) ** 2)
-    start = np.random.default_rng(0).standard_normal(min(features.shape))
-    if not features.any():
-        return 0.0
-    solve: Any = svds
-    found = solve(features, k=1, tol=1e-5, v0=start, return_singular_vectors=False)
-    return float(found[0]) ** 2
-
-
 class SpectralGap(NamedTuple):
-    r"""Two neighbouring eigenvalues of the kernel, and what lies between them.
+    r"""Two neighbouring eigenvalues of the kernel, and the ridge and stopping times between them.
 
-    A ridge between the two keeps the modes above the gap and damps those below; gradient flow,
-    which learns a mode at the rate $\kappa\lambda/n$, does the same when it is stopped between the
-    two times. Source: PF (6.116) and the text around it, Lemma C.5.
+    A ridge between the two keeps the modes above the gap and damps those below. So does gradient
+    flow, which learns a mode at the rate $\kappa\lambda/n$, if stopped between the two times.
+    Source: PF (6.116) and the text around it, Lemma C.5.
 
     Attributes:
-        rank: how many eigenvalues lie above.
+        rank: number of eigenvalues above the gap.
         above, below: eigenvalues number `rank` and `rank + 1`.
         num_train: n.
-        curvature: $\kappa$ of the loss: 2 of `Squared`, PF's; 1 of `HalfSquared`.
-
-    Example:
-        >>> from jaxdp.problems.rows.kernel_factors import SpectralGap
-        >>> gap = SpectralGap(rank=2, above=4.0, below=1.0, num_train=16)
-        >>> gap.ridge, gap.stopping_times
-        (2.0, (2.0, 8.0))
+        curvature: $\kappa$ of the loss: 2 for `Squared` (PF), 1 for `HalfSquared`.
     """
 
     rank: int
@@ -179,10 +163,8 @@ class SpectralGap(NamedTuple):
     @property
     def stopping_times(self) -> tuple[float, float]:
         r"""Times $n/(\kappa\lambda)$ at which the modes above, and those below, are learnt."""
-        above, below = (
-            self.num_train / (self.curvature * value) if value > 0 else np.inf
-            for value in (self.above, self.below)
-        )
+        values = [self.curvature * value for value in (self.above, self.below)]
+        above, below = (self.num_train / value if value > 0 else np.inf for value in values)
         return above, below
 
 
@@ -199,19 +181,3 @@ def ridge_coefficients(
     values = np.where(kept, values, 1)
     factors = np.where(kept, values / (values**2 + ridge), 0)
     return right.T @ (factors * (left.T @ labels))
-
-
-def kernel_eigenvalues(features: np.ndarray) -> np.ndarray:
-    r"""Eigenvalues of $\Phi\Phi^\top$, (num_train,), falling; zeros where p < n."""
-    values = np.linalg.svd(features, compute_uv=False) ** 2
-    return np.pad(values, (0, len(features) - len(values)))
-
-
-def spectral_gap(
-    eigenvalues: np.ndarray, rank: int, num_train: int, curvature: float
-) -> SpectralGap:
-    rank = require_count("rank", rank)
-    if rank >= len(eigenvalues):
-        raise ValueError(f"expected rank < {len(eigenvalues)}, the number of rows, got {rank}")
-    above, below = float(eigenvalues[rank - 1]), float(eigenvalues[rank])
-    return SpectralGap(rank, above, below, num_train, curvature)

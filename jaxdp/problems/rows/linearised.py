@@ -1,10 +1,9 @@
 r"""An Equinox model near its start: the true network, its tangent, and the kernel of that tangent.
 
-A network f(w, x) whose weights move little is linear in them,
-$f(w_0, x) + \nabla f(w_0, x)^\top (w - w_0)$: a model on the *tangent features*
-$\nabla f(w_0, x)$, which starts from the predictions of the given weights and not from zero.
-Source: Jacot, Gabriel and Hongler (2018), "Neural tangent kernel", and Lee et al. (2019), "Wide
-neural networks of any depth evolve as linear models under gradient descent".
+A network f(w, x) whose weights move little is linear in them, $f(w_0, x) + \nabla f(w_0, x)^\top (w
+- w_0)$: a model on the *tangent features* $\nabla f(w_0, x)$ that starts from the predictions of
+the given weights. Source: Jacot, Gabriel and Hongler (2018), "Neural tangent kernel", and Lee et
+al. (2019), "Wide neural networks of any depth evolve as linear models under gradient descent".
 """
 
 import functools
@@ -20,44 +19,44 @@ from jaxdp.core.arrays import as_wide_float
 from jaxdp.core.checks import described, require_callable, require_shape
 from jaxdp.losses import AbstractLoss
 from jaxdp.problems.base import AbstractProblem
-from jaxdp.problems.rows.feature_arguments import (
+from jaxdp.problems.rows.features import (
     are_finite,
     require_filled,
     require_labels,
     require_loss,
 )
 
-# How many rows are differentiated together.
+# Rows that are differentiated together.
 BLOCK_ROWS = 256
 
 
 class Linearised(AbstractProblem):
-    r"""An Equinox model, trained from its own weights, for which theory knows its tangent.
+    """An Equinox model, trained from its own weights, whose theory is that of its tangent.
 
     The model maps one input to one number (of shape () or (1,)) or, with a loss of k outputs such
     as `jaxdp.losses.Softmax(k)`, to k logits. The risk is the mean loss of the test rows.
     `jaxdp.simulate` trains the true network, and with `simulator=jaxdp.LinearisedNetwork()` the
-    linear one; `jaxdp.predict` asks `jaxdp.TangentClosure`, which says how far it can be trusted.
+    linear one; `jaxdp.predict` uses `jaxdp.TangentClosure`, which reports how far it can be
+    trusted.
 
-    What is trained decides what the tangent sees. With `trainable` the biases alone (BitFit) or the
-    last layers are trained; a head that starts at zero hides the body from the tangent. So do
-    low-rank adapters (LoRA): the factor beside the one that starts at zero has no tangent, so that
-    the loss was predicted to 1 % at small learning rates and 4 to 9 % too high at useful ones.
+    With `trainable` only the biases (BitFit) or the last layers are trained, and only they have
+    tangent features. A head that starts at zero hides the body from the tangent. In low-rank
+    adapters (LoRA) the factor next to the one that starts at zero has no tangent: the predicted
+    loss was right to 1 % at small learning rates and 4 to 9 % too high at useful ones.
 
     Args:
-        model: called with one input, without a key and without a state; its inexact arrays are the
-            weights.
-        inputs, labels: the training rows, (n, ...) and (n,).
-        test_inputs, test_labels: the test rows, (m, ...) and (m,).
-        loss: of a row, one of `jaxdp.losses`; it says which labels there are.
-        trainable: which weights are trained, a filter of Equinox: a tree like the model of True and
-            False, a prefix of one, or a function that says it of one leaf; None for all of them.
+        model: function of one input, without a key or a state; its inexact arrays are the weights.
+        inputs, labels: training rows, (n, ...) and (n,).
+        test_inputs, test_labels: test rows, (m, ...) and (m,).
+        loss: loss of a row, one of `jaxdp.losses`; it determines the labels.
+        trainable: Equinox filter of the trained weights: a tree like the model of True and False, a
+            prefix of one, or a function of one leaf; None (default) for all weights.
 
     Raises:
         TypeError: an argument is of another kind, or no weight is trained.
-        ValueError: shapes do not match, something is not finite, a label is none of the loss, the
-            model draws numbers (dropout that is on) or mixes rows (BatchNorm), or what it returns
-            is not one number, or one for each class.
+        ValueError: shapes do not match, a number is not finite, a label is invalid for the loss,
+            the model draws numbers (active dropout) or mixes rows (BatchNorm), or it does not
+            return one number, or one for each class.
 
     Example:
         >>> import equinox as eqx, jax, jax.numpy as jnp, jaxdp
@@ -99,20 +98,18 @@ class Linearised(AbstractProblem):
         self.test_inputs = as_wide_float(test_inputs, "test_inputs")
         self.test_labels = as_wide_float(test_labels, "test_labels")
         shape = (None, *self.inputs.shape[1:])
-        for name, rows, labels_of in (("inputs", self.inputs, self.labels), *self._test_rows()):
-            require_shape(name, rows, shape)
-            require_filled(name, rows)
-            require_shape(name.replace("inputs", "labels"), labels_of, (len(rows),))
+        for kind in ("", "test_"):
+            rows, labels_of = getattr(self, f"{kind}inputs"), getattr(self, f"{kind}labels")
+            require_shape(f"{kind}inputs", rows, shape)
+            require_filled(f"{kind}inputs", rows)
+            require_shape(f"{kind}labels", labels_of, (len(rows),))
         require_labels(self)
         if not jax.tree.leaves(self.weights):
             raise TypeError("expected a model with weights that are trained, got none")
         self._require_outputs()
 
-    def _test_rows(self):
-        return (("test_inputs", self.test_inputs, self.test_labels),)
-
     def _require_outputs(self):
-        """Raise unless the model gives what the loss takes; no number is computed."""
+        """Raise unless the model's output fits the loss; no number is computed."""
         row = jax.ShapeDtypeStruct(self.inputs.shape[1:], self.inputs.dtype)
         try:
             found = eqx.filter_eval_shape(self.model, row)
@@ -128,7 +125,7 @@ class Linearised(AbstractProblem):
 
     @property
     def train_labels(self) -> Float[Array, " train"]:
-        """y of the rows that are learnt from."""
+        """The labels of the training rows."""
         return self.labels
 
     @property
@@ -143,12 +140,12 @@ class Linearised(AbstractProblem):
 
     @property
     def num_weights(self) -> int:
-        """P, how many numbers are trained."""
+        """P, the number of trained weights."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.weights))
 
     @property
     def weights(self) -> PyTree[Array]:
-        r"""$w_0$: the weights that are trained, as they are given, None in the place of others."""
+        """$w_0$: the given values of the trained weights, with None in place of others."""
         return self._partition()[0]
 
     @property
@@ -161,23 +158,25 @@ class Linearised(AbstractProblem):
     def _partition(self):
         chosen = True if self.trainable is None else self.trainable
         weights = eqx.filter(eqx.filter(self.model, chosen), eqx.is_inexact_array)
-        is_trained = jax.tree.map(lambda leaf: leaf is not None, weights, is_leaf=_is_none)
+        is_trained = jax.tree.map(
+            lambda leaf: leaf is not None, weights, is_leaf=lambda node: node is None
+        )
         return eqx.partition(self.model, is_trained)
 
     def prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
-        """What the network with given weights says of one input: a number, or one a class."""
+        """The network's output for one input: a number, or one for each class."""
         found = eqx.combine(weights, self._partition()[1])(row)
         return jnp.reshape(found, () if self.loss.num_outputs is None else (-1,))
 
     def tangent_prediction(self, weights: PyTree[Array], row: Float[Array, "*shape"]) -> Array:
-        r"""What the network linearised at $w_0$ says of one input."""
+        """The output, for one input, of the network linearised at $w_0$."""
         start = self.weights
         change = jax.tree.map(jnp.subtract, weights, start)
         found, moved = jax.jvp(lambda at: self.prediction(at, row), (start,), (change,))
         return found + moved
 
     def start_predictions(self) -> tuple[Array, Array]:
-        r"""The network's predictions at $w_0$, of the training and of the test rows."""
+        """The network's predictions at $w_0$ for the training and the test rows."""
 
         def of(rows):
             return jnp.concatenate([_predictions(self, block) for block in blocks_of(rows)])
@@ -187,8 +186,7 @@ class Linearised(AbstractProblem):
     def moved(self, coefficients: Float[Array, " train *outputs"]) -> PyTree[Array]:
         r"""The weights $w_0 + \sum_i a_i \nabla f(w_0, x_i)$, summed over the outputs too.
 
-        Args:
-            coefficients: a, one for each prediction of a training row.
+        `coefficients` are a, one for each prediction of a training row.
         """
         parts = zip(blocks_of(self.inputs), blocks_of(coefficients), strict=True)
         changes = [_pulled_back(self, rows, block) for rows, block in parts]
@@ -196,12 +194,11 @@ class Linearised(AbstractProblem):
 
 
 def _require_filter(model: Callable[..., Any], trainable: Any) -> None:
-    """Raise TypeError unless Equinox can filter the model's weights by it."""
     if trainable is None:
         return
     try:
         eqx.filter(model, trainable)
-    # A filter may be a function of the user, which may raise anything.
+    # A user's filter may raise anything.
     except Exception as error:
         raise TypeError(
             "expected trainable to be None, a tree of True and False like the model, such as "
@@ -233,12 +230,8 @@ def _pulled_back(problem: Linearised, rows, coefficients) -> PyTree[Array]:
     return jax.grad(total)(problem.weights)
 
 
-def _is_none(node: Any) -> bool:
-    return node is None
-
-
 def _refuse_layers(model: Any) -> None:
-    """Raise ValueError where a layer draws numbers or looks at other rows."""
+    """Raise ValueError if a layer draws numbers or uses other rows."""
 
     def is_refused(node):
         kinds = eqx.nn.Dropout, eqx.nn.BatchNorm

@@ -1,7 +1,6 @@
 r"""Random-features regression: $f(x) = \phi(Vx)^\top\theta$ with V fixed and theta learnt.
 
-Source: PF (1.2). With weights V of p rows it is explicit; without weights it is the limit of
-infinite width, known through its kernel.
+Source: PF (1.2). Without weights V it is the limit of infinite width, known through its kernel.
 """
 
 from collections.abc import Callable
@@ -29,15 +28,17 @@ from jaxdp.core.checks import (
 from jaxdp.core.keys import purpose_key, stream_key
 from jaxdp.core.numerics.hermite import evaluate_on_host
 from jaxdp.losses import AbstractLoss
-from jaxdp.problems.rows.feature_arguments import (
+from jaxdp.problems.rows.features import (
     SQUARED,
+    AbstractFeatureProblem,
+    reduced_features,
     require_arrays,
     require_filled,
     require_labels,
     require_loss,
+    seen_on_host,
     wide_array,
 )
-from jaxdp.problems.rows.features import AbstractFeatureProblem, reduced_features, seen_on_host
 from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 from jaxdp.problems.rows.kernel_factors import KERNEL_ACCURACY, split_factor, triangular_root
 
@@ -49,22 +50,7 @@ Inputs = Callable[..., Float[Array, "count dim"]]
 
 
 def gaussian_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, "count dim"]:
-    """Rows of N(0, I), the paper's experiments.
-
-    Args:
-        count: how many rows.
-        dim: d.
-        key: of the rows.
-
-    Returns:
-        The rows.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.problems.rows.random_features import gaussian_inputs
-        >>> gaussian_inputs(2, 5, key=jax.random.key(0)).shape
-        (2, 5)
-    """
+    """Rows of N(0, I), (count, dim), as in the paper's experiments."""
     require_key(key)
     shape = require_count("count", count), require_count("dim", dim)
     return jr.normal(key, shape)
@@ -74,12 +60,12 @@ def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, 
     r"""Rows uniform on the sphere of radius $\sqrt{d}$, PF Assumption 1.
 
     Args:
-        count: how many rows.
+        count: number of rows.
         dim: d.
-        key: of the rows.
+        key: a `jax.random.key`.
 
     Returns:
-        The rows.
+        The rows, (count, dim).
 
     Example:
         >>> import jax, numpy as np
@@ -95,17 +81,17 @@ def sphere_inputs(count: int, dim: int, *, key: Key[Array, ""]) -> Float[Array, 
 class RandomFeatures(AbstractFeatureProblem):
     r"""A linear model on the features $\phi(Vx)$; the risk is the mean test loss.
 
-    Made by `from_arrays` or `sample`. With weights = None it is the limit of infinitely many
-    features, with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do
-    not see p: an algorithm's learning rate stands for $\eta p$, its clip norm for $C/\sqrt p$,
-    its noise scale for $\sigma\sqrt p$.
+    Use `from_arrays` or `sample`. With weights = None it is the limit of infinitely many features,
+    with the kernel $E\,\phi(v\cdot x)\phi(v\cdot x')$, v ~ N(0, I/d), in units that do not depend
+    on p: an algorithm's learning rate is $\eta p$, its clip norm $C/\sqrt p$, its noise scale
+    $\sigma\sqrt p$.
 
     Attributes:
         train_inputs, test_inputs: x, (n, d) and (m, d).
         train_labels, test_labels: y.
         weights: V, (num_features, d), entries of variance 1/d; None for infinite width.
         activation: phi, elementwise.
-        loss: of a row: $(f - y)^2$, or another of `jaxdp.losses`.
+        loss: loss of a row, $(f - y)^2$ or another of `jaxdp.losses`.
 
     Example:
         >>> import jax, jaxdp
@@ -153,15 +139,15 @@ class RandomFeatures(AbstractFeatureProblem):
         """The problem of given rows and weights.
 
         Args:
-            train_inputs, train_labels: shapes (n, d) and (n,).
-            test_inputs, test_labels: shapes (m, d) and (m,).
+            train_inputs, train_labels: arrays of shapes (n, d) and (n,).
+            test_inputs, test_labels: arrays of shapes (m, d) and (m,).
             weights: V, (num_features, d), or None for infinite width.
-            activation: phi, elementwise: any traceable callable.
-            loss: of a row, one of `jaxdp.losses`.
+            activation: phi, any elementwise traceable function, default tanh.
+            loss: loss of a row, one of `jaxdp.losses`, default `Squared()`.
 
         Raises:
-            TypeError, ValueError: shapes do not match, something is not finite, or a label is none
-                of the loss.
+            TypeError, ValueError: shapes do not match, a number is not finite, or a label is
+                invalid for the loss.
         """
         return cls(
             train_inputs=train_inputs,
@@ -188,16 +174,16 @@ class RandomFeatures(AbstractFeatureProblem):
     ) -> "RandomFeatures":
         """Sampled rows with labels sign(u.x), u uniform on the unit sphere, and sampled weights.
 
-        For a loss of k outputs there are k such directions, and the label is the number of the one
-        along which x is largest. One key gives the same rows whatever the width.
+        For a loss of k outputs there are k such directions, and the label is the index of the
+        largest u.x. A key gives the same rows at every width.
 
         Args:
             num_train, num_test, dim: n, m, d.
             num_features: p; None for infinite width.
-            activation: phi, elementwise.
-            inputs: how rows are drawn: standard normal as in the paper's experiments,
-                `jaxdp.problems.sphere_inputs`, or a callable like it.
-            loss: of a row, one of `jaxdp.losses`.
+            activation: phi, elementwise, default tanh.
+            inputs: sampler of rows: `gaussian_inputs` (default, the paper's experiments),
+                `jaxdp.problems.sphere_inputs`, or a function with their signature.
+            loss: loss of a row, one of `jaxdp.losses`, default `Squared()`.
             key: a `jax.random.key`.
         """
         require_key(key)
@@ -208,8 +194,7 @@ class RandomFeatures(AbstractFeatureProblem):
         dim = require_count("dim", dim)
         # Apart from the keys of simulators, so that a problem and its runs can share one.
         key = stream_key(key, "RandomFeatures")
-        data_key = purpose_key(key, "data")
-        teacher_key, train_key, test_key = jr.split(data_key, 3)
+        teacher_key, train_key, test_key = jr.split(purpose_key(key, "data"), 3)
         outputs = loss.num_outputs
         teacher = jr.normal(teacher_key, (dim,) if outputs is None else (dim, outputs))
         teacher = teacher / jnp.linalg.norm(teacher, axis=0, keepdims=True)
@@ -243,42 +228,35 @@ class RandomFeatures(AbstractFeatureProblem):
         return self._features(self.test_inputs)
 
     def reduced(self):
-        r"""This problem in at most n + m coordinates.
-
-        By QR of the features where p <= 4(n + m) (right at p = n), else from their Gram matrix,
-        summed over blocks of features, by a Cholesky factorisation in float64; from the kernel
-        where the width is infinite.
-        """
+        """This problem in at most n + m coordinates (`reduced_features`)."""
         return reduced_features(self, self.joint_kernel)
 
     def joint_kernel(self) -> np.ndarray | Float[Array, "rows rows"]:
         r"""The kernel of all rows, training rows first, (n + m, n + m).
 
-        Explicit features: $\sum_j\phi(v_j\cdot x)\phi(v_j\cdot x')$, so that kernels of two sets of
+        Explicit features: $\sum_j\phi(v_j\cdot x)\phi(v_j\cdot x')$, so kernels of two sets of
         weights add up. Infinite width: the mean instead of the sum, in float64.
         """
         inputs = (self.train_inputs, self.test_inputs)
         if self.weights is None:
             if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
                 raise TypeError(
-                    "expected inputs with known values for the kernel of infinite width, got "
-                    "traced ones; build the problem outside jit and vmap, or give it weights"
+                    "expected concrete inputs for the kernel of infinite width, got traced ones; "
+                    "build the problem outside jit and vmap, or give it weights"
                 )
             return infinite_width_kernel(self.activation, np.concatenate(inputs))
         return _gram(self.activation, jnp.concatenate(inputs), self.weights)
 
     def host_features(self):
         if self.weights is None:
-            train, test, _ = split_factor(
-                triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY), self.num_train
-            )
-            return train, test
-        rows = np.concatenate([np.asarray(self.train_inputs), np.asarray(self.test_inputs)])
-        blocks = [
-            evaluate_on_host(self.activation, rows.astype(np.float64) @ weights.T)
-            for weights in self._host_blocks()
-        ]
-        both = np.concatenate(blocks, axis=1)
+            root = triangular_root(np.asarray(self.joint_kernel()), KERNEL_ACCURACY)
+            return split_factor(root, self.num_train)[:2]
+        inputs = np.asarray(self.train_inputs), np.asarray(self.test_inputs)
+        rows = np.concatenate(inputs).astype(np.float64)
+        weights = np.asarray(self.weights, np.float64)
+        blocks = np.split(weights, range(_HOST_BLOCK, len(weights), _HOST_BLOCK))
+        found = [evaluate_on_host(self.activation, rows @ block.T) for block in blocks]
+        both = np.concatenate(found, axis=1)
         require_finite("features", both)
         return seen_on_host(both[: self.num_train], both[self.num_train :])
 
@@ -286,11 +264,6 @@ class RandomFeatures(AbstractFeatureProblem):
     def host_accuracy(self):
         # Directions that a kernel's root keeps are far longer than this, the others far shorter.
         return _ROOT_ACCURACY if self.weights is None else 0.0
-
-    def _host_blocks(self):
-        weights = np.asarray(self.weights, np.float64)
-        cuts = range(_HOST_BLOCK, len(weights), _HOST_BLOCK)
-        return np.split(weights, cuts)
 
     def _features(self, inputs):
         if self.weights is None:

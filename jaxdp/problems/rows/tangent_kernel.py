@@ -1,10 +1,10 @@
 r"""The kernel of a network's tangent features, for any model that can be differentiated.
 
-The features of a row are the gradient of its prediction, one for each output. With k outputs the
-kernel is the *trace kernel* $\frac1k\sum_c \nabla f_c(x)^\top\nabla f_c(x')$, with which every
-output is taken to move by itself. Gradients of a matrix of weights that is used once are outer
-products $u v^\top$; their inner products are $(u^\top u')(v^\top v')$, for which nothing of the
-matrix's size is kept or multiplied. They are told from others by their numbers, whatever the layer.
+The features of a row are the gradients of its predictions. For k outputs the kernel is the *trace
+kernel* $\frac1k\sum_c \nabla f_c(x)^\top\nabla f_c(x')$, which treats the outputs as independent.
+Gradients of a weight matrix that is used once are outer products $u v^\top$; their inner products
+are $(u^\top u')(v^\top v')$, which need no memory of the matrix's size. Outer products are
+recognised by their numbers, in any layer.
 """
 
 import functools
@@ -22,9 +22,9 @@ from jaxtyping import Array, Float, Int, PyTree
 from jaxdp.core.checks import is_on_accelerator
 from jaxdp.problems.rows.linearised import BLOCK_ROWS, Linearised, blocks_of
 
-# A gradient is an outer product if what it is not has at most this share of its square.
+# Largest share of a gradient's square outside of an outer product.
 _DEFECT = 1e-5
-# Rows at which the gradients are looked at before the work.
+# Rows that decide which gradients are outer products.
 _LOOKED_AT = 8
 
 
@@ -42,7 +42,7 @@ class TangentKernel(NamedTuple):
 
 
 class _Features(NamedTuple):
-    """Tangent features of rows: those kept as they are, and the two sides of each outer product."""
+    """Tangent features of rows: those kept whole, and the two sides of each outer product."""
 
     whole: Array
     sides: list[tuple[Array, Array]]
@@ -51,8 +51,8 @@ class _Features(NamedTuple):
 def tangent_kernel(problem: Linearised, weights: PyTree[Array] | None = None) -> TangentKernel:
     """The kernel of the model's tangent features at given weights, by default the problem's own.
 
-    Exact for any model, to the rounding of the weights' type. Work is n (n + m) times what is kept
-    of a row, an output at a time. MemoryError, before any work, where it takes more than there is.
+    Exact for any model, to the rounding of the weights' type. Work is n (n + m) times the numbers
+    kept for a row, for each output. MemoryError, before any work, if memory does not suffice.
     """
     weights = problem.weights if weights is None else weights
     outer = _outer_leaves(problem, weights)
@@ -60,7 +60,7 @@ def tangent_kernel(problem: Linearised, weights: PyTree[Array] | None = None) ->
     outputs = range(problem.loss.num_outputs or 1)
     parts = [_of_output(problem, weights, jnp.asarray(output), outer) for output in outputs]
     if not all(is_exact for _, is_exact in parts):
-        # A row's gradient is no outer product, although those looked at are.
+        # Some row's gradient is not an outer product.
         outer = (False,) * len(outer)
         require_memory(problem, outer)
         parts = [_of_output(problem, weights, jnp.asarray(output), outer) for output in outputs]
@@ -70,7 +70,7 @@ def tangent_kernel(problem: Linearised, weights: PyTree[Array] | None = None) ->
 
 
 def _of_output(problem, weights, output, outer) -> tuple[TangentKernel, bool]:
-    """The kernel of one output, and whether all gradients taken as outer products are some."""
+    """The kernel of one output, and whether all assumed outer products are outer products."""
     find = functools.partial(_features, problem, weights, output=output, outer=outer)
     found = [find(rows) for rows in blocks_of(problem.inputs)]
     defects = [defect for _, defect in found]
@@ -87,12 +87,10 @@ def _of_output(problem, weights, output, outer) -> tuple[TangentKernel, bool]:
 
 
 def require_memory(problem: Linearised, outer: Sequence[bool]) -> None:
-    """Raise MemoryError where the kernel takes more memory than the machine has."""
+    """Raise MemoryError if the kernel takes more memory than the machine has."""
     n, m, leaves = problem.num_train, problem.num_test, jax.tree.leaves(problem.weights)
-    kept = sum(
-        sum(leaf.shape) if is_outer else leaf.size
-        for leaf, is_outer in zip(leaves, outer, strict=True)
-    )
+    pairs = zip(leaves, outer, strict=True)
+    kept = sum(sum(leaf.shape) if is_outer else leaf.size for leaf, is_outer in pairs)
     numbers = n * kept + 2 * BLOCK_ROWS * problem.num_weights + 2 * m * n + 2 * n * n
     # Kernels are kept, averaged and decomposed: six of them, half in float64.
     needed = 4 * (numbers + 12 * n * n)
@@ -100,13 +98,13 @@ def require_memory(problem: Linearised, outer: Sequence[bool]) -> None:
     if needed > there_is:
         raise MemoryError(
             f"expected a tangent kernel that fits into memory, {there_is / 2**30:.1f} GiB, got one "
-            f"of {n} training and {m} test rows and {problem.num_weights} weights that takes about "
+            f"of {n} training and {m} test rows and {problem.num_weights} weights, about "
             f"{needed / 2**30:.1f} GiB: give fewer rows, or train fewer weights (trainable=)"
         )
 
 
 def memory_of_machine() -> float:
-    """Bytes of memory, infinite where the system does not say."""
+    """Bytes of memory; infinite if the system does not say."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
@@ -114,7 +112,7 @@ def memory_of_machine() -> float:
 
 
 def _outer_leaves(problem: Linearised, weights: PyTree[Array]) -> tuple[bool, ...]:
-    """Which weights' gradients are outer products at the first rows, and worth keeping as such."""
+    """Which weights' gradients are outer products at the first rows, and smaller as such."""
     leaves = jax.tree.leaves(weights)
     rows = problem.inputs[:_LOOKED_AT]
     gradients = _gradients(problem, weights, rows, jnp.asarray(0))
@@ -126,7 +124,6 @@ def _outer_leaves(problem: Linearised, weights: PyTree[Array]) -> tuple[bool, ..
 
 @eqx.filter_jit
 def _gradients(problem: Linearised, weights, rows, output) -> list[Array]:
-    """The gradient of an output of each row in each array of weights."""
 
     def one(row):
         return jax.grad(lambda at: jnp.ravel(problem.prediction(at, row))[output])(weights)
@@ -154,7 +151,7 @@ def _features(
 
 
 def _sides(matrices: Float[Array, "rows out inner"]) -> tuple[Array, Array, Array]:
-    r"""u and v of matrices $u v^\top$, and the largest share of a square that this leaves out."""
+    r"""u and v of matrices $u v^\top$, and the largest share of a square that is left out."""
     lengths = jnp.sum(matrices**2, axis=2)
     right = jnp.take_along_axis(matrices, jnp.argmax(lengths, axis=1)[:, None, None], axis=1)[:, 0]
     size = jnp.sum(right**2, axis=1)
@@ -176,7 +173,7 @@ def _products(left: _Features, right: _Features) -> np.ndarray:
 def _matrix(left: Array, right: Array) -> np.ndarray:
     if is_on_accelerator(left):
         return np.array(jnp.matmul(left, right.T, precision=Precision.HIGHEST))
-    # On a CPU by NumPy, which sees where both sides are one and computes half of it.
+    # NumPy on a CPU computes half of a product of equal sides.
     one: Any = np.asarray(left)
     return one @ (one if left is right else np.asarray(right)).T
 

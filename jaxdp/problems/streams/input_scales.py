@@ -1,9 +1,8 @@
-r"""Inputs whose length varies more than a Gaussian's: $x = \sqrt s\,\Sigma^{1/2} g$, s random.
+r"""Elliptical inputs $x = \sqrt s\,\Sigma^{1/2} g$, whose lengths vary more than a Gaussian's.
 
-Rows of real tables are long or short as a whole. In high dimension a Gaussian row is not: its
-$\|x\|^2/d$ is 1, and every gradient is clipped at the same size of its residual. A random scale s,
-drawn for each sample and independent of g, puts that spread into the law of the inputs, which is
-then elliptical. With $E[s] = 1$ the covariance stays $\Sigma$.
+A Gaussian row in high dimension has $\|x\|^2/d = 1$, so every gradient is clipped at the same size
+of its residual. Rows of real tables are long or short as a whole, as with a random scale s, drawn
+for each sample and independent of g. With $E[s] = 1$ the covariance stays $\Sigma$.
 """
 
 from typing import Any, NamedTuple
@@ -18,28 +17,35 @@ from jaxdp.core.arrays import as_float, in_numpy
 from jaxdp.core.checks import concrete
 from jaxdp.core.description import AbstractDescription
 
-# Of sums that should be 1.
+# Accepted error of sums that should be 1.
 _TOLERANCE = 1e-5
+# Number of scales that are estimated for a table.
+_NUM_VALUES = 12
+# The values span the range between these quantiles of the rows' squares.
+_ENDS = (0.002, 0.998)
+# The row at the mean has a square of zero, which is not a scale.
+_SMALLEST_SHARE = 1e-6
+# Most groups of neighbouring squares, which are averaged.
+_NUM_GROUPS, _NUM_ITERATIONS = 400, 300
+# Largest leverage, of a row that alone spans a direction.
+_LARGEST_LEVERAGE = 1 - 1e-6
 
 
 class InputScales(AbstractDescription):
-    r"""The law of the scale s of elliptical inputs: finitely many values, of mean 1.
+    """The distribution of the scale s of elliptical inputs: finitely many values, of mean 1.
 
     Args:
-        values: s > 0.
-        weights: their probabilities, >= 0, of sum 1; the mean of s is 1.
+        values: s > 0, (levels,).
+        weights: probabilities >= 0 of the values, of sum 1; the mean of s is 1.
 
     Raises:
-        ValueError: shapes differ, a value or weight is out of range, a sum is not 1.
+        ValueError: shapes differ, a value or weight is out of range, or a sum is not 1.
 
     Example:
         >>> import jaxdp
         >>> scales = jaxdp.InputScales([0.5, 2.0], [2 / 3, 1 / 3])
-        >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3, input_scales=scales)
-        >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 0.5, 1.0, 1000)
-        >>> gaussian = jaxdp.predict(problem.replace(input_scales=None), algorithm)
-        >>> bool(jaxdp.predict(problem, algorithm).risk[-1] > gaussian.risk[-1])
-        True
+        >>> jaxdp.LinearRegression.isotropic(100, label_noise=0.3, input_scales=scales).dim
+        100
     """
 
     values: Float[Array, " levels"]
@@ -52,11 +58,11 @@ class InputScales(AbstractDescription):
 
     @property
     def is_valid(self) -> Bool[Array, ""]:
-        """Whether traced values and weights keep what the constructor asks of concrete ones."""
+        """Whether traced values and weights satisfy what the constructor requires."""
         values, weights = in_numpy((self.values, self.weights))
         in_range = (values > 0).all() & (weights >= 0).all()
         sums = weights.sum(), (weights * values).sum()
-        # Of traced float32 numbers the sums are known to rounding.
+        # Sums of traced float32 numbers are rounded.
         are_one = [abs(total - 1) < 10 * _TOLERANCE for total in sums]
         return in_range & are_one[0] & are_one[1]
 
@@ -66,11 +72,9 @@ class InputScales(AbstractDescription):
 
 
 class NormalLevels(NamedTuple):
-    """The scales as intervals of a standard normal, so that one normal says which scale it is."""
+    """The scales as intervals (below, above] of a standard normal."""
 
-    # s.
     values: Float[Array, "levels *#shape"]
-    # below, above: each value is taken in the interval (below, above].
     below: Float[Array, "levels *#shape"]
     above: Float[Array, "levels *#shape"]
 
@@ -83,34 +87,63 @@ class NormalLevels(NamedTuple):
         return cls(scales.values, jnp.concatenate([-end, inner]), jnp.concatenate([inner, end]))
 
     def at(self, normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """The scale that each standard normal stands for."""
+        """The scale for each standard normal."""
         is_this = (normals[None] > self.below) & (normals[None] <= self.above)
         return jnp.sum(jnp.where(is_this, self.values, 0), axis=0)
 
 
 def _check(values, weights):
     if values.ndim != 1 or values.shape != weights.shape or values.size == 0:
-        raise ValueError(
-            "expected values and weights of one shape (levels,), "
-            f"got {values.shape} and {weights.shape}"
-        )
+        shapes = f"{values.shape} and {weights.shape}"
+        raise ValueError(f"expected values and weights of one shape (levels,), got {shapes}")
     known, shares = concrete(values), concrete(weights)
     if known is not None and not (np.all(np.isfinite(known)) and known.min() > 0):
-        raise ValueError(f"expected finite values > 0 of the scale, got one of {_worst(known)}")
+        raise ValueError(f"expected finite values > 0 of the scale, got {known}")
     if shares is not None and not (np.all(np.isfinite(shares)) and shares.min() >= 0):
-        raise ValueError(f"expected finite weights >= 0, got one of {_worst(shares)}")
+        raise ValueError(f"expected finite weights >= 0, got {shares}")
     if shares is not None and abs(shares.sum() - 1) > _TOLERANCE:
         raise ValueError(f"expected weights of sum 1, got {shares.sum():.6g}")
-    if known is not None and shares is not None:
-        mean = known @ shares
-        if abs(mean - 1) > _TOLERANCE:
-            raise ValueError(
-                f"expected a scale of mean 1, so that the covariance is that of the spectrum, got "
-                f"mean {mean:.6g}; divide the values by it"
-            )
+    if known is not None and shares is not None and abs((mean := known @ shares) - 1) > _TOLERANCE:
+        raise ValueError(
+            f"expected a scale of mean 1, got mean {mean:.6g}; divide the values by it"
+        )
 
 
-def _worst(values: np.ndarray) -> float:
-    """A value that is not finite, or the smallest."""
-    is_wrong = ~np.isfinite(values)
-    return float(values[is_wrong][0] if is_wrong.any() else values.min())
+def estimated_scales(whitened: Float[np.ndarray, "rows rank"]) -> InputScales:
+    r"""The most likely distribution of the scale, from centred rows with identity covariance.
+
+    In units of the table's own covariance a row $x = \sqrt s\,\Sigma^{1/2} g$ has the square $q =
+    x^\top\Sigma^{-1}x = s\,\chi^2_d$. The result makes the observed q most likely on twelve fixed
+    values, by expectation-maximisation (the nonparametric maximum likelihood of Kiefer and
+    Wolfowitz, 1956). Each q is taken in the covariance of all *other* rows, because its own row
+    would reduce it.
+
+    On synthetic tables (8, 50 and 300 columns, 1000 and 20,000 rows, five distributions of s, three
+    settings of rate, clip and privacy) the predicted final risk is 1.3 % off on average and 7.1 %
+    at most, of which 6.4 % are due to the table's own rows; the Gaussian surrogate is up to 57 %
+    off. Derived: test_scale_estimate.
+    """
+    rows, rank = whitened.shape
+    leverage = np.minimum(np.sum(whitened**2, axis=1) / rows, _LARGEST_LEVERAGE)
+    # x' S^-1 x with S of the other rows, up to a constant factor.
+    squares = np.sort(leverage / (1 - leverage))
+    # Without interpolation, so that no row far from all others sets an end.
+    low, high = np.quantile(squares, _ENDS, method="lower")
+    values = np.geomspace(max(low, _SMALLEST_SHARE * high), high, _NUM_VALUES)
+    groups = np.array_split(squares, min(_NUM_GROUPS, rows))
+    counts = np.array([len(group) for group in groups]) / rows
+    means = np.array([group.mean() for group in groups])
+    # The estimated covariance adds its spread to the chi-square's.
+    degrees = rank * (1 - rank / rows)
+    weights = _most_likely(values, means, counts, degrees)
+    return InputScales(values / (values @ weights), weights)
+
+
+def _most_likely(values, squares, counts, degrees) -> Float[np.ndarray, " values"]:
+    logs = -degrees / 2 * (np.log(values)[None] + squares[:, None] / values[None])
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights = np.full(len(values), 1 / len(values))
+    for _ in range(_NUM_ITERATIONS):
+        shares = likelihood * weights
+        weights = counts @ (shares / shares.sum(axis=1, keepdims=True))
+    return weights / weights.sum()

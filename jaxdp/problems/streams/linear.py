@@ -1,17 +1,12 @@
-r"""Linear regression on Gaussian or elliptical inputs, in the eigenbasis of their covariance.
+"""Linear regression on Gaussian or elliptical inputs, in the eigenbasis of their covariance.
 
-Clipping by norm, the adaptive step and isotropic private noise do not see a rotation, so the
+Clipping by norm, the adaptive step and isotropic private noise are rotation invariant, so the
 eigenbasis loses nothing. Source: AC section 2 and Assumption 1.
-
-**Blocks.** The distinct eigenvalues of a covariance, by which a problem falls into a few blocks.
-
-Only how often each comes is fixed when a problem is made, because it sets shapes. All else is
-derived where it is used, from the spectrum and the target as they then are.
 """
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,28 +27,51 @@ from jaxdp.core.checks import (
     require_scalar,
 )
 from jaxdp.core.keys import numbered_key
-from jaxdp.data.standardisation import standardise
+from jaxdp.data.standardisation import Table, standardise
 from jaxdp.losses import AbstractResidualLoss, HalfSquared
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.input_scales import InputScales
-from jaxdp.problems.streams.surrogate import covariance_basis, estimated_scales
+from jaxdp.problems.streams.input_scales import InputScales, estimated_scales
 
 _MEAN_TOLERANCE = 1e-5
+# Directions with less than this share of the largest variance carry rounding, not data.
+_RANK_TOLERANCE = 1e-10
 _LEAST_SQUARES = HalfSquared()
+
+
+class CovarianceBasis(NamedTuple):
+    """Eigenvalues of the covariance, its eigenvectors in columns, and least squares therein."""
+
+    spectrum: np.ndarray
+    rotation: np.ndarray
+    solution: np.ndarray
+
+
+def covariance_basis(table: Table) -> CovarianceBasis:
+    """Eigendecomposition of the inputs' covariance and the least-squares solution in that basis.
+
+    Directions without variance get eigenvalue 0 and coefficient 0.
+    """
+    rows, dim = table.inputs.shape
+    values, rotation = np.linalg.eigh(table.inputs.T @ table.inputs / rows)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    values = np.where(values > _RANK_TOLERANCE * values[0], values, 0.0)
+    values *= dim / values.sum()
+    correlation = rotation.T @ (table.inputs.T @ table.labels) / rows
+    solution = np.divide(correlation, values, out=np.zeros(dim), where=values > 0)
+    return CovarianceBasis(values, rotation, solution)
 
 
 class Blocks(eqx.Module):
     """The distinct eigenvalues of a covariance, and how much of the target lies in each block."""
 
     eigenvalues: Float[Array, " blocks"]  # the distinct values
-    # Their multiplicities, which set shapes and so are known when a loop is compiled.
-    sizes: tuple[int, ...] = eqx.field(static=True)
+    sizes: tuple[int, ...] = eqx.field(static=True)  # their multiplicities
     squared_target: Float[Array, " blocks"]  # squared norm of the target within each block
     is_valid: Bool[Array, ""]  # whether the values of a traced spectrum are equal within each block
 
 
 def multiplicities_of(spectrum: Float[Array, " dim"]) -> tuple[int, ...] | None:
-    """How often each distinct eigenvalue comes, rising; None for a traced spectrum."""
+    """The multiplicity of each distinct eigenvalue, rising; None for a traced spectrum."""
     if isinstance(spectrum, Tracer):
         return None
     _, counts = np.unique(np.asarray(spectrum), return_counts=True)
@@ -65,7 +83,7 @@ def blocks_of(
     target: Float[Array, " dim"],
     multiplicities: tuple[int, ...] | None,
 ) -> Blocks:
-    """The blocks of a spectrum that has these multiplicities; of one coordinate each for None."""
+    """The blocks of a spectrum with these multiplicities; one block per coordinate for None."""
     if multiplicities is None:
         ones = (1,) * len(spectrum)
         return Blocks(spectrum, ones, target**2, in_jax(np.True_))
@@ -79,9 +97,8 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
     )
     if tuple(counts.tolist()) != sizes:
         raise ValueError(
-            f"expected eigenvalues that come {_few(sizes)} times, as those that the problem was "
-            f"made with, got some that come {_few(counts.tolist())} times; use "
-            "problem.replace(spectrum=...), which groups them anew"
+            f"expected eigenvalues of multiplicities {_few(sizes)}, as the problem was made with, "
+            f"got {_few(counts.tolist())}; use problem.replace(spectrum=...), which groups anew"
         )
     squared = _squares(target, member, len(sizes))
     return Blocks(as_float(values), sizes, squared, in_jax(np.True_))
@@ -89,12 +106,11 @@ def _known_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _squares(target, member, num_blocks: int) -> Float[Array, " blocks"]:
-    """The squared norm of the target within each block, as one program."""
     return jax.ops.segment_sum(target**2, member, num_segments=num_blocks)
 
 
 def _traced_blocks(spectrum, target, sizes: tuple[int, ...]) -> Blocks:
-    """The blocks of a traced spectrum, rising: equal values are neighbours once it is sorted."""
+    """The blocks of a traced spectrum: equal values are neighbours once it is sorted."""
     # One block is in any order, and a sort is compiled as long as all the rest.
     order = np.arange(len(spectrum)) if len(sizes) == 1 else jnp.argsort(spectrum)
     member = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -119,21 +135,21 @@ class LinearRegression(AbstractLinearModelProblem):
 
     Labels $y = x^\top\theta^* + z$ with $x \sim N(0, \Sigma)$, $z \sim N(0, \zeta^2)$.
 
-    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$, whatever
-    the loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g
+    The risk is the excess risk $R(\theta) = \|\Sigma^{1/2}(\theta - \theta^*)\|^2 / 2$ for every
+    loss. With `input_scales` the inputs are elliptical: $x = \sqrt s\,\Sigma^{1/2} g$ with g
     standard normal and a scale s drawn for each sample.
 
     Args:
-        spectrum: eigenvalues of Sigma, >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
-        target: theta* in that eigenbasis.
+        spectrum: eigenvalues of Sigma, (dim,), >= 0, of mean 1 (AC Assumption 1: tr Sigma = d).
+        target: theta* in that eigenbasis, (dim,).
         label_noise: zeta, a standard deviation, >= 0.
-        input_scales: the law of s; None for s = 1, Gaussian inputs.
-        loss: whose gradients are descended, any loss of residuals of `jaxdp.losses` with the square
-            halved: `HalfSquared()`, or `Huber(width)`, which cuts the residual at its width.
+        input_scales: distribution of s; None (default) for s = 1, Gaussian inputs.
+        loss: loss that is minimised, a loss of residuals of `jaxdp.losses` with a halved square:
+            `HalfSquared()` (default), or `Huber(width)`, which cuts the residual at its width.
 
     Raises:
-        TypeError: it is no such loss.
-        ValueError: shapes differ, an eigenvalue is negative, the mean is not 1.
+        TypeError: the loss is of another kind.
+        ValueError: shapes differ, an eigenvalue is negative, or the mean is not 1.
 
     Example:
         >>> import jaxdp
@@ -149,7 +165,7 @@ class LinearRegression(AbstractLinearModelProblem):
     label_noise: Float[Array, ""]
     input_scales: InputScales | None
     loss: AbstractResidualLoss
-    # How often each distinct eigenvalue comes, which sets shapes; None where it was traced.
+    # Multiplicities of the distinct eigenvalues, which set shapes; None if traced.
     _multiplicities: tuple[int, ...] | None = eqx.field(static=True, init=False)
 
     def __init__(
@@ -186,13 +202,13 @@ class LinearRegression(AbstractLinearModelProblem):
         input_scales: InputScales | None = None,
         loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
-        r"""Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
+        """Identity covariance; the target is flat, with $R(0)$ = `initial_risk`.
 
         Args:
             dim: number of inputs d.
             label_noise: zeta, a standard deviation.
-            initial_risk: R at theta = 0, > 0.
-            input_scales, loss: as for the constructor.
+            initial_risk: R at theta = 0, > 0, default 0.5.
+            input_scales, loss: see the constructor.
         """
         spectrum = np.ones(require_count("dim", dim))
         return cls._flat(spectrum, label_noise, initial_risk, input_scales, loss)
@@ -210,15 +226,15 @@ class LinearRegression(AbstractLinearModelProblem):
     ) -> "LinearRegression":
         r"""Eigenvalues $\lambda_i \propto i^{-\ln\kappa/\ln d}$ of mean 1; the target is flat.
 
-        As d grows at fixed kappa this tends to the identity: tr(Sigma^2)/d is 1.024, 1.012,
-        1.0066 for d = 10^2, 10^3, 10^4 and kappa = 2. Source: AC Figure 2, made specific.
+        As d grows at fixed kappa this tends to the identity: tr(Sigma^2)/d is 1.024, 1.012, 1.0066
+        for d = 10^2, 10^3, 10^4 and kappa = 2. Source: AC Figure 2, made specific.
 
         Args:
             dim: number of inputs d, >= 2 when kappa > 1.
             condition_number: kappa = lambda_max / lambda_min, >= 1.
             label_noise: zeta, a standard deviation.
-            initial_risk: R at theta = 0, > 0.
-            input_scales, loss: as for the constructor.
+            initial_risk: R at theta = 0, > 0, default 0.5.
+            input_scales, loss: see the constructor.
         """
         dim = require_count("dim", dim)
         require_scalar("condition_number", condition_number)
@@ -246,21 +262,22 @@ class LinearRegression(AbstractLinearModelProblem):
         input_scales: bool = False,
         loss: Any = _LEAST_SQUARES,
     ) -> "LinearRegression":
-        r"""The surrogate of a table: its covariance, least squares and residual variance.
+        """The surrogate of a table: its covariance, least squares and residual variance.
 
         Inputs are centred and scaled by one number to trace = dim, labels are centred, both
-        non-privately: the surrogate is a tool of the analyst, not a private release. The target
-        is the least-squares solution itself, so R(0) is about zeta^2 d / (2 n) too large.
+        non-privately: the surrogate is for analysis, not a private release. The target is the
+        least-squares solution itself, so R(0) is about zeta^2 d / (2 n) too large.
 
         Args:
             inputs: table of shape (rows, dim), with rows > dim + 1.
-            labels: shape (rows,).
-            input_scales: whether the surrogate has the rows' scales too, as estimated from their
-                lengths (`jaxdp.problems.streams.surrogate`), or is Gaussian.
-            loss: as for the constructor; the target is least squares' whatever it is.
+            labels: array of shape (rows,).
+            input_scales: True adds the rows' scales, estimated from their lengths
+                (`jaxdp.problems.streams.surrogate`); False (default) gives Gaussian inputs.
+            loss: see the constructor; the target is that of least squares in any case.
 
         Raises:
-            ValueError: shapes differ, values are missing, rows are too few, a column is constant.
+            ValueError: shapes differ, values are missing, rows are too few, or a column is
+                constant.
         """
         require_kind("input_scales", input_scales, bool, "True or False")
         table = standardise(inputs, labels)
@@ -286,13 +303,10 @@ class LinearRegression(AbstractLinearModelProblem):
 
     @property
     def blocks(self) -> Blocks:
-        """The distinct eigenvalues and the target's parts, from `spectrum` and `target` as set.
+        """The distinct eigenvalues and the target's parts, from `spectrum` and `target` as set now.
 
-        One block per coordinate where the constructor was given a traced spectrum.
-
-        Raises:
-            ValueError: the eigenvalues have been changed, by `equinox.tree_at` for instance, to
-                such that come in other numbers than those that the problem was made with.
+        One block per coordinate if the constructor was given a traced spectrum. ValueError if the
+        multiplicities have changed since then, by `equinox.tree_at` for instance.
         """
         return blocks_of(self.spectrum, self.target, self._multiplicities)
 
@@ -354,22 +368,18 @@ class LinearRegression(AbstractLinearModelProblem):
 
 def _check(spectrum, target, label_noise):
     if spectrum.ndim != 1 or spectrum.shape != target.shape or spectrum.size == 0:
-        raise ValueError(
-            "expected spectrum and target of one shape (dim,), "
-            f"got {spectrum.shape} and {target.shape}"
-        )
+        shapes = f"{spectrum.shape} and {target.shape}"
+        raise ValueError(f"expected spectrum and target of one shape (dim,), got {shapes}")
     require_non_negative("label_noise", label_noise)
     values = concrete(spectrum)
     if values is not None:
         if not np.all(np.isfinite(values)) or values.min() < 0:
-            raise ValueError(
-                f"expected a spectrum of finite eigenvalues >= 0, got one of {values.min()}"
-            )
+            least = values.min()
+            raise ValueError(f"expected a spectrum of finite eigenvalues >= 0, got one of {least}")
         if abs(values.mean() - 1) > _MEAN_TOLERANCE:
             raise ValueError(
-                "expected a spectrum of mean 1 (trace of the covariance = dim), got mean "
-                f"{values.mean():.6g}; divide it by its mean and multiply the target by the "
-                "square root of that mean"
+                f"expected a spectrum of mean 1, got mean {values.mean():.6g}; divide it by its "
+                "mean and multiply the target by the square root of that mean"
             )
     known_target = concrete(target)
     if known_target is not None and not np.all(np.isfinite(known_target)):

@@ -1,14 +1,7 @@
-"""Problems whose labels follow one direction of isotropic Gaussian inputs.
+"""Problems whose labels depend on one direction of isotropic Gaussian inputs.
 
-Everything that is rotation invariant sees of the parameters two numbers: how far they go along the
-target and how long they are across it. Risk and moments of the clipped gradient are functions of
-these two, which simulators and theories read.
-
-**Logistic regression**, labels drawn from the model itself, is beyond AC, whose theory is that of
-linear regression. What is known of private logistic regression in the proportional regime is mostly
-about other algorithms (Dwork, Tankala and Zhang 2024, arXiv 2411.13682; docs/compared.md). Here
-gradients are clipped, at a scale c that may be as small as one likes, each row is used once, and
-the prediction is the whole path of the last iterate.
+Rotation-invariant algorithms see two numbers of the parameters: their components along and across
+the target. Risk and moments of the clipped gradient are functions of these two.
 """
 
 import abc
@@ -36,9 +29,9 @@ from jaxdp.problems.base import AbstractLinearModelProblem, Samples
 class AbstractSignalProblem(AbstractLinearModelProblem):
     r"""Inputs $x \sim N(0, I_d)$, labels that depend on x through $x^\top\theta^*$ alone.
 
-    The target lies along the first axis, $\theta^* = S e_1$; isotropic inputs, clipping by norm
-    and isotropic noise do not see a rotation. Parameters enter through the overlap $p =
-    \langle\theta, \theta^*\rangle/S$ and the remainder $w = \|\theta\|^2 - p^2$.
+    The target lies along the first axis, $\theta^* = S e_1$, which loses no generality for
+    isotropic inputs, clipping by norm and isotropic noise. Parameters enter through the overlap
+    $p = \langle\theta, \theta^*\rangle/S$ and the remainder $w = \|\theta\|^2 - p^2$.
 
     Attributes:
         signal: S > 0, the length of the target.
@@ -50,7 +43,7 @@ class AbstractSignalProblem(AbstractLinearModelProblem):
     def label(
         self, signals: Float[Array, "*shape"], normals: Float[Array, "*shape"]
     ) -> Float[Array, "*shape"]:
-        r"""Labels of inputs with $x^\top\theta^*$ = `signals`, their randomness a normal each."""
+        r"""Labels of inputs with $x^\top\theta^*$ = `signals`, each from one standard normal."""
 
     @abc.abstractmethod
     def slope_moments(
@@ -65,7 +58,7 @@ class AbstractSignalProblem(AbstractLinearModelProblem):
     def risk_at(
         self, overlap: Float[Array, "*shape"], remainder: Float[Array, "*shape"]
     ) -> Float[Array, "*shape"]:
-        """The excess risk of parameters of this overlap and remainder."""
+        """The excess risk of parameters with this overlap and remainder."""
 
     @property
     def max_samples(self):
@@ -97,15 +90,16 @@ class LogisticRegression(AbstractSignalProblem):
 
     Labels y = -1 and +1 with $P(y = 1 \mid x) = \sigma(x^\top\theta^*)$, $x \sim N(0, I_d)$.
 
-    The loss is $\ln(1 + e^{-y x^\top\theta})$. The risk is its mean over fresh samples less that
-    of $\theta^*$, which minimises it, so that at $\theta = 0$ it is at most ln 2. A gradient is at
-    most $\|x\|$ long, about $\sqrt d$: a `clip_scale` of 1 or more clips next to nothing. Its
-    Lipschitz constant is $\|x\|^2/4$, and `OnePassDPSGD` caps a sample's step at $8/\|x\|^2$.
-    Learning rates are larger than those of linear regression, because curvatures are smaller.
+    The loss is $\ln(1 + e^{-y x^\top\theta})$. The risk is its mean over fresh samples less that of
+    the minimiser $\theta^*$, at most ln 2 at $\theta = 0$. A gradient is at most $\|x\|$ long,
+    about $\sqrt d$: a `clip_scale` of 1 or more clips almost nothing. Its Lipschitz constant is
+    $\|x\|^2/4$, and `OnePassDPSGD` caps a sample's step at $8/\|x\|^2$. Learning rates are larger
+    than for linear regression, because curvatures are smaller. This model is beyond AC, whose
+    theory is that of linear regression; docs/RELATED.md lists other work.
 
     Args:
         dim: number of inputs d, >= 2.
-        signal: $\|\theta^*\|$, the standard deviation of the log-odds; > 0.
+        signal: $\|\theta^*\|$ > 0, the standard deviation of the log-odds.
 
     Example:
         >>> import jax, jaxdp

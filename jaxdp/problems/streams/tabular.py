@@ -1,8 +1,4 @@
-r"""Linear regression on a real table: the same algorithm, on rows that nobody made Gaussian.
-
-Each run passes once over a random half of the rows; the other half measures the risk. Risk against
-a fit of the same rows would be in-sample and too small.
-"""
+"""Linear regression on a real table, with the algorithm of streams."""
 
 from typing import Any
 
@@ -16,20 +12,19 @@ from jaxdp.core.numerics.batching import one_at_a_time
 from jaxdp.core.numerics.precision import product
 from jaxdp.data.standardisation import standardise
 from jaxdp.problems.base import AbstractLinearModelProblem, Samples
-from jaxdp.problems.streams.linear import LinearRegression
-from jaxdp.problems.streams.surrogate import covariance_basis
+from jaxdp.problems.streams.linear import LinearRegression, covariance_basis
 
-# A held-out half that has fewer than this share of a direction's variance says nothing about it.
+# Least share of a direction's variance in a held-out half that determines it.
 _SEEN = 1e-4
-# Of means over many rows in float32.
+# Error of means over many rows in float32.
 _ROUNDING = 1e-2
 
 
 class Split(eqx.Module):
     """One run's halves: the order of its pass, and the quadratic form that is its risk.
 
-    In coordinates where the whole table's covariance is the identity, the risk is
-    (w - optimum)' covariance (w - optimum) / 2 - bias.
+    In coordinates where the whole table's covariance is the identity, the risk is (w - optimum)'
+    covariance (w - optimum) / 2 - bias.
     """
 
     order: Int[Array, " rows"]
@@ -39,32 +34,31 @@ class Split(eqx.Module):
 
 
 class TabularRegression(AbstractLinearModelProblem):
-    r"""A table as a regression problem.
+    r"""A table as a regression problem: each run passes once over a random half of the rows.
 
     The inputs are centred and scaled by one number to trace of covariance = dim, the labels
-    centred, both from the whole table and without privacy: what a run costs in privacy is counted
-    from the rows as standardised. The rows are kept in the eigenbasis of their covariance, which
-    changes the law of no run.
+    centred, both from the whole table and without privacy; accounts count the standardised rows.
+    The rows are kept in the eigenbasis of their covariance, which changes the distribution of no
+    run.
 
     The risk of a run is the held-out half's excess squared error over its own least squares,
-    $(\theta-\hat\theta)^\top \hat\Sigma (\theta-\hat\theta)/2$, minus $\zeta^2 r/(2 n_h)$, what
-    the n_h held-out rows' fit of rank r is expected to gain by overfitting them. The
-    difference estimates the excess risk without bias when the linear model holds, and can be
-    slightly negative.
+    $(\theta-\hat\theta)^\top \hat\Sigma (\theta-\hat\theta)/2$, minus $\zeta^2 r/(2 n_h)$, the
+    expected overfitting of a fit of rank r to the n_h held-out rows. The difference estimates the
+    excess risk without bias if the linear model holds, and can be slightly negative.
 
     Args:
-        inputs: shape (rows, dim), rows >= 2 (dim + 2).
-        labels: shape (rows,).
+        inputs: table of shape (rows, dim), rows >= 2 (dim + 2).
+        labels: array of shape (rows,).
 
     Attributes:
-        rows, centred_labels: the table as the runs see it: centred, scaled and rotated into the
-            eigenbasis of its covariance by `rotation`.
+        rows, centred_labels: the table centred, scaled and rotated into the eigenbasis of its
+            covariance by `rotation`.
         surrogate: the `LinearRegression` with this table's covariance, least squares and residual
-            variance, for `predict` and for Gaussian simulation beside the table.
-        num_steps: the length of one pass, half the rows.
+            variance, for `predict` and Gaussian simulation.
+        num_steps: length of one pass, half the rows.
 
     Raises:
-        ValueError: shapes, missing values, constant columns or too few rows.
+        ValueError: wrong shapes, missing values, constant columns or too few rows.
 
     Example:
         >>> import jax, jaxdp
@@ -105,7 +99,7 @@ class TabularRegression(AbstractLinearModelProblem):
         return self.centred_labels + self._means[1]
 
     def _shown(self):
-        # The rows as they were given are computed from what is kept.
+        # The given rows are computed from the stored ones.
         return {"rows": self.rows, "labels": self.centred_labels}
 
     def _derived(self):
@@ -114,15 +108,12 @@ class TabularRegression(AbstractLinearModelProblem):
     def _notes(self):
         return (
             "inputs centred and scaled to trace = dim, labels centred, non-privately",
-            "the risk is that on a held-out half, less the bias of its fit",
+            "risk measured on a held-out half, less the bias of its fit",
         )
 
     def __repr__(self):
         rows, dim = self.rows.shape
-        return (
-            f"TabularRegression({rows} rows, dim {dim}; inputs centred and scaled to trace = dim, "
-            "labels centred, non-privately; risk on a held-out half, less the bias of its fit)"
-        )
+        return f"TabularRegression({rows} rows, dim {dim}; {'; '.join(self._notes())})"
 
     @property
     def num_steps(self) -> int:
@@ -143,7 +134,7 @@ class TabularRegression(AbstractLinearModelProblem):
 
     @property
     def is_valid(self):
-        # Rows or labels that `equinox.tree_at` has set are no longer those of the surrogate.
+        # `equinox.tree_at` may have set rows or labels that do not fit the surrogate.
         rows, labels = as_wide_float(self.rows), as_wide_float(self.centred_labels)
         spectrum, target = self.surrogate.spectrum, self.surrogate.target
         squares = jnp.mean(rows**2, axis=0)
@@ -155,12 +146,11 @@ class TabularRegression(AbstractLinearModelProblem):
         return jnp.all(same_rows & same_labels)
 
     def prepare(self, key):
-        rows = len(self.rows)
+        rows, spectrum = len(self.rows), self.surrogate.spectrum
         order = jr.permutation(key, rows)
-        held_out = order[self.num_steps :]
-        whitened = self.rows[held_out] * self._whitening[None]
-        labels = self.centred_labels[held_out]
-        count = rows - self.num_steps
+        held_out, count = order[self.num_steps :], rows - self.num_steps
+        scales = jnp.where(spectrum > 0, 1 / jnp.sqrt(jnp.where(spectrum > 0, spectrum, 1)), 0)
+        whitened, labels = self.rows[held_out] * scales[None], self.centred_labels[held_out]
         covariance = product(whitened.T, whitened) / count
         correlation = product(whitened.T, labels) / count
         values, vectors = one_at_a_time(jnp.linalg.eigh)(covariance)
@@ -170,12 +160,8 @@ class TabularRegression(AbstractLinearModelProblem):
         residuals = labels - product(whitened, optimum)
         rank = seen.sum()
         variance = jnp.sum(residuals**2) / (count - rank)
-        return Split(
-            order=order[: self.num_steps],
-            covariance=covariance,
-            optimum=optimum,
-            bias=variance * rank / (2 * count),
-        )
+        bias = variance * rank / (2 * count)
+        return Split(order[: self.num_steps], covariance, optimum, bias)
 
     def draw(self, prepared, key, index):
         row = prepared.order[index]
@@ -193,8 +179,3 @@ class TabularRegression(AbstractLinearModelProblem):
 
     def in_input_coordinates(self, parameters):
         return product(self.rotation, parameters)
-
-    @property
-    def _whitening(self):
-        spectrum = self.surrogate.spectrum
-        return jnp.where(spectrum > 0, 1 / jnp.sqrt(jnp.where(spectrum > 0, spectrum, 1)), 0)

@@ -26,8 +26,7 @@ from jaxdp.core.checks import require_count
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.precision import full_products, product
 from jaxdp.core.trajectory import Trajectory, trajectory_of
-from jaxdp.problems.rows.feature_arguments import reason_not_squared
-from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures
+from jaxdp.problems.rows.features import AbstractFeatureProblem, ReducedFeatures, reason_not_squared
 from jaxdp.simulation.base import AbstractSimulator, known_length
 from jaxdp.simulation.driver import announced, average_so_far, ranges_of
 

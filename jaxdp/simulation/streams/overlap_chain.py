@@ -18,8 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxdp.core.arrays import float_dtype
-from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.core.numerics.counter_normals import Words, normal_pairs
+from jaxdp.core.numerics.counter_normals import Words, chi_square, normal_pairs
 from jaxdp.core.numerics.precision import compensated_add
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.simulation.driver import Reading, even_chunks

@@ -15,8 +15,7 @@ from jaxdp.clipping.norm_clip import NormClip
 from jaxdp.core.arrays import float_dtype
 from jaxdp.core.keys import purpose_key, run_keys, stream_key
 from jaxdp.core.numerics.batching import side_by_side
-from jaxdp.core.numerics.chi_square import chi_square
-from jaxdp.core.numerics.counter_normals import Words, key_words, normal_pairs
+from jaxdp.core.numerics.counter_normals import Words, chi_square, key_words, normal_pairs
 from jaxdp.core.numerics.precision import safe_sqrt
 from jaxdp.losses.base import AbstractScalarLoss
 from jaxdp.problems.streams.input_scales import NormalLevels

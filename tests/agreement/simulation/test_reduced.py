@@ -11,7 +11,7 @@ from one_pass_numpy import algorithm_1
 from scipy import stats
 
 import jaxdp
-from jaxdp.core.numerics.chi_square import chi_square
+from jaxdp.core.numerics.counter_normals import chi_square
 from jaxdp.simulation.streams import radial_chain
 
 SQUARE_ROOT = jaxdp.Polynomial(3.0, power=0.5)

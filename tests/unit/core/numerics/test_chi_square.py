@@ -8,7 +8,7 @@ import pytest
 from helpers import FALSE_ALARM
 from scipy import stats
 
-from jaxdp.core.numerics.chi_square import chi_square
+from jaxdp.core.numerics.counter_normals import chi_square
 
 DEGREES = (3, 4, 5, 7, 10, 19, 50, 199, 999, 3999, 100_000, 1_000_000)
 

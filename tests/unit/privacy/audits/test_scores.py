@@ -7,8 +7,7 @@ from helpers import FALSE_ALARM
 from worst_case import assert_rare
 
 from jaxdp.privacy import audit, gaussian_epsilon
-from jaxdp.privacy.audits.events import MU, bound_of
-from jaxdp.privacy.audits.two_data_sets import ranked
+from jaxdp.privacy.audits.two_data_sets import MU, bound_of, ranked
 
 SIZES = {"equal": (300, 300), "more of the first": (900, 150), "more of the second": (120, 700)}
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betaincinv, ndtri
 from scipy.stats import binom
 
-from jaxdp.privacy.audits.events import lower_bound
+from jaxdp.privacy.audits.two_data_sets import lower_bound
 
 
 def _ratio(p, q):

@@ -13,8 +13,7 @@ from scipy.stats import chisquare, kstest, norm
 from worst_case import optimiser
 
 from jaxdp.privacy import GaussianMechanism, SecretNoise, ShuffledEpochs, Unproved, secret_key
-from jaxdp.privacy.secret.secret_key import key_entropy_bits
-from jaxdp.privacy.secret.secret_noise import grid_unit
+from jaxdp.privacy.secret.secret_noise import grid_unit, key_entropy_bits
 
 
 def _fixed(count, seed=1, purpose="noise", context=b""):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.problems.streams.surrogate import estimated_scales
+from jaxdp.problems.streams.input_scales import estimated_scales
 
 VALUES, WEIGHTS = np.array([0.2, 1.0, 3.0]) / 1.08, np.array([0.4, 0.4, 0.2])
 
