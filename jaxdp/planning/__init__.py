@@ -1,6 +1,6 @@
-"""From a budget to how to run it: plans, by gradients through the theory.
+"""Plans: from a budget to the settings of a run, by gradients through the theory.
 
-In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
+AC in docstrings is "Better Rates for Private Linear Regression in the Proportional Regime via
 Aggressive Clipping".
 """
 

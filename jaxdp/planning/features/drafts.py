@@ -1,8 +1,6 @@
-"""The candidates of a plan of private training, before the search: their arguments and samplers.
+"""The cells of a plan before the search: checked arguments, samplers, and drafts of algorithms.
 
-A plan compares pairs of a number of steps and a sampling rate; such a pair is called a cell. Each
-cell is a draft here: a `PrivateOptimiser` whose learning rate, clip norm and noise are
-placeholders. All arguments of `jaxdp.plan` are checked before any of them is searched for.
+A draft is a `PrivateOptimiser` whose learning rate, clip norm and noise are placeholders.
 """
 
 import inspect
@@ -28,7 +26,7 @@ from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosu
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
 _MOST_STEPS = 2**31 - 1
-# At which the optimiser is looked at before the search.
+# Placeholder, with which the optimiser is read before the search.
 _A_RATE = 0.1
 
 
@@ -41,10 +39,7 @@ def drafts(
     average: AbstractAverage | None,
     sampler: Any,
 ) -> dict[tuple[int, float], PrivateOptimiser]:
-    """An algorithm for each number of steps and share of the rows, its other numbers to be chosen.
-
-    Args and errors are those of `jaxdp.plan`.
-    """
+    """A draft for each number of steps and sampling rate; arguments as in `jaxdp.plan`."""
     require_host("problem", problem)
     lengths = [_length(one) for one in _listed("num_steps", num_steps)]
     rates = [_rate(one) for one in _listed("sampling_rate", sampling_rate)]
@@ -73,7 +68,7 @@ def drafts(
 def is_covered_as_linear(
     problem: AbstractFeatureProblem | Linearised, draft: PrivateOptimiser
 ) -> bool:
-    """Whether the closure covers the optimiser as linear; else as Adam, or NotCoveredError."""
+    """Whether the closure covers the optimiser as linear, else as Adam; or NotCoveredError."""
     theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
     try:
         reading = theory.read(problem, draft)
@@ -85,14 +80,14 @@ def is_covered_as_linear(
         return True
     if not np.allclose(adam.learning_rate, _A_RATE):
         raise NotCoveredError(
-            "of Adam one learning rate is planned, for all steps: expected a factory such as "
-            "optax.adam, got one that changes the rate that it is given"
+            "Adam is planned with one learning rate for all steps: expected a factory such as "
+            "optax.adam, got one that changes the given rate"
         )
     return False
 
 
 def require_criterion(problem: AbstractFeatureProblem | Linearised, criterion: Any) -> None:
-    """Raise unless it is "loss", or "accuracy" for a loss of classes."""
+    """Raise unless criterion is "loss", or "accuracy" for a loss of classes."""
     if criterion not in ("loss", "accuracy"):
         raise ValueError(f'expected criterion "loss" or "accuracy", got {described(criterion)}')
     if criterion == "accuracy" and problem.loss.class_labels is None:
@@ -111,16 +106,13 @@ def _require_use_of_the_rate(draft: PrivateOptimiser) -> None:
 
 def _listed(name: str, value: Any) -> tuple[Any, ...]:
     """One number or several, without repetitions."""
-    if isinstance(value, (str, bytes, dict)):
-        raise TypeError(
-            f"expected {name} to be a number or a tuple of them, got {described(value)}"
-        )
     try:
+        if isinstance(value, (str, bytes, dict)):
+            raise TypeError
         values = tuple(dict.fromkeys(value)) if np.ndim(value) else (value,)
     except TypeError:
-        raise TypeError(
-            f"expected {name} to be a number or a tuple of them, got {described(value)}"
-        ) from None
+        came = described(value)
+        raise TypeError(f"expected {name} to be a number or a tuple of them, got {came}") from None
     if not values:
         raise ValueError(f"expected at least one {name}, got none")
     return values
@@ -141,12 +133,12 @@ def _rate(value: Any) -> float:
 
 
 def _sampler(kind: Any, num_records: int, rate: float) -> tuple[float, AbstractSampler]:
-    """The sampler of a rate, of one size the nearest; and which share of the rows a batch has."""
+    """The share of the rows in a batch, and the sampler nearest to a rate."""
     is_class = isinstance(kind, type) and issubclass(kind, AbstractSampler)
     if is_class and not inspect.isabstract(kind):
         sampler = kind.of_share(num_records, rate)
         share = sampler.expected_batch_size / num_records
-        # A sampler draws by whole numbers of 2^-32, which a table need not show.
+        # Samplers round rates to multiples of 2^-32, which a table need not show.
         return rate if abs(share - rate) < 2.0**-32 else share, sampler
     raise TypeError(
         "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "

@@ -1,8 +1,6 @@
-"""Plans of private training on features of fixed rows: the search over the cells of `drafts`.
+"""Plans of private training on fixed rows: the search over the cells of `drafts`.
 
-The noise multiplier of a cell follows from the budget by the exact account, on the host and outside
-of every gradient. Learning rate and clip norm are free of cost, and are searched for by gradients
-through the closure.
+The exact account gives the noise multiplier of a cell, on the host and outside of all gradients.
 """
 
 import math
@@ -34,7 +32,6 @@ from jaxdp.planning.features.search import (
     grid,
 )
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
-from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
@@ -43,24 +40,24 @@ from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_mode
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
-# How far below the grid a rate may go, and the clip norms around a gradient's, as factors.
+# Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
-# With fewer clipped rows the draw of the batches is not held back; with a margin to the status's.
+# With a smaller share of clipped rows the limit without clipping holds; the status uses less.
 _LITTLE_CLIPPED = 0.55
 _DIGITS = 4
-# Up to how many times as many steps what was found for fewer is where a search starts.
+# A search starts from a cell with up to this factor fewer steps.
 _LIKE_LENGTHS = 4
-# Without gradients: half the sides of the squares that are searched, first in a cell, after a cell
-# of fewer steps, and at last in the two best cells if their risks are so near each other.
+# Search without gradients: half the sides of the squares in a cell's first search, after a cell of
+# fewer steps, and in the last search, of the two best cells if their risks are near each other.
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
-# From which share of the largest rate on a plan says that it was held back.
+# Share of the largest rate from which a cell counts as at the limit.
 _NEAR = 0.99
 
 
 class _Found(NamedTuple):
-    """The best point of a cell, None where nothing is stable, and the largest rate to be tried."""
+    """The best point of a cell, None if nothing is stable, and its largest allowed rate."""
 
     point: Point | None
     largest_rate: float
@@ -79,11 +76,9 @@ def plan_training(
     criterion: Any,
     told: Callable[[float], None],
 ) -> TrainingPlan:
-    """The plan for features on fixed rows, with the arguments of `jaxdp.plan`.
-
-    `told` is called with the share done.
+    """The plan for fixed rows, with the arguments of `jaxdp.plan`; calls `told` with the share
+    done.
     """
-    check_budget(epsilon, delta)
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     require_criterion(problem, criterion)
     cells = drafts(
@@ -98,7 +93,7 @@ def plan_training(
     lengths = [length for length, _ in cells]
     algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
     searches = 2 if isinstance(problem, Linearised) else 1
-    # Steps that were searched over, and in all; the best cells and the last prediction cost more.
+    # Steps searched so far and in all, with extra for the best cells and the last prediction.
     done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
 
     def advance(length: int) -> None:
@@ -113,7 +108,7 @@ def plan_training(
         return table, _chosen(table, algorithms)
 
     if isinstance(problem, Linearised):
-        # Near what the start's kernel chooses, the mean kernel is of every cell.
+        # All cells share the mean kernel along the training that the start's kernel chooses.
         _, near = planned(TangentClosure().modes(problem))
         table, algorithm = planned(TangentClosure().modes(problem, near))
     else:
@@ -125,9 +120,8 @@ def plan_training(
 def predicted_as_planned(
     problem: AbstractFeatureProblem | Linearised, algorithm: PrivateOptimiser
 ) -> Trajectory:
-    """The prediction that a plan holds; of several outputs without its spread over runs."""
-    # Reading the softmax's measures off all rows costs as much as several steps, and the spread
-    # over runs as much as all steps.
+    """The prediction in a plan; with several outputs few records and no spread over runs."""
+    # A record of a softmax loss costs as much as several steps, the spread as much as all steps.
     few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
@@ -153,13 +147,13 @@ def _table(
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm that are found."""
+    """Every cell with the best learning rate and clip norm found."""
     found: dict[tuple[int, float], _Found] = {}
-    # Few steps cost little, and what is best for them is a start for a few times as many.
+    # The best point for few steps, found cheaply, is a start for a few times as many.
     for length, rate in sorted(risks):
         earlier = [
-            found[place].point
-            for place in found
+            one.point
+            for place, one in found.items()
             if place[1] == rate and length <= _LIKE_LENGTHS * place[0]
         ]
         cell = risks[length, rate], algorithms[length, rate]
@@ -192,10 +186,8 @@ def _searched(
     *,
     is_last: bool = False,
 ) -> _Found:
-    """The best learning rate and clip norm of a cell.
-
-    The search starts from what was found `earlier`, for fewer steps; where it `is_last`, for this
-    cell.
+    """The best learning rate and clip norm of a cell, from an earlier point (if `is_last`, its
+    own).
     """
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)
@@ -211,7 +203,7 @@ def _searched(
     evaluate: Any = (_values if by_values else _evaluation)(risk, draw, length, limits)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
-        # Four times as many steps of a fourth of the length go as far.
+        # Four times as many steps of a quarter of the length move equally far.
         starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
     if is_last and earlier is not None:
         starts, widths = [earlier[:2]], _LAST_SQUARES
@@ -229,12 +221,12 @@ def _searched(
     if 0 < limits.unclipped < largest and (
         best is None or best.log_rate > math.log(0.9 * limits.unclipped)
     ):
-        # What holds a larger rate back is clipping; without it there may be a better one.
+        # Only clipping makes larger rates stable; a smaller rate without it may be better.
         other = within(limits.unclipped, starts if best is None else around(best))
         best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
     if best is None:
         return _Found(None, largest)
-    # At numbers of few digits, which a plan can be copied with.
+    # Few digits, so that a plan can be copied.
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and is_last:
         evaluate = _values(whole, drawn, length, limits)
@@ -244,7 +236,7 @@ def _searched(
 def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
     if isinstance(risk, LinearRisk):
         return stable_rates(risk, draw)
-    # Adam's rate is the length of a step: those that cross in one step the way to go are useless.
+    # Adam's rate is the length of a step: a step need not exceed the whole distance.
     modes = risk.modes
     width = float(jnp.sqrt(jnp.mean(modes.feature_norms**2) * modes.factor.shape[1]))
     way = float(jnp.sqrt(jnp.mean(modes.train_labels**2))) / max(width, 1e-30)
@@ -252,7 +244,7 @@ def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
 
 
 def _gradient_norm(risk: AbstractClosureRisk) -> float:
-    """The median norm of a row's gradient at the start, or 1 where it is zero."""
+    """The median norm of a row's gradient at the start, or 1 if that is zero."""
     modes = risk.modes
     start = modes.train_start
     start = jnp.zeros((modes.num_train, *modes.outputs)) if start is None else start

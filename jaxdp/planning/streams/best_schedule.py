@@ -1,14 +1,10 @@
-r"""The best algorithm in one setting, or over a box of settings, by the search that it needs.
+"""The best algorithm in one setting, or over a box of settings.
 
-Three searches exist: along the greedy arc for equal eigenvalues (`greedy_arc`), for a free form on
-all other problems, and for the numbers of a family that the caller names. The risk has several
-local minima in such numbers, so that descents begin at several starts. Without noise and with equal
-eigenvalues the plan is in closed form. What is found is a `Solution`; `one_pass_plan` then predicts
-it and says what it leaves out.
-
-Over a box the regret of a plan at one place is its risk there over the best risk there. A plan with
-the least worst *risk* is the plan of the worst corner, since risk grows with R(0) and with $\zeta$,
-and is tens of times worse than need be elsewhere: the regret is what is made small.
+Three searches: along the greedy arc for equal eigenvalues (`greedy_arc`), for a free form
+otherwise, and for the numbers of a given family. The risk has several local minima, so descents
+begin at several starts. Over a box the worst *regret* (risk over the best risk at that place) is
+minimised: the plan with the least worst *risk* suits the worst corner and is far from the best
+elsewhere.
 """
 
 import math
@@ -50,34 +46,34 @@ from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.schedules import Hyperbolic
 
-# Clip scales over the size of the slopes at the start, that are tried.
+# Tried clip scales, over the size of the slopes at the start.
 _CLIPS = np.geomspace(0.02, 4, 9)
-# So many tangents cost less than a reverse pass. Not through the moments of a signal's slopes,
-# whose own rule takes derivatives forward in a reverse pass too.
+# Up to this many tangents cost less than a reverse pass, except through the moments of a signal's
+# slopes, which have their own rule.
 _FEW = 4
-# Knots of the free form that stands for the best schedule where the theorem does not hold.
+# Knots of the free form that replaces the best schedule without the theorem.
 _KNOTS = 32
-# Relative: by how much a fit may seem to be better than the best of all.
+# Relative: a fit may seem to be better than the best of all by this much.
 _BELOW = 1e-4
 _NOTHING = 1e-300
-# c over the standard deviation of a label beyond which nothing is clipped.
+# Clip scale, over the size of the slopes, beyond which nothing is clipped.
 _NO_CLIP = 1e3
-# By how much faster than a simpler plan the descents without a theorem begin.
+# Multiples of a simpler plan's rates from which the descents without a theorem begin.
 _FASTER = (1.0, 2.0, 4.0)
-# How sharply the largest regret counts, one descent after the other.
+# Sharpness of the smooth maximum of the regrets, in successive descents.
 _SHARPNESS = (3.0, 10.0, 40.0, 200.0)
 _BOX_STARTS = 4
-# Knots of the free form that stands for all schedules over a box.
+# Knots of the free form over a box.
 _BOX_KNOTS = 24
-# Places along each side at which a regret is looked at.
+# Places along each side of a box.
 _BOX_SIDE = 3
 
 
 class Fit(NamedTuple):
-    """The best member of a family."""
+    """The best member of a family: ln c followed by its numbers, and its risk."""
 
-    point: Float[np.ndarray, " numbers"]  # ln c, then the family's numbers
-    risk: float  # of what is released; infinite where nothing sound was found
+    point: Float[np.ndarray, " numbers"]
+    risk: float  # of the released iterate; infinite if nothing sound was found
 
 
 def fit(
@@ -86,9 +82,9 @@ def fit(
     starts: Float[np.ndarray, "starts numbers"],
     least: float,
 ) -> Fit:
-    """The best clip scale and numbers, from points (ln c first) of which the best few are improved.
+    """The best clip scale and numbers, by descents from the best few starts.
 
-    What seems to be below `least`, where no risk can be, is an error of the integration.
+    A risk below `least`, the proved minimum, is an error of the integration and does not count.
     """
     kept, tolerance = setting.effort
     with on_host():
@@ -153,15 +149,15 @@ class Solution(NamedTuple):
     """A schedule with its arguments, a clip scale, and the risk that the search saw."""
 
     make: Callable[..., Any]  # from the arguments to a schedule
-    arguments: dict[str, Any]  # the best ones; the first is a rate
+    arguments: dict[str, Any]  # the first is a rate
     clip_scale: float  # c; infinite without noise
-    risk: float  # of what is released
+    risk: float  # of the released iterate
 
     def algorithm(self, rho: float, num_samples: int, **factors: float) -> OnePassDPSGD:
         """The algorithm, with some arguments (clip_scale among them) multiplied by factors."""
         given = {name: value * factors.get(name, 1.0) for name, value in self.arguments.items()}
         clip_scale = self.clip_scale * factors.get("clip_scale", 1.0)
-        # In JAX's default type, not larger: a larger rho would be less private.
+        # Rounded down in JAX's default type: a larger rho would be less private.
         private = np.asarray(as_wide_float(rho))
         if float(private) > rho:
             private = np.nextafter(private, np.zeros_like(private))
@@ -169,14 +165,14 @@ class Solution(NamedTuple):
 
 
 def family_of(schedule: Any) -> AbstractFamily | None:
-    """The family that a schedule argument names; None for the best of all schedules."""
+    """The family that a schedule argument names; None for `Optimal`."""
     if is_optimal(schedule):
         return None
     return schedule if isinstance(schedule, AbstractFamily) else Parametric(schedule)
 
 
 def solve(family: AbstractFamily | None, setting: AbstractSetting) -> Solution:
-    """The best member of a family; of None, the best schedule of all that is known."""
+    """The best member of a family; for None the best known schedule."""
     if not has_theorem(setting):
         return _by_descent(FreeForm(_KNOTS) if family is None else family, setting)
     if family is None and np.isinf(setting.rho):
@@ -192,12 +188,12 @@ def solve(family: AbstractFamily | None, setting: AbstractSetting) -> Solution:
 
 
 def has_theorem(setting: AbstractSetting) -> TypeGuard[Setting]:
-    """Whether the best of all schedules is known: for least squares with equal eigenvalues."""
+    """Whether `Optimal`'s theorem holds: least squares with equal eigenvalues."""
     return is_least_squares(setting) and setting.is_isotropic
 
 
 def best_risk(family: AbstractFamily | None, setting: AbstractSetting) -> float:
-    """The risk of what `solve` finds, with as little work as it takes."""
+    """The risk of `solve`'s solution, without its schedule if possible."""
     if family is None and has_theorem(setting):
         return greedy(setting)[1]
     return solve(family, setting).risk
@@ -228,10 +224,7 @@ def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) ->
 
 
 def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray, "starts numbers"]:
-    """A simpler plan as a free form, and faster ones.
-
-    For least squares that is the best plan with equal eigenvalues; elsewhere the best hyperbola.
-    """
+    """The best isotropic plan, or hyperbola, as a free form, and faster ones."""
     if is_least_squares(setting):
         one = solve(None, setting.isotropic())
     else:
@@ -244,7 +237,7 @@ def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray,
 
 
 def _by_descent(family: AbstractFamily, setting: AbstractSetting) -> Solution:
-    """The best member that descents find, where no theorem helps."""
+    """The best member that descents find without a theorem."""
     setting = setting.grouped()
     starts = cold_starts(family, setting)
     if isinstance(family, FreeForm):
@@ -281,14 +274,14 @@ def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
 
 
 class Box(AbstractDescription):
-    """Ranges of what a plan must be good for, in place of the problem's own numbers.
+    """Ranges of R(0) and label noise for which a plan must be good: `uncertainty` of `jaxdp.plan`.
 
     Args:
         initial_risk: (low, high) of R(0), with 0 < low <= high.
         label_noise: (low, high) of zeta, with 0 <= low <= high.
 
     Raises:
-        ValueError: the box is empty, or reaches out of range.
+        ValueError: a range is empty or out of bounds.
 
     Example:
         >>> import jaxdp
@@ -309,7 +302,7 @@ class Box(AbstractDescription):
             raise ValueError(f"expected label_noise >= 0 in the box, got {self.label_noise[0]}")
 
     def places(self) -> list[tuple[float, float]]:
-        """Corners, middles of the sides and the centre, as initial risk and label noise."""
+        """Corners, midpoints of the sides and centre, as (initial risk, label noise)."""
         return [
             (risk, noise)
             for risk in _side(*self.initial_risk)
@@ -328,11 +321,8 @@ def _range(name: str, value: Any) -> tuple[float, float]:
 
 
 def _side(low: float, high: float) -> list[float]:
-    if low == high:
-        return [low]
-    if low > 0:
-        return np.geomspace(low, high, _BOX_SIDE).tolist()
-    return np.linspace(low, high, _BOX_SIDE).tolist()
+    spaced = np.geomspace if low > 0 else np.linspace
+    return [low] if low == high else spaced(low, high, _BOX_SIDE).tolist()
 
 
 def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tuple[Solution, float]:
@@ -353,7 +343,7 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
                 ),
                 points,
             )[0]
-        # As many rows as there were starts, for which the program is compiled.
+        # The number of starts, for which the program is compiled.
         rows = np.resize(points, starts.shape)
         worst = np.array(_largest_regrets(family, jnp.asarray(rows), stacked, least))[: len(points)]
     worst[~np.isfinite(worst)] = np.inf
