@@ -1,26 +1,22 @@
 r"""The releases of one fit, in order, each with its share of the budget.
 
-All of them are Gaussian mechanisms on the same records, each free to look at those before it. The
-composition of mechanisms that are $\mu_1, \mu_2, \ldots$-GDP, adaptively chosen, is
-$\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian differential privacy", 2022,
-Corollary 3.3). The share of each entry is fixed before the first record is read. An entry may
-be split among a number of releases that earlier ones say, as long as these compose to its mu: so no
-filter is needed.
+All are Gaussian mechanisms on the same records, adaptively chosen: $\mu_1, \mu_2, \ldots$-GDP
+mechanisms compose to $\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian
+differential privacy", 2022, Corollary 3.3). No filter is needed: the share of each entry is fixed
+before the first record is read. Earlier releases may choose into how many releases an entry is
+split, if these compose to its mu.
 """
 
 import math
 from fractions import Fraction
 from typing import NamedTuple
 
-# What float64 may round a root or a product by, and more.
+# More than the relative rounding of a root or a product in float64.
 _ROUNDING = 1e-12
 
 
 class Entry(NamedTuple):
-    r"""One line of a ledger: what is released, its share of $\mu^2$, and its mu alone.
-
-    mu is NaN where the release is (epsilon, delta)-DP alone.
-    """
+    r"""A release, its share of $\mu^2$, and its mu; NaN for an (epsilon, delta)-DP release."""
 
     what: str
     share: float
@@ -28,11 +24,11 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """A budget of Gaussian DP, and what has been spent of it.
+    """A budget of Gaussian DP, and the part of it that is spent.
 
     Args:
-        mu: of everything together, > 0.
-        budget: (epsilon, delta), which mu is made of; None where no release asks for it.
+        mu: budget of all releases together, > 0.
+        budget: the (epsilon, delta) that mu comes from; None if no release needs it.
 
     Example:
         >>> from jaxdp.regression.ledger import Ledger
@@ -48,14 +44,14 @@ class Ledger:
 
     @property
     def left(self) -> float:
-        r"""The share of $\mu^2$ that is not spent yet."""
+        r"""The unspent share of $\mu^2$."""
         return float(self._left)
 
     def spend(self, what: str, share: float | Fraction) -> float:
-        r"""The mu of a release that is given this share of $\mu^2$.
+        r"""Spend a share of $\mu^2$ and return the mu of its release.
 
         Raises:
-            ValueError: so much is not left; sums of shares are exact.
+            ValueError: less is left; sums of shares are exact.
         """
         exact = Fraction(share)
         if not 0 < exact <= self._left:
@@ -66,7 +62,7 @@ class Ledger:
         return mu
 
     def spend_rest(self, what: str, *, is_gaussian: bool = True) -> float:
-        """The mu of a last release, which is given all that is left, if it is of Gaussian DP."""
+        """Spend all that is left and return its mu, valid for Gaussian DP."""
         mu = self.spend(what, self._left)
         if not is_gaussian:
             self.entries[-1] = self.entries[-1]._replace(mu=math.nan)

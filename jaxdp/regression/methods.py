@@ -1,7 +1,7 @@
-r"""How a private linear function is learnt: what is released of a table, in which order.
+"""Methods to learn a private linear function: their releases, in order, and the share of each.
 
-Public numbers alone say what share of the budget each release has. What a method learns from one
-release it may use in the next; what it computes from releases and public numbers costs nothing.
+Public numbers alone fix the shares. Later releases may use earlier ones; computations on releases
+and public numbers cost nothing.
 """
 
 import abc
@@ -39,39 +39,38 @@ from jaxdp.regression.private_sums import (
 
 
 class AbstractMethod(AbstractDescription):
-    """How the weights of a linear function are learnt from private rows."""
+    """A method to learn the weights of a linear function from private rows."""
 
     @abc.abstractmethod
     def learnt(self, rows: PrivateRows, slopes: AbstractSlopes, ledger: Ledger) -> Learnt:
-        """The released weights of the features over their bound.
+        """Return the released weights of the features divided by their bound.
 
         Args:
-            rows, slopes: private.
-            ledger: of the fit; all that is left of it is spent.
+            rows, slopes: private records.
+            ledger: ledger of the fit; the method spends all that is left.
 
         Raises:
             ValueError: the method is for another loss.
         """
 
 
-# Shares of what the second moments have, of the rounds in which they are released. Whoever knows
-# the large directions can clip rows without them: the noise is then that of what is left.
+# Shares of the rounds in the budget of the second moments. Later rounds clip rows in coordinates
+# without the large directions, and so have less noise.
 _ROUNDS = 0.1, 0.3, 0.6
-# Moments are noise where it is this many times their mean eigenvalue, had they all of the budget.
-# They then have no more than a little of it, which tells their trace, and one release of the scale
-# of the residuals is enough, which do not become much smaller. Chosen on Gaussian designs, by whose
-# conditions it hardly changes (30 and 100 columns, 10 and 30 rows a column, epsilon .5 to 4).
+# If the noise is this many times the mean eigenvalue, even with the whole budget, then moments get
+# only a little, enough for their trace, and one release of the residuals' scale suffices. Chosen on
+# Gaussian designs (30 and 100 columns, 10 and 30 rows a column, epsilon 0.5 to 4).
 _NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
-# Rows are clipped at the root of this many times their mean square, as the last round has it.
+# Rows are clipped at the root of this many times their mean square in the last round.
 _ROOM = 2.0
 
 
 def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...]) -> Spectrum:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
-    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, $\tau$ its noise. Noise
-    is as large as the rows that are summed: in a table within generous public ranges these are
-    nearly alike, and what they share hides how they differ, until it is made small.
+    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise.
+    Noise scales with the rows: within generous public ranges all are similar, and their common part
+    hides the differences until it is reduced.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
     base, clip_norm = np.eye(rows.units.shape[1]), 1 + 1e-6
@@ -87,7 +86,7 @@ def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...])
 
 
 class _Spending(NamedTuple):
-    """What a descent releases beside its gradients, and the shares of the moments' rounds."""
+    """Budget share of the moments, shares of their rounds, and number of scale releases."""
 
     moments_share: float
     rounds: tuple[float, ...]
@@ -97,18 +96,17 @@ class _Spending(NamedTuple):
 class AbstractDescentMethod(AbstractMethod):
     r"""A private descent whose settings are planned from a noisy spectrum of the features.
 
-    The coordinates are $P = (\Sigma + \tau)^{-1/2}$; $\tau$, the number of steps, the rate and the
-    clip norm are those of least predicted risk (`jaxdp.regression.descent_plan`). Methods that may
-    whiten, by a finite $\tau$, learn the moments in three rounds, each in the coordinates of the
-    last; in one, for a twentieth of the budget, where n, p and $\mu$ tell that moments would be
-    noise.
+    The coordinates are $P = (\Sigma + \tau)^{-1/2}$; `jaxdp.regression.descent_plan` chooses
+    $\tau$, the number of steps, the rate and the clip norm. With a finite $\tau$ the moments are
+    learnt in three rounds, each in the coordinates of the last; or in one, for a twentieth of the
+    budget, if by n, p and $\mu$ moments would be noise.
 
     Attributes:
-        moments_share: the share of $\mu^2$ that the second moments are given at the most.
-        dampings: $\tau$ to choose from, in units of the noise in an eigenvalue; infinity for the
+        moments_share: largest share of $\mu^2$ for the second moments.
+        dampings: choices of $\tau$, in units of the noise in an eigenvalue; infinity for the
             features' own coordinates.
-        momenta: to choose from.
-        is_one_pass: whether every step has rows of its own.
+        momenta: choices of the momentum.
+        is_one_pass: whether every step has its own rows.
     """
 
     moments_share: eqx.AbstractClassVar[float]
@@ -117,7 +115,7 @@ class AbstractDescentMethod(AbstractMethod):
     is_one_pass: eqx.AbstractClassVar[bool]
 
     def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
-        r"""By public numbers alone.
+        r"""Choose by public numbers alone.
 
         Noise of $\sqrt 2/(n \mu)$ on the diagonal, and $\sqrt 2$ times less off it, moves
         eigenvalues by up to $\sqrt{2 p}$ times that. Their mean is 1/(2 p) for rows of half the
@@ -141,15 +139,15 @@ class AbstractDescentMethod(AbstractMethod):
         other_share: float,
         signal: float,
     ) -> float:
-        """The planned excess risk over the labels' variance, before any data: a guess.
+        """Guess the planned excess risk over the labels' variance, before any data.
 
-        A release of the scale of the residuals costs, of the budget, `scale_share`, and
-        `other_share` is spent before the descent; the features explain the share `signal` of the
-        labels' variance.
+        `scale_share` and `other_share` are budget shares of each release of the residuals' scale
+        and of releases before the descent; the features explain the share `signal` of the labels'
+        variance.
         """
-        # Rows of half the largest square, and features alike: what their spectrum would cost more
-        # is not known. One of p that are alike stands for all: its risk is that of each, the square
-        # of the clip norm is p times less, and so are the columns that the noise is on.
+        # Rows of half the largest square, and equal features: an unequal spectrum costs an unknown
+        # amount more. One of p features represents all: its risk is that of each, with p times less
+        # squared clip norm and p times fewer noisy weights.
         values = np.array([0.5 / num_features])
         spending = self._spending(num_features, num_samples, mu)
         share = 1 - spending.moments_share - spending.num_scales * scale_share - other_share
@@ -217,9 +215,7 @@ class Whitened(AbstractDescentMethod):
 
 
 class FullBatch(AbstractDescentMethod):
-    """A descent in the features' own coordinates, with momentum and averaging.
-
-    The second moments tell how long its steps can be.
+    """A descent in the features' own coordinates, with momentum; second moments set its step size.
 
     Example:
         >>> from jaxdp.regression import FullBatch
@@ -234,12 +230,11 @@ class FullBatch(AbstractDescentMethod):
 
 
 class PlannedDPSGD(AbstractDescentMethod):
-    """One pass: every row is used in one step, whose noise it alone has to pay for.
+    """One pass: every row is used in one step, which alone has to hide it.
 
-    Rows are taken in the order in which they stand: in a table that is sorted by its labels, or by
-    time, the last ones count more. The plan is of `jaxdp.regression.descent_plan`: `jaxdp.plan`
-    asks for the signal and the label noise, which nobody knows of a table, and plans for features
-    whose spectrum has no noise. Which of them is better was not measured.
+    Rows are used in the table's order: if it is sorted by label or time, the last rows count more.
+    The plan is that of `jaxdp.regression.descent_plan`; `jaxdp.plan` would need the signal, the
+    label noise and a spectrum without noise.
 
     Example:
         >>> from jaxdp.regression import PlannedDPSGD
@@ -267,33 +262,28 @@ class NoisyStatistics(AbstractMethod):
 
     def learnt(self, rows, slopes, ledger):
         if not isinstance(slopes, SquaredSlopes):
-            raise ValueError(
-                "expected a method for classes, got NoisyStatistics: it is least squares"
-            )
+            raise ValueError("expected a method for classes, got NoisyStatistics, for regression")
         size = rows.units.shape[1]
         moments, std = released_second_moments(rows, ledger.spend("second moments", 0.5))
         mu = ledger.spend_rest("correlation of features and labels")
         one, norms = np.eye(size), np.ones(len(rows.units))
-        zero = np.zeros((size, 1))
+        start = slopes.of(rows.times(np.zeros((size, 1))))
         correlation = -released_gradient(
-            rows, slopes.of(rows.times(zero)), one, norms, clip_norm=1.0, typical_norm=1.0, mu=mu
+            rows, start, one, norms, clip_norm=1.0, typical_norm=1.0, mu=mu
         )
         values, vectors = np.linalg.eigh(moments)
         damped = np.maximum(values, 0.0) + std * math.sqrt(2 * size)
         inverse = (vectors / damped) @ vectors.T
-        # Of the correlation alone, whose sensitivity is 2.
+        # From the correlation alone, with sensitivity 2.
         noise_std = 2 / (mu * len(rows.units)) * np.linalg.norm(inverse, axis=1)
         return Learnt(inverse @ correlation, noise_std)
 
 
 class HuberLearner(AbstractObjectiveLearner):
-    r"""The learner by objective perturbation whose loss is Huber's, for labels in [-1, 1].
+    r"""Objective perturbation with Huber's loss of f(x) - y, for labels and predictions in [-1, 1].
 
-    Args:
-        kernel, num_projections, num_features, max_steps, tolerance, input_bound, input_range,
-            feature_map: as in `PrivateKernelClassifier`.
-        loss: Huber's loss of the residual f(x) - y. Labels and predictions are clipped to [-1, 1].
-        ridge: as in `PrivateKernelClassifier`; None: $\sigma B/n$ with the floor's $\sigma$.
+    All arguments are those of `PrivateKernelClassifier`; ridge None is $\sigma B/n$ with the
+    floor's $\sigma$.
     """
 
     loss: Huber = eqx.field(kw_only=True, converter=on_host)
@@ -306,16 +296,17 @@ class HuberLearner(AbstractObjectiveLearner):
 
 
 class ObjectivePerturbation(AbstractMethod):
-    r"""The minimiser of an objective with a random linear term: Huber's loss, or that of classes.
+    r"""The minimiser of an objective with a random linear term: Huber's loss, or the loss of
+    classes.
 
-    *Proof.* That of `jaxdp.kernels.margin.learners`, for features that are a row itself,
-    of norm at most one in exact arithmetic; it is proved $(\epsilon, \delta)$-DP, not Gaussian DP.
-    The sensitivity is that of a slope times a row: twice Huber's width, 2 for two classes,
-    $2 \sqrt 2$ for more. Where the labels' range was learnt before, that release takes its epsilon
-    at half of delta, and the objective has the rest of epsilon at the other half.
+    *Proof.* As in `jaxdp.kernels.margin.learners`, for features that are a row itself, of norm at
+    most one in exact arithmetic; it is $(\epsilon, \delta)$-DP, not Gaussian DP. The sensitivity is
+    that of a slope times a row: twice Huber's width, 2 for two classes, $2 \sqrt 2$ for more.
+    Earlier releases, of a learnt label range, take their epsilon at half of delta; the objective
+    has the rest of epsilon at the other half.
 
-    Huber's loss estimates the mean of labels whose residuals are symmetric; of skewed ones,
-    something nearer to their median.
+    Huber's loss estimates the mean of labels with symmetric residuals; for skewed ones, a value
+    nearer to the median.
 
     Example:
         >>> from jaxdp.regression import ObjectivePerturbation
@@ -323,7 +314,7 @@ class ObjectivePerturbation(AbstractMethod):
         0.2
     """
 
-    # Of Huber's loss, in halves of the labels' range: the noise is proportional to it.
+    # Width of Huber's loss in halves of the labels' range; the noise is proportional to it.
     width: ClassVar[float] = 0.2
 
     def learnt(self, rows, slopes, ledger):
@@ -336,7 +327,6 @@ class ObjectivePerturbation(AbstractMethod):
             epsilon *= 1 - 1e-9
         ledger.spend_rest("linear term of an objective, and its minimiser", is_gaussian=False)
         unit = ClippedFeatures(IdentityFeatures(rows.units.shape[1]), 1.0)
-        # Public numbers have scaled the rows already.
         given = {"feature_map": unit, "input_bound": math.inf}
         if isinstance(slopes, SquaredSlopes):
             learner = HuberLearner(None, loss=Huber(self.width), **given)
@@ -347,7 +337,7 @@ class ObjectivePerturbation(AbstractMethod):
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": rows.source.seed}
         release = learner.fit(table, slopes.labels, public_seed=0, **budget)
         found = learner.calibration(len(table), epsilon, delta)
-        # The objective is at least as convex as its ridge: this is the most that noise makes.
+        # An upper bound: the objective is at least as convex as its ridge.
         std = found.noise_std / (len(table) * found.ridge)
         weights = np.asarray(release.coefficients, np.float64).reshape(-1, slopes.num_outputs)
         mechanism = Composition((*before, release.statement.mechanism))
