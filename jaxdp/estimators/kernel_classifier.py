@@ -32,8 +32,8 @@ from jaxdp.losses.base import AbstractClassificationLoss
 from jaxdp.privacy import Cost, Release, Unproved
 
 _CLASSES_READ = (
-    "the classes are read off the labels, so that what is released names a class which one record "
-    "alone may have: give classes=, which are public"
+    "the classes are read off the labels, so that the release may name a class of one record "
+    "alone: give classes=, which are public"
 )
 
 
@@ -42,22 +42,22 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range, kernel: as `DPKernelRidge`.
-        num_projections, num_features, feature_map: as `DPKernelRidge`.
-        random_state, noise_seed: as `DPKernelRidge`.
-        classes: the labels, public. None reads them off `y`: nothing is private then, and the
-            epsilon of `cost_` is infinite.
-        loss: margin loss for two classes, `jaxdp.losses.Logistic()` (None) or one of your own; for
-            more `Softmax(k)` (None), which two may have too.
-        ridge: lambda > 0; a smaller one than privacy needs is raised. None for the data-free rule.
-        max_steps: of Newton's method, which gradient steps follow; None for the learner's own.
-        tolerance: of the gradient's norm, which costs extra noise; None for the learner's own.
+        epsilon, delta, input_bound, input_range, kernel: see `DPKernelRidge`.
+        num_projections, num_features, feature_map, random_state, noise_seed: see `DPKernelRidge`.
+        classes: public labels. None reads them off `y`, without privacy: the epsilon of `cost_` is
+            then infinite.
+        loss: margin loss for two classes, default `jaxdp.losses.Logistic()`; for more `Softmax(k)`,
+            the default, which also takes two.
+        ridge: lambda > 0, raised if privacy needs more; None for the data-free rule.
+        max_steps: largest number of Newton steps, before gradient steps; None for the learner's
+            default.
+        tolerance: norm of the gradient at the end, which costs extra noise; None for the default.
 
     Attributes:
-        release_: the `jaxdp.kernels.ReleasedFunction`; positive scores stand for `classes_[1]`,
-            and of several scores a row the largest for the class.
-        classes_: the labels in ascending order.
-        cost_, n_features_in_, feature_names_in_: as `DPKernelRidge`.
+        release_: the `jaxdp.kernels.ReleasedFunction`; a positive score is for `classes_[1]`, and
+            the largest of several scores for its class.
+        classes_: labels in ascending order.
+        cost_, n_features_in_, feature_names_in_: see `DPKernelRidge`.
 
     Example:
         >>> import numpy as np
@@ -92,20 +92,20 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         """Spend the budget on one release.
 
         Args:
-            X: inputs, one a row; the names of a data frame's columns are public.
-            y: labels of two classes or more, one a row.
+            X: inputs, one row each; a data frame's column names are public.
+            y: labels of two classes or more, one per row.
 
         Warns:
-            UserWarning: as `DPKernelRidge.fit`; or no classes are given.
+            UserWarning: no classes, or neither ranges nor a bound are given.
 
         Raises:
-            ValueError: there are not as many classes as the loss has.
+            ValueError: the number of classes is not the loss's.
             RuntimeError: the loss is not convex or bounded as it states.
         """
         warn_without_range(self)
         warn_without_classes(self.classes)
         if y is not None:
-            # Before scikit-learn, which cannot tell texts from what pandas has for missing ones.
+            # First, as scikit-learn takes pandas' missing values for texts.
             require_alike("labels", given_array("y", y).ravel())
         inputs, labels, names = training_data(self, X, y, y_numeric=False)
         self.classes_ = all_classes(self.classes, labels)
@@ -126,7 +126,7 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
-        """The released score at new inputs, positive for `classes_[1]`; of k classes k scores."""
+        """The released score at new inputs, positive for `classes_[1]`; k scores for k classes."""
         scores = values_of(self, X)
         # The convention of scikit-learn: one score for two classes.
         return scores[:, 1] - scores[:, 0] if scores.shape[1:] == (2,) else scores
@@ -139,20 +139,20 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
 
 
 def warn_without_classes(classes: Any) -> None:
-    """Warn where the classes would be read off private labels; looks at no data."""
+    """Warn if the classes would be read off private labels; reads no data."""
     if classes is None:
         warnings.warn(f"epsilon is infinite: {_CLASSES_READ}", UserWarning, stacklevel=3)
 
 
 def without_proof(release: ReleasedFunction) -> ReleasedFunction:
-    """The release of a fit that read the classes off its labels, of which nothing is proved."""
+    """The release of a fit that read the classes off its labels, without a proof."""
     stated = release.statement
     nothing = Release(stated.what, stated.adjacency, Unproved(_CLASSES_READ))
     return dataclasses.replace(release, statement=nothing)
 
 
 def _loss(given: Any, num_classes: int) -> AbstractClassificationLoss:
-    """The loss, or the one of so many classes where none is given."""
+    """The given loss, or by default the one for this number of classes."""
     if given is None:
         return Logistic() if num_classes == 2 else Softmax(num_classes)
     expected = "jaxdp.losses.Logistic() or Softmax(k)"
@@ -169,15 +169,15 @@ def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order."""
     if given is None:
         check_classification_targets(labels)
-    if given is not None and np.ndim(given) != 1:
-        kind = type(given).__name__
-        raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
+    found = classes = np.unique(labels)
     if given is not None:
+        if np.ndim(given) != 1:
+            kind = type(given).__name__
+            raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
         require_alike("classes", given)
-    found = np.unique(labels)
-    classes = found if given is None else np.unique(np.asarray(given))
-    if given is not None and len(classes) < np.size(given):
-        raise ValueError(f"expected classes that differ, got {np.size(given)} of which some do not")
+        classes = np.unique(np.asarray(given))
+        if len(classes) < np.size(given):
+            raise ValueError(f"expected classes that differ, got {np.size(given)} with repetitions")
     if len(classes) < 2:
         raise ValueError(f"expected two classes or more, got {len(classes)} class")
     foreign = np.setdiff1d(found, classes)
@@ -190,7 +190,7 @@ def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
 
 
 def require_alike(name: str, values: Iterable[Any]) -> None:
-    """Raise TypeError unless the values are all texts, or all of one other kind with an order."""
+    """Raise TypeError unless all values are texts, or all are of one other ordered kind."""
     texts = [isinstance(value, str) for value in values]
     if not all(texts) and (any(texts) or np.asarray(list(values)).dtype == object):
         raise TypeError(

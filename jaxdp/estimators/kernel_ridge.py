@@ -26,41 +26,40 @@ from jaxdp.privacy import Cost
 
 @dataclasses.dataclass(eq=False, repr=False)
 class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
-    r"""Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
+    """Private kernel ridge regression: `jaxdp.kernels.PrivateKernelRidge` for scikit-learn.
+
+    Every fit spends the budget again, also within a grid search or cross-validation. `score` reads
+    its data without privacy.
 
     Args:
-        epsilon: > 0, of the budget of one fit; neighbours differ in one record.
-        delta: in (0, 1).
-        label_bound: T > 0, public; labels beyond it are clipped, with a UserWarning at fit that
-            the release does not mention. Predictions lie in [-T, T].
-        input_bound: a public Euclidean norm to which longer rows are scaled down; needed where
-            the kernel has no bound. Infinity says that public numbers have scaled them already.
-        input_range: (low, high), public ranges of the columns, each a number or one per column,
-            by name where it is labelled (a series, a dictionary); they are mapped to [-1, 1].
-            Instead of `input_bound`; without either, fit warns.
-        kernel: None for a Gaussian kernel of scale `input_bound`, or the root of the number of
-            columns, which suits columns of about unit size.
-        num_projections: M, how many random functions are fitted.
-        num_features: L, of what these are made.
+        epsilon: budget of one fit, > 0; neighbours differ in one record.
+        delta: delta of the budget, in (0, 1).
+        label_bound: public bound T > 0; labels beyond it are clipped, with a UserWarning that the
+            release does not mention. Predictions are in [-T, T].
+        input_bound: public Euclidean norm to which longer rows are scaled down, required for a
+            kernel without bound; infinity if public numbers have scaled the rows already.
+        input_range: (low, high), public ranges of the columns, mapped to [-1, 1]: each a number or
+            one per column, by name in a series or dictionary. Instead of `input_bound`; fit warns
+            without either.
+        kernel: a kernel; None for a Gaussian one with scale `input_bound`, or else the root of the
+            number of columns, for columns of about unit size.
+        num_projections: number M of fitted random functions.
+        num_features: number L of features that make these functions.
         ridge: a positive number, a rule of `jaxdp.kernels`, or None for the data-free rule.
-        intercept_share: the part in [0, 1) of the budget spent on the mean label.
-        residual_bound: of the labels less that mean; None for `label_bound`.
-        feature_map: public feature map, or function of one row, instead of M random functions of
-            the kernel.
-        random_state: the public randomness, of the features: an int that is published, or None for
-            one that is always the same. This seed has no part in privacy.
-        noise_seed: the secret randomness, of the noise: None for the operating system's. An int of
-            at least 2^128 (`secrets.randbits(256)`) makes fits repeatable and must stay secret; a
-            smaller one can be guessed, and the cost is infinite. scikit-learn pickles it
-            with the estimator: hand on `release_`, never the estimator.
+        intercept_share: share in [0, 1) of the budget for the mean label.
+        residual_bound: bound of the labels minus their mean; None for `label_bound`.
+        feature_map: public feature map, or function of one row, instead of M random functions.
+        random_state: int, published, that draws the features; None for a fixed one. No part in
+            privacy.
+        noise_seed: secret randomness of the noise; None for the operating system's. An int of at
+            least 2^128 (`secrets.randbits(256)`) makes fits repeatable; a smaller one can be
+            guessed, and its cost is infinite. scikit-learn pickles it with the estimator: share
+            `release_` only.
 
     Attributes:
-        release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
-        cost_: what the last fit alone costs.
-        n_features_in_, feature_names_in_: of the inputs at fit.
-
-    Every fit spends the budget again, those of a grid search or cross-validation too. `score` reads
-    the data that it is given without privacy.
+        release_: the `jaxdp.kernels.ReleasedFunction`, the only part that may be published.
+        cost_: privacy cost of the last fit alone.
+        n_features_in_, feature_names_in_: number and names of the inputs at fit.
 
     Example:
         >>> import numpy as np
@@ -94,11 +93,11 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
         """Spend the budget on one release.
 
         Args:
-            X: inputs, one a row; the names of a data frame's columns are public.
-            y: labels, one a row.
+            X: inputs, one row each; a data frame's column names are public.
+            y: labels, one per row.
 
         Warns:
-            UserWarning: neither ranges nor a bound are given; said before the data are looked at.
+            UserWarning: neither ranges nor a bound are given; before the data are read.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described.

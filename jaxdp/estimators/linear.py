@@ -1,4 +1,4 @@
-"""Private linear regression and logistic regression as estimators."""
+"""Private linear and logistic regression as estimators."""
 
 import abc
 import dataclasses
@@ -57,36 +57,36 @@ from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_rang
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod
 
-# Each kind of function, in the words of its model card.
+# Kinds of functions, in the words of the model card.
 _KINDS = {
     "linear": "linear in the columns",
     "additive": "a sum of one curve a column",
     "kernel": "of random functions of all columns",
 }
-# Of random features: the kernel's scale over the norm of its inputs, and their number. Chosen on
-# five tables of the UCI repository: more features cost more noise than they explain.
+# Scale of the kernel over the norm of its inputs, and its number of random waves. Chosen on five
+# tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
-# A forecast that is no better is worth a warning: of labels whose variance is explained by half.
+# Assumed explained share of the labels' variance, and the forecast up to which fit warns.
 _SIGNAL, _LITTLE = 0.5, 0.1
-# "automatic" takes features whose forecast is at most this share less than the signal. The forecast
-# is of features of equal size: a kernel's, of which some have most, lose less.
+# "automatic" chooses features whose forecast loses at most this share of the signal. It is for
+# features of equal size; a kernel's, with most of it in a few, lose less.
 _MOST_LOST = 0.3
-# The share of missing rows from which on they may be those of a category without rows.
+# Share of missing cells that may belong to a category without rows.
 _MANY_MISSING = 0.1
 _GUESSED = (
-    "features of equal size and no correlation, labels of one scale, and the share of their "
-    "variance that is guessed: no number of the table is in it"
+    "features of equal size and no correlation, labels of one scale, and the guessed share of "
+    "their variance; it uses no number of the table"
 )
 
 
 class Forecast(NamedTuple):
-    """What a budget is expected to buy, from public numbers and a guess.
+    """The expected result of a budget, from public numbers and a guess.
 
     Attributes:
-        num_samples: n.
-        without_privacy: the guessed share of the labels' variance that a linear function explains.
-        with_privacy: what is left of it, by the plan of the descent.
-        assumes: what the guess is made of, in words.
+        num_samples: number n of rows.
+        without_privacy: guessed share of the labels' variance that a linear function explains.
+        with_privacy: remaining share, by the plan of the descent.
+        assumes: the assumptions, in words.
     """
 
     num_samples: int
@@ -96,7 +96,7 @@ class Forecast(NamedTuple):
 
 
 class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
-    """What the two have in common: public features, a fit, what it leaves behind."""
+    """The shared part of both estimators: public features, a fit, its attributes."""
 
     epsilon: float
     delta: float
@@ -110,15 +110,15 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     @property
     @abc.abstractmethod
     def _planned_for(self) -> tuple[int, Curvature, float, float]:
-        """Outputs k, the loss's curvature, shares of a release of the scale and before it."""
+        """Outputs k, the loss's curvature, budget shares of a scale and of earlier releases."""
 
     @property
     @abc.abstractmethod
     def _learns(self) -> str:
-        """What is learnt, in the words of a model card."""
+        """The learnt function, in the words of a model card."""
 
     def _check_features(self) -> None:
-        """Refuse a wrong choice before anything of the table."""
+        """Refuse wrong features before reading the table."""
         kinds = (*_KINDS, "automatic")
         if self.features not in kinds:
             raise ValueError(f"expected features to be one of {kinds}, got {self.features!r}")
@@ -132,18 +132,18 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             require_kind("columns", self.columns, Columns, "a jaxdp.regression.Columns")
 
     def _chosen(self, names: Sequence[str], num_samples: int) -> tuple[str, AbstractFeatureMap]:
-        """The kind of the features, and they; if automatic by n, the budget and the columns."""
+        """The kind of the features and their map, chosen without the data if "automatic"."""
         has_texts = self.columns is not None and not all(self.columns.is_number)
         kind = self.features
         if kind == "automatic":
-            # A curve for each column of numbers was seldom better than both of the others.
+            # A curve for each column of numbers was seldom better than both others.
             kind = "additive" if has_texts else "kernel"
             left = self._left(self._public_features(names, kind), num_samples, _SIGNAL)
             kind = kind if left >= (1 - _MOST_LOST) * _SIGNAL else "linear"
         return kind, self._public_features(names, kind)
 
     def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
-        """The features of a row, of columns that have these names where none are described."""
+        """The features of a row, with these names of columns if `columns` is None."""
         is_additive, columns = kind == "additive", self.columns
         if columns is not None:
             found = ColumnFeatures(columns, is_additive)
@@ -160,13 +160,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             kernel, key = Gaussian(_SCALE * found.norm_bound), jr.key(PUBLIC_SEED)
             waves = kernel.features(_NUM_WAVES, found.num_outputs, key=key)
             found = ComposedFeatures(waves, found)
-        # Of a linear function as large as a column is: the intercept is a coefficient like others.
+        # In a linear function as large as a column, so that the intercept is like other weights.
         constant = 0.3 if kind == "kernel" else 1.0
         return WithConstant(found, constant) if self.fit_intercept else found
 
     def _read(self, X, y, *, y_numeric):
-        """The table as its features read it, the labels, the features of a row, and all names."""
-        # What is public before anything of the table.
+        """The checked table, the labels, the features of a row, and all names."""
+        # Public arguments before the table.
         check_budget(self.epsilon, self.delta)
         self._check_features()
         if self.columns is None:
@@ -190,7 +190,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         target = target if isinstance(target, str) else None
         if target in names:
             raise ValueError(f"expected columns without the target, got {target!r} among them")
-        # Of a table that is described its columns; the target may be among the others.
+        # With `columns` only those; the target may be among the others.
         called = (
             columns_of(X, y) if self.columns is None else TableNames(self.columns.names, target)
         )
@@ -239,14 +239,14 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if isinstance(scaling, RangeScaling):
             dim = scaling.base.dim
             self.coef_names_ = names.inputs if names else tuple(map(str, range(dim)))
-            # In the units of the columns, of values within their ranges.
+            # In the units of the columns.
             low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
             intercept = intercept - coefficients.T @ ((low + high) / (high - low))
             coefficients = (coefficients.T * (2 / (high - low))).T
         self.coef_, self.intercept_ = coefficients.T, intercept
 
     def _inputs_in_words(self, named: TableNames | None, dim: int) -> tuple[tuple[str, str], ...]:
-        """Each column's name, and its range or categories, which are public."""
+        """Each column's name, and its public range or categories."""
         names = named.inputs if named else tuple(map(str, range(dim)))
         if self.columns is not None:
             words = self.columns.in_words
@@ -269,22 +269,23 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
 
     def forecast(self, num_samples: int, *, signal: float = 0.5) -> Forecast:
-        """What the budget is expected to buy of a table of n rows; nothing is read, nothing spent.
+        """Forecast the explained variance for a table of n rows, without reading or spending
+        anything.
 
         Args:
-            num_samples: n.
-            signal: a guess in (0, 1] of the share of the labels' variance that the features
-                explain; for classes, of the variance of the best logits.
+            num_samples: number n of rows.
+            signal: guessed share, in (0, 1], of the labels' variance that the features explain; for
+                classes, of the variance of the best logits.
 
         Returns:
-            A guess that is labelled as one: of features alike in size and of no correlation, and
-            labels of one scale. Unequal features make it worse. Beside fits of 20 and 50 such
-            columns, of whose labels half are explained, it was off by less than .02, but .05 too
-            high where the budget left less than half of that (1000 rows, epsilon .5).
+            A guess for features of equal size and no correlation, and labels of one scale; unequal
+            features do worse. On fits of 20 and 50 such columns with signal 0.5 its error was below
+            0.02, but 0.05 too high if the budget left less than half of the signal (1,000 rows,
+            epsilon 0.5).
 
         Raises:
             ValueError: an argument is not as described, `input_range` has one number for all
-                columns, which no table has counted yet, or the method has no plan.
+                columns, whose number is then unknown, or the method has no plan.
         """
         count = require_count("num_samples", num_samples, least=2)
         signal = host_number("signal", signal)
@@ -315,17 +316,17 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return max(0.0, signal - 2 * risk)
 
     def _forecast_in_words(self, features: AbstractFeatureMap, num_samples: int) -> str:
-        """For the model card; empty where the method has no plan."""
+        """The forecast for the model card; empty if the method has no plan."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return ""
         return (
-            f"of {_SIGNAL} of the labels' variance, were so much explained without privacy, "
-            f"{self._left(features, num_samples, _SIGNAL):.2f} is left; a guess from the budget "
-            "and n alone"
+            f"if {_SIGNAL} of the labels' variance were explained without privacy, "
+            f"{self._left(features, num_samples, _SIGNAL):.2f} would be left; a guess from the "
+            "budget and n alone"
         )
 
     def _warn_of_little(self, features: AbstractFeatureMap, names: Any, num_samples: int) -> None:
-        """Warn before the budget is spent where a forecast leaves little; all of it is public."""
+        """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
         left = self._left(features, num_samples, _SIGNAL)
@@ -345,46 +346,44 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
-    r"""Private linear regression, or an additive model, of a table with public ranges.
+    """Private linear regression, or an additive model, of a table with public ranges.
+
+    Every fit spends the budget again, also within `cross_val_score` and `GridSearchCV`, whose
+    scores read the data without privacy.
 
     Args:
-        epsilon: > 0, of the budget of one fit; neighbours differ in one record.
-        delta: in (0, 1).
+        epsilon: budget of one fit, > 0; neighbours differ in one record.
+        delta: delta of the budget, in (0, 1).
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
-            name where it is labelled; values beyond count as the nearer end, with a warning.
+            name if labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
-        features: "linear"; or "additive": a number is then one of its column's public bins, and
-            the function a sum of one curve a column; or "kernel": 200 random features of a
-            Gaussian kernel on the columns; or "automatic": additive ones where a column has
-            categories, else those of a kernel, if `forecast` of .5 loses at most three tenths of
-            it, and else linear ones. n, the budget and the columns alone choose. Interactions of
-            `columns` are parts of additive functions alone: others leave them out.
-        label_range: (low, high), public; labels beyond it are clipped, with a warning, and so are
-            predictions, without one. None: six standard deviations about 0, as a noisy median of
-            the labels' magnitudes, zeros aside, has them, or three, as the largest have, if these
-            are more: it suits labels without an offset. An error asks for a range where too few
-            labels differ from zero for this budget.
-        fit_intercept: whether there is a constant.
-        method: of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
+        features: "linear"; "additive", one curve a column on its public bins, with the interactions
+            of `columns`; "kernel", 200 random features of a Gaussian kernel on the columns; or
+            "automatic": additive if a column has categories, else kernel, if `forecast` keeps at
+            least 70 % of a signal of 0.5, and else linear. Only n, the budget and the columns
+            decide.
+        label_range: (low, high), public; labels beyond are clipped, with a warning, and so are
+            predictions. None for a range about 0 that is learnt privately
+            (`jaxdp.regression.PrivateLinearRegression`), for labels without an offset; an error
+            asks for a range if too few labels differ from zero for this budget.
+        fit_intercept: whether the function has a constant.
+        method: a method of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
-        noise_seed: as of `DPKernelRidge`.
+        noise_seed: see `DPKernelRidge`.
 
     Attributes:
-        coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
-            features.
-        coef_names_: what each of them is a coefficient of, in words; None for "kernel".
-        features_: the kind of the features, which "automatic" chose.
-        ledger_: what the fit paid for, in the order in which the budget was set aside; all
-            gradients of the descent are one entry. `print` shows it.
-        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned, if
-            rows have the feature: refits differ by up to twice as much where the budget is small,
-            and by ten times where no row has it, as of a category that does not occur.
-        release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
-        cost_: what the last fit alone costs.
-        n_features_in_, feature_names_in_: of the inputs at fit.
-
-    Every fit spends the budget again, those of `cross_val_score` and `GridSearchCV` too, whose
-    scores read the data without privacy.
+        coef_, intercept_: coefficients of the columns in their own units (linear, `input_range`),
+            or else of the features.
+        coef_names_: description of each coefficient's feature; None for "kernel".
+        features_: kind of the features, as "automatic" chose it.
+        ledger_: releases of the fit with their shares of the budget, in order; all gradients are
+            one entry.
+        noise_std_: planned standard deviation of the noise on each coefficient of `release_`.
+            Refits differ by up to twice as much at a small budget, and by ten times for features
+            without rows.
+        release_: the `jaxdp.kernels.ReleasedFunction`, the only part that may be published.
+        cost_: privacy cost of the last fit alone.
+        n_features_in_, feature_names_in_: number and names of the inputs at fit.
 
     Example:
         >>> import numpy as np
@@ -424,15 +423,15 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """Spend the budget on one release.
 
         Args:
-            X: inputs, one a row; the names of a data frame's columns are public.
-            y: labels, one a row.
-            others: none; there is no `sample_weight`, which would change the sensitivity.
+            X: inputs, one row each; a data frame's column names are public.
+            y: labels, one per row.
+            others: none; a `sample_weight` would change the sensitivity.
 
         Warns:
-            UserWarning: values or labels lie beyond their public ranges, or categories are not
-                listed, with their number in each column; it is for whoever fits, and no part of
-                the release. Or a forecast, from public numbers and before anything is spent, is
-                hardly better than a constant.
+            UserWarning: values or labels are beyond their public ranges, or categories are not
+                listed, with their number in each column: for the curator, not part of the release.
+                Or a forecast from public numbers, before anything is spent, is hardly better than a
+                constant.
 
         Raises:
             ValueError, TypeError: data or arguments are not as described.
@@ -458,16 +457,16 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     """Private logistic regression, or an additive model, of two classes or more.
 
     Args:
-        epsilon, delta, input_range, columns, features: as of `DPLinearRegression`.
-        classes: the labels, public. None reads them off `y`: nothing is private then, and the
-            epsilon of `cost_` is infinite.
-        fit_intercept, method, noise_seed: as of `DPLinearRegression`.
+        epsilon, delta, input_range, columns, features: see `DPLinearRegression`.
+        classes: public labels. None reads them off `y`, without privacy: the epsilon of `cost_` is
+            then infinite.
+        fit_intercept, method, noise_seed: see `DPLinearRegression`.
 
     Attributes:
-        classes_: the labels in ascending order.
-        coef_, intercept_, coef_names_: as of `DPLinearRegression`; of k > 2 classes `coef_` has a
-            row for each.
-        features_, ledger_, noise_std_, release_, cost_: as of `DPLinearRegression`.
+        classes_: labels in ascending order.
+        coef_, intercept_, coef_names_: see `DPLinearRegression`; one row of `coef_` for each of
+            k > 2 classes.
+        features_, ledger_, noise_std_, release_, cost_: see `DPLinearRegression`.
 
     Example:
         >>> import numpy as np
@@ -503,7 +502,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         return "logistic regression"
 
     def fit(self, X: Any, y: Any, **others: Any) -> "DPLogisticRegression":
-        """Spend the budget on one release: see `DPLinearRegression.fit`; labels are classes."""
+        """Spend the budget on one release; see `DPLinearRegression.fit`. Labels are classes."""
         refuse_keywords(others)
         warn_without_classes(self.classes)
         if y is not None:
@@ -523,27 +522,27 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
-        """The logit of `classes_[1]` at new inputs; of k > 2 classes k scores."""
+        """The logit of `classes_[1]` at new inputs; k scores for k > 2 classes."""
         return self._values(X)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "m classes"]:
-        """The probability of each class at new inputs, as the model has it.
+        """The model's probability of each class at new inputs.
 
-        On simulated tables whose forecast is not near 0 (1000 to 20,000 rows, 10 and 50 columns,
-        epsilon 1 and 4) logits would have to be .5 to 2.3 times as large to suit new rows best:
-        noise draws them apart, and a short descent together.
+        Noise makes logits too large, and a short descent too small: on simulated tables (1,000 to
+        20,000 rows, 10 and 50 columns, epsilon 1 and 4, forecasts not near 0) the best factor for
+        new rows was 0.5 to 2.3.
         """
         return chances(self._values(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each new input."""
-        # Asked first: an estimator that is not fitted has no classes either.
+        # First, as it checks that the estimator is fitted.
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
 
 def _columns_in(given: Any) -> list[str]:
-    """Names for as many columns as public ranges are given for."""
+    """Names for as many columns as there are public ranges."""
     if given is None:
         return []
     for end in given if isinstance(given, (tuple, list, np.ndarray)) else ():
@@ -552,13 +551,13 @@ def _columns_in(given: Any) -> list[str]:
         if np.ndim(end) == 1:
             return [str(place) for place in range(len(end))]
     raise ValueError(
-        "expected input_range with a number for each column, such as ([0, 0, 0], [1, 10, 1]): a "
-        "forecast reads no table, which would tell how many there are; got one for all"
+        "expected input_range with a number for each column, such as ([0, 0, 0], [1, 10, 1]), as a "
+        "forecast reads no table to count the columns; got one for all"
     )
 
 
 def _missing_in_words(columns: Columns, codes: np.ndarray) -> Iterator[str]:
-    """Each column in which a category has no row and many are missing, which may be its rows."""
+    """A warning for each column with a category without rows and many missing cells."""
     known = zip(columns.names, columns.specs, columns.is_number, codes.T, strict=True)
     for name, spec, is_number, column in known:
         missing = (column == len(spec) + 1).sum()
