@@ -1,4 +1,4 @@
-"""Pictures: results in, a matplotlib Figure out. No global style is touched."""
+"""Pictures: results in, a matplotlib Figure out, without changes of global style."""
 
 from jaxdp.comparison import plot_comparison
 from jaxdp.plots.forecasts import plot_forecast

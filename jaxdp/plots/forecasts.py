@@ -1,4 +1,4 @@
-"""The picture of a forecast: what more epsilon and more rows buy."""
+"""The picture of a forecast over epsilon and over the number of rows."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Figure | SubFigure":
-    """A forecast in two panels: what other budgets give, and what other numbers of rows.
+    """Draw a forecast in two panels: over the budget, and over the number of rows.
 
-    The accuracy, or the loss where there are no classes. The bar at the forecast's own budget is
-    its interval.
+    The quantity is the accuracy, or the loss without classes. A bar shows the forecast's own
+    interval.
 
     Args:
-        forecast: of `jaxdp.forecast`.
-        title: above the panels.
-        ax: two of matplotlib's Axes to draw into; a new figure when None.
+        forecast: a forecast of `jaxdp.forecast`.
+        title: title above the panels.
+        ax: two of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
-        The figure, to save or to show.
+        The figure.
 
     Raises:
-        TypeError: what should be a forecast is none.
+        TypeError: `forecast` is not a forecast.
 
     Example:
         >>> import jax, jaxdp

@@ -1,4 +1,4 @@
-"""Pictures of what an attack found beside the truth: images below images."""
+"""Pictures of an attack's findings below the truth."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Gaps between neighbours and between blocks of rows, and room for a caption, in image widths.
+# Gaps between images and between blocks of rows, and room for a caption, in image widths.
 _GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2
 # Inches.
 _IMAGE, _LABEL = 0.62, 0.9
@@ -27,27 +27,28 @@ def plot_images(
     figure: "Figure | SubFigure | None" = None,
     ax: "Axes | None" = None,
 ) -> "Figure | SubFigure":
-    """Stacks of images, one below the other: the truth in odd rows, what was found in even ones.
+    """Draw stacks of images one below the other, such as the truth above the images that were
+    found.
 
-    Stacks of more than `columns` images are broken like lines of text. An image stands below its
-    fellows in the other stacks.
+    Stacks of more than `columns` images are broken like lines of text; images of the same index are
+    aligned.
 
     Args:
-        rows: each (images, height, width) or (images, height, width, 3): whole numbers from 0 to
-            255, or numbers in [0, 1], beyond which they are cut.
-        labels: of the stacks, at the left.
-        captions: of each stack's images, below them; an empty sequence for none.
+        rows: stacks of shape (images, height, width) or (images, height, width, 3): whole numbers
+            from 0 to 255, or numbers that are clipped to [0, 1].
+        labels: labels of the stacks, at the left.
+        captions: captions of each stack's images, below them; an empty sequence for none.
         columns: images side by side.
-        title: above all.
-        figure: one to draw into; a new one, of a size that suits the images, when None.
-        ax: matplotlib's Axes to draw into, in the place of a figure.
+        title: title above all.
+        figure: figure to draw into; None for a new one that fits the images.
+        ax: matplotlib's Axes to draw into, instead of a figure.
 
     Returns:
-        The figure, to save or to show.
+        The figure.
 
     Raises:
-        ValueError: stacks of different length, of no images or not of images, or captions and
-            labels that do not go with them, or both a figure and axes.
+        ValueError: stacks of different length, without images or not of images; captions or labels
+            of another number; or both a figure and axes.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""A picture of what privacy buys: accuracy and the worst record's leak over epsilon."""
+"""A picture of accuracy and of the worst record's leak over epsilon."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,24 +23,23 @@ def plot_leak(
     *,
     ax: Any = None,
 ) -> "Figure | SubFigure":
-    """Expected accuracy, and how well the worst record's membership is told, over epsilon.
+    """Draw expected accuracy, and success of membership tests on the worst record, over epsilon.
 
     The second panel has the predicted area under the ROC curve of the best test of the final model,
-    and above it the area that what is proved allows any test; what lies between the two is neither
-    predicted nor excluded.
+    below the proved bound for any test; values between are neither predicted nor excluded.
 
     Args:
-        epsilons: of the budgets, > 0 and rising, (budgets,).
-        accuracies: expected at each, in [0, 1], (budgets,).
+        epsilons: rising budgets > 0, (budgets,).
+        accuracies: expected accuracy at each, in [0, 1], (budgets,).
         memberships: `jaxdp.attacks.predicted_membership` at each.
-        ax: two of matplotlib's Axes to draw into; a new figure when None.
+        ax: two of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
-        The figure, to save or to show.
+        The figure.
 
     Raises:
-        TypeError: what should be a predicted membership is none.
-        ValueError: the three do not have one length, or an epsilon is not positive.
+        TypeError: a membership is not a `PredictedMembership`.
+        ValueError: the three have different lengths, or an epsilon is not positive.
 
     Example:
         >>> import jaxdp
@@ -74,16 +73,8 @@ def plot_leak(
     right.plot(places, most, "--", color=_GREY, label="any test, proved bound")
     right.plot(places, found, "o-", color=VERMILLION, markersize=4, label="best test, predicted")
     right.axhline(0.5, color=_GREY, linewidth=0.6)
-    right.annotate(
-        "guess",
-        (places[-1], 0.5),
-        (0, -3),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize="small",
-        color=_GREY,
-    )
+    style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "color": _GREY}
+    right.annotate("guess", (places[-1], 0.5), (0, -3), textcoords="offset points", **style)
     right.set_ylim(0.45, 1.0)
     right.set_ylabel("AUC for the worst record")
     right.legend(frameon=False, fontsize="small", loc="upper left")
