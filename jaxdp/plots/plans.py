@@ -20,8 +20,8 @@ _FAR_BELOW = 1e3
 _NAMES = {"exchange": "clip scale at a fixed\nproduct with the rate"}
 # Number of times at which a schedule is drawn, and the first one.
 _NUM_TIMES, _FIRST_TIME = 400, 1e-4
-# Least range of a logarithmic axis, range below which 2 and 5 are numbered too, and largest range of
-# a learning rate that falls to zero, as factors.
+# Least range of a logarithmic axis, range below which 2 and 5 are numbered too, and largest range
+# of a learning rate that falls to zero, as factors.
 _SHORTEST, _PLAIN, _LONGEST = 5.0, 40.0, 1e4
 
 

@@ -175,16 +175,15 @@ def solve(family: AbstractFamily | None, setting: AbstractSetting) -> Solution:
     """The best member of a family; for None the best known schedule."""
     if not has_theorem(setting):
         return _by_descent(FreeForm(_KNOTS) if family is None else family, setting)
-    if family is None and np.isinf(setting.rho):
-        return _noiseless(setting)
     point, risk = greedy(setting)
     if family is None:
-        knots, values = greedy_schedule(point, setting)
+        if np.isinf(setting.rho):
+            knots = _knots(setting, STEPS + 1)
+            values = noiseless_schedule(setting, knots)
+        else:
+            knots, values = greedy_schedule(point, setting)
         return Solution(Knots(knots), {"learning_rate": values}, math.exp(point[0]), risk)
-    starts = cold_starts(family, setting)
-    if isinstance(family, FreeForm):
-        starts = np.concatenate([warm_starts(family, setting), starts])
-    return solution_of(family, fit(family, setting, starts, risk * (1 - _BELOW)), setting)
+    return _by_descent(family, setting, risk * (1 - _BELOW))
 
 
 def has_theorem(setting: AbstractSetting) -> TypeGuard[Setting]:
@@ -205,12 +204,6 @@ def greedy(setting: Setting) -> tuple[Float[np.ndarray, " two"], float]:
         return np.full(2, np.inf), isotropic_floor(setting)
     points, risks = best_greedy(jax.tree.map(lambda leaf: np.asarray(leaf)[None], setting))
     return points[0], float(risks[0])
-
-
-def _noiseless(setting: Setting) -> Solution:
-    time = _knots(setting, STEPS + 1)
-    rates = noiseless_schedule(setting, time)
-    return Solution(Knots(time), {"learning_rate": rates}, math.inf, isotropic_floor(setting))
 
 
 def _knots(setting: AbstractSetting, count: int) -> Float[np.ndarray, " knots"]:
@@ -236,13 +229,15 @@ def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray,
     return np.stack([np.append(math.log(clip_scale), form) for form in forms])
 
 
-def _by_descent(family: AbstractFamily, setting: AbstractSetting) -> Solution:
-    """The best member that descents find without a theorem."""
+def _by_descent(
+    family: AbstractFamily, setting: AbstractSetting, least: float = _NOTHING
+) -> Solution:
+    """The best member that descents find; risks below `least` do not count."""
     setting = setting.grouped()
     starts = cold_starts(family, setting)
     if isinstance(family, FreeForm):
         starts = np.concatenate([warm_starts(family, setting), starts])
-    return solution_of(family, fit(family, setting, starts, _NOTHING), setting)
+    return solution_of(family, fit(family, setting, starts, least), setting)
 
 
 def floor_of(setting: AbstractSetting) -> float:
@@ -331,7 +326,8 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
     least = np.log([best_risk(None, place) for place in places])
     family = FreeForm(_BOX_KNOTS) if family is None else family
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *places)
-    starts = np.concatenate([_starts(family, place) for place in places])
+    starts_at = warm_starts if isinstance(family, FreeForm) else cold_starts
+    starts: Any = np.concatenate([starts_at(family, place) for place in places])
     with on_host():
         values = np.array(_largest_regrets(family, jnp.asarray(starts), stacked, least))
         values[~np.isfinite(values)] = np.inf
@@ -357,12 +353,6 @@ def _at(setting: Setting, initial_risk: float, label_noise: float) -> Setting:
     scale = initial_risk / float(setting.initial_risk)
     changed = setting.modes.initial * scale, np.float64(label_noise)
     return eqx.tree_at(lambda each: (each.modes.initial, each.modes.label_noise), setting, changed)
-
-
-def _starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
-    if isinstance(family, FreeForm):
-        return warm_starts(family, setting)
-    return cold_starts(family, setting)
 
 
 def _log_regrets(family, point, settings, least) -> Float[jax.Array, " settings"]:

@@ -73,11 +73,7 @@ def at_stages(values: Float[Array, " readings"]) -> Float[Array, " stages"]:
 
 
 def runge_kutta_stages(paces: Float[Array, " readings"]) -> tuple[Array, ...]:
-    """The four stages of every Runge-Kutta step in sequence, as one loop that compiles once.
-
-    Returns the time that each covers, the reach along the last stage's change, the weight, and
-    whether the stage ends its step.
-    """
+    """Time, reach along the last change, weight and end flag of all stages, for one loop."""
     steps = len(paces) // 2
     each = (
         jnp.asarray([0, 1 / 2, 1 / 2, 1]),
@@ -130,10 +126,7 @@ def schedule_log_risk(
 class AbstractFamily(AbstractDescription):
     """Schedules to be fitted: a function of free numbers, such as logarithms."""
 
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """Number of free numbers."""
+    size: eqx.AbstractVar[int]  # number of free numbers
 
     @abc.abstractmethod
     def schedule(
@@ -166,10 +159,7 @@ class Knots(eqx.Module):
 
 
 class Parametric(AbstractFamily):
-    """A callable from positive parameters, those without a default, to a schedule.
-
-    The logarithms are free. The first parameter counts as a rate, the others as numbers around 1.
-    """
+    """A callable from positive parameters, those without a default, to a schedule."""
 
     make: Callable[..., Any] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
@@ -177,7 +167,6 @@ class Parametric(AbstractFamily):
     def __init__(self, make):
         self.make = make
         self.names = _free_parameters(make)
-        # A trial at numbers that are not special.
         made = make(**dict.fromkeys(self.names, _A_NUMBER))
         if not callable(made):
             raise TypeError(

@@ -40,31 +40,11 @@ class AbstractSetting(eqx.Module):
 
     gamma: eqx.AbstractVar[Float[Any, ""]]  # $\gamma = d/n$
     rho: eqx.AbstractVar[Float[Any, ""]]  # of the $\rho$-GDP guarantee; infinite without privacy
-
-    @property
-    @abc.abstractmethod
-    def cap(self) -> Float[Any, ""]:
-        """The learning rate beyond which every sample's step is capped."""
-
-    @property
-    @abc.abstractmethod
-    def slope_scale(self) -> Float[Any, ""]:
-        """The size of the loss's slopes at the start, the unit of clip scales."""
-
-    @property
-    @abc.abstractmethod
-    def num_steps(self) -> int:
-        """The least sufficient number of Runge-Kutta steps."""
-
-    @property
-    @abc.abstractmethod
-    def effort(self) -> tuple[int, float]:
-        """Number of descents of a fit, and their tolerance relative to the risk."""
-
-    @property
-    @abc.abstractmethod
-    def start(self) -> Float[Any, " parts"]:
-        """y(0)."""
+    cap: eqx.AbstractVar[Float[Any, ""]]  # rate beyond which every sample's step is capped
+    slope_scale: eqx.AbstractVar[Float[Any, ""]]  # size of slopes at the start, unit of clip scales
+    num_steps: eqx.AbstractVar[int]  # least sufficient number of Runge-Kutta steps
+    effort: eqx.AbstractVar[tuple[int, float]]  # descents of a fit, their relative tolerance
+    start: eqx.AbstractVar[Float[Any, " parts"]]  # y(0)
 
     @abc.abstractmethod
     def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, "*parts"]:
@@ -94,10 +74,7 @@ class AbstractSetting(eqx.Module):
 
 
 class Setting(AbstractSetting):
-    """Linear regression; the state has one $D_i$ per mode.
-
-    Settings with equally many modes may be stacked along a leading axis of all arrays.
-    """
+    """Linear regression, one $D_i$ per mode; may be stacked along a leading axis of all arrays."""
 
     gamma: Float[Any, "*#cells"]
     rho: Float[Any, "*#cells"]
@@ -162,11 +139,8 @@ class Setting(AbstractSetting):
         )
 
     def grouped(self) -> "Setting":
-        """The setting for a search, with neighbouring eigenvalues joined if there are many.
-
-        Fixed steps are stable up to an eigenvalue: a large one needs more.
-        """
         modes = self.modes
+        # Fixed steps are stable up to an eigenvalue.
         refinement = 1 if modes.descent.max() <= 5 else 4
         if len(modes.descent) <= _MOST_MODES:
             return dataclasses.replace(self, refinement=refinement)
@@ -180,12 +154,8 @@ class Setting(AbstractSetting):
         shares, weights = joined(modes.weights / modes.descent), joined(modes.weights)
         risks = joined(modes.weights * modes.initial)
         is_there = weights > 0
-        kept = (
-            weights / np.where(is_there, shares, 1),
-            weights,
-            risks / np.where(is_there, weights, 1),
-        )
-        followed = _followed(modes, *(values[is_there] for values in kept))
+        shares, weights, risks = (values[is_there] for values in (shares, weights, risks))
+        followed = _followed(modes, weights / shares, weights, risks / weights)
         return Setting(self.gamma, self.rho, followed, refinement)
 
     def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, ""]:
@@ -316,13 +286,10 @@ class SignalSetting(AbstractSetting):
         return self
 
 
+# A reverse pass through the search would store all nodes of the quadrature at every step.
 @jax.custom_jvp
 def _moments(problem: AbstractSignalProblem, at: Float[Array, " three"]) -> Float[Array, " three"]:
-    """The moments a, D, M of a slope at overlap, remainder and clip scale.
-
-    Their nine derivatives are taken forward at once: a reverse pass through the search would store
-    all nodes of the quadrature at every step.
-    """
+    """a, D, M at overlap, remainder and clip scale; their nine derivatives are taken forward."""
     return _by_quadrature(problem, at)
 
 
