@@ -11,16 +11,13 @@ LARGEST_VALUE = 1e100
 
 
 class Table(NamedTuple):
-    """Centred inputs and labels, in float64; the inputs' covariance has trace dim.
-
-    `scale` is the factor of the inputs minus their means.
-    """
+    """Centred inputs, whose covariance has trace dim, and centred labels, in float64."""
 
     inputs: np.ndarray
     labels: np.ndarray
     input_means: np.ndarray
     label_mean: float
-    scale: float
+    scale: float  # factor of the inputs minus their means
 
 
 def standardise(inputs: Any, labels: Any) -> Table:
@@ -62,10 +59,7 @@ def standardise(inputs: Any, labels: Any) -> Table:
 
 
 class ColumnScaling(NamedTuple):
-    """Columns minus `means`, times `factors`, for any rows.
-
-    The statistics come from training rows without privacy: no account covers them.
-    """
+    """Columns minus `means`, times `factors`: statistics of training rows, without privacy."""
 
     means: np.ndarray
     factors: np.ndarray

@@ -47,14 +47,11 @@ class _HiddenInt(int):
 
 
 class HidesNoiseSeed:
-    """An estimator with a secret parameter `noise_seed`; comes before `BaseEstimator`.
-
-    scikit-learn prints the values of `get_params`, and makes copies with them: the seed there is a
-    number that does not print itself.
-    """
+    """An estimator whose parameter `noise_seed` never prints; the first base class."""
 
     def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name, for scikit-learn."""
+        # scikit-learn prints these, and makes copies with them.
         params = BaseEstimator.get_params(self, deep=deep)
         seed = params["noise_seed"]
         # A hidden seed, in a copy, must stay the same object.
@@ -66,11 +63,8 @@ class HidesNoiseSeed:
 def training_data(
     estimator: Any, X: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray, Sequence[str]]:
-    """Inputs and labels as scikit-learn checks them, and the names of the columns.
-
-    Stores their number and names in the estimator. Both become numbers first: scikit-learn's errors
-    show unreadable values.
-    """
+    """Inputs, labels and names of the columns, noted in the estimator as scikit-learn does."""
+    # Numbers first: scikit-learn's errors show unreadable values.
     inputs = _real_rows(X)
     validate_data(estimator, X, skip_check_array=True)
     inputs, labels = rows_and_labels(estimator, inputs, y, y_numeric=y_numeric)

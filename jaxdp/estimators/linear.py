@@ -18,10 +18,10 @@ from jaxdp.core.display import in_full
 from jaxdp.core.terminals import printable
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
-    ROWS_ALONE,
     HidesNoiseSeed,
     PrivateClassifierMixin,
     PrivateRegressorMixin,
+    completed,
     ranges_of,
     refuse_keywords,
     rows_and_labels,
@@ -80,32 +80,28 @@ _GUESSED = (
 
 
 class Forecast(NamedTuple):
-    """The expected result of a budget, from public numbers and a guess.
-
-    Attributes:
-        num_samples: number n of rows.
-        without_privacy: guessed share of the labels' variance that a linear function explains.
-        with_privacy: remaining share, by the plan of the descent.
-        assumes: the assumptions, in words.
-    """
+    """The expected result of a budget, from public numbers and a guessed signal."""
 
     num_samples: int
-    without_privacy: float
-    with_privacy: float
-    assumes: str
+    without_privacy: float  # guessed share of the labels' variance that a linear function explains
+    with_privacy: float  # remaining share, by the plan of the descent
+    assumes: str  # assumptions, in words
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     """The shared part of both estimators: public features, a fit, its attributes."""
 
     epsilon: float
     delta: float
-    input_range: tuple[Any, Any] | None
-    columns: Columns | None
-    features: str
-    fit_intercept: bool
-    method: AbstractMethod | None
-    noise_seed: int | None
+    _: dataclasses.KW_ONLY
+    input_range: tuple[Any, Any] | None = None
+    columns: Columns | None = None
+    features: str = "linear"
+    fit_intercept: bool = True
+    method: AbstractMethod | None = None
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     @abc.abstractmethod
@@ -145,17 +141,15 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
         """The features of a row, with these names of columns if `columns` is None."""
         is_additive, columns = kind == "additive", self.columns
+        if is_additive and columns is None:
+            low, high = ranges_of(self.input_range, names)
+            ends = zip(low.tolist(), high.tolist(), strict=True)
+            columns = Columns(dict(zip(names, ends, strict=True)))
         if columns is not None:
             found = ColumnFeatures(columns, is_additive)
         else:
-            low, high = ranges_of(self.input_range, names)
-            if is_additive:
-                pairs = zip(names, low.tolist(), high.tolist(), strict=True)
-                columns = Columns({name: (low, high) for name, low, high in pairs})
-                found = ColumnFeatures(columns, is_additive)
-            else:
-                unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
-                found = RangeScaling(unit, low, high)
+            unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
+            found = RangeScaling(unit, *ranges_of(self.input_range, names))
         if kind == "kernel":
             kernel, key = Gaussian(_SCALE * found.norm_bound), jr.key(PUBLIC_SEED)
             waves = kernel.features(_NUM_WAVES, found.num_outputs, key=key)
@@ -203,15 +197,13 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if is_beyond.any():
             counts = zip(names, is_beyond.sum(axis=0), strict=True)
             told = printable(", ".join(f"{name}: {count}" for name, count in counts if count))
-            rows = f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows"
-            beyond = f"{rows} are beyond what input_range or columns say ({told}) and are clipped"
-            _warn_the_curator(beyond)
+            _warn_the_curator(
+                f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows are beyond what input_range "
+                f"or columns say ({told}) and are clipped"
+            )
         return inputs, labels, features, called
 
     def _keep(self, fit: LinearFit, names: TableNames | None) -> None:
-        stated = fit.release.statement
-        assumptions = (*stated.assumptions, ROWS_ALONE)
-        statement = dataclasses.replace(stated, assumptions=assumptions)
         known = fit.release.record
         assert known is not None
         record = dataclasses.replace(
@@ -223,9 +215,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             noise_std=tuple(fit.noise_std.tolist()),
             has_logits=is_classifier(self),
         )
-        self.release_ = dataclasses.replace(
-            fit.release, statement=statement, columns=names, record=record
-        )
+        self.release_ = dataclasses.replace(completed(fit.release, names), record=record)
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
@@ -265,12 +255,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _method(self) -> AbstractMethod:
         return Automatic() if self.method is None else self.method
 
-    def _budget(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
-
     def forecast(self, num_samples: int, *, signal: float = 0.5) -> Forecast:
-        """Forecast the explained variance for a table of n rows, without reading or spending
-        anything.
+        """Forecast the explained variance for n rows, without reading or spending anything.
 
         Args:
             num_samples: number n of rows.
@@ -395,17 +381,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         ((3,), True)
     """
 
-    epsilon: float
-    delta: float
     _: dataclasses.KW_ONLY
-    input_range: tuple[Any, Any] | None = None
-    columns: Columns | None = None
-    features: str = "linear"
     label_range: tuple[float, float] | None = None
-    fit_intercept: bool = True
-    method: AbstractMethod | None = None
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def _planned_for(self):
@@ -444,7 +421,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         learner = PrivateLinearRegression(
             features=features, label_range=label_range, method=self._method()
         )
-        self._keep(learner.fit(inputs, labels, **self._budget()), names)
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+        self._keep(learner.fit(inputs, labels, **budget), names)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
@@ -480,17 +458,8 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         (3, 2)
     """
 
-    epsilon: float
-    delta: float
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
-    input_range: tuple[Any, Any] | None = None
-    columns: Columns | None = None
-    features: str = "linear"
-    fit_intercept: bool = True
-    method: AbstractMethod | None = None
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def _planned_for(self):
@@ -515,7 +484,8 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         )
         if names is not None:
             names = dataclasses.replace(names, classes=tuple(map(str, self.classes_)))
-        fit = learner.fit(inputs, places, **self._budget())
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+        fit = learner.fit(inputs, places, **budget)
         if self.classes is None:
             fit = dataclasses.replace(fit, release=without_proof(fit.release))
         self._keep(fit, names)

@@ -56,17 +56,12 @@ _OF_TANGENTS = (
 
 
 class Level(NamedTuple):
-    """An expected accuracy or loss: mean over runs, interval of nine runs in ten, standard
-    deviation.
-
-    The interval holds if the private rows differ from the public ones as disturbed copies of these
-    do. The standard deviation is over runs on one table; None if not known.
-    """
+    """An expected accuracy or loss: mean over runs, and interval of nine runs in ten."""
 
     mean: float
     low: float
     high: float
-    std: float | None = None
+    std: float | None = None  # over runs on one table, if known
 
 
 class CurvePoint(NamedTuple):
@@ -119,10 +114,7 @@ class Forecast(AbstractExplained, eqx.Module):
 
     @property
     def over_samples(self) -> tuple[CurvePoint, ...]:
-        """The points of the curve with this budget, by rising size.
-
-        Other sizes change the noise on the mean only, not how much more rows would teach.
-        """
+        """The points of the curve with this budget: sizes change only the noise on the mean."""
         same = [one for one in self.curve if one.epsilon == self.plan.epsilon]
         return tuple(sorted(same, key=lambda one: one.num_samples))
 
@@ -337,15 +329,12 @@ def _of_size(problem: _Rows, num_samples: int) -> _Rows:
 
 
 def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
-    """Predictions for each budget, in rising order, and for other sizes at the middle one.
-
-    A mean over f times as many rows has 1/f of the noise, like the same rows with 1/f of the noise
-    multiplier, that is with a larger budget. Sizes are interpolated between budgets.
-    """
+    """Predictions for each budget, in rising order, and for other sizes at the middle one."""
     levels = [_level(one.predicted) for one in plans]
     middle = plans[len(plans) // 2]
     found = [(one.epsilon, num_samples, level) for one, level in zip(plans, levels, strict=True)]
     logs = [-math.log(one.chosen.noise_multiplier) for one in plans]
+    # A mean over f times as many rows has 1/f of the noise, as with a larger budget: interpolated.
     for factor in _SIZES:
         place = math.log(factor / middle.chosen.noise_multiplier)
         between = [float(np.interp(place, logs, values)) for values in zip(*levels, strict=True)]

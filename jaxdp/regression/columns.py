@@ -417,10 +417,7 @@ def _are_counted(names: Any) -> bool:
 
 
 def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
-    """The values of a function at the cells of a column, each from its cell alone.
-
-    TypeError for cells of unknown kinds, or with the advice if the function raises ValueError.
-    """
+    """Values of a function at cells, each from its cell alone, or TypeError without a cell."""
     is_array = isinstance(getattr(cells, "dtype", None), np.dtype)
     array = np.asarray(cells) if is_array and not np.ma.isMaskedArray(cells) else np.array(None)
     is_real, is_moment = _is_real(array.dtype), array.dtype.kind == "M"
@@ -492,10 +489,7 @@ def _key(cell: Any) -> str | None:
 
 
 def _digits(number: Any) -> str:
-    """A number in all its digits, without an exponent; equal numbers have one text.
-
-    A single-precision number has the digits that distinguish it in single precision.
-    """
+    """A number in all its digits (in its own precision), the same text for equal numbers."""
     # NumPy's time spans count as integers.
     is_number = isinstance(number, (numbers.Real, Decimal, np.bool_))
     if not is_number or isinstance(number, np.timedelta64):

@@ -18,32 +18,20 @@ _SCALE_SHARE = 0.06
 
 
 class Learnt(NamedTuple):
-    """The public result of a private fit.
+    """The public result of a private fit."""
 
-    Attributes:
-        weights: weights of the features divided by their bound.
-        noise_std: standard deviation of the noise on each weight, as planned.
-        statement: proof of privacy of all releases; None for the Gaussian DP of the ledger.
-    """
-
-    weights: Float[np.ndarray, "features outputs"]
-    noise_std: Float[np.ndarray, " features"]
-    statement: Release | None = None
+    weights: Float[np.ndarray, "features outputs"]  # for features divided by their bound
+    noise_std: Float[np.ndarray, " features"]  # on each weight, as planned
+    statement: Release | None = None  # of all releases; None for the Gaussian DP of the ledger
 
 
 class AbstractSlopes(abc.ABC):
-    """The private labels of a fit, and the derivatives of its loss.
-
-    Attributes:
-        labels: private labels, one a row.
-        curvature: the loss's curvature for the plan of a descent.
-        share: budget share of a release of the scale.
-    """
+    """The private labels of a fit, and the derivatives of its loss."""
 
     labels: Float[np.ndarray, " n"]
     num_outputs: int
     curvature: Curvature
-    share: float = 0.0
+    share: float = 0.0  # budget share of a release of the scale
 
     @abc.abstractmethod
     def of(

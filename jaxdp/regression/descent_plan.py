@@ -38,38 +38,26 @@ _TOP = 0.9
 
 
 class DescentPlan(NamedTuple):
-    """Settings of a private descent.
+    """Settings of a private descent."""
 
-    Attributes:
-        transform: P, (p, p).
-        typical_norm: root of D, the typical norm of P x.
-        clip: c, in standard deviations of the slope at a row of typical norm.
-        is_one_pass: whether every step has its own rows.
-        predicted_risk: half the excess mean squared error over the best linear function, in units
-            of the labels' variance.
-        noise_std: standard deviation of the noise on each weight, in units of a slope's size.
-    """
-
-    transform: Float[np.ndarray, "features features"]
-    typical_norm: float
+    transform: Float[np.ndarray, "features features"]  # P
+    typical_norm: float  # of P x, the root of D
     num_steps: int
     rate: float
     momentum: float
-    clip: float
-    is_one_pass: bool
+    clip: float  # c, in standard deviations of the slope at a row of typical norm
+    is_one_pass: bool  # whether every step has its own rows
+    # Half the excess mean squared error over the best linear function, over the labels' variance.
     predicted_risk: float
-    noise_std: Float[np.ndarray, " features"]
+    noise_std: Float[np.ndarray, " features"]  # on each weight, in units of a slope's size
 
 
 class Curvature(NamedTuple):
-    """Share of a loss's mean curvature that clipping at c leaves, and the clips worth trying.
-
-    `at_the_end` is the factor of `share` for the last steps, which forget earlier noise.
-    """
+    """Share of a loss's mean curvature that clipping at c leaves, and the clips worth trying."""
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
-    at_the_end: float
+    at_the_end: float  # factor of the share in the last steps, which forget earlier noise
 
 
 SQUARED = Curvature(
@@ -81,20 +69,13 @@ LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0
 
 
 class Spectrum(NamedTuple):
-    """The known second moments of the features in coordinates A x.
+    """The known second moments of the features in coordinates A x."""
 
-    Attributes:
-        values, vectors: estimated eigenvalues, and eigenvectors as columns.
-        upper: upper bounds of the eigenvalues.
-        noise: remaining noise in an estimate.
-        base: A.
-    """
-
-    values: Float[np.ndarray, " features"]
-    vectors: Float[np.ndarray, "features features"]
-    upper: Float[np.ndarray, " features"]
-    noise: float
-    base: Float[np.ndarray, "features features"]
+    values: Float[np.ndarray, " features"]  # estimated eigenvalues
+    vectors: Float[np.ndarray, "features features"]  # eigenvectors as columns
+    upper: Float[np.ndarray, " features"]  # upper bounds of the eigenvalues
+    noise: float  # remaining noise in an estimate
+    base: Float[np.ndarray, "features features"]  # A
 
 
 def shrunk(
@@ -209,10 +190,7 @@ def _responses(
 def _of_the_average(
     sums: Float[np.ndarray, "steps settings modes"], num_steps: int
 ) -> Float[np.ndarray, "settings modes"]:
-    """The variance of the average over the last half of T steps, for noise of variance 1.
-
-    `sums` are cumulative sums of the responses to noise in the first step.
-    """
+    """The variance of the average, for noise of variance 1, by cumulative sums of responses."""
     first = num_steps // 2
     # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
     begun = np.arange(1, num_steps + 1)

@@ -47,15 +47,7 @@ class WithConstant(AbstractFeatureMap):
 
 
 class ComposedFeatures(AbstractFeatureMap):
-    """The features that one map makes of another's, such as random features of a table's columns.
-
-    Args:
-        outer: map of the features of `inner`.
-        inner: map of an input.
-
-    Raises:
-        ValueError: the number of outer's inputs is not that of inner's outputs.
-    """
+    """The features that `outer` makes of those of `inner`, such as waves of a table's columns."""
 
     outer: AbstractFeatureMap
     inner: AbstractFeatureMap

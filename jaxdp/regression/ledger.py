@@ -24,11 +24,7 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """A budget of Gaussian DP, and the part of it that is spent.
-
-    Args:
-        mu: budget of all releases together, > 0.
-        budget: the (epsilon, delta) that mu comes from; None if no release needs it.
+    """A budget mu of Gaussian DP, which may come from (epsilon, delta), and its spent part.
 
     Example:
         >>> from jaxdp.regression.ledger import Ledger
@@ -48,11 +44,7 @@ class Ledger:
         return float(self._left)
 
     def spend(self, what: str, share: float | Fraction) -> float:
-        r"""Spend a share of $\mu^2$ and return the mu of its release.
-
-        Raises:
-            ValueError: less is left; sums of shares are exact.
-        """
+        r"""The mu of a release with this share of $\mu^2$; ValueError if less is left."""
         exact = Fraction(share)
         if not 0 < exact <= self._left:
             raise ValueError(f"expected a share in (0, {self.left:.4g}], got {float(share):.4g}")
@@ -62,7 +54,7 @@ class Ledger:
         return mu
 
     def spend_rest(self, what: str, *, is_gaussian: bool = True) -> float:
-        """Spend all that is left and return its mu, valid for Gaussian DP."""
+        """The mu of a last release with all that is left; NaN in its entry if not Gaussian DP."""
         mu = self.spend(what, self._left)
         if not is_gaussian:
             self.entries[-1] = self.entries[-1]._replace(mu=math.nan)

@@ -43,15 +43,7 @@ class AbstractMethod(AbstractDescription):
 
     @abc.abstractmethod
     def learnt(self, rows: PrivateRows, slopes: AbstractSlopes, ledger: Ledger) -> Learnt:
-        """Return the released weights of the features divided by their bound.
-
-        Args:
-            rows, slopes: private records.
-            ledger: ledger of the fit; the method spends all that is left.
-
-        Raises:
-            ValueError: the method is for another loss.
-        """
+        """The released weights of the features over their bound; spends the rest of the ledger."""
 
 
 # Shares of the rounds in the budget of the second moments. Later rounds clip rows in coordinates
@@ -115,12 +107,10 @@ class AbstractDescentMethod(AbstractMethod):
     is_one_pass: eqx.AbstractClassVar[bool]
 
     def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
-        r"""Choose by public numbers alone.
-
-        Noise of $\sqrt 2/(n \mu)$ on the diagonal, and $\sqrt 2$ times less off it, moves
-        eigenvalues by up to $\sqrt{2 p}$ times that. Their mean is 1/(2 p) for rows of half the
-        largest square.
-        """
+        """Choose by public numbers alone."""
+        # Noise of sqrt(2) / (n mu) on the diagonal, and sqrt(2) times less off it, moves
+        # eigenvalues by up to sqrt(2 p) times that. Their mean is 1 / (2 p) for rows of half the
+        # largest square.
         edge = math.sqrt(2 * num_features) * math.sqrt(2) / (num_samples * mu)
         if edge > _NOISE * 0.5 / num_features:
             return _Spending(min(self.moments_share, _LITTLE), (1.0,), 1)
@@ -280,11 +270,7 @@ class NoisyStatistics(AbstractMethod):
 
 
 class HuberLearner(AbstractObjectiveLearner):
-    r"""Objective perturbation with Huber's loss of f(x) - y, for labels and predictions in [-1, 1].
-
-    All arguments are those of `PrivateKernelClassifier`; ridge None is $\sigma B/n$ with the
-    floor's $\sigma$.
-    """
+    """Objective perturbation with Huber's loss of f(x) - y, for labels in [-1, 1]."""
 
     loss: Huber = eqx.field(kw_only=True, converter=on_host)
 

@@ -74,10 +74,8 @@ class PrivateRows(NamedTuple):
 def _norms(
     block: Float[np.ndarray, "rows features"], transform: Float[np.ndarray, "features features"]
 ) -> Float[np.ndarray, " rows"]:
-    r"""Upper bounds of |P x| of every row of a block, in exact arithmetic.
-
-    A product of p terms in float64 is off by less than $p\,2^{-52} \|P\|_F |x|$.
-    """
+    """Upper bounds of |P x| of every row of a block, in exact arithmetic."""
+    # A product of p terms in float64 is off by less than p 2^-52 |P|_F |x|.
     slack = 4 * len(transform) * _EPS * np.linalg.norm(transform)
     return np.linalg.norm(block @ transform.T, axis=1) * 2.0**-_ROW_BITS * (1 + 1e-12) + slack
 

@@ -55,11 +55,7 @@ class Draw(eqx.Module):
 
     @classmethod
     def of(cls, algorithm: PrivateOptimiser, share: float = 1.0) -> Self:
-        """The draw of an algorithm, for any clip norm.
-
-        If a share of the rows represents all of them, each row's own draw adds that much less to a
-        mean.
-        """
+        """The draw of an algorithm, for any clip norm, if a share of the rows represents all."""
         moments = algorithm.sampler.inclusion_moments
         joint = moments.covariance
         own = joint + (moments.variance - joint) * share if share < 1 else moments.variance
@@ -80,10 +76,7 @@ class AbstractClosureRisk(eqx.Module):
         return self.modes.loss.num_outputs is not None
 
     def on_fewer_rows(self) -> tuple[Self, float]:
-        """A cheaper risk on evenly spaced training rows, and their share of all rows.
-
-        Fewer rows teach less, so this risk is a little too high.
-        """
+        """A cheaper, slightly higher risk on evenly spaced training rows, and their share."""
         count = self.modes.num_train
         if count <= 1.5 * _MOST_ROWS:
             return self, 1.0

@@ -95,11 +95,7 @@ def best_of_values(
     log_rates: tuple[float, float],
     log_clip_norms: tuple[float, float],
 ) -> Point | None:
-    """The stable point of least risk that is found without gradients, or None.
-
-    Fits quadratic functions to squares of seven points, whose falling half sides in the logarithms
-    are `widths`: cheaper if a gradient costs several times a value.
-    """
+    """The stable point of least risk that quadratic functions through squares find, or None."""
     low, high = np.asarray([log_rates, log_clip_norms]).T
     seen: dict[tuple[float, float], Point] = {}
 

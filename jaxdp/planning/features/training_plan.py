@@ -32,30 +32,19 @@ _COARSE = "~: searched coarsely, as it was not among the best; its risk may be p
 
 
 class Cell(NamedTuple):
-    """The best settings found for one number of steps and one sampling rate.
-
-    Attributes:
-        num_steps, sampling_rate: number of steps, and expected share of the rows in a batch.
-        learning_rate, clip_norm: best values, to four digits; NaN if nothing is stable.
-        noise_multiplier: noise multiplier for the budget.
-        risk: test loss, or 1 minus the accuracy for criterion "accuracy", as
-            `GaussianClosure(rank=0)` or Adam's closure predicts it; infinite if nothing is stable.
-        adjacency: adjacency for which the budget holds.
-        is_at_limit: whether the learning rate is the largest at which the closure is valid: a
-            larger one may be better.
-        is_polished: whether the search was finished; with softmax losses only for the best cells.
-            Other risks may be some percent too high.
-    """
+    """The best settings found for one number of steps and one sampling rate."""
 
     num_steps: int
-    sampling_rate: float
-    learning_rate: float
+    sampling_rate: float  # expected share of the rows in a batch
+    learning_rate: float  # to four digits, as clip_norm; both NaN if nothing is stable
     clip_norm: float
-    noise_multiplier: float
+    noise_multiplier: float  # calibrated to the budget
+    # Test loss, or 1 minus the accuracy if that is the criterion, as `GaussianClosure(rank=0)` or
+    # Adam's closure predicts it; infinite if nothing is stable.
     risk: float
     adjacency: str
-    is_at_limit: bool
-    is_polished: bool = True
+    is_at_limit: bool  # the learning rate is the largest valid one: a larger one may be better
+    is_polished: bool = True  # the search was finished; else the risk may be percents too high
 
 
 def best_cell(table: tuple[Cell, ...]) -> Cell:

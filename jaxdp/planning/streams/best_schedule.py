@@ -82,10 +82,7 @@ def fit(
     starts: Float[np.ndarray, "starts numbers"],
     least: float,
 ) -> Fit:
-    """The best clip scale and numbers, by descents from the best few starts.
-
-    A risk below `least`, the proved minimum, is an error of the integration and does not count.
-    """
+    """The best clip scale and numbers, by descents; risks below `least` are numerical errors."""
     kept, tolerance = setting.effort
     with on_host():
         values = np.array(_values(family, jnp.asarray(starts), setting))

@@ -158,10 +158,8 @@ def slope_in_rate(rate, state, clip_scale, setting: Setting):
 
 
 def _feedback(state, guess, highest, clip_scale, setting: Setting):
-    """The rate up to the highest at which the state falls fastest.
-
-    On the arc the derivative of F in the rate is 0, so the root may be a constant to JAX.
-    """
+    """The rate up to the highest at which the state falls fastest."""
+    # The derivative of F in the rate is 0 at the root, which may be a constant to JAX.
     known = jax.tree.map(lax.stop_gradient, (state, guess, highest, clip_scale, setting))
     root, is_below = _root(*known)
     return jnp.where(is_below, root, highest)
@@ -195,10 +193,8 @@ def _root(state, guess, highest, clip_scale, setting: Setting):
 def best_greedy(
     settings: Setting,
 ) -> tuple[Float[np.ndarray, "settings two"], Float[np.ndarray, " settings"]]:
-    """The best points (see `greedy_run`) of noisy settings along a leading axis, and their risks.
-
-    Batches have one size, compiled once; the last one repeats its last setting.
-    """
+    """The best points (see `greedy_run`) of noisy settings along a leading axis; and risks."""
+    # Batches of one size compile once; the last one repeats its last setting.
     count = len(settings.gamma)
     size = 1 if count == 1 else _BATCH
     batches = [
