@@ -6,8 +6,7 @@ import numpy as np
 
 from jaxdp.core.checks import host_array, require_host, require_real, require_scalar
 
-# Squares of larger numbers may overflow float64.
-LARGEST_VALUE = 1e100
+LARGEST_VALUE = 1e100  # squares of larger numbers may overflow float64
 
 
 class Table(NamedTuple):

@@ -22,8 +22,7 @@ _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "non
 _BOOLEANS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 _BLANKS = r"\s+"
 _OF_DATA = {"whole", "number", "missing", "blank"}
-# Lines that decide a table's layout.
-_HEAD = 100
+_HEAD = 100  # lines that decide a table's layout
 
 
 def open_table(

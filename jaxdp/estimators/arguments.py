@@ -25,8 +25,7 @@ from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
 
-# Published with every release.
-PUBLIC_SEED = 20_220_501
+PUBLIC_SEED = 20_220_501  # published with every release
 # A fit cannot see the steps before it, so every cost states this.
 ROWS_ALONE = (
     "every row was made from its own record alone: everything learnt before the fit, by a step of "

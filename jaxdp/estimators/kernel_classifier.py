@@ -21,11 +21,7 @@ from jaxdp.estimators.arguments import (
     values_of,
     warn_without_range,
 )
-from jaxdp.kernels import (
-    AbstractKernel,
-    PrivateKernelClassifier,
-    ReleasedFunction,
-)
+from jaxdp.kernels import AbstractKernel, PrivateKernelClassifier, ReleasedFunction
 from jaxdp.kernels.release.tables import columns_of
 from jaxdp.losses import Logistic, Softmax
 from jaxdp.losses.base import AbstractClassificationLoss

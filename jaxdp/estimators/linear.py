@@ -66,13 +66,11 @@ _KINDS = {
 # Scale of the kernel over the norm of its inputs, and its number of random waves. Chosen on five
 # tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
-# Assumed explained share of the labels' variance, and the forecast up to which fit warns.
-_SIGNAL, _LITTLE = 0.5, 0.1
+_SIGNAL, _LITTLE = 0.5, 0.1  # assumed explained share, and the forecast up to which fit warns
 # "automatic" chooses features whose forecast loses at most this share of the signal. It is for
 # features of equal size; a kernel's, with most of it in a few, lose less.
 _MOST_LOST = 0.3
-# Share of missing cells that may belong to a category without rows.
-_MANY_MISSING = 0.1
+_MANY_MISSING = 0.1  # share of missing cells that may belong to a category without rows
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the guessed share of "
     "their variance; it uses no number of the table"

@@ -23,12 +23,7 @@ from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 
 # Arguments of one kind of problem only, with their defaults.
-_OF_STREAMS: dict[str, Any] = {
-    "num_samples": None,
-    "schedule": Optimal,
-    "rho": None,
-    "uncertainty": None,
-}
+_OF_STREAMS = {"num_samples": None, "schedule": Optimal, "rho": None, "uncertainty": None}
 _OF_FEATURES: dict[str, Any] = {
     "num_steps": (25, 100, 400),
     "sampling_rate": (0.05, 0.2, 1.0),
@@ -88,46 +83,45 @@ def plan(
 ) -> OnePassPlan | TrainingPlan:
     r"""Choose the settings of private learning within a budget, from the loss that theory predicts.
 
-    Planning is not private: epsilon covers neither the rows that a plan is computed from nor an
-    initial risk, a label noise or a spectrum that was estimated from private rows. Plan on public
-    rows that are like the private ones, with as many training rows as the private table has. The
-    plan minimises the loss of the problem's test rows, so measure the result on other rows.
+    Planning is not private: epsilon covers neither the rows of the problem nor numbers that were
+    estimated from private rows. Plan on public rows that are like the private ones, with as many
+    training rows as the private table. The plan minimises the loss of the problem's test rows, so
+    measure on other rows.
 
     **Streams** use the arguments from `num_samples` to `uncertainty` and one pass of
     `OnePassDPSGD`, which is exactly $\rho$-GDP. For `LinearRegression` the default schedule is the
     best of all non-increasing ones (proof: `Optimal`). With logistic regression, `input_scales` or
-    Huber's loss no theorem gives the best one: schedule and `.floor` are the best that gradient
-    descent through `CoupledODE` finds.
+    Huber's loss schedule and `.floor` are the best that gradient descent through `CoupledODE`
+    finds.
 
     **Features on fixed rows and networks** (`Linearised`) use `epsilon`, `delta` and the arguments
-    from `num_steps` on. Each pair of steps and sampling rate is a cell. The exact account gives its
+    from `num_steps` on. Each pair of steps and sampling rate is a cell with the exact account's
     noise multiplier; its learning rate and clip norm minimise the test loss that
     `GaussianClosure(rank=0)`, or `TangentClosure`, predicts within the limits of stability. Softmax
-    losses are searched without gradients on up to 4,096 rows, and finely in the best two cells
-    only. The default theory predicts the best cell.
+    losses are searched on up to 4,096 rows, and finely in the best two cells only. The default
+    theory predicts the best cell.
 
-    All cells have the sampler's adjacency. Poisson batches are zero-out-one, also at rate 1, and
-    need half the noise of the replace-one full batch of `DPGD`; other batches are replace-one.
+    All cells have the sampler's adjacency: Poisson batches are zero-out-one, other batches
+    replace-one.
 
     Args:
         problem: a stream of linear or logistic regression, or features on fixed rows with any loss.
         epsilon, delta: budget, epsilon > 0 and delta in (0, 1).
         num_samples: number n of samples of the one pass.
-        schedule: `Optimal`; or a family, that is a callable from free positive parameters to a
-            schedule, such as `jaxdp.Constant` or `functools.partial(jaxdp.Polynomial, power=0.5)`;
-            or `jaxdp.FreeForm(num_knots)`.
+        schedule: `Optimal`; or a callable from free positive parameters to a schedule, such as
+            `jaxdp.Constant` or `functools.partial(jaxdp.Polynomial, power=0.5)`; or
+            `jaxdp.FreeForm(num_knots)`.
         rho: budget in place of epsilon and delta, > 0.
-        uncertainty: a `jaxdp.Box` of initial risks and label noises, in place of the problem's: the
-            plan then has the least worst-case regret. For least squares on Gaussian inputs only.
+        uncertainty: a `jaxdp.Box` of initial risks and label noises in place of the problem's, for
+            least worst-case regret; for least squares on Gaussian inputs.
         num_steps: number of steps T, one or several.
         sampling_rate: expected share of the rows in a batch, in (0, 1], one or several.
         optimiser: factory from a learning rate to a transformation: `optax.sgd`,
             `functools.partial(optax.sgd, momentum=0.9)`, or `optax.adam` on up to 500 features.
-        average: average of the iterates, released instead of the last one; None for no average.
-        sampler: class of the batches: `jaxdp.privacy.PoissonSampler`, `ShuffledEpochs` (batch sizes
-            that divide the rows) or `FixedSizeBatches`.
-        criterion: quantity to optimise on the test rows: "loss", or "accuracy" if labels are
-            classes.
+        average: average of the iterates to release; None for the last iterate.
+        sampler: class of the batches in `jaxdp.privacy`: `PoissonSampler`, `ShuffledEpochs` (batch
+            sizes that divide the rows) or `FixedSizeBatches`.
+        criterion: "loss" of the test rows, or "accuracy" if labels are classes.
         progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
             function that is called with the share done.
 
@@ -139,11 +133,10 @@ def plan(
             best setting of a network is beyond the limits of its theory.
 
     Raises:
-        NotCoveredError: no plan exists for such problems, or none with `uncertainty`; or the
-            closure does not cover the optimiser or the batches.
-        TypeError, ValueError: an argument is of the wrong kind, out of range, or belongs to the
-            other kind of problem; or `account` has no epsilon at this delta for the little noise of
-            a cell.
+        NotCoveredError: no plan exists for the problem, or the closure does not cover the optimiser
+            or the batches.
+        TypeError, ValueError: an argument is of the wrong kind, out of range, or for another kind
+            of problem; or `account` has no epsilon at this delta for the little noise of a cell.
         ImportError: dp_accounting, which Poisson batches need, is not installed.
         RuntimeError: no prediction of any cell is finite and stable.
 

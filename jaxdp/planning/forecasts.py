@@ -30,17 +30,13 @@ if TYPE_CHECKING:
 
 _Rows = FixedFeatures | Linearised
 _OF_NETWORKS = "inputs", "labels"
-# Number of new splits of the public rows, and the fixed seed that makes them.
-_SPLITS, _SEED = 4, 2026
+_SPLITS, _SEED = 4, 2026  # number of new splits of the public rows, and their fixed seed
 # Disturbances: reduction of contrast, standard deviation of added noise over that of each feature,
 # and the share of rows that every second class keeps.
 _DIMMED, _NOISY, _KEPT = 0.2, 0.2, 0.5
-# Half width, in standard deviations, of the interval of 90 % of a normal distribution.
-_WIDTH = 1.645
-# Budgets and sizes on the curve, as multiples of the forecast's.
-_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)
-# Shares of the work of the plan and of the curve's plans, for a progress bar.
-_OF_PLAN, _OF_CURVE = 0.4, 0.35
+_WIDTH = 1.645  # standard deviations to either side of 90 % of a normal distribution
+_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's
+_OF_PLAN, _OF_CURVE = 0.4, 0.35  # shares of the plan and of the curve in the progress bar
 _UNLIKE = (
     "the caller marks the stand-ins as unlike the private rows: settings transfer from them, "
     "accuracy and loss do not, so none is given"

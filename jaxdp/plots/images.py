@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Gaps between images and between blocks of rows, and room for a caption, in image widths.
-_GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2
-# Inches.
-_IMAGE, _LABEL = 0.62, 0.9
+_GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2  # in image widths
+_IMAGE, _LABEL = 0.62, 0.9  # inches
 
 
 def plot_images(

@@ -12,11 +12,9 @@ from jaxdp.regression import ColumnFeatures, WithConstant
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Inches of a panel, and panels side by side.
-_PANEL, _ACROSS = (2.6, 2.1), 4
+_PANEL, _ACROSS = (2.6, 2.1), 4  # inches of a panel, and panels side by side
 _BAND = "noise, 2 std"
-# Largest number of readable categories under a panel.
-_MOST_NAMES = 12
+_MOST_NAMES = 12  # largest number of readable categories under a panel
 
 
 def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None":

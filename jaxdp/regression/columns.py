@@ -24,10 +24,8 @@ from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.display import in_full
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 
-# Code of a missing number; others are between 0 and 1.
-_MISSING = -1.0
-# Widths by which float32 can divide.
-_NARROWEST, _WIDEST = 1e-30, 1e30
+_MISSING = -1.0  # code of a missing number; others are between 0 and 1
+_NARROWEST, _WIDEST = 1e-30, 1e30  # widths by which float32 can divide
 # Ends of a range of numbers; or, as texts, ends of a range of dates, or categories.
 _Spec = tuple[float, float] | tuple[str, ...]
 _EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
@@ -36,8 +34,7 @@ _PER_DAY |= {f"{unit}s": 86400 * 1000.0**i for i, unit in enumerate(["", *"munpf
 # Numbers as Python, NumPy, R and spreadsheets write them; 007, 12e5 and 1_0 are codes.
 _NUMERAL = re.compile(r"-?(0|[1-9][0-9]*|(?=\.))(\.[0-9]+)?([eE][+-][0-9]{1,3})?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?|[0-9]{8}(T.+)?")
-# Missing values as NumPy, pandas and JavaScript write them.
-_MISSING_TEXTS = ("", "nan", "NaN", "NaT")
+_MISSING_TEXTS = ("", "nan", "NaN", "NaT")  # as NumPy, pandas and JavaScript write them
 _NO_NUMBERS = (
     "expected numbers in column {!r}, got text: give its categories, or make it numbers, as "
     'pandas.to_numeric(column, errors="coerce") does, after which text counts as missing'

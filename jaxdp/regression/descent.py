@@ -13,8 +13,7 @@ from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature, DescentP
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
 
-# Budget share of each release of the residuals' scale: at the start, one and two quarters.
-_SCALE_SHARE = 0.06
+_SCALE_SHARE = 0.06  # budget share of each of up to three releases of the residuals' scale
 
 
 class Learnt(NamedTuple):

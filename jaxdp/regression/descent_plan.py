@@ -24,14 +24,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-# The grid of the search.
-_NUM_STEPS = (5, 10, 20, 40, 80)
+_NUM_STEPS = (5, 10, 20, 40, 80)  # the grid of the search
 _RATES = (0.25, 0.5, 1.0)
 # A larger clip is chosen, against the bias from skewed labels, if its risk is worse by at most this
 # factor and share of the labels' variance, and by at most this share of what is learnt.
 _FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
-# Assumed explained share of the labels' variance, spread evenly over the modes.
-_SIGNAL = 0.5
+_SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
 # Scale of the largest possible curvature (`Spectrum.upper`). A descent diverges only at
 # 2 (1 + momentum) over its rate, more than twice that.
 _TOP = 0.9

@@ -24,18 +24,12 @@ from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
-from jaxdp.regression.descent import (
-    AbstractSlopes,
-    LogisticSlopes,
-    SoftmaxSlopes,
-    SquaredSlopes,
-)
+from jaxdp.regression.descent import AbstractSlopes, LogisticSlopes, SoftmaxSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractMethod, Automatic
 from jaxdp.regression.private_sums import PrivateRows, released_scale
 
-# Budget share of a learnt label range, and its half width in standard deviations.
-RANGE_SHARE, _RANGE = 0.04, 6.0
+RANGE_SHARE, _RANGE = 0.04, 6.0  # budget share of a learnt label range, and its standard deviations
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
 # Least mu per feature or output: with less the grid takes half of the noise of some release, such
 # as one of 80 steps (`widened_for_grid`).
@@ -44,8 +38,7 @@ _CERTIFIED = (
     "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
     "their own"
 )
-# Published; draws no features here.
-_PUBLIC_SEED = 20_220_501
+_PUBLIC_SEED = 20_220_501  # published; draws no features here
 _PUBLIC = "the number of records, the columns, their ranges and the classes are public"
 
 

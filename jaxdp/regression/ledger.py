@@ -11,8 +11,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-# More than the relative rounding of a root or a product in float64.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # more than the relative rounding of a root or a product in float64
 
 
 class Entry(NamedTuple):

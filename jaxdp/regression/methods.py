@@ -14,28 +14,15 @@ import numpy as np
 
 from jaxdp.core.checks import require_kind
 from jaxdp.core.description import AbstractDescription
-from jaxdp.kernels import (
-    ClippedFeatures,
-    IdentityFeatures,
-    PrivateKernelClassifier,
-)
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures, PrivateKernelClassifier
 from jaxdp.kernels.margin.learners import AbstractObjectiveLearner
 from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.losses import Huber, Logistic, Softmax
 from jaxdp.privacy import Composition, GaussianMechanism, gaussian_epsilon
-from jaxdp.regression.descent import (
-    AbstractSlopes,
-    Learnt,
-    SquaredSlopes,
-    private_descent,
-)
+from jaxdp.regression.descent import AbstractSlopes, Learnt, SquaredSlopes, private_descent
 from jaxdp.regression.descent_plan import Curvature, Spectrum, planned, shrunk
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.private_sums import (
-    PrivateRows,
-    released_gradient,
-    released_second_moments,
-)
+from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_second_moments
 
 
 class AbstractMethod(AbstractDescription):
@@ -53,8 +40,7 @@ _ROUNDS = 0.1, 0.3, 0.6
 # only a little, enough for their trace, and one release of the residuals' scale suffices. Chosen on
 # Gaussian designs (30 and 100 columns, 10 and 30 rows a column, epsilon 0.5 to 4).
 _NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
-# Rows are clipped at the root of this many times their mean square in the last round.
-_ROOM = 2.0
+_ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 
 
 def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...]) -> Spectrum:
@@ -300,8 +286,7 @@ class ObjectivePerturbation(AbstractMethod):
         0.2
     """
 
-    # Width of Huber's loss in halves of the labels' range; the noise is proportional to it.
-    width: ClassVar[float] = 0.2
+    width: ClassVar[float] = 0.2  # of Huber's loss, in half label ranges; noise is proportional
 
     def learnt(self, rows, slopes, ledger):
         assert ledger.budget is not None

@@ -23,20 +23,15 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_fo
 
 # A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of weighted squares 2^53.
 _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
-# Bits of a row's weight in second moments.
-_WEIGHT_BITS = 5
-# Rows shorter than the typical norm over this factor are clipped as if they had that norm.
-_SHORTEST = 8.0
-# Half octaves of the residuals' magnitudes, 2^-12 to 2, for labels within one.
-_RESIDUALS = -24, 2
+_WEIGHT_BITS = 5  # bits of a row's weight in second moments
+_SHORTEST = 8.0  # rows shorter than the typical norm over this are clipped as if that long
+_RESIDUALS = -24, 2  # half octaves of the residuals' magnitudes, 2^-12 to 2, for labels within one
 # With more bins the noise of empty ones would be as large as the counts: the median is then that of
 # the fullest run of bins (window) and a little above. Noise alone fills a run to this many of its
 # standard deviations once in ten thousand times.
 _MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
-# Share of the residuals that form the tail.
-_FEW = 0.03
-# The median of |g| for g ~ N(0, 1).
-_MEDIAN = 0.6744897501960817
+_FEW = 0.03  # share of the residuals that form the tail
+_MEDIAN = 0.6744897501960817  # the median of |g| for g ~ N(0, 1)
 _EPS = 2.0**-53
 
 

@@ -1,9 +1,4 @@
-"""The predicted test loss of a learning rate and a clip norm, with its gradient.
-
-The gradient has two entries and is taken in forward mode: this costs little more than the value,
-stores no step, and lets the number of steps be traced, so that one compiled function serves all
-cells.
-"""
+"""The predicted test loss of a learning rate and a clip norm, with its gradient in forward mode."""
 
 import abc
 import dataclasses
@@ -34,24 +29,18 @@ from jaxdp.theory.features.modes import KernelModes
 from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth
 
-# Number of modes whose covariances are kept in the search.
-_RANK = 0
-# Decades around the stability limit of gradient descent, and rates in each of two grids.
-_BELOW, _ABOVE, _RATES = -6.0, 3.0, 64
-# Most training rows in a search of softmax losses.
-_MOST_ROWS = 2**12
-# Used share of a limit, next to which the closure is least accurate.
-_MARGIN = 0.98
+_RANK = 0  # number of modes whose covariances are kept in the search
+_BELOW, _ABOVE, _RATES = -6.0, 3.0, 64  # decades around the stability limit, rates of two grids
+_MOST_ROWS = 2**12  # most training rows in a search of softmax losses
+_MARGIN = 0.98  # used share of a limit, next to which the closure is least accurate
 
 
 class Draw(eqx.Module):
     """Moments of the batches and of the noise of one cell."""
 
-    # Variance and covariance of the draw of a batch, as in `LinearRecursion`.
-    own: Float[Array, ""]
-    joint: Float[Array, ""]
-    # Standard deviation of the noise on the mean gradient, divided by the clip norm.
-    noise: Float[Array, ""]
+    own: Float[Array, ""]  # variance of the draw of a batch, as in `LinearRecursion`
+    joint: Float[Array, ""]  # covariance of the draw of a batch
+    noise: Float[Array, ""]  # standard deviation of a mean gradient's noise over the clip norm
 
     @classmethod
     def of(cls, algorithm: PrivateOptimiser, share: float = 1.0) -> Self:
@@ -67,8 +56,7 @@ class AbstractClosureRisk(eqx.Module):
     """The predicted test loss, or share of errors, of one optimiser on one problem."""
 
     modes: eqx.AbstractVar[KernelModes]  # the problem
-    # "loss", or "accuracy" for one minus the accuracy, of the test rows.
-    criterion: eqx.AbstractVar[str]
+    criterion: eqx.AbstractVar[str]  # "loss", or "accuracy" for 1 minus the accuracy
 
     @property
     def is_coarse(self) -> bool:
@@ -139,10 +127,8 @@ class LinearRisk(AbstractClosureRisk):
     modes: KernelModes  # the problem
     optimiser: Any = eqx.field(static=True)  # a factory of transformations, given a learning rate
     average: AbstractAverage | None  # what is released instead of the last iterate, or None
-    # Number of steps whose matrices are read: 1 if all are equal, else T.
-    num_read: int = eqx.field(static=True)
-    # Number of batches that divide the rows among them; 1 if they do not.
-    epoch_steps: int = eqx.field(static=True)
+    num_read: int = eqx.field(static=True)  # steps whose matrices are read: 1 if equal, else T
+    epoch_steps: int = eqx.field(static=True)  # batches that partition the rows; 1 without epochs
     criterion: str = eqx.field(static=True, default="loss")  # "loss" or "accuracy"
 
     def recursion(

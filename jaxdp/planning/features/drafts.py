@@ -26,8 +26,7 @@ from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosu
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
 _MOST_STEPS = 2**31 - 1
-# Placeholder, with which the optimiser is read before the search.
-_A_RATE = 0.1
+_A_RATE = 0.1  # placeholder, with which the optimiser is read before the search
 
 
 def drafts(

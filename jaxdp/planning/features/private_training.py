@@ -42,18 +42,15 @@ from jaxdp.theory.features.tangent_closure import TangentClosure
 
 # Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
-# With a smaller share of clipped rows the limit without clipping holds; the status uses less.
-_LITTLE_CLIPPED = 0.55
+_LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
 _DIGITS = 4
-# A search starts from a cell with up to this factor fewer steps.
-_LIKE_LENGTHS = 4
+_LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer steps
 # Search without gradients: half the sides of the squares in a cell's first search, after a cell of
 # fewer steps, and in the last search, of the two best cells if their risks are near each other.
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
-# Share of the largest rate from which a cell counts as at the limit.
-_NEAR = 0.99
+_NEAR = 0.99  # share of the largest rate from which a cell counts as at the limit
 
 
 class _Found(NamedTuple):

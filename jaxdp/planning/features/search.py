@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-# Relative; predictions in float32 are hardly more precise.
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-6  # relative; predictions in float32 are hardly more precise
 _MOST_STEPS = 25
 # Centre, sides, and the two corners along the valley.
 _SQUARE = (0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (1, -1)

@@ -1,10 +1,8 @@
 """The best algorithm in one setting, or over a box of settings.
 
-Three searches: along the greedy arc for equal eigenvalues (`greedy_arc`), for a free form
-otherwise, and for the numbers of a given family. The risk has several local minima, so descents
-begin at several starts. Over a box the worst *regret* (risk over the best risk at that place) is
-minimised: the plan with the least worst *risk* suits the worst corner and is far from the best
-elsewhere.
+The risk has several local minima, so descents begin at several starts. Over a box the worst
+*regret* (risk over the best risk at that place) is minimised: the least worst *risk* suits the
+worst corner alone.
 """
 
 import math
@@ -46,27 +44,19 @@ from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.schedules import Hyperbolic
 
-# Tried clip scales, over the size of the slopes at the start.
-_CLIPS = np.geomspace(0.02, 4, 9)
+_CLIPS = np.geomspace(0.02, 4, 9)  # tried clip scales, over the size of the slopes at the start
 # Up to this many tangents cost less than a reverse pass, except through the moments of a signal's
 # slopes, which have their own rule.
 _FEW = 4
-# Knots of the free form that replaces the best schedule without the theorem.
-_KNOTS = 32
-# Relative: a fit may seem to be better than the best of all by this much.
-_BELOW = 1e-4
+_KNOTS = 32  # knots of the free form that replaces the best schedule without the theorem
+_BELOW = 1e-4  # relative: a fit may seem to be better than the best of all by this much
 _NOTHING = 1e-300
-# Clip scale, over the size of the slopes, beyond which nothing is clipped.
-_NO_CLIP = 1e3
-# Multiples of a simpler plan's rates from which the descents without a theorem begin.
-_FASTER = (1.0, 2.0, 4.0)
-# Sharpness of the smooth maximum of the regrets, in successive descents.
-_SHARPNESS = (3.0, 10.0, 40.0, 200.0)
+_NO_CLIP = 1e3  # clip scale, over the size of the slopes, beyond which nothing is clipped
+_FASTER = (1.0, 2.0, 4.0)  # multiples of a simpler plan's rates, as starts
+_SHARPNESS = (3.0, 10.0, 40.0, 200.0)  # sharpness of the regrets' smooth maximum
 _BOX_STARTS = 4
-# Knots of the free form over a box.
-_BOX_KNOTS = 24
-# Places along each side of a box.
-_BOX_SIDE = 3
+_BOX_KNOTS = 24  # knots of the free form over a box
+_BOX_SIDE = 3  # places along each side of a box
 
 
 class Fit(NamedTuple):

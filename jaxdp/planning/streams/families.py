@@ -1,10 +1,8 @@
-r"""Families of schedules, and the risk of one schedule by a method of fixed steps.
+r"""Families of schedules, and the risk of one schedule by fixed steps on a clock that suits it.
 
-A search needs thousands of risks and gradients, for which fixed steps on a clock that suits the
-schedule cost less than an adaptive solver. The state $Z = y + K\tilde\eta^2$ has all noise to come
-added: $Z' = v(Z - K\tilde\eta^2, \tilde\eta)$ needs no derivative of the schedule, and Z(1) has the
-released risk. A good schedule falls over a time of order $\gamma$, so steps are even in
-$\log(t + \tau)$, that is $t = \tau(e^{sL} - 1)$; schedules that end like a root of 1 - t need the
+The state $Z = y + K\tilde\eta^2$ has all noise to come added: $Z' = v(Z - K\tilde\eta^2,
+\tilde\eta)$ needs no derivative of the schedule. A good schedule falls over a time of order
+$\gamma$, so steps are even in $\log(t + \tau)$; schedules that end like a root of 1 - t need the
 same at the other end.
 """
 
@@ -28,10 +26,9 @@ from jaxdp.planning.streams.setting import AbstractSetting
 from jaxdp.schedules import AbstractSchedule, PiecewiseLinear
 from jaxdp.schedules.callables import Plain, as_schedule
 
-# tau in units of min(gamma, 1), and the offset of the two-sided clock at t = 1.
+# tau in units of min(gamma, 1), and offset of the two-sided clock at t = 1.
 _START, _END = 0.3, 1e-4
-# First rates beyond this multiple of the cap are penalised, with this steepness.
-_MOST_CAPS, _STEEPNESS = 1.5, 10.0
+_MOST_CAPS, _STEEPNESS = 1.5, 10.0  # penalty of first rates beyond this multiple of the cap
 # Starts of a first parameter, a rate, in units of the cap; and of others, numbers around 1.
 _RATES = np.geomspace(2e-3, 0.9, 8)
 _FARTHEST = 25.0
@@ -89,11 +86,7 @@ def schedule_log_risk(
     setting: AbstractSetting,
     clock: Clock,
 ) -> Float[Array, ""]:
-    """The logarithm of the released risk; infinite if the method fails.
-
-    Much noise to come, or a rate far beyond the cap, can drive the state out of range, which must
-    not look like a low risk. First rates beyond 1.5 caps are penalised.
-    """
+    """The logarithm of the released risk; infinite if the state leaves its range."""
     rates = schedule(clock.time)
     clip_scale = jnp.exp(log_clip_scale)
     strength = setting.noise_strength(clip_scale)

@@ -1,10 +1,8 @@
 r"""The best of all non-increasing learning rates for equal eigenvalues, by the theorem at
 `Optimal`.
 
-The search over the two remaining numbers begins on a coarse grid, since the risk has several
-minima, and runs for many settings at once. Without noise no clip is best: $F = -2\tilde\eta\mu
-R + \tilde\eta^2\gamma\nu P$ has the least value $-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by
-Cauchy and Schwarz.
+Without noise no clip is best: $F = -2\tilde\eta\mu R + \tilde\eta^2\gamma\nu P$ has the least value
+$-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by Cauchy and Schwarz.
 """
 
 import dataclasses
@@ -28,15 +26,13 @@ from jaxdp.planning.streams.families import log_clock, runge_kutta_stages
 from jaxdp.planning.streams.setting import Setting
 
 _DENSITY = math.sqrt(2 / math.pi)
-# Newton steps for the learning rate, from the last step's; the state sees the error squared.
-_NEWTON, _ROUNDING = 6, 1e-9
+_NEWTON, _ROUNDING = 6, 1e-9  # Newton steps from the last rate; errors enter squared
 _TINY = 1e-300
 # Steps of the integration, and of the rougher one on the grid. Against 1,600 steps the risk is off
 # by less than 2e-5 if zeta^2 >= 2e-3 R(0), by up to 1e-4 if it is >= 2e-4 R(0), at gamma from 1e-3
 # to 0.03 and rho from 0.3 to 3; by percents with less label noise, and by more without any.
 STEPS, _ROUGH_STEPS = 200, 48
-# Points of the grid along each side, and settings in a batch.
-_CLIPS, _STARTS, _BATCH = 20, 8, 16
+_CLIPS, _STARTS, _BATCH = 20, 8, 16  # points of the grid along each side, and settings in a batch
 
 
 class Optimal(AbstractDescription):
@@ -48,10 +44,9 @@ class Optimal(AbstractDescription):
         R' = -2 e m(R) + e^2 gamma N(R) - K d(eta~^2)/dt,
 
     and the noise of the last step adds $K\tilde\eta(1)^2$. Wanted are the clip scale c and the
-    non-increasing $\tilde\eta \ge 0$ with the least released risk.
-
-    **State.** $Z = R + K\tilde\eta^2$ obeys $Z' = F(Z, \tilde\eta) = -2 e m + e^2 \gamma N$ at
-    $R = Z - K\tilde\eta^2$, without a derivative of the schedule. Z(1) is the released risk.
+    non-increasing $\tilde\eta \ge 0$ with the least released risk. The state
+    $Z = R + K\tilde\eta^2$ obeys $Z' = F(Z, \tilde\eta) = -2 e m + e^2 \gamma N$ at
+    $R = Z - K\tilde\eta^2$, without a derivative of the schedule, and Z(1) is the released risk.
 
     **Theorem.** Let c and $\tilde\eta(0)$ be given, and let $F(Z, \cdot)$ be least on $[0,
     \min(\tilde\eta(0), 2/\gamma)]$ at $\eta^*(Z)$. No schedule with $\tilde\eta \le \tilde\eta(0)$,
@@ -69,14 +64,12 @@ class Optimal(AbstractDescription):
 
     As Z falls $\eta^*$ falls: the schedule is flat at $\tilde\eta(0)$ (or the cap), then follows
     the arc. It is non-increasing, hence the best of all that begin at or below $\tilde\eta(0)$.
-    Descent from the best point of a grid finds c and $\tilde\eta(0)$.
+    Descent from the best point of a grid finds c, constant in time, and $\tilde\eta(0)$.
 
     **Checked, not proved.** F has one minimum in $\tilde\eta$ and $\eta^*$ increases with R:
     test_the_fall_has_one_minimum_and_the_arc_rises, at random settings. The search finds the global
-    minimum: `FreeForm` from a cold start finds nothing below.
-
-    The clip scale is constant in time. Almost without label noise the search does not resolve risks
-    below 1e-6 R(0): the plan's status is then UNSTABLE, since `CoupledODE` does not confirm it.
+    minimum: `FreeForm` from a cold start finds nothing below. Almost without label noise risks
+    below 1e-6 R(0) are not resolved: the plan's status is then UNSTABLE.
 
     Without the theorem the plan is the best `FreeForm` found by descent: for unequal eigenvalues
     from the isotropic plan; for inputs of random scale, Huber's loss or logistic regression from
@@ -137,9 +130,9 @@ def fall(state, rate, clip_scale, setting: Setting):
 
 
 def slope_in_rate(rate, state, clip_scale, setting: Setting):
-    r"""$\tfrac12\partial F/\partial\tilde\eta$, which is 0 at the rate of the fastest fall.
+    r"""$\tfrac12\partial F/\partial\tilde\eta = \gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma
+    N'\tilde\eta^3 - m$, 0 at the rate of the fastest fall.
 
-    It is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
     $m' = \mu - R\,\sqrt{2/\pi}\,e^{-z^2/2} z/(2P)$ and $N' = \nu - z^2\,\mathrm{erfc}(z/\sqrt2)$ at
     $z = c/\sqrt{2P}$. Derived: test_the_condition_is_the_derivative_of_the_fall.
     """

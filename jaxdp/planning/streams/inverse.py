@@ -1,8 +1,7 @@
 r"""The inverse question: how many samples, or how much privacy, a risk needs.
 
-The best risk falls strictly with n, because a plan for n samples is one for more that stops early,
-and with $\rho$, because every plan then has less noise. So there is one answer, which bisection
-finds on a logarithmic scale.
+The best risk falls strictly with n, as a plan for n samples is one for more that stops early, and
+with $\rho$, as noise then falls: bisection on a logarithmic scale finds the one answer.
 """
 
 import dataclasses
@@ -24,12 +23,9 @@ from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.streams.linear import LinearRegression
 
-# Growth factor of a bracket, and the most samples per dimension.
-_FACTOR, _FARTHEST = 4.0, 1e15
-# Tolerance of the logarithm, and relative rounding above a whole number of samples.
-_TOLERANCE, _ROUNDING = 1e-7, 1e-6
-# Beyond this rho the noise is negligible.
-_MOST_RHO = 1e6
+_FACTOR, _FARTHEST = 4.0, 1e15  # growth factor of a bracket, and the most samples per dimension
+_TOLERANCE, _ROUNDING = 1e-7, 1e-6  # tolerance of the logarithm, rounding above whole numbers
+_MOST_RHO = 1e6  # beyond this rho the noise is negligible
 
 
 def required_samples(
@@ -47,12 +43,11 @@ def required_samples(
     Args:
         problem: least squares on a stream of Gaussian inputs.
         target_risk: predicted risk of the released iterate, above 0 and below the problem's R(0).
-        rho, epsilon, delta: budget, as rho or as epsilon and delta.
-        schedule: see `jaxdp.plan`.
+        rho, epsilon, delta, schedule: see `jaxdp.plan`.
 
     Returns:
-        n: the search reaches the target with n samples and not with n - 1. The risk that
-        `jaxdp.plan` predicts for n samples is at most the target, up to 1e-4.
+        n: the search reaches the target with n samples and not with n - 1; `jaxdp.plan` predicts at
+        most the target, up to 1e-4.
 
     Warns:
         UserWarning: delta is at least one over the number of samples.

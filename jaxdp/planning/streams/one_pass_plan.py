@@ -35,10 +35,8 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
 from jaxdp.theory import CoupledODE, predict
 
-# Schedules that Python can write by their fields.
-_WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)
-# Relative error of the knots of a schedule that is written out.
-_CLOSE = 1e-2
+_WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)  # written by their fields
+_CLOSE = 1e-2  # relative error of the knots of a schedule that is written out
 _LOOKED_AT = "if the problem was estimated from private rows, no cost covers that"
 _NAMES = {"exchange": "clip_scale at a fixed product with the rate"}
 _KNOWN = (
@@ -59,7 +57,7 @@ _AGREEMENT, _GROUPED = 1e-3, 2e-2
 
 
 class Sensitivity(NamedTuple):
-    """Relative rise of the risk if an argument is halved or doubled: 1.0 doubles it."""
+    """Relative rise of the risk if an argument is halved or doubled: 1.0 is twice the risk."""
 
     halved: float
     doubled: float
@@ -69,16 +67,14 @@ class OnePassPlan(AbstractExplained, eqx.Module):
     """How to run one-pass DP-SGD within a budget, as `jaxdp.plan` found it.
 
     Attributes:
-        algorithm: algorithm to run.
-        predicted: trajectory of the algorithm, by `CoupledODE`.
+        algorithm, predicted: algorithm to run, and its trajectory by `CoupledODE`.
         floor: best risk of one pass over as many samples without privacy.
         sensitivities: rise of the risk by argument. "learning_rate" is the whole schedule,
             "exchange" the clip scale at a fixed product with the learning rate; others belong to
             the schedule.
         assumptions: limits of the plan, in sentences.
         status: `Status.OK`, or what went wrong.
-        regret: with `uncertainty`, factor by which the risk exceeds the best one, at the worst of
-            `Box.places`; else None.
+        regret: with `uncertainty`, the largest risk over the best risk at `Box.places`; else None.
         dim: dimension of the problem, which turns the clip scale into a clip norm; None if unknown.
         epsilon, delta: budget as given; None if it was given as rho.
 

@@ -37,13 +37,11 @@ from jaxdp.problems.base import AbstractProblem
 from jaxdp.theory.streams.modes import Modes
 from jaxdp.theory.streams.volterra import DiscreteVolterra, path_of
 
-# Most sweeps, and the relative fall of the risk at which they end.
-_MOST_SWEEPS, _ENOUGH = 30, 1e-10
+_MOST_SWEEPS, _ENOUGH = 30, 1e-10  # most sweeps, relative fall of the risk at their end
 # Most rounds of the fixed point, and the relative move of multipliers at which they end: the trace
 # is stationary there, and so known to rounding.
 _MOST_ROUNDS, _SAME = 2000, 1e-10
-# Least eigenvalue of the weights, relative to their trace.
-_FLOOR = 1e-14
+_FLOOR = 1e-14  # least eigenvalue of the weights, relative to their trace
 
 
 def optimal_strategy(
@@ -52,9 +50,8 @@ def optimal_strategy(
     """Return the strategy with the least final risk that `DiscreteVolterra` predicts for these
     rates.
 
-    The minimum is local: path and strategy are improved in turns from independent noise on, in
-    float64 on the host. It depends on the problem's initial risk, label noise and spectrum, which
-    have to be public: rho does not cover a choice made from private data.
+    The minimum is local, from independent noise on. It depends on the problem's initial risk, label
+    noise and spectrum, which have to be public: rho does not cover a choice made from private data.
 
     Args:
         problem: a `LinearRegression`.
@@ -70,10 +67,8 @@ def optimal_strategy(
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
         >>> given = dict(rates=[3.0, 1.2, 0.7, 0.4], clip_scale=0.45, rho=1.0, batch_size=2500)
-        >>> for strategy in (
-        ...     jaxdp.privacy.independent_strategy(4),
-        ...     jaxdp.planning.optimal_strategy(problem, **given),
-        ... ):
+        >>> independent = jaxdp.privacy.independent_strategy(4)
+        >>> for strategy in (independent, jaxdp.planning.optimal_strategy(problem, **given)):
         ...     algorithm = jaxdp.CorrelatedDPSGD(**given, strategy=strategy)
         ...     print(f"{jaxdp.predict(problem, algorithm).final_risk:.5f}")
         0.00107

@@ -1,8 +1,8 @@
 r"""The numbers that a plan of one-pass DP-SGD depends on, and the equations that its search
 follows.
 
-A plan depends on d and n through $\gamma = d/n$, and on the target through the risk in each
-eigenspace. The velocities are those of `CoupledODE`; all numbers are in float64.
+A plan depends on d and n through $\gamma = d/n$ alone; velocities are those of `CoupledODE`, in
+float64.
 """
 
 import abc
@@ -22,20 +22,17 @@ from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.streams.modes import Modes, eigen_modes, gradient_moments
 
-# Most modes in a search.
-_MOST_MODES = 32
+_MOST_MODES = 32  # most modes in a search
 _TINY = 1e-300
-# Least scale of inputs whose cap bounds the rates.
-_LEAST_SCALE = 0.05
-# The remainder is at least 0 up to this rounding.
-_ROUNDING = 1e-12
+_LEAST_SCALE = 0.05  # least scale of inputs whose cap bounds the rates
+_ROUNDING = 1e-12  # the remainder is at least 0 up to this rounding
 
 
 class AbstractSetting(eqx.Module):
     r"""A problem on a stream, its number of samples and its privacy, as equations of a state y.
 
-    Without private noise $y' = v(y, \tilde\eta)$; noise of clip scale c that is still to come adds
-    $K_c\,\tilde\eta^2$ to y.
+    Without private noise $y' = v(y, \tilde\eta)$; noise still to come adds $K_c\,\tilde\eta^2$ to
+    y.
     """
 
     gamma: eqx.AbstractVar[Float[Any, ""]]  # $\gamma = d/n$
@@ -79,8 +76,7 @@ class Setting(AbstractSetting):
     gamma: Float[Any, "*#cells"]
     rho: Float[Any, "*#cells"]
     modes: Modes  # one per distinct eigenvalue, as `CoupledODE` follows them
-    # Factor of the steps, for the largest eigenvalue.
-    refinement: int = eqx.field(static=True, default=1)
+    refinement: int = eqx.field(static=True, default=1)  # factor of the steps
 
     @property
     def initial_risk(self) -> Float[Any, "*cells"]:
