@@ -38,16 +38,14 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range, kernel: see `DPKernelRidge`.
-        num_projections, num_features, feature_map, random_state, noise_seed: see `DPKernelRidge`.
-        classes: public labels. None reads them off `y`, without privacy: the epsilon of `cost_` is
-            then infinite.
-        loss: margin loss for two classes, default `jaxdp.losses.Logistic()`; for more `Softmax(k)`,
-            the default, which also takes two.
+        epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
+            feature_map, random_state, noise_seed: see `DPKernelRidge`.
+        classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
+        loss: margin loss for two classes, default `jaxdp.losses.Logistic()`; or `Softmax(k)`, the
+            default for k > 2.
         ridge: lambda > 0, raised if privacy needs more; None for the data-free rule.
-        max_steps: largest number of Newton steps, before gradient steps; None for the learner's
-            default.
-        tolerance: norm of the gradient at the end, which costs extra noise; None for the default.
+        max_steps: largest number of Newton steps, before gradient steps; None for the learner's.
+        tolerance: gradient norm at the end, which costs extra noise; None for the learner's.
 
     Attributes:
         release_: the `jaxdp.kernels.ReleasedFunction`; a positive score is for `classes_[1]`, and
@@ -85,14 +83,8 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     def fit(self, X: Any, y: Any) -> "DPKernelClassifier":
-        """Spend the budget on one release.
-
-        Args:
-            X: inputs, one row each; a data frame's column names are public.
-            y: labels of two classes or more, one per row.
-
-        Warns:
-            UserWarning: no classes, or neither ranges nor a bound are given.
+        """Spend the budget on one release; see `DPKernelRidge.fit`. Labels are of two classes or
+        more.
 
         Raises:
             ValueError: the number of classes is not the loss's.

@@ -32,29 +32,25 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
     its data without privacy.
 
     Args:
-        epsilon: budget of one fit, > 0; neighbours differ in one record.
-        delta: delta of the budget, in (0, 1).
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
         label_bound: public bound T > 0; labels beyond it are clipped, with a UserWarning that the
             release does not mention. Predictions are in [-T, T].
-        input_bound: public Euclidean norm to which longer rows are scaled down, required for a
-            kernel without bound; infinity if public numbers have scaled the rows already.
+        input_bound: public Euclidean norm to which longer rows are scaled down, for kernels without
+            bound; infinity if public numbers have scaled the rows already.
         input_range: (low, high), public ranges of the columns, mapped to [-1, 1]: each a number or
-            one per column, by name in a series or dictionary. Instead of `input_bound`; fit warns
-            without either.
+            one per column, by name if labelled. Instead of `input_bound`; fit warns without either.
         kernel: a kernel; None for a Gaussian one with scale `input_bound`, or else the root of the
-            number of columns, for columns of about unit size.
+            number of columns.
         num_projections: number M of fitted random functions.
         num_features: number L of features that make these functions.
         ridge: a positive number, a rule of `jaxdp.kernels`, or None for the data-free rule.
         intercept_share: share in [0, 1) of the budget for the mean label.
         residual_bound: bound of the labels minus their mean; None for `label_bound`.
         feature_map: public feature map, or function of one row, instead of M random functions.
-        random_state: int, published, that draws the features; None for a fixed one. No part in
-            privacy.
-        noise_seed: secret randomness of the noise; None for the operating system's. An int of at
-            least 2^128 (`secrets.randbits(256)`) makes fits repeatable; a smaller one can be
-            guessed, and its cost is infinite. scikit-learn pickles it with the estimator: share
-            `release_` only.
+        random_state: int, published, that draws the features; None for a fixed one.
+        noise_seed: secret seed of the noise; None for the operating system's randomness. An int of
+            at least 2^128 (`secrets.randbits(256)`) makes fits repeatable; smaller ones have
+            infinite cost. It is pickled with the estimator: share `release_` only.
 
     Attributes:
         release_: the `jaxdp.kernels.ReleasedFunction`, the only part that may be published.
@@ -98,9 +94,6 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
 
         Warns:
             UserWarning: neither ranges nor a bound are given; before the data are read.
-
-        Raises:
-            ValueError, TypeError: data or arguments are not as described.
         """
         warn_without_range(self)
         inputs, labels, names = training_data(self, X, y, y_numeric=True)

@@ -263,13 +263,12 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Returns:
             A guess for features of equal size and no correlation, and labels of one scale; unequal
-            features do worse. On fits of 20 and 50 such columns with signal 0.5 its error was below
-            0.02, but 0.05 too high if the budget left less than half of the signal (1,000 rows,
-            epsilon 0.5).
+            features do worse. On fits of 20 and 50 such columns its error was below 0.02, or 0.05
+            if most of the signal was lost.
 
         Raises:
-            ValueError: an argument is not as described, `input_range` has one number for all
-                columns, whose number is then unknown, or the method has no plan.
+            ValueError: `input_range` does not tell the number of columns, or the method has no
+                plan.
         """
         count = require_count("num_samples", num_samples, least=2)
         signal = host_number("signal", signal)
@@ -336,20 +335,19 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     scores read the data without privacy.
 
     Args:
-        epsilon: budget of one fit, > 0; neighbours differ in one record.
-        delta: delta of the budget, in (0, 1).
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
             name if labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
         features: "linear"; "additive", one curve a column on its public bins, with the interactions
             of `columns`; "kernel", 200 random features of a Gaussian kernel on the columns; or
-            "automatic": additive if a column has categories, else kernel, if `forecast` keeps at
-            least 70 % of a signal of 0.5, and else linear. Only n, the budget and the columns
-            decide.
-        label_range: (low, high), public; labels beyond are clipped, with a warning, and so are
-            predictions. None for a range about 0 that is learnt privately
-            (`jaxdp.regression.PrivateLinearRegression`), for labels without an offset; an error
-            asks for a range if too few labels differ from zero for this budget.
+            "automatic", by n, the budget and the columns alone: additive if a column has
+            categories, else kernel, if `forecast` keeps at least 70 % of a signal of 0.5, and else
+            linear.
+        label_range: (low, high), public; labels and predictions beyond are clipped, labels with a
+            warning. None for a range about 0 that is learnt privately
+            (`jaxdp.regression.PrivateLinearRegression`), for labels without an offset; too few
+            nonzero labels for this budget raise an error.
         fit_intercept: whether the function has a constant.
         method: a method of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
@@ -360,8 +358,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
             or else of the features.
         coef_names_: description of each coefficient's feature; None for "kernel".
         features_: kind of the features, as "automatic" chose it.
-        ledger_: releases of the fit with their shares of the budget, in order; all gradients are
-            one entry.
+        ledger_: releases of the fit with their shares of the budget, in order.
         noise_std_: planned standard deviation of the noise on each coefficient of `release_`.
             Refits differ by up to twice as much at a small budget, and by ten times for features
             without rows.
@@ -404,12 +401,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
 
         Warns:
             UserWarning: values or labels are beyond their public ranges, or categories are not
-                listed, with their number in each column: for the curator, not part of the release.
-                Or a forecast from public numbers, before anything is spent, is hardly better than a
-                constant.
-
-        Raises:
-            ValueError, TypeError: data or arguments are not as described.
+                listed, with numbers for the curator only; or a forecast, before anything is spent,
+                is hardly better than a constant.
         """
         refuse_keywords(others)
         label_range = checked_label_range(self.label_range)
@@ -432,17 +425,16 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
 class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     """Private logistic regression, or an additive model, of two classes or more.
 
+    Arguments, attributes and warnings are those of `DPLinearRegression`, without `label_range`.
+
     Args:
         epsilon, delta, input_range, columns, features: see `DPLinearRegression`.
-        classes: public labels. None reads them off `y`, without privacy: the epsilon of `cost_` is
-            then infinite.
+        classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
         fit_intercept, method, noise_seed: see `DPLinearRegression`.
 
     Attributes:
         classes_: labels in ascending order.
-        coef_, intercept_, coef_names_: see `DPLinearRegression`; one row of `coef_` for each of
-            k > 2 classes.
-        features_, ledger_, noise_std_, release_, cost_: see `DPLinearRegression`.
+        coef_: one row for each of k > 2 classes.
 
     Example:
         >>> import numpy as np
@@ -496,9 +488,8 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "m classes"]:
         """The model's probability of each class at new inputs.
 
-        Noise makes logits too large, and a short descent too small: on simulated tables (1,000 to
-        20,000 rows, 10 and 50 columns, epsilon 1 and 4, forecasts not near 0) the best factor for
-        new rows was 0.5 to 2.3.
+        Noise makes logits too large, and a short descent too small: in simulations (1,000 to 20,000
+        rows, 10 and 50 columns, epsilon 1 and 4) the best factor for new rows was 0.5 to 2.3.
         """
         return chances(self._values(X))
 

@@ -203,10 +203,10 @@ def forecast(
 ) -> Forecast:
     """Forecast what private training on n rows will give, from public rows in their place.
 
-    The settings are those of `jaxdp.plan` on the public rows, of which training rows are left out
-    or repeated until there are n. Theory predicts the levels on the public test rows. The interval
-    combines, as root sum of squares, the spread of single runs, the spread over new splits of the
-    public rows, and the change on disturbed rows. Measured errors: docs/how_to/forecast.md.
+    The settings are those of `jaxdp.plan` on the public rows, left out or repeated until there are
+    n. Theory predicts the levels on the public test rows. The interval combines, as root sum of
+    squares, the spread of single runs, of new splits of the rows, and of disturbed rows. Measured
+    errors: docs/how_to/forecast.md.
 
     Args:
         problem: public training and test rows, as features or as a network (`Linearised`).
@@ -214,11 +214,10 @@ def forecast(
         epsilon, delta: budget.
         stand_in: "alike" if the public rows are like the private ones; "unlike" if they are only
             related, such as other classes: then no accuracy or loss is given.
-        disturbed: public rows that differ as the private ones might, such as features of blurred
-            inputs, in the problem's shapes. Default: dimmed and noisy features and unbalanced
-            classes.
-        num_steps, sampling_rate, optimiser, average, criterion, progress: as in `jaxdp.plan`, with
-            Poisson batches.
+        disturbed: public rows, in the problem's shapes, that differ as the private ones might.
+            Default: dimmed and noisy features and unbalanced classes.
+        num_steps, sampling_rate, optimiser, average, criterion, progress: see `jaxdp.plan`; batches
+            are Poisson.
 
     Returns:
         A `Forecast`, which prints and which `jaxdp.plots.plot_forecast` draws.

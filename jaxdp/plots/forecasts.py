@@ -13,19 +13,13 @@ if TYPE_CHECKING:
 def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Figure | SubFigure":
     """Draw a forecast in two panels: over the budget, and over the number of rows.
 
-    The quantity is the accuracy, or the loss without classes. A bar shows the forecast's own
-    interval.
-
     Args:
-        forecast: a forecast of `jaxdp.forecast`.
+        forecast: a forecast of `jaxdp.forecast`: its accuracy, or its loss without classes.
         title: title above the panels.
         ax: two of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
-        The figure.
-
-    Raises:
-        TypeError: `forecast` is not a forecast.
+        The figure, with the interval as a bar at the forecast's own budget.
 
     Example:
         >>> import jax, jaxdp

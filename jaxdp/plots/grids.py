@@ -43,10 +43,6 @@ def plot_grid(
     Returns:
         The figure.
 
-    Raises:
-        TypeError: `values` is no DataArray, or `ax` no Axes.
-        ValueError: `ax` has not one Axes for each panel.
-
     Example:
         >>> import numpy as np, xarray
         >>> from jaxdp.plots import plot_grid

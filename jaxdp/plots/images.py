@@ -28,15 +28,12 @@ def plot_images(
     """Draw stacks of images one below the other, such as the truth above the images that were
     found.
 
-    Stacks of more than `columns` images are broken like lines of text; images of the same index are
-    aligned.
-
     Args:
         rows: stacks of shape (images, height, width) or (images, height, width, 3): whole numbers
             from 0 to 255, or numbers that are clipped to [0, 1].
         labels: labels of the stacks, at the left.
         captions: captions of each stack's images, below them; an empty sequence for none.
-        columns: images side by side.
+        columns: images side by side; longer stacks are broken like lines of text.
         title: title above all.
         figure: figure to draw into; None for a new one that fits the images.
         ax: matplotlib's Axes to draw into, instead of a figure.
@@ -45,8 +42,7 @@ def plot_images(
         The figure.
 
     Raises:
-        ValueError: stacks of different length, without images or not of images; captions or labels
-            of another number; or both a figure and axes.
+        ValueError: stacks of different length, or captions or labels of another number.
 
     Example:
         >>> import numpy as np

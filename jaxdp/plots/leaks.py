@@ -26,7 +26,7 @@ def plot_leak(
     """Draw expected accuracy, and success of membership tests on the worst record, over epsilon.
 
     The second panel has the predicted area under the ROC curve of the best test of the final model,
-    below the proved bound for any test; values between are neither predicted nor excluded.
+    and the proved bound for any test; values between are neither predicted nor excluded.
 
     Args:
         epsilons: rising budgets > 0, (budgets,).
@@ -38,7 +38,6 @@ def plot_leak(
         The figure.
 
     Raises:
-        TypeError: a membership is not a `PredictedMembership`.
         ValueError: the three have different lengths, or an epsilon is not positive.
 
     Example:

@@ -28,22 +28,18 @@ def plot_plan(
 ) -> "Figure | SubFigure":
     """Draw a plan of one-pass DP-SGD in three panels: learning rate, predicted risk, sensitivity.
 
-    The second panel also has a band of one standard deviation of single runs, if predicted, and the
-    best risk without privacy. The third has the factor of the risk if an argument is halved or
-    doubled; "at a fixed product with the rate" changes clip scale and learning rate inversely.
+    The third panel has the factor of the risk if an argument is halved or doubled; "at a fixed
+    product with the rate" changes clip scale and learning rate inversely.
 
     Args:
         plan: a plan of `jaxdp.plan`, for linear regression.
-        predicted: a prediction of `plan.algorithm`, such as that of `jaxdp.Fluctuations()`; None
-            for the plan's own, without a band.
+        predicted: a prediction of `plan.algorithm`, such as that of `jaxdp.Fluctuations()`, with a
+            band of one standard deviation of single runs; None for the plan's own, without a band.
         title: title above the panels.
         ax: three of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
         The figure.
-
-    Raises:
-        TypeError: `plan` or `predicted` is of another kind.
 
     Example:
         >>> import jaxdp
