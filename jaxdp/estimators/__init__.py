@@ -15,8 +15,8 @@ Error messages and running time of a fit are outside every guarantee.
 from jaxdp.core.packages import require_extra as _require_extra
 
 with _require_extra("sklearn", "data", "jaxdp.estimators"):
-    from jaxdp.estimators.kernel_classifier import DPKernelClassifier as DPKernelClassifier
-    from jaxdp.estimators.kernel_ridge import DPKernelRidge as DPKernelRidge
+    from jaxdp.estimators.kernel import DPKernelClassifier as DPKernelClassifier
+    from jaxdp.estimators.kernel import DPKernelRidge as DPKernelRidge
     from jaxdp.estimators.linear import DPLinearRegression as DPLinearRegression
     from jaxdp.estimators.linear import DPLogisticRegression as DPLogisticRegression
 

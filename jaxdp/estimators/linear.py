@@ -28,7 +28,7 @@ from jaxdp.estimators.arguments import (
     training_data,
     values_of,
 )
-from jaxdp.estimators.kernel_classifier import (
+from jaxdp.estimators.kernel import (
     all_classes,
     require_alike,
     warn_without_classes,
