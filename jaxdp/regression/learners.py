@@ -13,7 +13,7 @@ differ in one row; n, the columns, their ranges and the classes are public.
 import abc
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -61,13 +61,6 @@ def _checked_num_classes(count: Any) -> int:
     return require_count("num_classes", count, least=2)
 
 
-def _learnt_range(labels, ledger: Ledger, source) -> tuple[float, float]:
-    """A range of labels about 0, learnt privately."""
-    mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
-    bound = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
-    return -bound, bound
-
-
 class LinearFit(eqx.Module):
     """The public result of a fit: the function, its ledger and each coefficient's planned noise."""
 
@@ -81,6 +74,7 @@ class _AbstractLinearLearner(eqx.Module):
 
     features: eqx.AbstractVar[AbstractFeatureMap]
     method: eqx.AbstractVar[AbstractMethod]
+    _num_outputs: eqx.AbstractVar[int]  # the number of outputs or of classes
 
     def __check_init__(self):
         require_feature_map("features", self.features)
@@ -90,11 +84,6 @@ class _AbstractLinearLearner(eqx.Module):
             )
         expected = "a method, such as jaxdp.regression.Automatic()"
         require_kind("method", self.method, AbstractMethod, expected)
-
-    @property
-    @abc.abstractmethod
-    def _num_outputs(self) -> int:
-        """The number of outputs or of classes."""
 
     @abc.abstractmethod
     def _slopes(self, labels, ledger: Ledger, source) -> tuple[AbstractSlopes, float, float]:
@@ -183,13 +172,15 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     features: AbstractFeatureMap
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
-
-    @property
-    def _num_outputs(self):
-        return 1
+    _num_outputs: ClassVar[int] = 1
 
     def _slopes(self, labels, ledger, source):
-        low, high = self.label_range or _learnt_range(labels, ledger, source)
+        if self.label_range is None:
+            mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
+            high = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
+            low = -high
+        else:
+            low, high = self.label_range
         middle, bound = (low + high) / 2, (high - low) / 2
         return SquaredSlopes((np.clip(labels, low, high) - middle) / bound), middle, bound
 

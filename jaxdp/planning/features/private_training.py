@@ -73,9 +73,7 @@ def plan_training(
     criterion: Any,
     told: Callable[[float], None],
 ) -> TrainingPlan:
-    """The plan for fixed rows, with the arguments of `jaxdp.plan`; calls `told` with the share
-    done.
-    """
+    """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done."""
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
     require_criterion(problem, criterion)
     cells = drafts(
@@ -88,7 +86,10 @@ def plan_training(
     )
     is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
     lengths = [length for length, _ in cells]
-    algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
+    algorithms = {}
+    for place, draft in cells.items():
+        multiplier = multiplier_for(epsilon, delta, draft.sampler, int(draft.num_steps))
+        algorithms[place] = draft.replace(noise_multiplier=multiplier)
     searches = 2 if isinstance(problem, Linearised) else 1
     # Steps searched so far and in all, with extra for the best cells and the last prediction.
     done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
@@ -171,11 +172,6 @@ def _table(
     )
 
 
-def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> PrivateOptimiser:
-    multiplier = multiplier_for(epsilon, delta, draft.sampler, int(draft.num_steps))
-    return draft.replace(noise_multiplier=multiplier)
-
-
 def _searched(
     risk: AbstractClosureRisk,
     algorithm: PrivateOptimiser,
@@ -183,9 +179,7 @@ def _searched(
     *,
     is_last: bool = False,
 ) -> _Found:
-    """The best learning rate and clip norm of a cell, from an earlier point (if `is_last`, its
-    own).
-    """
+    """The best learning rate and clip norm of a cell, searched from an earlier point if any."""
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)
     largest = max(limits)
@@ -197,7 +191,7 @@ def _searched(
         risk, share = risk.on_fewer_rows()
         draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
-    evaluate: Any = (_values if by_values else _evaluation)(risk, draw, length, limits)
+    evaluate: Any = (_value if by_values else _evaluation)(risk, draw, length, limits)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
         # Four times as many steps of a quarter of the length move equally far.
@@ -226,8 +220,9 @@ def _searched(
     # Few digits, so that a plan can be copied.
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and is_last:
-        evaluate = _values(whole, drawn, length, limits)
-    return _Found(evaluate([place])[0] if by_values else evaluate(*place).point, largest)
+        evaluate = _value(whole, drawn, length, limits)
+    found = evaluate(place)
+    return _Found(found if by_values else found.point, largest)
 
 
 def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
@@ -253,27 +248,23 @@ def _gradient_norm(risk: AbstractClosureRisk) -> float:
 
 def _evaluation(
     risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
-) -> Callable[[float, float], Evaluation]:
-    def evaluate(log_rate: float, log_clip_norm: float) -> Evaluation:
-        place = jnp.asarray([log_rate, log_clip_norm])
-        value, gradient, clipped = risk.value_and_gradient(place, draw, length)
-        point = _point((log_rate, log_clip_norm), float(value), float(clipped), limits)
+) -> Callable[[tuple[float, float]], Evaluation]:
+    def evaluate(place: tuple[float, float]) -> Evaluation:
+        value, gradient, clipped = risk.value_and_gradient(jnp.asarray(place), draw, length)
+        point = _point(place, float(value), float(clipped), limits)
         return Evaluation(point, np.asarray(gradient, np.float64))
 
     return evaluate
 
 
-def _values(
+def _value(
     risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
-) -> Callable[[list[tuple[float, float]]], list[Point]]:
-    def values(places: list[tuple[float, float]]) -> list[Point]:
-        found: list[Point] = []
-        for place in places:
-            value, clipped = risk.value(jnp.asarray(place), draw, length)
-            found.append(_point(place, float(value), float(clipped), limits))
-        return found
+) -> Callable[[tuple[float, float]], Point]:
+    def value(place: tuple[float, float]) -> Point:
+        found, clipped = risk.value(jnp.asarray(place), draw, length)
+        return _point(place, float(found), float(clipped), limits)
 
-    return values
+    return value
 
 
 def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Point:

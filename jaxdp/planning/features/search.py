@@ -48,7 +48,7 @@ def around(point: Point) -> list[tuple[float, float]]:
 
 
 def best_point(
-    evaluate: Callable[[float, float], Evaluation],
+    evaluate: Callable[[tuple[float, float]], Evaluation],
     starts: Iterable[tuple[float, float]],
     *,
     log_rates: tuple[float, float],
@@ -61,7 +61,7 @@ def best_point(
     bounds = log_rates, log_clip_norms
 
     def risk(place):
-        found = evaluate(float(place[0]), float(place[1]))
+        found = evaluate((float(place[0]), float(place[1])))
         seen.append(found.point)
         value = found.point.risk
         # The line search turns back if a prediction diverges.
@@ -87,7 +87,7 @@ def best_point(
 
 
 def best_of_values(
-    values: Callable[[list[tuple[float, float]]], list[Point]],
+    value: Callable[[tuple[float, float]], Point],
     starts: Iterable[tuple[float, float]],
     *,
     widths: Iterable[float],
@@ -100,8 +100,7 @@ def best_of_values(
 
     def look(places):
         new = {tuple(np.clip(place, low, high).round(9).tolist()) for place in places}
-        new = sorted(new - seen.keys())
-        seen.update(zip(new, values(new), strict=True) if new else ())
+        seen.update({place: value(place) for place in sorted(new - seen.keys())})
         return _best(seen.values())
 
     best = look(starts)
