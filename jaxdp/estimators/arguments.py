@@ -150,7 +150,6 @@ def learner_arguments(estimator: Any, names: Sequence[str]) -> dict[str, Any]:
         "num_projections": estimator.num_projections,
         "num_features": estimator.num_features,
         "ridge": estimator.ridge,
-        # Infinite if nothing is given; the estimator then warns.
         "input_bound": math.inf if radius is None and given is None else radius,
         "input_range": None if given is None else ranges_of(given, names),
         "feature_map": estimator.feature_map,

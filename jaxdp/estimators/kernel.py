@@ -213,7 +213,6 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released score at new inputs, positive for `classes_[1]`; k scores for k classes."""
         scores = values_of(self, X)
-        # The convention of scikit-learn: one score for two classes.
         return scores[:, 1] - scores[:, 0] if scores.shape[1:] == (2,) else scores
 
     def predict(self, X: Any) -> np.ndarray:

@@ -57,7 +57,6 @@ from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_rang
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod
 
-# Kinds of functions, in the words of the model card.
 _KINDS = {
     "linear": "linear in the columns",
     "additive": "a sum of one curve a column",
@@ -67,9 +66,9 @@ _KINDS = {
 # tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
 _SIGNAL, _LITTLE = 0.5, 0.1  # assumed explained share, and the forecast up to which fit warns
-# "automatic" chooses features whose forecast loses at most this share of the signal. It is for
-# features of equal size; a kernel's, with most of it in a few, lose less.
-_MOST_LOST = 0.3
+_MOST_LOST = (
+    0.3  # "automatic" chooses features whose forecast loses at most this share of the signal
+)
 _MANY_MISSING = 0.1  # share of missing cells that may belong to a category without rows
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the guessed share of "
@@ -158,7 +157,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
     def _read(self, X, y, *, y_numeric):
         """The checked table, the labels, the features of a row, and all names."""
-        # Public arguments before the table.
         check_budget(self.epsilon, self.delta)
         self._check_features()
         if self.columns is None:
@@ -227,7 +225,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if isinstance(scaling, RangeScaling):
             dim = scaling.base.dim
             self.coef_names_ = names.inputs if names else tuple(map(str, range(dim)))
-            # In the units of the columns.
             low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
             intercept = intercept - coefficients.T @ ((low + high) / (high - low))
             coefficients = (coefficients.T * (2 / (high - low))).T
@@ -258,8 +255,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
         Args:
             num_samples: number n of rows.
-            signal: guessed share, in (0, 1], of the labels' variance that the features explain; for
-                classes, of the variance of the best logits.
+            signal: guessed share, in (0, 1], of the variance of labels or best logits that the
+                features explain.
 
         Returns:
             A guess for features of equal size and no correlation, and labels of one scale; unequal

@@ -85,13 +85,11 @@ class Forecast(AbstractExplained, eqx.Module):
 
     Example:
         >>> import jax, jaxdp
-        >>> features = jax.random.normal(jax.random.key(0), (120, 4))
-        >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
-        >>> rows = features[:80], labels[:80], features[80:], labels[80:]
-        >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
-        >>> found = jaxdp.forecast(public, num_samples=80, epsilon=2.0, delta=1e-5, **cell)
-        >>> found.accuracy.low < found.accuracy.mean < found.accuracy.high
+        >>> x = jax.random.normal(jax.random.key(0), (120, 4))
+        >>> public = jaxdp.FixedFeatures.from_arrays(x[:80], x[:80, 0], x[80:], x[80:, 0])
+        >>> budget = {"epsilon": 2.0, "delta": 1e-5, "num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=80, **budget)
+        >>> found.loss.low < found.loss.mean < found.loss.high
         True
     """
 
@@ -288,7 +286,6 @@ def forecast(
         if stand_in == "alike":
             loss, accuracy = _levels(problem, plan, num_samples, disturbed)
             told(0.95)
-        # The room of attacks is opened by those who ask for it.
         from jaxdp.attacks import predicted_membership
 
         features: Any = rows

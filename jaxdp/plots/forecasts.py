@@ -30,12 +30,10 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
 
     Example:
         >>> import jax, jaxdp
-        >>> features = jax.random.normal(jax.random.key(0), (120, 4))
-        >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
-        >>> rows = features[:80], labels[:80], features[80:], labels[80:]
-        >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
-        >>> found = jaxdp.forecast(public, num_samples=80, epsilon=2.0, delta=1e-5, **cell)
+        >>> x = jax.random.normal(jax.random.key(0), (120, 4))
+        >>> public = jaxdp.FixedFeatures.from_arrays(x[:80], x[:80, 0], x[80:], x[80:, 0])
+        >>> budget = {"epsilon": 2.0, "delta": 1e-5, "num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=80, **budget)
         >>> len(jaxdp.plots.plot_forecast(found).axes)
         2
     """

@@ -108,7 +108,6 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
     axes.set_facecolor("0.85")
     if np.isfinite(values.data).any():
         row, column = np.unravel_index(np.nanargmin(values.data), values.shape)
-        # Visible on every colour.
         cross = {"marker": "X", "color": "white", "markeredgecolor": "black", "markersize": 8}
         axes.plot(horizontal[column], vertical[row], **cross)
     for set_scale, along in ((axes.set_xscale, horizontal), (axes.set_yscale, vertical)):

@@ -84,7 +84,6 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
     start = 0
     parts = zip(columns.names, columns.specs, columns.is_number, columns.sizes, strict=True)
     for panel, (number, (name, spec, is_number, size)) in zip(axes, enumerate(parts), strict=False):
-        # Without missing values and unlisted categories.
         shown = size - (1 if is_number else 2)
         values = coefficients[start : start + shown]
         spread = 2 * noise_std[start : start + shown] if len(noise_std) else None

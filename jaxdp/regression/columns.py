@@ -198,7 +198,6 @@ class Columns(eqx.Module):
             dtype = None if hasattr(table, "dtype") else object
             rows = table if is_array else np.asarray(table, dtype=dtype)
         except ValueError:
-            # Rows of several lengths.
             rows = np.asarray(None)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
             raise ValueError(

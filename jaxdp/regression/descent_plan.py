@@ -125,7 +125,6 @@ def planned(
     values, vectors, upper, noise, base = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
     shares = np.array([curvature.share(clip) for clip in clips])[:, None]
-    # A step of one pass needs a row.
     choices = [steps for steps in _NUM_STEPS if not is_one_pass or steps <= num_samples]
     best: dict[float, tuple] = {}
     for damping, momentum in itertools.product(dampings, momenta):

@@ -101,11 +101,8 @@ class _AbstractLinearLearner(eqx.Module):
         """Learn from a table; `AbstractPrivateLearner.fit` has the arguments.
 
         The released function is a value within the labels' range, the logit of class 1, or k > 2
-        scores.
-
-        Raises:
-            ValueError: without a `label_range`, too few labels differ from zero to learn one.
-                Releases until then are spent.
+        scores. ValueError if too few labels differ from zero to learn a range: releases until then
+        are spent.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         if self.features.reader is not None:

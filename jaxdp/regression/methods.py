@@ -1,8 +1,4 @@
-"""Methods to learn a private linear function: their releases, in order, and the share of each.
-
-Public numbers alone fix the shares. Later releases may use earlier ones; computations on releases
-and public numbers cost nothing.
-"""
+"""Methods to learn a private linear function: their releases, in order, and public shares."""
 
 import abc
 import dataclasses
@@ -46,9 +42,8 @@ _ROOM = 2.0  # rows are clipped at the root of this many times their mean square
 def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...]) -> Spectrum:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
-    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise.
-    Noise scales with the rows: within generous public ranges all are similar, and their common part
-    hides the differences until it is reduced.
+    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise:
+    the common part of rows, which hides their differences in noise, is reduced.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
     base, clip_norm = np.eye(rows.units.shape[1]), 1 + 1e-6
@@ -78,19 +73,13 @@ class AbstractDescentMethod(AbstractMethod):
     $\tau$, the number of steps, the rate and the clip norm. With a finite $\tau$ the moments are
     learnt in three rounds, each in the coordinates of the last; or in one, for a twentieth of the
     budget, if by n, p and $\mu$ moments would be noise.
-
-    Attributes:
-        moments_share: largest share of $\mu^2$ for the second moments.
-        dampings: choices of $\tau$, in units of the noise in an eigenvalue; infinity for the
-            features' own coordinates.
-        momenta: choices of the momentum.
-        is_one_pass: whether every step has its own rows.
     """
 
-    moments_share: eqx.AbstractClassVar[float]
+    moments_share: eqx.AbstractClassVar[float]  # largest share of mu^2 for the second moments
+    # Choices of tau, in units of the noise in an eigenvalue; infinity for P = 1.
     dampings: eqx.AbstractClassVar[tuple[float, ...]]
-    momenta: eqx.AbstractClassVar[tuple[float, ...]]
-    is_one_pass: eqx.AbstractClassVar[bool]
+    momenta: eqx.AbstractClassVar[tuple[float, ...]]  # choices of the momentum
+    is_one_pass: eqx.AbstractClassVar[bool]  # whether every step has its own rows
 
     def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
         """Choose by public numbers alone."""
@@ -117,13 +106,11 @@ class AbstractDescentMethod(AbstractMethod):
     ) -> float:
         """Guess the planned excess risk over the labels' variance, before any data.
 
-        `scale_share` and `other_share` are budget shares of each release of the residuals' scale
-        and of releases before the descent; the features explain the share `signal` of the labels'
-        variance.
+        `scale_share` and `other_share` are budget shares of a release of the residuals' scale and
+        of releases before the descent; features explain the share `signal` of the variance.
         """
-        # Rows of half the largest square, and equal features: an unequal spectrum costs an unknown
-        # amount more. One of p features represents all: its risk is that of each, with p times less
-        # squared clip norm and p times fewer noisy weights.
+        # Rows of half the largest square, and equal features. One of p features represents all: its
+        # risk is that of each, with p times less squared clip norm and p times fewer noisy weights.
         values = np.array([0.5 / num_features])
         spending = self._spending(num_features, num_samples, mu)
         share = 1 - spending.moments_share - spending.num_scales * scale_share - other_share
@@ -206,11 +193,10 @@ class FullBatch(AbstractDescentMethod):
 
 
 class PlannedDPSGD(AbstractDescentMethod):
-    """One pass: every row is used in one step, which alone has to hide it.
+    """One pass: every row is used in one step, in the table's order, which alone has to hide it.
 
-    Rows are used in the table's order: if it is sorted by label or time, the last rows count more.
-    The plan is that of `jaxdp.regression.descent_plan`; `jaxdp.plan` would need the signal, the
-    label noise and a spectrum without noise.
+    If the table is sorted by label or time, the last rows count more. The plan is that of
+    `jaxdp.regression.descent_plan`.
 
     Example:
         >>> from jaxdp.regression import PlannedDPSGD
@@ -227,8 +213,8 @@ class PlannedDPSGD(AbstractDescentMethod):
 class NoisyStatistics(AbstractMethod):
     r"""Ridge regression on noisy second moments and a noisy correlation with the labels.
 
-    The correlation is the gradient of the squared loss at zero. The ridge is the noise in an
-    eigenvalue of the moments, about $\sigma\sqrt{2 p}$ at the edge of its spectrum.
+    The ridge is the noise in an eigenvalue of the moments, about $\sigma\sqrt{2 p}$ at the edge of
+    its spectrum.
 
     Example:
         >>> from jaxdp.regression import NoisyStatistics
@@ -274,11 +260,10 @@ class ObjectivePerturbation(AbstractMethod):
     *Proof.* As in `jaxdp.kernels.margin.learners`, for features that are a row itself, of norm at
     most one in exact arithmetic; it is $(\epsilon, \delta)$-DP, not Gaussian DP. The sensitivity is
     that of a slope times a row: twice Huber's width, 2 for two classes, $2 \sqrt 2$ for more.
-    Earlier releases, of a learnt label range, take their epsilon at half of delta; the objective
-    has the rest of epsilon at the other half.
+    Earlier releases take their epsilon at half of delta; the objective has the rest of epsilon at
+    the other half.
 
-    Huber's loss estimates the mean of labels with symmetric residuals; for skewed ones, a value
-    nearer to the median.
+    Huber's loss estimates the mean only of labels with symmetric residuals.
 
     Example:
         >>> from jaxdp.regression import ObjectivePerturbation

@@ -1,12 +1,11 @@
 """Three noisy sums over private rows: a histogram of residuals, second moments, a gradient.
 
 A row is held as whole numbers: its features over their public bound, rounded toward zero to
-multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic. Slopes are rounded in
-the same way. Sums of their products over a block of rows do not exceed $2^{53}$, so float64 adds
-them without rounding in any order; sums of blocks are exact (`_exact_sum`), and rounded once. So
-the sensitivities below hold in machine arithmetic. Noise is that of `SecretNoise.noisy_integers`,
-whose proof covers the grid. Neighbours are tables of n rows that differ in one: a sum of terms of
-norm at most C has sensitivity 2 C.
+multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic; so are slopes. Sums
+of their products over a block of rows do not exceed $2^{53}$, so float64 adds them without rounding
+in any order; sums of blocks are exact (`_exact_sum`), and rounded once. So the sensitivities below
+hold in machine arithmetic. Noise is that of `SecretNoise.noisy_integers`, whose proof covers the
+grid. Neighbours differ in one of n rows: a sum of terms of norm at most C has sensitivity 2 C.
 """
 
 import math
@@ -99,14 +98,12 @@ def released_scale(
 ) -> float:
     r"""Release the standard deviation of residuals: their median magnitude over that of a normal.
 
-    A histogram of $2 \log_2 |r|$ within `half_octaves`, with larger and smaller values in the end
-    bins, has each record in one bin: its sensitivity is $\sqrt 2$. The median is found from above,
-    where bins hold little noise: the logarithm of a normal has a long lower tail. With more than
-    thirty bins it is the median of the fullest seven bins and those above, without zeros and values
-    far smaller than most.
-
-    If most residuals are far smaller than some, such as labels that are mostly zero, the result is
-    half of the scale of a normal with the same largest 3 % (or more, until they exceed the noise).
+    A histogram of $2 \log_2 |r|$ within `half_octaves`, its end bins open, has each record in one
+    bin: its sensitivity is $\sqrt 2$. The median is found from above, where bins hold little noise:
+    the logarithm of a normal has a long lower tail. With more than thirty bins it is the median of
+    the fullest seven bins and those above, without values far smaller than most. If most residuals
+    are far smaller than some, the result is half of the scale of a normal with the same largest 3 %
+    (or more, until they exceed the noise).
 
     Raises:
         ValueError: with more than thirty bins none exceeds the noise, by the released counts alone.

@@ -17,7 +17,6 @@ from jaxdp.core.trajectory import Trajectory
 
 # The first printed line, at most 80 columns.
 LOOKED_AT = "Settings were chosen by looking at these rows; if private, no cost covers it."
-# Limits of a plan, printed with it.
 ASSUMPTIONS = (
     "planning is not private: learning rate, clip norm, steps and sampling rate were chosen from "
     "the problem's rows, which epsilon does not cover; use public or proxy rows, with as many "

@@ -326,7 +326,6 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
                 ),
                 points,
             )[0]
-        # The number of starts, for which the program is compiled.
         rows = np.resize(points, starts.shape)
         worst = np.array(_largest_regrets(family, jnp.asarray(rows), stacked, least))[: len(points)]
     worst[~np.isfinite(worst)] = np.inf

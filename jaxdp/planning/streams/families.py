@@ -108,7 +108,6 @@ def schedule_log_risk(
         stage, (start, zero, zero, jnp.array(True)), (*stages, at_stages(rates))
     )
     excess = jnp.log(jnp.maximum(rates[0] / (_MOST_CAPS * setting.cap), 1))
-    # All noise has come: this is the released state.
     is_sound &= setting.is_possible(final)
     risk = jnp.where(is_sound, setting.risk(final), 1)
     is_sound &= risk > 0
@@ -175,7 +174,6 @@ class Parametric(AbstractFamily):
         return len(self.names)
 
     def schedule(self, numbers, setting):
-        # A best parameter may be 0 or infinite.
         values = jnp.exp(jnp.clip(numbers, -_FARTHEST, _FARTHEST))
         return self._made(**{name: values[place] for place, name in enumerate(self.names)})
 

@@ -95,10 +95,9 @@ def is_optimal(schedule: Any) -> bool:
 def greedy_run(
     point: Float[Array, " two"], setting: Setting, steps: int
 ) -> tuple[Float[Array, ""], Float[Array, " knots"], Float[Array, " knots"]]:
-    """Follow the feedback from t = 0 to 1, by the Runge-Kutta method on the log clock.
+    """Follow the feedback from t = 0 to 1 on the log clock; return Z(1), times and learning rates.
 
-    A point is ln c, and the root of ln(cap / first rate). Returns the released risk Z(1), the knots
-    in time, from 0, and the learning rates there.
+    A point is ln c, and the root of ln(cap / first rate).
     """
     clip_scale = jnp.exp(point[0])
     highest = setting.cap * jnp.exp(-(point[1] ** 2))
@@ -292,6 +291,5 @@ def noiseless_schedule(
         isotropic_floor(dataclasses.replace(setting, gamma=setting.gamma / one)) for one in time[1:]
     ]
     risks = np.asarray([float(setting.initial_risk), *floors])
-    # The rate of a zero risk does not matter.
     powers = np.maximum(risks + half, np.finfo(float).tiny)
     return np.minimum.accumulate(risks / powers) / float(setting.gamma)

@@ -253,7 +253,6 @@ def plan_one_pass(
     count = require_count("num_samples", num_samples)
     rho = rho_of(rho, epsilon, delta)
     if delta is not None:
-        # At the caller of `jaxdp.plan`.
         warn_of_large_delta(delta, count, stacklevel=3)
     setting = stream_setting_of(problem, count, rho)
     family, regret = family_of(schedule), None

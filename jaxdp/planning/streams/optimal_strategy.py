@@ -38,8 +38,7 @@ from jaxdp.theory.streams.modes import Modes
 from jaxdp.theory.streams.volterra import DiscreteVolterra, path_of
 
 _MOST_SWEEPS, _ENOUGH = 30, 1e-10  # most sweeps, relative fall of the risk at their end
-# Most rounds of the fixed point, and the relative move of multipliers at which they end: the trace
-# is stationary there, and so known to rounding.
+# Most rounds of the fixed point, and the relative move of multipliers that ends them.
 _MOST_ROUNDS, _SAME = 2000, 1e-10
 _FLOOR = 1e-14  # least eigenvalue of the weights, relative to their trace
 
