@@ -88,9 +88,8 @@ def read_whole_table(
 ) -> NumericTable:
     """Read a table for a private learner: no choice depends on how its values vary.
 
-    No record counts as a header, and constant columns stay. Refusals of unusable tables are outside
-    any guarantee. With header=None a first line with numbers is refused, unless it has a requested
-    name.
+    No record counts as a header, and constant columns stay; a first line with numbers needs
+    `header`, unless it has a requested name. Refusals of unusable tables are outside any guarantee.
     """
     return _read(path, target, drop, header, is_text_label, may_be_bare=False)
 

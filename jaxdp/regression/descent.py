@@ -110,10 +110,9 @@ class SoftmaxSlopes(AbstractSlopes):
 def private_descent(
     rows: PrivateRows, slopes: AbstractSlopes, plan: DescentPlan, mu: float
 ) -> Learnt:
-    """Descend on private rows and slopes with a public plan; return the average of the last half.
+    """Descend on private rows with a public plan; return the average of the last half of the steps.
 
-    The plan fixes the number of steps, whatever the data. In one pass each step has its own rows,
-    so all steps together cost as much as one; otherwise every step has all rows, and all share mu.
+    In one pass each step has its own rows, and all cost as much as one; otherwise all share mu.
     """
     transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
     weights = np.zeros((len(transform), slopes.num_outputs))

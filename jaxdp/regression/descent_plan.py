@@ -1,19 +1,18 @@
 r"""The plan of a private descent: number and size of steps, clip norm and coordinates.
 
-A plan uses public numbers and private outputs alone: n, the budget, a noisy spectrum and a noisy
-scale of the labels. In coordinates $\theta = P w$ the loss has curvatures $h_j$ along modes j, and
-the error e of a mode follows, with rate $\eta$, momentum $\beta$ and clip norm $C = c\,\sigma\sqrt
-D$, where $D = \sum_j h_j$ is the mean of $|P x|^2$ and T steps share $\mu^2$,
+A plan uses public numbers and private outputs alone. In coordinates $\theta = P w$ the loss has
+curvatures $h_j$ along modes j, and the error e of a mode follows, with rate $\eta$, momentum
+$\beta$ and clip norm $C = c\,\sigma\sqrt D$, where $D = \sum_j h_j$ is the mean of $|P x|^2$ and T
+steps share $\mu^2$,
 
 $$ v \gets \beta v + m(c)\,h\,e + \xi, \quad e \gets e - \eta v, \quad
    \xi \sim N(0, (2 C \sqrt T / (n \mu))^2). $$
 
 Clipping slows by m(c), which is $\mathrm{erf}(c/\sqrt 2)$ for a normal residual (AC Lemma 11).
 Errors, and the variance of the average over the last half of the steps, follow from the responses
-to an initial error and to the noise of one step. Left out are the sampling error, which privacy
-does not change, and the bias of clipping labels that are not normal: so the plan has the largest
-clip whose risk is near the least one. Derived:
-test_bias_and_variance_of_the_average_are_those_of_the_recursion.
+to an initial error and to the noise of one step. Left out are the sampling error and the bias of
+clipping labels that are not normal: so the plan has the largest clip whose risk is near the least
+one. Derived: test_bias_and_variance_of_the_average_are_those_of_the_recursion.
 """
 
 import itertools
@@ -61,8 +60,7 @@ class Curvature(NamedTuple):
 SQUARED = Curvature(
     lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), 1.0
 )
-# s (1 - s) is 0.25 at a logit of 0, 0.2 at one, and 0.05 at three, typical of separable classes.
-# Slopes are at most 1; half of that is typical.
+# s (1 - s) is 0.25 at a logit of 0, 0.2 at 1, 0.05 at 3. Slopes are at most 1, typically half.
 LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7), 0.25)
 
 
@@ -85,10 +83,9 @@ def shrunk(
 
     The noise has standard deviation $\sigma$ on the diagonal and $\sigma/\sqrt 2$ off it. It
     spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; the rest of the spread is the
-    data's, and the eigenvalues shrink towards their mean by that share (Ledoit and Wolf, 2004, with
-    a known noise in place of the sampling error). The mean itself has p times less noise. The upper
-    bounds are not shrunk: the noisy largest eigenvalue, plus three standard deviations of the noise
-    in one direction, exceeds the data's, which is at most $|A|^2$ for rows of norm at most one.
+    data's, and they shrink towards their mean by that share (Ledoit and Wolf, 2004, with a known
+    noise). Upper bounds are the noisy eigenvalues plus three standard deviations in one direction,
+    at most $|A|^2$ for rows of norm at most one.
     """
     size = len(moments)
     raw, vectors = np.linalg.eigh(moments)
@@ -115,12 +112,9 @@ def planned(
 ) -> DescentPlan:
     r"""Return the settings of least predicted risk, for the budget mu of all steps together.
 
-    Args:
-        dampings: choices of $\tau$ in $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in an
-            eigenvalue; infinity for $P \propto 1$.
-        momenta: choices of the momentum.
-        num_outputs: k, the number of columns of weights with noise.
-        signal: share of the labels' variance that a linear function explains.
+    `dampings` are choices of $\tau$ in $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in an
+    eigenvalue (infinity: $P \propto 1$), `momenta` of the momentum; noise is on `num_outputs`
+    columns of weights; a linear function explains the share `signal` of the labels' variance.
     """
     values, vectors, upper, noise, base = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))

@@ -1,13 +1,12 @@
 r"""Private linear regression and classification: one fit, one ledger, one released function.
 
 *Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
-$\mu^2$ (`Ledger`; sensitivities: `private_sums`): without a label range a noisy histogram of the
-labels; for regression one or three noisy histograms of residuals; noisy second moments in rounds
-that share one entry; and noisy sums of clipped gradients that share another, or in one pass use
-disjoint rows and cost as much as one sum. Everything else is computed from these and public
-numbers; n, p and the budget alone fix the number of releases and their shares.
-`ObjectivePerturbation` ends with another mechanism and proves its own composition. Neighbours
-differ in one row; n, the columns, their ranges and the classes are public.
+$\mu^2$ (`Ledger`; sensitivities: `private_sums`): without a label range a histogram of the labels;
+for regression one or three histograms of residuals; second moments in rounds that share one entry;
+and sums of clipped gradients that share another, or in one pass use disjoint rows and cost as much
+as one sum. Everything else is computed from these and public numbers, which alone fix the number of
+releases and their shares. `ObjectivePerturbation` ends with another mechanism and proves its own
+composition. Neighbours differ in one row; n, the columns, their ranges and the classes are public.
 """
 
 import abc
@@ -151,7 +150,7 @@ class PrivateLinearRegression(_AbstractLinearLearner):
         features: feature map with a finite norm bound; a constant feature makes the intercept.
         label_range: (low, high), public; labels beyond it are clipped. None for plus or minus the
             larger of six standard deviations, by a noisy median of the nonzero labels' magnitudes,
-            and three, by the largest magnitudes.
+            and three, by the largest.
         method: the learning method.
 
     Example:

@@ -1,5 +1,6 @@
 """Plans of private training on fixed rows: checked cells, and the search over them."""
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -193,7 +194,8 @@ def _searched(
         risk, share = risk.on_fewer_rows()
         draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
-    evaluate: Any = (_value if by_values else _evaluation)(risk, draw, length, limits)
+    way: Any = _value if by_values else _evaluation
+    evaluate = functools.partial(way, risk, draw, length, limits)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
         # Four times as many steps of a quarter of the length move equally far.
@@ -221,7 +223,7 @@ def _searched(
         return _Found(None, largest)
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and is_last:
-        evaluate = _value(whole, drawn, length, limits)
+        evaluate = functools.partial(_value, whole, drawn, length, limits)
     found = evaluate(place)
     return _Found(found if by_values else found.point, largest)
 
@@ -247,25 +249,15 @@ def _gradient_norm(risk: AbstractClosureRisk) -> float:
     return norm if norm > 0 else 1.0
 
 
-def _evaluation(
-    risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
-) -> Callable[[tuple[float, float]], Evaluation]:
-    def evaluate(place: tuple[float, float]) -> Evaluation:
-        value, gradient, clipped = risk.value_and_gradient(jnp.asarray(place), draw, length)
-        point = _point(place, float(value), float(clipped), limits)
-        return Evaluation(point, np.asarray(gradient, np.float64))
-
-    return evaluate
+def _evaluation(risk: AbstractClosureRisk, draw, length, limits, place) -> Evaluation:
+    value, gradient, clipped = risk.value_and_gradient(jnp.asarray(place), draw, length)
+    point = _point(place, float(value), float(clipped), limits)
+    return Evaluation(point, np.asarray(gradient, np.float64))
 
 
-def _value(
-    risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
-) -> Callable[[tuple[float, float]], Point]:
-    def value(place: tuple[float, float]) -> Point:
-        found, clipped = risk.value(jnp.asarray(place), draw, length)
-        return _point(place, float(found), float(clipped), limits)
-
-    return value
+def _value(risk: AbstractClosureRisk, draw, length, limits, place) -> Point:
+    value, clipped = risk.value(jnp.asarray(place), draw, length)
+    return _point(place, float(value), float(clipped), limits)
 
 
 def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Point:

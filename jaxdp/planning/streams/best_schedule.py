@@ -1,8 +1,7 @@
-"""The best algorithm in one setting, or over a box of settings.
+"""The best algorithm in one setting, or over a box of settings, by descents from several starts.
 
-The risk has several local minima, so descents begin at several starts. Over a box the worst
-*regret* (risk over the best risk at that place) is minimised: the least worst *risk* suits the
-worst corner alone.
+Over a box the worst *regret* (risk over the best risk at that place) is minimised: the least worst
+*risk* suits the worst corner alone.
 """
 
 import math

@@ -265,9 +265,10 @@ def _evaluated(points, settings, steps: int):
 
 
 def isotropic_floor(setting: Setting) -> float:
-    r"""The least risk of one pass without privacy, for equal eigenvalues.
+    r"""The least risk of one pass without privacy, for equal eigenvalues, with
+    $\tilde\eta = R/(\gamma P)$.
 
-    With $\tilde\eta = R/(\gamma P)$ the risk obeys $R' = -R^2/(\gamma P)$, hence
+    $R' = -R^2/(\gamma P)$, so
     $\ln\frac{R(0)}{R} + \frac{\zeta^2}{2}\bigl(\frac1R - \frac1{R(0)}\bigr) = \frac1\gamma$.
     Derived: test_the_floor_solves_its_equation_and_is_known.
     """

@@ -1,9 +1,4 @@
-r"""The numbers that a plan of one-pass DP-SGD depends on, and the equations that its search
-follows.
-
-A plan depends on d and n through $\gamma = d/n$ alone; velocities are those of `CoupledODE`, in
-float64.
-"""
+"""The numbers on which a plan of one-pass DP-SGD depends, and the equations of its search."""
 
 import abc
 import dataclasses
@@ -31,8 +26,7 @@ _ROUNDING = 1e-12  # the remainder is at least 0 up to this rounding
 class AbstractSetting(eqx.Module):
     r"""A problem on a stream, its number of samples and its privacy, as equations of a state y.
 
-    Without private noise $y' = v(y, \tilde\eta)$; noise still to come adds $K_c\,\tilde\eta^2$ to
-    y.
+    As in `CoupledODE` $y' = v(y, \tilde\eta)$; noise still to come adds $K_c\,\tilde\eta^2$ to y.
     """
 
     gamma: eqx.AbstractVar[Float[Any, ""]]  # $\gamma = d/n$
