@@ -147,8 +147,8 @@ def read_inputs(
         header: whether the first line of a text names the columns; None for yes if `wanted` are
             names, else as in `read_table`. A table without names, or numbers in `wanted` that are
             not names, give the same number of columns by position.
-        texts: columns that may hold texts, taken as written; the rows are then objects and may have
-            missing cells. None requires finite numbers.
+        texts: columns that may hold texts, taken as written; rows are then objects, and cells may
+            be missing. None requires finite numbers.
         dates: columns that may hold dates, as texts or numbers; only with `texts`.
     """
     path = pathlib.Path(path)

@@ -41,8 +41,8 @@ def open_table(
         header: whether the first line of a text names the columns. None for yes if its cells are
             words, one of them is in `named`, or it is a comment.
         named: requested columns; one that can be the number of a column does not count.
-        may_be_bare: whether, if this is not enough, the lines below may decide: numbers alone are
-            data, words above numbers are names. A fit must not guess, as it publishes the names.
+        may_be_bare: whether the lines below may decide too: numbers alone are data, words above
+            numbers are names. A fit must not guess, as it publishes the names.
 
     Returns:
         The names, numbers from 0 if there are none. The function takes the places of columns that

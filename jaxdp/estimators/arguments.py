@@ -50,10 +50,9 @@ class HidesNoiseSeed:
 
     def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name, for scikit-learn."""
-        # scikit-learn prints these, and makes copies with them.
+        # scikit-learn prints these, and makes copies with them: hidden seeds stay as they are.
         params = BaseEstimator.get_params(self, deep=deep)
         seed = params["noise_seed"]
-        # A hidden seed, in a copy, must stay the same object.
         if isinstance(seed, int) and not isinstance(seed, (bool, _HiddenInt)):
             params["noise_seed"] = _HiddenInt(seed)
         return params

@@ -200,13 +200,19 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return inputs, labels, features, called
 
     def _keep(self, fit: LinearFit, names: TableNames | None) -> None:
-        known = fit.release.record
+        known, dim = fit.release.record, fit.release.features.dim
         assert known is not None
+        inputs = names.inputs if names else tuple(map(str, range(dim)))
+        if self.columns is not None:
+            words = self.columns.in_words
+        else:
+            ends = zip(*ranges_of(self.input_range, inputs), strict=True)
+            words = [f"{in_full(low)} to {in_full(high)}" for low, high in ends]
         record = dataclasses.replace(
             known,
             forecast=self._forecast_in_words(fit.release.features, known.num_samples),
             learnt=f"{self._learns}, {_KINDS[self.features_]}",
-            inputs=self._inputs_in_words(names, fit.release.features.dim),
+            inputs=tuple(zip(inputs, words, strict=True)),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
             noise_std=tuple(fit.noise_std.tolist()),
             has_logits=is_classifier(self),
@@ -223,22 +229,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             coefficients, scaling = coefficients[:-1], scaling.base
         self.coef_names_ = scaling.names if isinstance(scaling, ColumnFeatures) else None
         if isinstance(scaling, RangeScaling):
-            dim = scaling.base.dim
-            self.coef_names_ = names.inputs if names else tuple(map(str, range(dim)))
+            self.coef_names_ = inputs
             low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
             intercept = intercept - coefficients.T @ ((low + high) / (high - low))
             coefficients = (coefficients.T * (2 / (high - low))).T
         self.coef_, self.intercept_ = coefficients.T, intercept
-
-    def _inputs_in_words(self, named: TableNames | None, dim: int) -> tuple[tuple[str, str], ...]:
-        """Each column's name, and its public range or categories."""
-        names = named.inputs if named else tuple(map(str, range(dim)))
-        if self.columns is not None:
-            words = self.columns.in_words
-        else:
-            ends = zip(*ranges_of(self.input_range, names), strict=True)
-            words = [f"{in_full(low)} to {in_full(high)}" for low, high in ends]
-        return tuple(zip(names, words, strict=True))
 
     def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released function at new inputs."""
@@ -359,9 +354,7 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         noise_std_: planned standard deviation of the noise on each coefficient of `release_`.
             Refits differ by up to twice as much at a small budget, and by ten times for features
             without rows.
-        release_: the `jaxdp.kernels.ReleasedFunction`, the only part that may be published.
-        cost_: privacy cost of the last fit alone.
-        n_features_in_, feature_names_in_: number and names of the inputs at fit.
+        release_, cost_, n_features_in_, feature_names_in_: see `DPKernelRidge`.
 
     Example:
         >>> import numpy as np

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from jaxdp.attacks import PredictedMembership
 
 _Rows = FixedFeatures | Linearised
-_OF_NETWORKS = "inputs", "labels"
 _SPLITS, _SEED = 4, 2026  # number of new splits of the public rows, and their fixed seed
 # Disturbances: reduction of contrast, standard deviation of added noise over that of each feature,
 # and the share of rows that every second class keeps.
@@ -299,8 +298,9 @@ def forecast(
 
 def _rows(problem: _Rows) -> dict[str, Array]:
     """The rows by argument name: training inputs and labels, then test inputs and labels."""
-    own = ("train_inputs", "train_labels") if isinstance(problem, FixedFeatures) else _OF_NETWORKS
-    return {name: getattr(problem, name) for name in (*own, "test_inputs", "test_labels")}
+    part = "train_" if isinstance(problem, FixedFeatures) else ""
+    names = f"{part}inputs", f"{part}labels", "test_inputs", "test_labels"
+    return {name: getattr(problem, name) for name in names}
 
 
 def _with_rows(problem: _Rows, *rows: Any) -> _Rows:

@@ -75,7 +75,7 @@ def plot_leak(
     """Draw expected accuracy, and success of membership tests on the worst record, over epsilon.
 
     The second panel has the predicted area under the ROC curve of the best test of the final model,
-    and the proved bound for any test; values between are neither predicted nor excluded.
+    and the proved bound for any test.
 
     Args:
         epsilons: rising budgets > 0, (budgets,).

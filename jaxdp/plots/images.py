@@ -86,22 +86,18 @@ def plot_images(
         for which, image in enumerate(stack):
             line, column = divmod(which, columns)
             top = line * block + sum(heights[:number])
-            caption = captions[number][which] if captions and len(captions[number]) else ""
-            _draw(axes, image, column * (1 + _GAP), top, caption)
+            left = column * (1 + _GAP)
+            axes.imshow(image, extent=(left, left + 1, top + 1, top), interpolation="nearest")
+            if captions and len(captions[number]):
+                style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": "x-small"}
+                axes.text(left + 0.5, top + 1.02, captions[number][which], **style)
             if labels and column == 0:
-                style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": "small"}
+                style = {"ha": "right", "va": "center", "fontsize": "small"}
                 axes.text(-0.1, top + 0.5, labels[number], **style)
     axes.set(xlim=(0, width - _GAP), ylim=(height, 0), aspect="equal")
     axes.set_axis_off()
     axes.set_title(title, loc="left", fontsize="medium")
     return axes.figure
-
-
-def _draw(axes: "Axes", image: np.ndarray, left: float, top: float, caption: str) -> None:
-    axes.imshow(image, extent=(left, left + 1, top + 1, top), interpolation="nearest")
-    if caption:
-        style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": "x-small"}
-        axes.text(left + 0.5, top + 1.02, caption, **style)
 
 
 def _colours(stack: Any) -> np.ndarray:

@@ -22,8 +22,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
     A part is centred over its bins or categories, without missing values; dates are days
     since 1970. Bands are two planned standard deviations of the gradients' noise, without sampling
-    error. In simulations (4,000 rows, six columns, epsilon 0.3 to 2) refits spread by 0.5 to 1
-    times as much for classes, and 0.9 to 2.1 times for labels, most at small budgets.
+    error; in simulations refits spread by 0.5 to 2.1 times as much, most at small budgets.
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with

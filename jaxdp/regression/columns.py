@@ -71,14 +71,14 @@ class Columns(eqx.Module):
 
     Args:
         columns: for each column by name a tuple (low, high) of numbers or dates, or a list of
-            categories: (0, 1) is a range, ["0", "1"] are two categories, also for numeric cells. A
-            list of two numbers, [0, 1], is ambiguous and refused.
+            categories: (0, 1) is a range, ["0", "1"] are categories. A list of two numbers is
+            refused.
         bins: number of equally wide bins of each range, in additive models.
         interactions: pairs of names; additive models have a part for each pair of their bins.
 
     Raises:
-        ValueError, TypeError: a column or an interaction is not described as above, a category is
-            listed twice or is a missing value, or a range is not 1e-30 to 1e30 wide.
+        ValueError, TypeError: a description is not as above, a category is listed twice or is a
+            missing value, or a range is not 1e-30 to 1e30 wide.
 
     Example:
         >>> from jaxdp.regression import Columns

@@ -50,7 +50,6 @@ class AbstractSlopes(abc.ABC):
         step: int,
     ) -> float:
         """The public size of a slope before a step, the unit of clip norms."""
-        del rows, weights, num_steps, step
         return 1.0
 
 

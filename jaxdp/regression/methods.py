@@ -79,7 +79,7 @@ class AbstractDescentMethod(AbstractMethod):
     # Choices of tau, in units of the noise in an eigenvalue; infinity for P = 1.
     dampings: eqx.AbstractClassVar[tuple[float, ...]]
     momenta: eqx.AbstractClassVar[tuple[float, ...]]  # choices of the momentum
-    is_one_pass: eqx.AbstractClassVar[bool]  # whether every step has its own rows
+    is_one_pass: ClassVar[bool] = False  # whether every step has its own rows
 
     def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
         """Choose by public numbers alone."""
@@ -159,7 +159,6 @@ class Automatic(AbstractDescentMethod):
     moments_share: ClassVar[float] = 0.2
     dampings: ClassVar[tuple[float, ...]] = 1.0, 3.0, 10.0, math.inf
     momenta: ClassVar[tuple[float, ...]] = 0.0, 0.8
-    is_one_pass: ClassVar[bool] = False
 
 
 class Whitened(AbstractDescentMethod):
@@ -174,7 +173,6 @@ class Whitened(AbstractDescentMethod):
     moments_share: ClassVar[float] = 0.2
     dampings: ClassVar[tuple[float, ...]] = 1.0, 3.0, 10.0
     momenta: ClassVar[tuple[float, ...]] = (0.0,)
-    is_one_pass: ClassVar[bool] = False
 
 
 class FullBatch(AbstractDescentMethod):
@@ -189,7 +187,6 @@ class FullBatch(AbstractDescentMethod):
     moments_share: ClassVar[float] = 0.05
     dampings: ClassVar[tuple[float, ...]] = (math.inf,)
     momenta: ClassVar[tuple[float, ...]] = (0.9,)
-    is_one_pass: ClassVar[bool] = False
 
 
 class PlannedDPSGD(AbstractDescentMethod):

@@ -186,8 +186,7 @@ def closure_risk(
     """One predicted risk for each of several algorithms that differ only in batches and steps."""
     modes = modes.with_shared_nodes()
     if not is_linear:
-        found = AdamRisk(modes, algorithms[0].optimiser, criterion)
-        return [found for _ in algorithms]
+        return [AdamRisk(modes, algorithms[0].optimiser, criterion)] * len(algorithms)
     risks: list[AbstractClosureRisk] = []
     for one in algorithms:
         epoch_steps = one.sampler.inclusion_moments.epoch_steps or 1

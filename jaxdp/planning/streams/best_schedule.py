@@ -87,13 +87,6 @@ def fit(
     return Fit(points[place], float(risks[place]))
 
 
-def risk_at(
-    family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: AbstractSetting
-) -> float:
-    with on_host():
-        return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
-
-
 def cold_starts(
     family: AbstractFamily, setting: AbstractSetting
 ) -> Float[np.ndarray, "starts numbers"]:
@@ -330,7 +323,9 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
     worst[~np.isfinite(worst)] = np.inf
     place = int(np.argmin(worst))
     regret = float(np.exp(worst[place]))
-    found = Fit(points[place], risk_at(family, points[place], setting.grouped()))
+    with on_host():
+        value = _values(family, jnp.asarray(points[[place]]), setting.grouped())[0]
+    found = Fit(points[place], float(np.exp(np.asarray(value))))
     return solution_of(family, found, setting), regret
 
 

@@ -92,8 +92,7 @@ def required_epsilon(
     """The least epsilon with which a plan reaches a risk; infinite if none does.
 
     Args:
-        problem: least squares on a stream of Gaussian inputs.
-        target_risk, schedule: see `required_samples`.
+        problem, target_risk, schedule: see `required_samples`.
         num_samples: number n of samples.
         delta: delta of the budget, in (0, 1).
 

@@ -220,10 +220,9 @@ def require_least_squares(problem: Any, asked: str) -> None:
 class SignalSetting(AbstractSetting):
     r"""Labels that follow one direction of isotropic inputs: the overlap p and the remainder w.
 
-    With $e = \min(\tilde\eta, 2/(\ell\gamma))$ and the moments of the clipped slope, $p' = -e\,a$,
-    $w' = -2eD\,w + e^2\gamma M$ and $K_c = (0, 4c^2\gamma^2/\rho^2)$.
-
-    Source: `jaxdp.theory.streams.signal`; test_the_search_sees_what_the_theory_predicts.
+    $p' = -e\,a$, $w' = -2eD\,w + e^2\gamma M$ and $K_c = (0, 4c^2\gamma^2/\rho^2)$, with
+    $e = \min(\tilde\eta, 2/(\ell\gamma))$ and the moments of the clipped slope. Source:
+    `jaxdp.theory.streams.signal`; test_the_search_sees_what_the_theory_predicts.
     """
 
     gamma: Float[Any, ""]
