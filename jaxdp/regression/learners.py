@@ -12,7 +12,7 @@ composition. Neighbours differ in one row; n, the columns, their ranges and the 
 import abc
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -73,7 +73,6 @@ class _AbstractLinearLearner(eqx.Module):
 
     features: eqx.AbstractVar[AbstractFeatureMap]
     method: eqx.AbstractVar[AbstractMethod]
-    _num_outputs: eqx.AbstractVar[int]  # the number of outputs or of classes
 
     def __check_init__(self):
         require_feature_map("features", self.features)
@@ -83,6 +82,11 @@ class _AbstractLinearLearner(eqx.Module):
             )
         expected = "a method, such as jaxdp.regression.Automatic()"
         require_kind("method", self.method, AbstractMethod, expected)
+
+    @property
+    @abc.abstractmethod
+    def _num_outputs(self) -> int:
+        """The number of outputs or of classes."""
 
     @abc.abstractmethod
     def _slopes(self, labels, ledger: Ledger, source) -> tuple[AbstractSlopes, float, float]:
@@ -168,7 +172,10 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     features: AbstractFeatureMap
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
-    _num_outputs: ClassVar[int] = 1
+
+    @property
+    def _num_outputs(self):
+        return 1
 
     def _slopes(self, labels, ledger, source):
         if self.label_range is None:

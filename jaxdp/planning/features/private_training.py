@@ -194,8 +194,8 @@ def _searched(
         risk, share = risk.on_fewer_rows()
         draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
-    way: Any = _value if by_values else _evaluation
-    evaluate = functools.partial(way, risk, draw, length, limits)
+    way = _value if by_values else _evaluation
+    evaluate: Any = functools.partial(way, risk, draw, length, limits)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
         # Four times as many steps of a quarter of the length move equally far.

@@ -305,8 +305,8 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
     least = np.log([best_risk(None, place) for place in places])
     family = FreeForm(_BOX_KNOTS) if family is None else family
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *places)
-    starts_at = warm_starts if isinstance(family, FreeForm) else cold_starts
-    starts: Any = np.concatenate([starts_at(family, place) for place in places])
+    starts_at: Any = warm_starts if isinstance(family, FreeForm) else cold_starts
+    starts = np.concatenate([starts_at(family, place) for place in places])
     with on_host():
         values = np.array(_largest_regrets(family, jnp.asarray(starts), stacked, least))
         values[~np.isfinite(values)] = np.inf

@@ -118,7 +118,10 @@ def schedule_log_risk(
 class AbstractFamily(AbstractDescription):
     """Schedules to be fitted: a function of free numbers, such as logarithms."""
 
-    size: eqx.AbstractVar[int]  # number of free numbers
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of free numbers."""
 
     @abc.abstractmethod
     def schedule(

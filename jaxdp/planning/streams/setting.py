@@ -31,11 +31,31 @@ class AbstractSetting(eqx.Module):
 
     gamma: eqx.AbstractVar[Float[Any, ""]]  # $\gamma = d/n$
     rho: eqx.AbstractVar[Float[Any, ""]]  # of the $\rho$-GDP guarantee; infinite without privacy
-    cap: eqx.AbstractVar[Float[Any, ""]]  # rate beyond which every sample's step is capped
-    slope_scale: eqx.AbstractVar[Float[Any, ""]]  # size of slopes at the start, unit of clip scales
-    num_steps: eqx.AbstractVar[int]  # least sufficient number of Runge-Kutta steps
-    effort: eqx.AbstractVar[tuple[int, float]]  # descents of a fit, their relative tolerance
-    start: eqx.AbstractVar[Float[Any, " parts"]]  # y(0)
+
+    @property
+    @abc.abstractmethod
+    def cap(self) -> Float[Any, ""]:
+        """The learning rate beyond which every sample's step is capped."""
+
+    @property
+    @abc.abstractmethod
+    def slope_scale(self) -> Float[Any, ""]:
+        """The size of the loss's slopes at the start, the unit of clip scales."""
+
+    @property
+    @abc.abstractmethod
+    def num_steps(self) -> int:
+        """The least sufficient number of Runge-Kutta steps."""
+
+    @property
+    @abc.abstractmethod
+    def effort(self) -> tuple[int, float]:
+        """Number of descents of a fit, and their tolerance relative to the risk."""
+
+    @property
+    @abc.abstractmethod
+    def start(self) -> Float[Any, " parts"]:
+        """y(0)."""
 
     @abc.abstractmethod
     def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, "*parts"]:
