@@ -108,7 +108,7 @@ class Columns(eqx.Module):
         self.is_number = tuple(isinstance(spec, tuple) for spec in columns.values())
         self.specs = tuple(_checked(name, spec) for name, spec in columns.items())
         self.bins = require_count("bins", bins, least=2)
-        expected = "a list or tuple of pairs of names"
+        expected = "a list of pairs of names"
         require_kind("interactions", interactions, (list, tuple), expected)
         self.interactions = tuple(_checked_pair(pair, self.names) for pair in interactions)
 
