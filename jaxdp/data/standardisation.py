@@ -78,14 +78,11 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
     floor.
 
     Args:
-        rows: training rows, (rows, columns).
+        rows: training rows, (rows, columns), finite.
         floor: least divisor, as a share of the columns' root mean square deviation, >= 0.
 
     Returns:
         A function of rows, with the training rows' `means` and `factors`.
-
-    Raises:
-        ValueError: the rows are not a table, or the floor is negative or not finite.
 
     Example:
         >>> import numpy as np

@@ -57,8 +57,7 @@ class DPKernelRidge(HidesNoiseSeed, PrivateRegressorMixin, BaseEstimator):
             one per column, by name if labelled. Instead of `input_bound`; fit warns without either.
         kernel: a kernel; None for a Gaussian one with scale `input_bound`, or else the root of the
             number of columns.
-        num_projections: number M of fitted random functions.
-        num_features: number L of features that make these functions.
+        num_projections, num_features: number M of fitted random functions, and L of their features.
         ridge: a positive number, a rule of `jaxdp.kernels`, or None for the data-free rule.
         intercept_share: share in [0, 1) of the budget for the mean label.
         residual_bound: bound of the labels minus their mean; None for `label_bound`.

@@ -101,9 +101,6 @@ def plan(
     losses are searched on up to 4,096 rows, and finely in the best two cells only. The default
     theory predicts the best cell.
 
-    All cells have the sampler's adjacency: Poisson batches are zero-out-one, other batches
-    replace-one.
-
     Args:
         problem: a stream of linear or logistic regression, or features on fixed rows with any loss.
         epsilon, delta: budget, epsilon > 0 and delta in (0, 1).
@@ -119,8 +116,8 @@ def plan(
         optimiser: factory from a learning rate to a transformation: `optax.sgd`,
             `functools.partial(optax.sgd, momentum=0.9)`, or `optax.adam` on up to 500 features.
         average: average of the iterates to release; None for the last iterate.
-        sampler: class of the batches in `jaxdp.privacy`: `PoissonSampler`, `ShuffledEpochs` (batch
-            sizes that divide the rows) or `FixedSizeBatches`.
+        sampler: class of the batches in `jaxdp.privacy`: `PoissonSampler` (zero-out-one), or, for
+            replace-one, `ShuffledEpochs` (sizes that divide the rows) or `FixedSizeBatches`.
         criterion: "loss" of the test rows, or "accuracy" if labels are classes.
         progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
             function that is called with the share done.

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 _Rows = FixedFeatures | Linearised
 _SPLITS, _SEED = 4, 2026  # number of new splits of the public rows, and their fixed seed
-# Disturbances: reduction of contrast, standard deviation of added noise over that of each feature,
-# and the share of rows that every second class keeps.
+# Reduction of contrast, added standard deviation, share of rows kept of every second class.
 _DIMMED, _NOISY, _KEPT = 0.2, 0.2, 0.5
 _WIDTH = 1.645  # standard deviations to either side of 90 % of a normal distribution
 _BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's

@@ -86,9 +86,6 @@ def plot_leak(
     Returns:
         The figure.
 
-    Raises:
-        ValueError: the three have different lengths, or an epsilon is not positive.
-
     Example:
         >>> import jaxdp
         >>> from jaxdp.attacks import PredictedMembership

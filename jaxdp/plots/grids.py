@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from xarray import DataArray
 
-# The colours of a map end at this many times the least value, or, if more, at this many times the
-# largest of the panels' least values.
+# Ranges of a map's colours, above the least value and above the largest of the panels' least ones.
 _RANGE, _PANEL_RANGE = 100, 10
 _MOST_COLUMNS = 4
 _LABELS = {

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 _FAR_BELOW = 1e3  # a floor this many times below the prediction is named, not drawn
 _NAMES = {"exchange": "clip scale at a fixed\nproduct with the rate"}
 _NUM_TIMES, _FIRST_TIME = 400, 1e-4  # times of a drawn schedule
-# Least range of a logarithmic axis, range below which 2 and 5 are numbered too, and largest range
-# of a learning rate that falls to zero, as factors.
+# Least range of a logarithmic axis, range below which 2 and 5 are numbered, largest range of rates.
 _SHORTEST, _PLAIN, _LONGEST = 5.0, 40.0, 1e4
 
 

@@ -29,9 +29,7 @@ _RATES = (0.25, 0.5, 1.0)
 # factor and share of the labels' variance, and by at most this share of what is learnt.
 _FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
 _SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
-# Scale of the largest possible curvature (`Spectrum.upper`). A descent diverges only at
-# 2 (1 + momentum) over its rate, more than twice that.
-_TOP = 0.9
+_TOP = 0.9  # scaled largest possible curvature; descents diverge only beyond twice that
 
 
 class DescentPlan(NamedTuple):

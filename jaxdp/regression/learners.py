@@ -30,9 +30,7 @@ from jaxdp.regression.private_sums import PrivateRows, released_scale
 
 RANGE_SHARE, _RANGE = 0.04, 6.0  # budget share of a learnt label range, and its standard deviations
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
-# Least mu per feature or output: with less the grid takes half of the noise of some release, such
-# as one of 80 steps (`widened_for_grid`).
-_LEAST_MU = 2.0**-23
+_LEAST_MU = 2.0**-23  # per feature or output: with less the grid is half of some release's noise
 _CERTIFIED = (
     "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
     "their own"
@@ -84,9 +82,9 @@ class _AbstractLinearLearner(eqx.Module):
         require_kind("method", self.method, AbstractMethod, expected)
 
     @property
-    @abc.abstractmethod
     def _num_outputs(self) -> int:
         """The number of outputs or of classes."""
+        return 1
 
     @abc.abstractmethod
     def _slopes(self, labels, ledger: Ledger, source) -> tuple[AbstractSlopes, float, float]:
@@ -172,10 +170,6 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     features: AbstractFeatureMap
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
-
-    @property
-    def _num_outputs(self):
-        return 1
 
     def _slopes(self, labels, ledger, source):
         if self.label_range is None:

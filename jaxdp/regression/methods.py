@@ -29,12 +29,9 @@ class AbstractMethod(AbstractDescription):
         """The released weights of the features over their bound; spends the rest of the ledger."""
 
 
-# Shares of the rounds in the budget of the second moments. Later rounds clip rows in coordinates
-# without the large directions, and so have less noise.
-_ROUNDS = 0.1, 0.3, 0.6
-# If the noise is this many times the mean eigenvalue, even with the whole budget, then moments get
-# only a little, enough for their trace, and one release of the residuals' scale suffices. Chosen on
-# Gaussian designs (30 and 100 columns, 10 and 30 rows a column, epsilon 0.5 to 4).
+_ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds have less noise
+# If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it, for
+# their trace, with one release of the residuals' scale instead of three (chosen on Gaussian designs).
 _NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 
@@ -83,9 +80,8 @@ class AbstractDescentMethod(AbstractMethod):
 
     def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
         """Choose by public numbers alone."""
-        # Noise of sqrt(2) / (n mu) on the diagonal, and sqrt(2) times less off it, moves
-        # eigenvalues by up to sqrt(2 p) times that. Their mean is 1 / (2 p) for rows of half the
-        # largest square.
+        # Noise of sqrt(2) / (n mu) on the diagonal moves eigenvalues by up to sqrt(2 p) times that.
+        # Their mean is 1 / (2 p) for rows of half the largest square.
         edge = math.sqrt(2 * num_features) * math.sqrt(2) / (num_samples * mu)
         if edge > _NOISE * 0.5 / num_features:
             return _Spending(min(self.moments_share, _LITTLE), (1.0,), 1)

