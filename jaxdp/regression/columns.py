@@ -252,9 +252,8 @@ class ColumnFeatures(AbstractFeatureMap):
         codes = as_rows("inputs", inputs, self.dim)
         places = {}
         parts = []
-        for place, (name, size) in enumerate(
-            zip(self.columns.names, self.columns.sizes, strict=True)
-        ):
+        named = zip(self.columns.names, self.columns.sizes, strict=True)
+        for place, (name, size) in enumerate(named):
             code = codes[:, place]
             is_number = self.columns.is_number[place]
             if is_number and not self.is_additive:
@@ -294,9 +293,8 @@ class ColumnFeatures(AbstractFeatureMap):
     def names(self) -> tuple[str, ...]:
         """A description of each feature, in words."""
         columns, parts = self.columns, {}
-        for place, (name, spec, is_number) in enumerate(
-            zip(columns.names, columns.specs, columns.is_number, strict=True)
-        ):
+        known = zip(columns.names, columns.specs, columns.is_number, strict=True)
+        for place, (name, spec, is_number) in enumerate(known):
             if is_number and self.is_additive:
                 edges = _told_apart(columns.edges(place))
                 own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]

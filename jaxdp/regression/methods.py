@@ -30,8 +30,8 @@ class AbstractMethod(AbstractDescription):
 
 
 _ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds have less noise
-# If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it, for
-# their trace, with one release of the residuals' scale instead of three (chosen on Gaussian designs).
+# If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it,
+# for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
 _NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 

@@ -25,8 +25,8 @@ _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
 _WEIGHT_BITS = 5  # bits of a row's weight in second moments
 _SHORTEST = 8.0  # rows shorter than the typical norm over this are clipped as if that long
 _RESIDUALS = -24, 2  # half octaves of the residuals' magnitudes, 2^-12 to 2, for labels within one
-# Among more bins the median is that of the fullest run (window) and a little above. Noise alone fills
-# a run to this many of its standard deviations once in ten thousand times.
+# With more bins the median is that of the fullest run (window) and a little above. Noise alone
+# makes a run stand out by this many standard deviations once in ten thousand times.
 _MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
 _FEW = 0.03  # share of the residuals that form the tail
 _MEDIAN = 0.6744897501960817  # the median of |g| for g ~ N(0, 1)

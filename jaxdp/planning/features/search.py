@@ -13,7 +13,6 @@ import scipy
 
 _TOLERANCE = 1e-6  # relative; predictions in float32 are hardly more precise
 _MOST_STEPS = 25
-# Centre, sides, and the two corners along the valley.
 _SQUARE = (0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (1, -1)
 _MOST_SQUARES = 3
 

@@ -32,9 +32,9 @@ from jaxdp.planning.streams.families import (
 )
 from jaxdp.planning.streams.greedy_arc import (
     STEPS,
+    Optimal,
     best_greedy,
     greedy_schedule,
-    is_optimal,
     isotropic_floor,
     noiseless_schedule,
 )
@@ -145,7 +145,7 @@ class Solution(NamedTuple):
 
 def family_of(schedule: Any) -> AbstractFamily | None:
     """The family that a schedule argument names; None for `Optimal`."""
-    if is_optimal(schedule):
+    if schedule is Optimal or isinstance(schedule, Optimal):
         return None
     return schedule if isinstance(schedule, AbstractFamily) else Parametric(schedule)
 

@@ -7,7 +7,6 @@ $-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by Cauchy and Schwarz.
 
 import dataclasses
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -84,11 +83,6 @@ class Optimal(AbstractDescription):
         >>> print(f"{plan.predicted.final_risk:.4f}")
         0.0565
     """
-
-
-def is_optimal(schedule: Any) -> bool:
-    """Whether a schedule argument is `Optimal`, the class or an object of it."""
-    return schedule is Optimal or isinstance(schedule, Optimal)
 
 
 def greedy_run(
