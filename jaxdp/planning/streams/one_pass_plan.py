@@ -254,13 +254,7 @@ def plan_one_pass(
     rho = rho_of(rho, epsilon, delta)
     if delta is not None:
         warn_of_large_delta(delta, count, stacklevel=3)
-    if isinstance(problem, AbstractSignalProblem):
-        wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem)
-        setting = SignalSetting(np.float64(problem.dim / count), np.float64(rho), wide)
-    else:
-        setting = setting_of(problem, count, rho)
-        if not setting.initial_risk > 0:
-            raise ValueError("expected a problem with something to learn, got a target of zero")
+    setting = stream_setting_of(problem, count, rho)
     family, regret = family_of(schedule), None
     if uncertainty is not None:
         require_kind("uncertainty", uncertainty, Box, "a jaxdp.Box of what is not known")
@@ -288,6 +282,19 @@ def plan_one_pass(
         epsilon=None if epsilon is None else host_number("epsilon", epsilon),
         delta=None if delta is None else host_number("delta", delta),
     )
+
+
+def stream_setting_of(
+    problem: LinearRegression | AbstractSignalProblem, num_samples: float, rho: float
+) -> AbstractSetting:
+    """The setting of any problem on a stream, with concrete numbers."""
+    if isinstance(problem, AbstractSignalProblem):
+        wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), problem)
+        return SignalSetting(np.float64(problem.dim / num_samples), np.float64(rho), wide)
+    setting = setting_of(problem, num_samples, rho)
+    if not setting.initial_risk > 0:
+        raise ValueError("expected a problem with something to learn, got a target of zero")
+    return setting
 
 
 def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
