@@ -105,7 +105,14 @@ def plan_training(
         parts = list(algorithms.values())
         risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
         table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance)
-        return table, _chosen(table, algorithms)
+        best = best_cell(table)
+        if not math.isfinite(best.risk):
+            raise RuntimeError(
+                "expected a finite and stable prediction in at least one cell, got none: are the "
+                "features or the noise extremely large?"
+            )
+        chosen = {"learning_rate": best.learning_rate, "clip_norm": best.clip_norm}
+        return table, algorithms[best.num_steps, best.sampling_rate].replace(**chosen)
 
     if isinstance(problem, Linearised):
         # All cells share the mean kernel along the training that the start's kernel chooses.
@@ -126,20 +133,6 @@ def predicted_as_planned(
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
     return predict(problem, algorithm, **few)
-
-
-def _chosen(
-    table: tuple[Cell, ...], algorithms: dict[tuple[int, float], PrivateOptimiser]
-) -> PrivateOptimiser:
-    best = best_cell(table)
-    if not math.isfinite(best.risk):
-        raise RuntimeError(
-            "expected a finite and stable prediction in at least one cell, got none: are the "
-            "features or the noise extremely large?"
-        )
-    return algorithms[best.num_steps, best.sampling_rate].replace(
-        learning_rate=best.learning_rate, clip_norm=best.clip_norm
-    )
 
 
 def _table(
