@@ -186,10 +186,9 @@ class FullBatch(AbstractDescentMethod):
 
 
 class PlannedDPSGD(AbstractDescentMethod):
-    """One pass: every row is used in one step, in the table's order, which alone has to hide it.
+    """One pass: every row is used in one step, whose noise alone has to hide it.
 
-    If the table is sorted by label or time, the last rows count more. The plan is that of
-    `jaxdp.regression.descent_plan`.
+    Steps follow the table's order: if it is sorted by label or time, the last rows count more.
 
     Example:
         >>> from jaxdp.regression import PlannedDPSGD
