@@ -1,7 +1,4 @@
-"""Reading a user's table: which column is the label, which are inputs, and whether both are usable.
-
-Each error is one line that says which column it is about and what to do, and shows no cell.
-"""
+"""User tables: the label, the inputs, and checks of both, with errors that show no cell."""
 
 import pathlib
 from collections.abc import Collection, Sequence
@@ -17,10 +14,7 @@ _MOST_NAMED = 5
 
 
 class NumericTable(NamedTuple):
-    """A table of numbers (float64) with one column set apart as the label.
-
-    Labels that are asked for as texts are objects: a text without blanks around it each.
-    """
+    """A table of numbers (float64) and its labels; text labels are objects without outer blanks."""
 
     inputs: np.ndarray
     labels: np.ndarray
@@ -47,14 +41,13 @@ def read_table(
 
     Args:
         path: the file.
-        target: name of the label's column, or its number from 0, negative from the end; None is
+        target: name of the label's column, or its number from 0, negative from the end; None for
             the last column, or "labels".
         drop: names or numbers of columns to leave out.
-        drop_constant: whether to leave out columns that never vary, instead of refusing them.
-        header: whether the first line of a text names the columns. None tells by the first lines:
-            words, words above numbers, and what is asked for by name are names, numbers alone are
-            data; where that is not clear, the table is refused.
-        is_text_label: whether the labels are texts; they come as they are written.
+        drop_constant: whether to leave out constant columns instead of refusing them.
+        header: whether the first line of a text names the columns; None to infer it from the first
+            lines (`open_table`).
+        is_text_label: whether the labels are texts, taken as they are written.
     """
     table = _read(path, target, drop, header, is_text_label, may_be_bare=True)
     rows, names = len(table.labels), table.input_names
@@ -93,12 +86,10 @@ def read_whole_table(
     header: bool | None = None,
     is_text_label: bool = False,
 ) -> NumericTable:
-    """A table for a private learner: nothing is decided by how its values vary.
+    """Read a table for a private learner: no choice depends on how its values vary.
 
-    No record is taken for a header, and constant columns stay: which rows and columns are used
-    does not depend on what the cells hold. What cannot be used is refused, and that refusal is
-    outside any guarantee. With header=None a first line with numbers in it is refused, unless a
-    name that is asked for stands in it.
+    No record counts as a header, and constant columns stay; a first line with numbers needs
+    `header`, unless it has a requested name. Refusals of unusable tables are outside any guarantee.
     """
     return _read(path, target, drop, header, is_text_label, may_be_bare=False)
 
@@ -149,16 +140,16 @@ def read_inputs(
     texts: Collection[str] | None = None,
     dates: Collection[str] = (),
 ) -> np.ndarray:
-    """The named columns of a table, in the order asked for; it may have others.
+    """Read the named columns of a table, in this order; it may have others.
 
     Args:
-        wanted: names of the columns; numbers from 0 where they have none.
-        header: whether the first line of a text names the columns. None: it does where `wanted`
-            are names, else as `read_table`. Where the table has no names, or numbers in place of
-            names are wanted, as many columns as are wanted are taken by position.
-        texts: those that may hold texts, which come as they are written, and cells of all columns
-            may be missing; the rows are objects then. None: all are finite numbers.
-        dates: those that may hold dates, as texts or as numbers; only with `texts`.
+        wanted: names of the columns, or numbers from 0.
+        header: whether the first line of a text names the columns; None for yes if `wanted` are
+            names, else as in `read_table`. A table without names, or numbers in `wanted` that are
+            not names, give the same number of columns by position.
+        texts: columns that may hold texts, taken as written; rows are then objects, and cells may
+            be missing. None requires finite numbers.
+        dates: columns that may hold dates, as texts or numbers; only with `texts`.
     """
     path = pathlib.Path(path)
     is_nameless = list(wanted) == [str(i) for i in range(len(wanted))]
@@ -171,7 +162,7 @@ def read_inputs(
     elif missing:
         raise ValueError(
             f"{path}: no {_listed('column', missing)} among its {len(names)}; expected "
-            f"{_listed('column', wanted)}, or as many by position where no header is said"
+            f"{_listed('column', wanted)}, or as many by position with header=False"
         )
     twice = [name for name in wanted if names.count(name) > 1]
     if twice:
@@ -180,7 +171,7 @@ def read_inputs(
     written = [names.index(name) for name in texts or ()]
     columns = read(written)
     others = {*written, *(names.index(name) for name in dates)}
-    # Only what is no number at all is a fault where cells may be missing.
+    # If cells may be missing, only texts are a fault.
     known = columns if texts is None else [_filled(column) for column in columns]
     found = _fault(names, known, [i for i in used if i not in others])
     if found is not None:
@@ -208,10 +199,10 @@ def _chosen_columns(
 
 
 def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
-    """The place of a column given by name or, where none has it for a name, by number."""
+    """The place of a column by name, or by number if no column has this name."""
     name = str(wanted).strip()
     if names.count(name) > 1:
-        raise ValueError(f"{path}: the name {name!r} stands {names.count(name)} times; rename it")
+        raise ValueError(f"{path}: the name {name!r} appears {names.count(name)} times; rename it")
     place = names.index(name) if name in names else place_of(name, len(names))
     if place is None:
         shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
@@ -225,32 +216,25 @@ def _place(wanted: str | int, names: list[str], path: pathlib.Path) -> int:
 def _fault(
     names: Sequence[str], columns: Sequence[np.ndarray], used: Sequence[int]
 ) -> tuple[str, str, list[int]] | None:
-    """The fault of all used columns that have one, its remedy, and their numbers; or None.
-
-    No cell is shown: it may be private.
-    """
+    """The fault of used columns, its remedy, and their numbers; or None. Shows no cell."""
     text = [i for i in used if columns[i].dtype.kind != "f"]
     if text:
         verb = "holds" if len(text) == 1 else "hold"
-        return (
-            f"{_listed('column', [names[i] for i in text])} {verb} text",
-            "turn into numbers",
-            text,
-        )
+        fault = f"{_listed('column', [names[i] for i in text])} {verb} text"
+        return fault, "turn into numbers", text
     spoiled = [i for i in used if not np.all(np.abs(columns[i]) < LARGEST_VALUE)]
     if not spoiled:
         return None
     missing = np.flatnonzero(~(np.abs(columns[spoiled[0]]) < LARGEST_VALUE))
-    return (
+    fault = (
         f"{_listed('column', [names[i] for i in spoiled])} with missing or infinite values "
-        f"({missing.size} in the first, from data row {missing[0] + 1})",
-        "fill or remove those rows",
-        spoiled,
+        f"({missing.size} in the first, from data row {missing[0] + 1})"
     )
+    return fault, "fill or remove those rows", spoiled
 
 
 def _listed(noun: str, names: Sequence[str]) -> str:
-    """The names in words, the first of them where there are many."""
+    """The names in words, only the first ones of many."""
     shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"

@@ -1,7 +1,4 @@
-"""A table made ready: checked, centred, and scaled so that its covariance has trace = dim.
-
-Everything here runs once, on the host, in float64, and reads the table without privacy.
-"""
+"""Tables that are checked, centred and scaled on the host in float64, without privacy."""
 
 from typing import Any, NamedTuple
 
@@ -9,21 +6,17 @@ import numpy as np
 
 from jaxdp.core.checks import host_array, require_host, require_real, require_scalar
 
-# Squares of larger numbers leave the range of float64.
-LARGEST_VALUE = 1e100
+LARGEST_VALUE = 1e100  # squares of larger numbers may overflow float64
 
 
 class Table(NamedTuple):
-    """Centred inputs, `scale` times the given ones less their means, and centred labels (float64).
-
-    The trace of the inputs' covariance is dim.
-    """
+    """Centred inputs, whose covariance has trace dim, and centred labels, in float64."""
 
     inputs: np.ndarray
     labels: np.ndarray
     input_means: np.ndarray
     label_mean: float
-    scale: float
+    scale: float  # factor of the inputs minus their means
 
 
 def standardise(inputs: Any, labels: Any) -> Table:
@@ -65,10 +58,7 @@ def standardise(inputs: Any, labels: Any) -> Table:
 
 
 class ColumnScaling(NamedTuple):
-    """Columns less `means`, times `factors`; of training rows, for those and any others.
-
-    The statistics are read off the training rows without privacy: no account covers them.
-    """
+    """Columns minus `means`, times `factors`: statistics of training rows, without privacy."""
 
     means: np.ndarray
     factors: np.ndarray
@@ -82,20 +72,17 @@ class ColumnScaling(NamedTuple):
 
 
 def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
-    """Scaling of each column to mean 0 and variance 1, with none enlarged without bound.
+    """Return a scaling of each column to mean 0 and variance 1, with a bound on its factors.
 
-    A constant column becomes 0 on any rows, training or not; one that hardly varies is divided by
-    the floor instead of its standard deviation.
+    A constant column becomes 0 on all rows; one with a small standard deviation is divided by the
+    floor.
 
     Args:
-        rows: the training rows, (rows, columns).
-        floor: the least divisor, as a share of the columns' root mean square deviation; >= 0.
+        rows: training rows, (rows, columns), finite.
+        floor: least divisor, as a share of the columns' root mean square deviation, >= 0.
 
     Returns:
         A function of rows, with the training rows' `means` and `factors`.
-
-    Raises:
-        ValueError: the rows are not a table, or the floor is negative or not finite.
 
     Example:
         >>> import numpy as np
@@ -106,7 +93,7 @@ def column_scaling(rows: Any, *, floor: float = 0.1) -> ColumnScaling:
     """
     require_host("floor", floor)
     require_scalar("floor", floor)
-    if not (np.isfinite(floor) and floor >= 0):
+    if not 0 <= floor < np.inf:
         raise ValueError(f"expected a finite floor >= 0, got {floor}")
     require_host("rows", rows)
     require_real("rows", rows)

@@ -1,8 +1,7 @@
 """Columns of a user's file: text with commas, semicolons, tabs or blanks between, or NPZ.
 
-The text is read by pandas, of which only the layout is told: what stands between the cells, and
-whether the first line names the columns. A cell is a number where pandas reads one. Each error is
-one line about the file, a column or a row, and shows no cell: cells may be private.
+pandas parses the cells; separator and header are found here. Errors name the file, a column or a
+row, but show no cell, which may be private.
 """
 
 import csv
@@ -17,14 +16,13 @@ import numpy as np
 from jaxdp.core.files import read_arrays
 from jaxdp.core.packages import require_extra
 
-# Cells that stand for a missing number; a column of texts is taken as it is written.
+# Missing numbers; columns of texts are taken as written.
 _MISSING = ("", "-", "?", "NA", "N/A", "n/a", "nan", "NaN", "null", "NULL", "none", "None")
-# pandas takes a column of these for booleans.
+# pandas makes booleans of a column of these.
 _BOOLEANS = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 _BLANKS = r"\s+"
 _OF_DATA = {"whole", "number", "missing", "blank"}
-# Lines and rows by which a table's layout is told.
-_HEAD = 100
+_HEAD = 100  # lines that decide a table's layout
 
 
 def open_table(
@@ -34,25 +32,24 @@ def open_table(
     named: Iterable[str | int] = (),
     may_be_bare: bool = False,
 ) -> tuple[list[str], Callable[[Collection[int]], list[np.ndarray]]]:
-    """A file's columns: what they are called, and a function that reads them.
+    """Open a file; return the names of its columns, and a function that reads them.
 
     An NPZ file, read without pickles, holds one array per column, or a two-dimensional "inputs" (or
     "x") and a one-dimensional "labels" (or "y").
 
     Args:
-        header: whether the first line of a text names the columns. None: it does where its cells
-            are words, where one of them is in `named`, and where it is a comment.
-        named: columns that the user asks for; one that can be a number of a column tells nothing.
-        may_be_bare: where that does not tell, whether the lines below may: numbers alone are data,
-            words above numbers are names. A fit must not guess: it publishes the names.
+        header: whether the first line of a text names the columns. None for yes if its cells are
+            words, one of them is in `named`, or it is a comment.
+        named: requested columns; one that can be the number of a column does not count.
+        may_be_bare: whether the lines below may decide too: numbers alone are data, words above
+            numbers are names. A fit must not guess, as it publishes the names.
 
     Returns:
-        The names, which are numbers from 0 where there are none. The function takes the places of
-        columns that are wanted as they are written; the others are float64, or objects where a
-        cell is no number.
+        The names, numbers from 0 if there are none. The function takes the places of columns that
+        are wanted as written; the others are float64, or objects if a cell is no number.
 
     Raises:
-        ValueError: the file cannot be read, or it has to be said whether there is a header.
+        ValueError: the file cannot be read, or `header` is needed.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -79,7 +76,7 @@ def open_table(
 
 
 def as_numbers(cells: Iterable[Any]) -> np.ndarray:
-    """The numbers that pandas reads in cells, float64, true and false 1 and 0; NaN where none."""
+    """The numbers that pandas reads in cells, float64, true and false 1 and 0; otherwise NaN."""
     with require_extra("pandas", "data", "reading a table"):
         import pandas
 
@@ -88,7 +85,7 @@ def as_numbers(cells: Iterable[Any]) -> np.ndarray:
 
 
 def place_of(wanted: str | int, num_columns: int) -> int | None:
-    """The column that a number stands for, negative from the end; None where it is no number."""
+    """The column of a number, negative from the end; None for other names."""
     if not re.fullmatch("-?[0-9]+", str(wanted)):
         return None
     place = int(wanted)
@@ -96,7 +93,7 @@ def place_of(wanted: str | int, num_columns: int) -> int | None:
 
 
 def _layout(path: pathlib.Path) -> tuple[str, int]:
-    """The mark between cells, and the number of the line that the first row begins in."""
+    """The separator of cells, and the number of the line of the first row."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             numbered = ((i, line) for i, line in enumerate(file) if line.strip())
@@ -113,15 +110,15 @@ def _layout(path: pathlib.Path) -> tuple[str, int]:
         reason = "not a text file in UTF-8; give a CSV, a text table or an .npz"
     except csv.Error as error:
         reason = f"not a table ({error})"
-    # Raised outside the handler, whose error may show a cell and would be chained.
+    # Outside the handler: its error may show a cell and would be chained.
     raise ValueError(f"{path}: {reason}")
 
 
 def _separator(lines: list[str]) -> str:
-    """The mark that parts the first two rows into as many cells, else one that parts the first."""
+    """The mark that splits the first two rows equally, else one that splits the first."""
     found, two = _BLANKS, [line.split() for line in lines if line.strip()][:2]
     if len(two) == 2 and len(two[0]) > len(two[1]) == 1:
-        # Blanks in the first row alone are part of the name of a single column.
+        # Blanks in the first row alone belong to the name of a single column.
         found = ","
     for mark in ("\t", ";", ","):
         rows = filter(any, csv.reader(lines, delimiter=mark, skipinitialspace=True))
@@ -138,7 +135,7 @@ def _is_header(
     named: Iterable[str | int],
     may_be_bare: bool,
 ) -> bool | None:
-    """Whether the first line names the columns; None where that is not clear."""
+    """Whether the first line names the columns; None if unclear."""
     if any(str(each).strip() in first and place_of(each, len(first)) is None for each in named):
         return True
     kinds = _kinds(first)
@@ -148,7 +145,7 @@ def _is_header(
         return None
     below_kinds = _kinds(below[0])
     # Data frames without names write the numbers of their columns, after a blank for the index. A
-    # row of data may be the same numbers: of whole ones, or one alone, that is not clear.
+    # row of data may have the same whole numbers, or a single one: then this is unclear.
     counted = [cell for cell in first if cell]
     if counted and counted == [str(i) for i in range(len(counted))]:
         return "" in first or ("number" in below_kinds and len(counted) > 1) or None
@@ -156,7 +153,7 @@ def _is_header(
         # Whole numbers above measured ones may be years.
         is_clear = {*kinds} <= _OF_DATA and ("number" in kinds or "number" not in below_kinds)
         return False if is_clear else None
-    # A category stands in its column again, the column's name does not.
+    # A category recurs in its column, the column's name does not.
     columns = zip(kinds, first, zip(*below, strict=True), strict=True)
     if any(kind == "word" and cell in column for kind, cell, column in columns):
         return False
@@ -167,7 +164,7 @@ def _is_header(
 
 
 def _kinds(cells: Sequence[str]) -> list[str]:
-    """The kind of each cell; a word has a letter in it, a date or digits with blanks is "other"."""
+    """The kind of each cell; a word has a letter, a date or digits with blanks are "other"."""
     numbers = ~np.isnan(as_numbers(cells))
     return [_kind(cell, is_number) for cell, is_number in zip(cells, numbers, strict=True)]
 
@@ -195,7 +192,7 @@ def _parsed(path: pathlib.Path, separator: str, start: int, **options: Any) -> A
             keep_default_na=False,
             encoding="utf-8-sig",
             low_memory=False,
-            # A name that ends in .gz or .zip would be unpacked, to any size.
+            # Otherwise .gz and .zip would be unpacked, to any size.
             compression=None,
             **options,
         )
@@ -217,10 +214,8 @@ def _columns(
         raise ValueError(
             f"{path}: the header names {len(names)} columns, the first row has {frame.shape[1]}"
         )
-    columns = [frame.iloc[:, i].to_numpy() for i in range(len(names))]
-    return [
-        column.astype(np.float64 if column.dtype.kind in "fiub" else object) for column in columns
-    ]
+    columns = (frame.iloc[:, i].to_numpy() for i in range(len(names)))
+    return [each.astype(np.float64 if each.dtype.kind in "fiub" else object) for each in columns]
 
 
 def _read_npz(path: pathlib.Path) -> tuple[list[str], list[np.ndarray]]:

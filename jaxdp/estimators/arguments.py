@@ -1,4 +1,4 @@
-"""What the estimators share: a secret seed, data as scikit-learn checks them, the arguments."""
+"""Shared parts of the estimators: the secret seed, checked data, the learners' arguments."""
 
 import dataclasses
 import math
@@ -25,12 +25,11 @@ from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
 
-# Published with every release; not a number that somebody would choose as a secret.
-PUBLIC_SEED = 20_220_501
-# A fit is given the outcome of the steps before it, and no sight of them: so every cost says this.
+PUBLIC_SEED = 20_220_501  # published with every release
+# A fit cannot see the steps before it, so every cost states this.
 ROWS_ALONE = (
-    "every row was made from its own record alone: what was learnt before the fit, by a step of a "
-    "Pipeline or by hand (a scale, principal components, values filled in), came from public data"
+    "every row was made from its own record alone: everything learnt before the fit, by a step of "
+    "a Pipeline or by hand (a scale, principal components, imputed values), came from public data"
 )
 
 
@@ -47,18 +46,13 @@ class _HiddenInt(int):
 
 
 class HidesNoiseSeed:
-    """An estimator whose parameter `noise_seed` is secret; stands before `BaseEstimator`.
-
-    scikit-learn prints what `get_params` gives, in consoles, notebooks and inside of pipelines, and
-    makes copies from there, which must be handed the same number: so the seed stays a number, of a
-    kind that does not write itself out.
-    """
+    """An estimator whose parameter `noise_seed` never prints; the first base class."""
 
     def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name, as scikit-learn asks for them."""
+        """The constructor's arguments by name, for scikit-learn."""
+        # scikit-learn prints these, and makes copies with them: hidden seeds stay as they are.
         params = BaseEstimator.get_params(self, deep=deep)
         seed = params["noise_seed"]
-        # One that came from here, in a copy, must stay the same object.
         if isinstance(seed, int) and not isinstance(seed, (bool, _HiddenInt)):
             params["noise_seed"] = _HiddenInt(seed)
         return params
@@ -67,11 +61,8 @@ class HidesNoiseSeed:
 def training_data(
     estimator: Any, X: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray, Sequence[str]]:
-    """Inputs and labels as scikit-learn checks them, and what the columns are called.
-
-    Their number and names are noted in the estimator. Both are made numbers first: scikit-learn's
-    errors show what it cannot read.
-    """
+    """Inputs, labels and names of the columns, noted in the estimator as scikit-learn does."""
+    # Numbers first: scikit-learn's errors show unreadable values.
     inputs = _real_rows(X)
     validate_data(estimator, X, skip_check_array=True)
     inputs, labels = rows_and_labels(estimator, inputs, y, y_numeric=y_numeric)
@@ -82,7 +73,7 @@ def training_data(
 def rows_and_labels(
     estimator: Any, inputs: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
-    """Inputs in numbers, and as many labels, as scikit-learn checks them."""
+    """Numeric inputs and as many labels, as scikit-learn checks them."""
     labels: Any = None if y is None else (real_array if y_numeric else given_array)("y", y)
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
@@ -90,7 +81,7 @@ def rows_and_labels(
 
 
 def refuse_keywords(given: Mapping[str, Any]) -> None:
-    """Raise TypeError for keywords of a fit that it does not have, and say why for weights."""
+    """Raise TypeError for further keywords of a fit; for weights with the reason."""
     if "sample_weight" in given:
         raise TypeError(
             "expected no sample_weight: a weight changes how far one record moves the sums, and "
@@ -115,27 +106,27 @@ def _real_rows(X: Any) -> Any:
         raise ValueError(
             "expected finite numbers, but X contains NaN: fill missing values by public numbers, "
             "or use DPLinearRegression or DPLogisticRegression with columns="
-            "jaxdp.regression.Columns(...), which learns what is missing"
+            "jaxdp.regression.Columns(...), which have a place for missing values"
         )
     return inputs
 
 
 def warn_without_range(estimator: Any) -> None:
-    """Warn where nothing says in which range the inputs lie; looks at no data."""
+    """Warn if no argument bounds the inputs; reads no data."""
     given = estimator.input_bound is not None or estimator.input_range is not None
     if not given and not is_placed(estimator.kernel, estimator.feature_map):
         warnings.warn(
-            f"{type(estimator).__name__} is given no input_range or input_bound, and on columns "
-            "whose scale is not the kernel's what is released is noise: give the public ranges of "
-            "the columns, input_range=(low, high), or input_bound=math.inf where public numbers "
-            "have scaled them already",
+            f"{type(estimator).__name__} is given no input_range or input_bound: the release is "
+            "noise if the scale of the columns is not the kernel's. Give the public ranges of the "
+            "columns, input_range=(low, high), or input_bound=math.inf if public numbers have "
+            "scaled them already",
             UserWarning,
             stacklevel=3,
         )
 
 
 def completed(release: ReleasedFunction, columns: Columns | None) -> ReleasedFunction:
-    """The release with the names of the columns, and with what no fit can see of its rows."""
+    """The release with the names of the columns, and with the assumption on its rows."""
     stated = release.statement
     return dataclasses.replace(
         release,
@@ -145,13 +136,10 @@ def completed(release: ReleasedFunction, columns: Columns | None) -> ReleasedFun
 
 
 def learner_arguments(estimator: Any, names: Sequence[str]) -> dict[str, Any]:
-    """What the private kernel learners take alike; columns have these names.
-
-    Every choice in it is free of the data.
-    """
+    """The shared arguments of the private kernel learners, chosen without the data."""
     radius, given, kernel = estimator.input_bound, estimator.input_range, estimator.kernel
     if radius is not None:
-        # The default kernel takes it for its scale and would call it by that name.
+        # Here, as the default kernel would call it scale.
         require_positive("input_bound", host_number("input_bound", radius), infinite=True)
     if kernel is None:
         is_known = radius is not None and math.isfinite(radius)
@@ -161,7 +149,6 @@ def learner_arguments(estimator: Any, names: Sequence[str]) -> dict[str, Any]:
         "num_projections": estimator.num_projections,
         "num_features": estimator.num_features,
         "ridge": estimator.ridge,
-        # Infinite if nothing is given, of which the estimator warns.
         "input_bound": math.inf if radius is None and given is None else radius,
         "input_range": None if given is None else ranges_of(given, names),
         "feature_map": estimator.feature_map,
@@ -171,7 +158,7 @@ def learner_arguments(estimator: Any, names: Sequence[str]) -> dict[str, Any]:
 def ranges_of(
     given: Any, names: Sequence[str]
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, " dim"]]:
-    """The two ends of the range of every column, by name where they are labelled."""
+    """The two ends of the range of every column, by name if they are labelled."""
     expected = (
         "expected input_range to be (low, high), each a number or one for each of the "
         f"{len(names)} columns"
@@ -205,10 +192,10 @@ def _of_columns(end: Any, names: Sequence[str], expected: str) -> Float[np.ndarr
         values = dict(zip(labels, [value for _, value in series.items()], strict=True))
         if len(values) == len(labels) and values.keys() >= set(names):
             end = [values[name] for name in names]
-        # A series that was given no labels has the numbers from 0.
+        # A series without labels has the numbers from 0.
         elif labels != [str(i) for i in range(len(names))]:
             raise ValueError(
-                f"{expected}, by the names of the columns where they are labelled, got labels "
+                f"{expected}, by column names if it is labelled, got labels "
                 f"{reprlib.repr(labels)} for columns {reprlib.repr(names)}"
             )
     refuse_collections("input_range", end)
@@ -224,14 +211,14 @@ def _of_columns(end: Any, names: Sequence[str], expected: str) -> Float[np.ndarr
 
 
 def _is_labelled(value: Any) -> bool:
-    """Whether the entries have names: a dictionary, a series of pandas, an array of xarray."""
-    # Lists have a method of the name index.
+    """Whether the entries have names: in a dictionary, a pandas series, an xarray array."""
+    # Lists have a method index.
     has_index = not callable(getattr(value, "index", len))
     return isinstance(value, Mapping) or has_index or hasattr(value, "dims")
 
 
 def _shown(given: Any) -> str:
-    """Ranges are public; an array may be the records, given in their place."""
+    """Ranges in full, as they are public; arrays, which may be the records, only described."""
     return described(given) if hasattr(given, "shape") else reprlib.repr(given)
 
 
@@ -248,7 +235,7 @@ def budget_and_seeds(estimator: Any) -> dict[str, Any]:
 
 
 def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
-    """The released function at new inputs, which must be like those of the fit."""
+    """The released function at new inputs, with the columns of the fit."""
     check_is_fitted(estimator)
     inputs = _real_rows(X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
@@ -260,36 +247,36 @@ def values_of(estimator: Any, X: Any) -> Float[np.ndarray, "m ..."]:
 
 
 def score_numbers(name: str, values: Any) -> np.ndarray | None:
-    """Labels or weights as numbers: errors of scikit-learn show what it cannot read."""
+    """Labels or weights as numbers: scikit-learn's errors show unreadable values."""
     return None if values is None else np.atleast_1d(real_array(name, values))
 
 
 class PrivateRegressorMixin(RegressorMixin):
-    """What private regressions have of scikit-learn: their score, and what they say of it."""
+    """The score and the tags of private regressions."""
 
     noise_seed: Any
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the variance of `y` that is predicted, R^2; reads them without privacy."""
+        """R^2, the explained share of the variance of `y`; reads them without privacy."""
         weights = score_numbers("sample_weight", sample_weight)
         return super().score(X, score_numbers("y", y), weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.noise_seed is None
-        # A few dozen records and a small epsilon: mostly noise.
+        # Few records and a small epsilon: mostly noise.
         tags.regressor_tags.poor_score = True
         return tags
 
 
 class PrivateClassifierMixin(ClassifierMixin):
-    """What private classifiers have of scikit-learn: their score, and what they say of it."""
+    """The score and the tags of private classifiers."""
 
     noise_seed: Any
 
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose class is predicted; reads them without privacy."""
-        # Compared here: scikit-learn's error about labels of another type shows them.
+        """The share of rows with the right class; reads them without privacy."""
+        # scikit-learn's error for labels of another type shows them.
         predicted, labels = self.predict(X), given_array("y", y).ravel()
         require_shape("y", labels, predicted.shape)
         weights = score_numbers("sample_weight", sample_weight)

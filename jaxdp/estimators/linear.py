@@ -1,4 +1,4 @@
-"""Private linear regression and logistic regression as estimators."""
+"""Private linear and logistic regression as estimators."""
 
 import abc
 import dataclasses
@@ -18,17 +18,17 @@ from jaxdp.core.display import in_full
 from jaxdp.core.terminals import printable
 from jaxdp.estimators.arguments import (
     PUBLIC_SEED,
-    ROWS_ALONE,
     HidesNoiseSeed,
     PrivateClassifierMixin,
     PrivateRegressorMixin,
+    completed,
     ranges_of,
     refuse_keywords,
     rows_and_labels,
     training_data,
     values_of,
 )
-from jaxdp.estimators.kernel_classifier import (
+from jaxdp.estimators.kernel import (
     all_classes,
     require_alike,
     warn_without_classes,
@@ -57,68 +57,61 @@ from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_rang
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod
 
-# Each kind of function, in the words of its model card.
 _KINDS = {
     "linear": "linear in the columns",
     "additive": "a sum of one curve a column",
     "kernel": "of random functions of all columns",
 }
-# Of random features: the kernel's scale over the norm of its inputs, and their number. Chosen on
-# five tables of the UCI repository: more features cost more noise than they explain.
+# Scale of the kernel over the norm of its inputs, and its number of random waves. Chosen on five
+# tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
-# A forecast that is no better is worth a warning: of labels whose variance is explained by half.
-_SIGNAL, _LITTLE = 0.5, 0.1
-# "automatic" takes features whose forecast is at most this share less than the signal. The forecast
-# is of features of equal size: a kernel's, of which some have most, lose less.
-_MOST_LOST = 0.3
-# The share of missing rows from which on they may be those of a category without rows.
-_MANY_MISSING = 0.1
+_SIGNAL, _LITTLE = 0.5, 0.1  # assumed explained share, and the forecast up to which fit warns
+_MOST_LOST = (
+    0.3  # "automatic" chooses features whose forecast loses at most this share of the signal
+)
+_MANY_MISSING = 0.1  # share of missing cells that may belong to a category without rows
 _GUESSED = (
-    "features of equal size and no correlation, labels of one scale, and the share of their "
-    "variance that is guessed: no number of the table is in it"
+    "features of equal size and no correlation, labels of one scale, and the guessed share of "
+    "their variance; it uses no number of the table"
 )
 
 
 class Forecast(NamedTuple):
-    """What a budget is expected to buy, from public numbers and a guess.
-
-    Attributes:
-        num_samples: n.
-        without_privacy: the guessed share of the labels' variance that a linear function explains.
-        with_privacy: what is left of it, by the plan of the descent.
-        assumes: what the guess is made of, in words.
-    """
+    """The expected result of a budget, from public numbers and a guessed signal."""
 
     num_samples: int
-    without_privacy: float
-    with_privacy: float
-    assumes: str
+    without_privacy: float  # guessed share of the labels' variance that a linear function explains
+    with_privacy: float  # remaining share, by the plan of the descent
+    assumes: str  # assumptions, in words
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
-    """What the two have in common: public features, a fit, what it leaves behind."""
+    """The shared part of both estimators: public features, a fit, its attributes."""
 
     epsilon: float
     delta: float
-    input_range: tuple[Any, Any] | None
-    columns: Columns | None
-    features: str
-    fit_intercept: bool
-    method: AbstractMethod | None
-    noise_seed: int | None
+    _: dataclasses.KW_ONLY
+    input_range: tuple[Any, Any] | None = None
+    columns: Columns | None = None
+    features: str = "linear"
+    fit_intercept: bool = True
+    method: AbstractMethod | None = None
+    # A formatter of dataclasses would show it, though `repr` does not.
+    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     @abc.abstractmethod
     def _planned_for(self) -> tuple[int, Curvature, float, float]:
-        """Outputs k, the loss's curvature, shares of a release of the scale and before it."""
+        """Outputs k, the loss's curvature, budget shares of a scale and of earlier releases."""
 
     @property
     @abc.abstractmethod
     def _learns(self) -> str:
-        """What is learnt, in the words of a model card."""
+        """The learnt function, in the words of a model card."""
 
     def _check_features(self) -> None:
-        """Refuse a wrong choice before anything of the table."""
+        """Refuse wrong features before reading the table."""
         kinds = (*_KINDS, "automatic")
         if self.features not in kinds:
             raise ValueError(f"expected features to be one of {kinds}, got {self.features!r}")
@@ -132,41 +125,38 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             require_kind("columns", self.columns, Columns, "a jaxdp.regression.Columns")
 
     def _chosen(self, names: Sequence[str], num_samples: int) -> tuple[str, AbstractFeatureMap]:
-        """The kind of the features, and they; if automatic by n, the budget and the columns."""
+        """The kind of the features and their map, chosen without the data if "automatic"."""
         has_texts = self.columns is not None and not all(self.columns.is_number)
         kind = self.features
         if kind == "automatic":
-            # A curve for each column of numbers was seldom better than both of the others.
+            # A curve for each column of numbers was seldom better than both others.
             kind = "additive" if has_texts else "kernel"
             left = self._left(self._public_features(names, kind), num_samples, _SIGNAL)
             kind = kind if left >= (1 - _MOST_LOST) * _SIGNAL else "linear"
         return kind, self._public_features(names, kind)
 
     def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
-        """The features of a row, of columns that have these names where none are described."""
+        """The features of a row, with these names of columns if `columns` is None."""
         is_additive, columns = kind == "additive", self.columns
+        if is_additive and columns is None:
+            low, high = ranges_of(self.input_range, names)
+            ends = zip(low.tolist(), high.tolist(), strict=True)
+            columns = Columns(dict(zip(names, ends, strict=True)))
         if columns is not None:
             found = ColumnFeatures(columns, is_additive)
         else:
-            low, high = ranges_of(self.input_range, names)
-            if is_additive:
-                pairs = zip(names, low.tolist(), high.tolist(), strict=True)
-                columns = Columns({name: (low, high) for name, low, high in pairs})
-                found = ColumnFeatures(columns, is_additive)
-            else:
-                unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
-                found = RangeScaling(unit, low, high)
+            unit = ClippedFeatures(IdentityFeatures(len(names)), math.sqrt(len(names)))
+            found = RangeScaling(unit, *ranges_of(self.input_range, names))
         if kind == "kernel":
             kernel, key = Gaussian(_SCALE * found.norm_bound), jr.key(PUBLIC_SEED)
             waves = kernel.features(_NUM_WAVES, found.num_outputs, key=key)
             found = ComposedFeatures(waves, found)
-        # Of a linear function as large as a column is: the intercept is a coefficient like others.
+        # In a linear function as large as a column, so that the intercept is like other weights.
         constant = 0.3 if kind == "kernel" else 1.0
         return WithConstant(found, constant) if self.fit_intercept else found
 
     def _read(self, X, y, *, y_numeric):
-        """The table as its features read it, the labels, the features of a row, and all names."""
-        # What is public before anything of the table.
+        """The checked table, the labels, the features of a row, and all names."""
         check_budget(self.epsilon, self.delta)
         self._check_features()
         if self.columns is None:
@@ -190,7 +180,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         target = target if isinstance(target, str) else None
         if target in names:
             raise ValueError(f"expected columns without the target, got {target!r} among them")
-        # Of a table that is described its columns; the target may be among the others.
+        # With `columns` only those; the target may be among the others.
         called = (
             columns_of(X, y) if self.columns is None else TableNames(self.columns.names, target)
         )
@@ -203,29 +193,31 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if is_beyond.any():
             counts = zip(names, is_beyond.sum(axis=0), strict=True)
             told = printable(", ".join(f"{name}: {count}" for name, count in counts if count))
-            rows = f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows"
-            beyond = f"{rows} are beyond what input_range or columns say ({told}) and are clipped"
-            _warn_the_curator(beyond)
+            _warn_the_curator(
+                f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows are beyond what input_range "
+                f"or columns say ({told}) and are clipped"
+            )
         return inputs, labels, features, called
 
     def _keep(self, fit: LinearFit, names: TableNames | None) -> None:
-        stated = fit.release.statement
-        assumptions = (*stated.assumptions, ROWS_ALONE)
-        statement = dataclasses.replace(stated, assumptions=assumptions)
-        known = fit.release.record
+        known, dim = fit.release.record, fit.release.features.dim
         assert known is not None
+        inputs = names.inputs if names else tuple(map(str, range(dim)))
+        if self.columns is not None:
+            words = self.columns.in_words
+        else:
+            ends = zip(*ranges_of(self.input_range, inputs), strict=True)
+            words = [f"{in_full(low)} to {in_full(high)}" for low, high in ends]
         record = dataclasses.replace(
             known,
             forecast=self._forecast_in_words(fit.release.features, known.num_samples),
             learnt=f"{self._learns}, {_KINDS[self.features_]}",
-            inputs=self._inputs_in_words(names, fit.release.features.dim),
+            inputs=tuple(zip(inputs, words, strict=True)),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
             noise_std=tuple(fit.noise_std.tolist()),
             has_logits=is_classifier(self),
         )
-        self.release_ = dataclasses.replace(
-            fit.release, statement=statement, columns=names, record=record
-        )
+        self.release_ = dataclasses.replace(completed(fit.release, names), record=record)
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
@@ -237,23 +229,11 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             coefficients, scaling = coefficients[:-1], scaling.base
         self.coef_names_ = scaling.names if isinstance(scaling, ColumnFeatures) else None
         if isinstance(scaling, RangeScaling):
-            dim = scaling.base.dim
-            self.coef_names_ = names.inputs if names else tuple(map(str, range(dim)))
-            # In the units of the columns, of values within their ranges.
+            self.coef_names_ = inputs
             low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
             intercept = intercept - coefficients.T @ ((low + high) / (high - low))
             coefficients = (coefficients.T * (2 / (high - low))).T
         self.coef_, self.intercept_ = coefficients.T, intercept
-
-    def _inputs_in_words(self, named: TableNames | None, dim: int) -> tuple[tuple[str, str], ...]:
-        """Each column's name, and its range or categories, which are public."""
-        names = named.inputs if named else tuple(map(str, range(dim)))
-        if self.columns is not None:
-            words = self.columns.in_words
-        else:
-            ends = zip(*ranges_of(self.input_range, names), strict=True)
-            words = [f"{in_full(low)} to {in_full(high)}" for low, high in ends]
-        return tuple(zip(names, words, strict=True))
 
     def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released function at new inputs."""
@@ -265,26 +245,22 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _method(self) -> AbstractMethod:
         return Automatic() if self.method is None else self.method
 
-    def _budget(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
-
     def forecast(self, num_samples: int, *, signal: float = 0.5) -> Forecast:
-        """What the budget is expected to buy of a table of n rows; nothing is read, nothing spent.
+        """Forecast the explained variance for n rows, without reading or spending anything.
 
         Args:
-            num_samples: n.
-            signal: a guess in (0, 1] of the share of the labels' variance that the features
-                explain; for classes, of the variance of the best logits.
+            num_samples: number n of rows.
+            signal: guessed share, in (0, 1], of the variance of labels or best logits that the
+                features explain.
 
         Returns:
-            A guess that is labelled as one: of features alike in size and of no correlation, and
-            labels of one scale. Unequal features make it worse. Beside fits of 20 and 50 such
-            columns, of whose labels half are explained, it was off by less than .02, but .05 too
-            high where the budget left less than half of that (1000 rows, epsilon .5).
+            A guess for features of equal size and no correlation, and labels of one scale; unequal
+            features do worse. On fits of 20 and 50 such columns its error was below 0.02, or 0.05
+            if most of the signal was lost.
 
         Raises:
-            ValueError: an argument is not as described, `input_range` has one number for all
-                columns, which no table has counted yet, or the method has no plan.
+            ValueError: `input_range` does not tell the number of columns, or the method has no
+                plan.
         """
         count = require_count("num_samples", num_samples, least=2)
         signal = host_number("signal", signal)
@@ -315,17 +291,17 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         return max(0.0, signal - 2 * risk)
 
     def _forecast_in_words(self, features: AbstractFeatureMap, num_samples: int) -> str:
-        """For the model card; empty where the method has no plan."""
+        """The forecast for the model card; empty if the method has no plan."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return ""
         return (
-            f"of {_SIGNAL} of the labels' variance, were so much explained without privacy, "
-            f"{self._left(features, num_samples, _SIGNAL):.2f} is left; a guess from the budget "
-            "and n alone"
+            f"if {_SIGNAL} of the labels' variance were explained without privacy, "
+            f"{self._left(features, num_samples, _SIGNAL):.2f} would be left; a guess from the "
+            "budget and n alone"
         )
 
     def _warn_of_little(self, features: AbstractFeatureMap, names: Any, num_samples: int) -> None:
-        """Warn before the budget is spent where a forecast leaves little; all of it is public."""
+        """Warn before the budget is spent, from public numbers, if a forecast leaves little."""
         if not isinstance(self._method(), AbstractDescentMethod):
             return
         left = self._left(features, num_samples, _SIGNAL)
@@ -345,46 +321,40 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
-    r"""Private linear regression, or an additive model, of a table with public ranges.
+    """Private linear regression, or an additive model, of a table with public ranges.
+
+    Every fit spends the budget again, also within `cross_val_score` and `GridSearchCV`, whose
+    scores read the data without privacy.
 
     Args:
-        epsilon: > 0, of the budget of one fit; neighbours differ in one record.
-        delta: in (0, 1).
+        epsilon, delta: budget of one fit, > 0 and in (0, 1); neighbours differ in one record.
         input_range: (low, high), public ranges of the columns, each a number or one per column, by
-            name where it is labelled; values beyond count as the nearer end, with a warning.
+            name if labelled; values beyond count as the nearer end, with a warning.
         columns: `jaxdp.regression.Columns` instead, for tables with text and missing values.
-        features: "linear"; or "additive": a number is then one of its column's public bins, and
-            the function a sum of one curve a column; or "kernel": 200 random features of a
-            Gaussian kernel on the columns; or "automatic": additive ones where a column has
-            categories, else those of a kernel, if `forecast` of .5 loses at most three tenths of
-            it, and else linear ones. n, the budget and the columns alone choose. Interactions of
-            `columns` are parts of additive functions alone: others leave them out.
-        label_range: (low, high), public; labels beyond it are clipped, with a warning, and so are
-            predictions, without one. None: six standard deviations about 0, as a noisy median of
-            the labels' magnitudes, zeros aside, has them, or three, as the largest have, if these
-            are more: it suits labels without an offset. An error asks for a range where too few
-            labels differ from zero for this budget.
-        fit_intercept: whether there is a constant.
-        method: of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
+        features: "linear"; "additive", one curve a column on its public bins, with the interactions
+            of `columns`; "kernel", 200 random features of a Gaussian kernel on the columns; or
+            "automatic", by n, the budget and the columns alone: additive if a column has
+            categories, else kernel, if `forecast` keeps at least 70 % of a signal of 0.5, and else
+            linear.
+        label_range: (low, high), public; labels and predictions beyond are clipped, labels with a
+            warning. None for a range about 0 that is learnt privately
+            (`jaxdp.regression.PrivateLinearRegression`), for labels without an offset; too few
+            nonzero labels for this budget raise an error.
+        fit_intercept: whether the function has a constant.
+        method: a method of `jaxdp.regression`: `Automatic()` (None), `Whitened()`, `FullBatch()`,
             `PlannedDPSGD()`, `NoisyStatistics()` or `ObjectivePerturbation()`.
-        noise_seed: as of `DPKernelRidge`.
+        noise_seed: see `DPKernelRidge`.
 
     Attributes:
-        coef_, intercept_: of the columns in their own units (linear, `input_range`), or of the
-            features.
-        coef_names_: what each of them is a coefficient of, in words; None for "kernel".
-        features_: the kind of the features, which "automatic" chose.
-        ledger_: what the fit paid for, in the order in which the budget was set aside; all
-            gradients of the descent are one entry. `print` shows it.
-        noise_std_: what the noise makes of each coefficient of `release_`, as it was planned, if
-            rows have the feature: refits differ by up to twice as much where the budget is small,
-            and by ten times where no row has it, as of a category that does not occur.
-        release_: the `jaxdp.kernels.ReleasedFunction`, all that may be published.
-        cost_: what the last fit alone costs.
-        n_features_in_, feature_names_in_: of the inputs at fit.
-
-    Every fit spends the budget again, those of `cross_val_score` and `GridSearchCV` too, whose
-    scores read the data without privacy.
+        coef_, intercept_: coefficients of the columns in their own units (linear, `input_range`),
+            or else of the features.
+        coef_names_: description of each coefficient's feature; None for "kernel".
+        features_: kind of the features, as "automatic" chose it.
+        ledger_: releases of the fit with their shares of the budget, in order.
+        noise_std_: planned standard deviation of the noise on each coefficient of `release_`.
+            Refits differ by up to twice as much at a small budget, and by ten times for features
+            without rows.
+        release_, cost_, n_features_in_, feature_names_in_: see `DPKernelRidge`.
 
     Example:
         >>> import numpy as np
@@ -396,17 +366,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         ((3,), True)
     """
 
-    epsilon: float
-    delta: float
     _: dataclasses.KW_ONLY
-    input_range: tuple[Any, Any] | None = None
-    columns: Columns | None = None
-    features: str = "linear"
     label_range: tuple[float, float] | None = None
-    fit_intercept: bool = True
-    method: AbstractMethod | None = None
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def _planned_for(self):
@@ -424,18 +385,14 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         """Spend the budget on one release.
 
         Args:
-            X: inputs, one a row; the names of a data frame's columns are public.
-            y: labels, one a row.
-            others: none; there is no `sample_weight`, which would change the sensitivity.
+            X: inputs, one row each; a data frame's column names are public.
+            y: labels, one per row.
+            others: none; a `sample_weight` would change the sensitivity.
 
         Warns:
-            UserWarning: values or labels lie beyond their public ranges, or categories are not
-                listed, with their number in each column; it is for whoever fits, and no part of
-                the release. Or a forecast, from public numbers and before anything is spent, is
-                hardly better than a constant.
-
-        Raises:
-            ValueError, TypeError: data or arguments are not as described.
+            UserWarning: values or labels are beyond their public ranges, or categories are not
+                listed, with numbers for the curator only; or a forecast, before anything is spent,
+                is hardly better than a constant.
         """
         refuse_keywords(others)
         label_range = checked_label_range(self.label_range)
@@ -445,7 +402,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         learner = PrivateLinearRegression(
             features=features, label_range=label_range, method=self._method()
         )
-        self._keep(learner.fit(inputs, labels, **self._budget()), names)
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+        self._keep(learner.fit(inputs, labels, **budget), names)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, " m"]:
@@ -457,17 +415,16 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
 class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     """Private logistic regression, or an additive model, of two classes or more.
 
+    Arguments, attributes and warnings are those of `DPLinearRegression`, without `label_range`.
+
     Args:
-        epsilon, delta, input_range, columns, features: as of `DPLinearRegression`.
-        classes: the labels, public. None reads them off `y`: nothing is private then, and the
-            epsilon of `cost_` is infinite.
-        fit_intercept, method, noise_seed: as of `DPLinearRegression`.
+        epsilon, delta, input_range, columns, features: see `DPLinearRegression`.
+        classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
+        fit_intercept, method, noise_seed: see `DPLinearRegression`.
 
     Attributes:
-        classes_: the labels in ascending order.
-        coef_, intercept_, coef_names_: as of `DPLinearRegression`; of k > 2 classes `coef_` has a
-            row for each.
-        features_, ledger_, noise_std_, release_, cost_: as of `DPLinearRegression`.
+        classes_: labels in ascending order.
+        coef_: one row for each of k > 2 classes.
 
     Example:
         >>> import numpy as np
@@ -481,17 +438,8 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         (3, 2)
     """
 
-    epsilon: float
-    delta: float
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
-    input_range: tuple[Any, Any] | None = None
-    columns: Columns | None = None
-    features: str = "linear"
-    fit_intercept: bool = True
-    method: AbstractMethod | None = None
-    # A formatter of dataclasses would show it, though `repr` does not.
-    noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
     @property
     def _planned_for(self):
@@ -503,7 +451,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         return "logistic regression"
 
     def fit(self, X: Any, y: Any, **others: Any) -> "DPLogisticRegression":
-        """Spend the budget on one release: see `DPLinearRegression.fit`; labels are classes."""
+        """Spend the budget on one release; see `DPLinearRegression.fit`. Labels are classes."""
         refuse_keywords(others)
         warn_without_classes(self.classes)
         if y is not None:
@@ -516,34 +464,34 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         )
         if names is not None:
             names = dataclasses.replace(names, classes=tuple(map(str, self.classes_)))
-        fit = learner.fit(inputs, places, **self._budget())
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
+        fit = learner.fit(inputs, places, **budget)
         if self.classes is None:
             fit = dataclasses.replace(fit, release=without_proof(fit.release))
         self._keep(fit, names)
         return self
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "m ..."]:
-        """The logit of `classes_[1]` at new inputs; of k > 2 classes k scores."""
+        """The logit of `classes_[1]` at new inputs; k scores for k > 2 classes."""
         return self._values(X)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "m classes"]:
-        """The probability of each class at new inputs, as the model has it.
+        """The model's probability of each class at new inputs.
 
-        On simulated tables whose forecast is not near 0 (1000 to 20,000 rows, 10 and 50 columns,
-        epsilon 1 and 4) logits would have to be .5 to 2.3 times as large to suit new rows best:
-        noise draws them apart, and a short descent together.
+        Noise makes logits too large, and a short descent too small: in simulations (1,000 to 20,000
+        rows, 10 and 50 columns, epsilon 1 and 4) the best factor for new rows was 0.5 to 2.3.
         """
         return chances(self._values(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each new input."""
-        # Asked first: an estimator that is not fitted has no classes either.
+        # First, as it checks that the estimator is fitted.
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
 
 def _columns_in(given: Any) -> list[str]:
-    """Names for as many columns as public ranges are given for."""
+    """Names for as many columns as there are public ranges."""
     if given is None:
         return []
     for end in given if isinstance(given, (tuple, list, np.ndarray)) else ():
@@ -552,13 +500,13 @@ def _columns_in(given: Any) -> list[str]:
         if np.ndim(end) == 1:
             return [str(place) for place in range(len(end))]
     raise ValueError(
-        "expected input_range with a number for each column, such as ([0, 0, 0], [1, 10, 1]): a "
-        "forecast reads no table, which would tell how many there are; got one for all"
+        "expected input_range with a number for each column, such as ([0, 0, 0], [1, 10, 1]), as a "
+        "forecast reads no table to count the columns; got one for all"
     )
 
 
 def _missing_in_words(columns: Columns, codes: np.ndarray) -> Iterator[str]:
-    """Each column in which a category has no row and many are missing, which may be its rows."""
+    """A warning for each column with a category without rows and many missing cells."""
     known = zip(columns.names, columns.specs, columns.is_number, codes.T, strict=True)
     for name, spec, is_number, column in known:
         missing = (column == len(spec) + 1).sum()

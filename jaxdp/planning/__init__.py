@@ -1,8 +1,4 @@
-"""From a budget to how to run it: plans, by gradients through the theory.
-
-In the docstrings AC is "Better Rates for Private Linear Regression in the Proportional Regime via
-Aggressive Clipping".
-"""
+"""Plans: from a budget to the settings of a run, by gradients through the theory."""
 
 from jaxdp.planning.dispatch import plan
 from jaxdp.planning.features.training_plan import TrainingPlan

@@ -1,4 +1,4 @@
-"""The verb `plan`: from a budget to how to run it."""
+"""The verb `plan`: from a privacy budget to the settings of a private training run."""
 
 from collections.abc import Callable
 from typing import Any, overload
@@ -22,13 +22,8 @@ from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 
-# What is asked of one kind of problem only, and what it is where nobody says.
-_OF_STREAMS: dict[str, Any] = {
-    "num_samples": None,
-    "schedule": Optimal,
-    "rho": None,
-    "uncertainty": None,
-}
+# Arguments of one kind of problem only, with their defaults.
+_OF_STREAMS = {"num_samples": None, "schedule": Optimal, "rho": None, "uncertainty": None}
 _OF_FEATURES: dict[str, Any] = {
     "num_steps": (25, 100, 400),
     "sampling_rate": (0.05, 0.2, 1.0),
@@ -86,85 +81,59 @@ def plan(
     criterion: str = "loss",
     progress: Callable[[float], None] | bool | None = None,
 ) -> OnePassPlan | TrainingPlan:
-    r"""How to run private learning within a budget, by what theory predicts of it.
+    r"""Choose the settings of private learning within a budget, from the loss that theory predicts.
 
-    **Linear regression on a stream** (`LinearRegression`): `num_samples`, the budget as `rho` or as
-    `epsilon` and `delta`, `schedule`, `uncertainty`. One pass of `OnePassDPSGD`, which is exactly
-    $\rho$-GDP: a learning rate and a clip scale with the least predicted risk. By default the
-    schedule is the best of all non-increasing ones (`Optimal` has the proof). The problem's numbers
-    are taken as known; where they are not, `uncertainty` names a box of them, and the plan's worst
-    regret over it is least.
+    Planning is not private: epsilon covers neither the rows of the problem nor numbers that were
+    estimated from private rows. Plan on public rows that are like the private ones, with as many
+    training rows as the private table. The plan minimises the loss of the problem's test rows, so
+    measure on other rows.
 
-    **Other streams** (`LogisticRegression`; `LinearRegression` with `input_scales` or Huber's
-    loss): the same arguments but `uncertainty`. No theorem names the best schedule there. Families
-    are fitted by gradients through the equations of `CoupledODE`, from many starts, and `Optimal`
-    is the best `FreeForm` that is found, from the best hyperbola on; `.assumptions` says so. The
-    floor is found in the same way, without noise and with any clip scale.
+    **Streams** use the arguments from `num_samples` to `uncertainty` and one pass of
+    `OnePassDPSGD`, which is exactly $\rho$-GDP. For `LinearRegression` the default schedule is the
+    best of all non-increasing ones (proof: `Optimal`). With logistic regression, `input_scales` or
+    Huber's loss schedule and `.floor` are the best that gradient descent through `CoupledODE`
+    finds.
 
-    **Features on fixed rows** (`FixedFeatures`, `RandomFeatures`): `epsilon`, `delta`, `num_steps`,
-    `sampling_rate`, `optimiser`, `average`, `sampler`, `criterion`. How to train with DP-SGD. Every
-    pair of steps and sampling rate is a cell. Its noise multiplier is that of the exact account.
-    Its learning rate and clip norm minimise the test loss that `GaussianClosure(rank=0)` predicts,
-    by gradients through the closure, within the limits of stability up to which it is to be
-    trusted. With the softmax loss they are searched for without gradients and with few nodes of its
-    quadrature, on up to 4,096 of the rows: coarsely first, and then finely in the two best cells,
-    where they are within 2 % of each other. The best cell is predicted once more, by the default
-    theory.
-
-    **Networks** (`Linearised`): the same arguments, for all weights that are trained. Every cell is
-    searched with the tangent kernel of the start, and once more with the mean kernel of training
-    with what was best (`TangentClosure`); a setting beyond that theory's limits is warned of.
-
-    Planning is not private. On features it looks at the rows, and what it chooses is not covered by
-    epsilon. Give it public rows, or proxy rows that are like the private ones, with as many
-    training rows as the private table has: from fewer follows another plan. What is then predicted
-    is the loss of training on the rows that were given, not on the private ones. And the test rows
-    of the problem are what is minimised: they are validation rows, so measure on rows that neither
-    training nor planning saw. On a stream the same holds of the initial risk, the label noise and
-    the spectrum, where they were estimated from private rows.
-
-    All cells have the adjacency of the sampler, so that they can be compared. Poisson batches are
-    zero-out-one; with them a rate of 1 is the full batch, also zero-out-one, with half the noise
-    that replace-one asks for. `ShuffledEpochs` and `FixedSizeBatches` are replace-one, and a rate
-    of 1 is there the full batch of `DPGD`.
+    **Features on fixed rows and networks** (`Linearised`) use `epsilon`, `delta` and the arguments
+    from `num_steps` on. Each pair of steps and sampling rate is a cell with the exact account's
+    noise multiplier; its learning rate and clip norm minimise the test loss that
+    `GaussianClosure(rank=0)`, or `TangentClosure`, predicts within the limits of stability. Softmax
+    losses are searched on up to 4,096 rows, and finely in the best two cells only. The default
+    theory predicts the best cell.
 
     Args:
         problem: a stream of linear or logistic regression, or features on fixed rows with any loss.
-        epsilon: > 0.
-        delta: in (0, 1).
-        num_samples: n, the length of the one pass.
-        schedule: `Optimal`, or a family of schedules to be fitted: a callable from free positive
-            parameters to a schedule, such as `jaxdp.Constant`, `jaxdp.Polynomial`,
-            `jaxdp.Hyperbolic` or `functools.partial(jaxdp.Polynomial, power=0.5)`; or
+        epsilon, delta: budget, epsilon > 0 and delta in (0, 1).
+        num_samples: number n of samples of the one pass.
+        schedule: `Optimal`; or a callable from free positive parameters to a schedule, such as
+            `jaxdp.Constant` or `functools.partial(jaxdp.Polynomial, power=0.5)`; or
             `jaxdp.FreeForm(num_knots)`.
-        rho: the budget in place of epsilon and delta, > 0.
-        uncertainty: a `jaxdp.Box` of initial risks and label noises, in place of the problem's.
-        num_steps: T, one or several.
-        sampling_rate: the expected share of the rows in a batch, in (0, 1], one or several; of
-            batches of one size, rounded to a whole number of rows.
-        optimiser: a factory, which makes a transformation of a learning rate: `optax.sgd`,
+        rho: budget in place of epsilon and delta, > 0.
+        uncertainty: a `jaxdp.Box` of initial risks and label noises in place of the problem's, for
+            least worst-case regret; for least squares on Gaussian inputs.
+        num_steps: number of steps T, one or several.
+        sampling_rate: expected share of the rows in a batch, in (0, 1], one or several.
+        optimiser: factory from a learning rate to a transformation: `optax.sgd`,
             `functools.partial(optax.sgd, momentum=0.9)`, or `optax.adam` on up to 500 features.
-        average: of the iterates, to be released instead of the last one; None for no average.
-        sampler: the class of the batches: `jaxdp.privacy.PoissonSampler`, `ShuffledEpochs` (sizes
-            that divide the rows) or `FixedSizeBatches`.
-        criterion: of the test rows, "loss", or "accuracy" where labels are classes.
+        average: average of the iterates to release; None for the last iterate.
+        sampler: class of the batches in `jaxdp.privacy`: `PoissonSampler` (zero-out-one), or, for
+            replace-one, `ShuffledEpochs` (sizes that divide the rows) or `FixedSizeBatches`.
+        criterion: "loss" of the test rows, or "accuracy" if labels are classes.
         progress: True for a bar, False for none, None for one in a terminal or a notebook; or a
-            function, called with the share done.
+            function that is called with the share done.
 
     Returns:
-        A stream has a `OnePassPlan`: `.algorithm`, `.predicted`, `.floor`, `.sensitivities`,
-        `.assumptions`, `.status`. Features have a `TrainingPlan`: `.algorithm`, `.predicted`,
-        `.table`. Both have a text to print.
+        A `OnePassPlan` for streams, a `TrainingPlan` otherwise. Both print.
 
     Warns:
-        UserWarning: delta is at least one over the number of samples or of training rows.
+        UserWarning: delta is at least one over the number of samples or of training rows; or the
+            best setting of a network is beyond the limits of its theory.
 
     Raises:
-        NotCoveredError: of such problems there is no plan, or none with `uncertainty`; or the
-            closure does not cover the optimiser or the batches.
-        TypeError, ValueError: an argument is of the wrong kind or out of range, or belongs to the
-            other kind of problem; or the simulated noise of a cell is so little that `account`
-            has no epsilon for it at this delta.
+        NotCoveredError: no plan exists for the problem, or the closure does not cover the optimiser
+            or the batches.
+        TypeError, ValueError: an argument is of the wrong kind, out of range, or for another kind
+            of problem; or `account` has no epsilon at this delta for the little noise of a cell.
         ImportError: dp_accounting, which Poisson batches need, is not installed.
         RuntimeError: no prediction of any cell is finite and stable.
 
@@ -211,14 +180,14 @@ def plan(
             told(1.0)
         return found
     raise NotCoveredError(
-        "a plan is for regression on a stream (LinearRegression; of a table, its .surrogate; "
-        "LogisticRegression) or for features on fixed rows (FixedFeatures, RandomFeatures), got "
-        f"{type(problem).__name__}"
+        "expected regression on a stream (LinearRegression, the .surrogate of a table, "
+        "LogisticRegression) or features on fixed rows (FixedFeatures, RandomFeatures) to plan "
+        f"for, got {type(problem).__name__}"
     )
 
 
 def _refuse(problem, given, defaults, expected):
-    """Raise TypeError where an argument of the other kind of problem is given."""
+    """Raise TypeError if an argument of the other kind of problem is given."""
     others = [name for name, value in given.items() if value is not defaults[name]]
     if others:
         raise TypeError(

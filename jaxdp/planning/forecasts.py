@@ -1,10 +1,4 @@
-r"""What private training will give, told from public rows before any private row is read.
-
-Nothing private is read: the rows are stand-ins, and of the private table only its size, its classes
-and its budget are known. Two things are asked of stand-ins. *Which settings to choose*: even rows
-of other classes answer that. *What accuracy to expect*: only rows that are like the private ones
-do, and how far their answer may be off is measured, by splitting them anew and by disturbing them.
-"""
+"""Forecasts: the accuracy, loss and leak of private training, from public stand-in rows alone."""
 
 import math
 import warnings
@@ -35,67 +29,37 @@ if TYPE_CHECKING:
     from jaxdp.attacks import PredictedMembership
 
 _Rows = FixedFeatures | Linearised
-_OF_NETWORKS = "inputs", "labels"
-# How often the public rows are split anew, by a seed that is always the same.
-_SPLITS, _SEED = 4, 2026
-# Share of the rows' deviations from their mean that a dimmed copy lacks, and that a noisy one has
-# more; and the share that every other class keeps in an unbalanced one.
+_SPLITS, _SEED = 4, 2026  # number of new splits of the public rows, and their fixed seed
+# Reduction of contrast, added standard deviation, share of rows kept of every second class.
 _DIMMED, _NOISY, _KEPT = 0.2, 0.2, 0.5
-# Of the normal law: nine forecasts in ten.
-_WIDTH = 1.645
-# Budgets of the curve over that of the forecast, and sizes over that of the table.
-_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)
-# Shares of the work, for a bar: of the plan, and of the plans of the curve.
-_OF_PLAN, _OF_CURVE = 0.4, 0.35
+_WIDTH = 1.645  # standard deviations to either side of 90 % of a normal distribution
+_BUDGETS, _SIZES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 2.0)  # curve, over the forecast's
+_OF_PLAN, _OF_CURVE = 0.4, 0.35  # shares of the plan and of the curve in the progress bar
 _UNLIKE = (
-    "the stand-ins are said to be unlike the private rows: their settings transfer, their accuracy "
-    "and loss do not, so that no level is told"
+    "the caller marks the stand-ins as unlike the private rows: settings transfer from them, "
+    "accuracy and loss do not, so none is given"
 )
 _ALIKE = (
-    "a level holds as far as the stand-ins are like the private rows; the interval covers nine in "
-    "ten of disturbances like those that it was measured with, and single runs"
+    "accuracy and loss hold as far as the stand-ins are like the private rows; the interval covers "
+    "single runs and nine in ten disturbances like those that it was measured with"
 )
 _OF_TANGENTS = (
-    "a network is told by its tangent, whose loss was 2 to 15 % too high in trials and whose "
-    "accuracy up to .015 too low: the interval does not know of it"
+    "a network is predicted by its tangent features; in trials the loss was 2 to 15 % too high and "
+    "the accuracy up to 0.015 too low, which the interval does not include"
 )
 
 
 class Level(NamedTuple):
-    """An expected number and the interval in which one private run is expected to be.
-
-    Attributes:
-        mean: predicted, over runs.
-        low, high: of nine runs in ten, if the private rows differ from the public ones as
-            disturbed copies of these do.
-        std: standard deviation over runs on one table; None where it is not known.
-
-    Example:
-        >>> from jaxdp.planning.forecasts import Level
-        >>> Level(0.82, 0.8, 0.84).high
-        0.84
-    """
+    """An expected accuracy or loss: mean over runs, and interval of nine runs in ten."""
 
     mean: float
     low: float
     high: float
-    std: float | None = None
+    std: float | None = None  # over runs on one table, if known
 
 
 class CurvePoint(NamedTuple):
-    """The best that is predicted of one budget and one number of rows.
-
-    Attributes:
-        epsilon: at the forecast's delta.
-        num_samples: n.
-        loss: expected test loss.
-        accuracy: expected, None of losses without classes.
-
-    Example:
-        >>> from jaxdp.planning.forecasts import CurvePoint
-        >>> CurvePoint(2.0, 5000, 0.6, 0.81).accuracy
-        0.81
-    """
+    """The best predicted test loss and accuracy (None without classes) of one budget and size."""
 
     epsilon: float
     num_samples: int
@@ -104,28 +68,26 @@ class CurvePoint(NamedTuple):
 
 
 class Forecast(AbstractExplained, eqx.Module):
-    """What private training is expected to give, and how it should be done, told from public rows.
+    """The expected result of private training, and its settings, as `jaxdp.forecast` found them.
 
     Attributes:
-        plan: the settings, planned on the stand-ins.
-        num_samples: n of the private table.
+        plan: settings, planned on the stand-ins.
+        num_samples: number n of rows of the private table.
         stand_in: "alike" or "unlike", as the caller says.
-        loss, accuracy: the expected levels; None where the stand-ins are unlike the private rows,
-            and the accuracy None of losses without classes.
-        curve: what other budgets are predicted to give on the stand-ins, each with a learning rate
-            and clip norm of its own, and other sizes, which lie between budgets of as little noise.
-        leak: how well a test for one record would do that knows all others, of the record that it
-            does best on; None of optimisers that `predicted_membership` does not cover.
+        loss, accuracy: expected levels; None for unlike stand-ins, and no accuracy for losses
+            without classes.
+        curve: predictions for other budgets, each with its own learning rate and clip norm, and for
+            other sizes, interpolated between budgets of equal noise.
+        leak: success of the best membership test by someone who knows all other records, for the
+            record found most easily; None if `predicted_membership` does not cover the optimiser.
 
     Example:
         >>> import jax, jaxdp
-        >>> features = jax.random.normal(jax.random.key(0), (120, 4))
-        >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
-        >>> rows = features[:80], labels[:80], features[80:], labels[80:]
-        >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
-        >>> found = jaxdp.forecast(public, num_samples=80, epsilon=2.0, delta=1e-5, **cell)
-        >>> found.accuracy.low < found.accuracy.mean < found.accuracy.high
+        >>> x = jax.random.normal(jax.random.key(0), (120, 4))
+        >>> public = jaxdp.FixedFeatures.from_arrays(x[:80], x[:80, 0], x[80:], x[80:, 0])
+        >>> budget = {"epsilon": 2.0, "delta": 1e-5, "num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=80, **budget)
+        >>> found.loss.low < found.loss.mean < found.loss.high
         True
     """
 
@@ -139,27 +101,24 @@ class Forecast(AbstractExplained, eqx.Module):
 
     @property
     def over_epsilon(self) -> tuple[CurvePoint, ...]:
-        """The part of the curve with this many rows, in the order of the budgets."""
+        """The points of the curve with this number of rows, by rising budget."""
         return tuple(one for one in self.curve if one.num_samples == self.num_samples)
 
     @property
     def over_samples(self) -> tuple[CurvePoint, ...]:
-        """The part of the curve with this budget, in the order of the sizes.
-
-        Other sizes change the noise on a mean alone: what more rows would teach is not in it.
-        """
+        """The points of the curve with this budget: sizes change only the noise on the mean."""
         same = [one for one in self.curve if one.epsilon == self.plan.epsilon]
         return tuple(sorted(same, key=lambda one: one.num_samples))
 
     @property
     def rows_worth(self) -> float:
-        """The epsilon that twice the rows are worth: with it n rows have as little noise as 2 n."""
+        """The epsilon at which n rows have as little noise as 2n rows have at this budget."""
         algorithm = self.plan.algorithm
         halved = algorithm.replace(noise_multiplier=algorithm.noise_multiplier / 2)
         return float(cost_of(halved.release(), self.plan.delta).epsilon)
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers, as JSON can hold them."""
+        """All numbers as plain types for JSON."""
         chosen = self.plan.chosen
         return {
             "num_samples": self.num_samples,
@@ -196,8 +155,7 @@ class Forecast(AbstractExplained, eqx.Module):
             Row(
                 "leak",
                 f"AUC {one.auc:.3f}",
-                f"of the best test for the record that it does best on; at most {one.bound:.3f}, "
-                "which is proved",
+                f"best test, for the record found most easily; proved bound {one.bound:.3f}",
             )
             for one in (self.leak,)
             if one is not None
@@ -210,10 +168,6 @@ class Forecast(AbstractExplained, eqx.Module):
             )
             for one in self.curve
         ]
-        bought = (
-            f"twice the rows would have as little noise as epsilon {self.rows_worth:.2g} instead "
-            f"of {plan.epsilon:g}"
-        )
         return Explanation(
             f"{LOOKED_AT} Forecast for n = {self.num_samples}, epsilon = {plan.epsilon:g}, delta = "
             f"{plan.delta:g}, {plan.adjacency}",
@@ -221,7 +175,8 @@ class Forecast(AbstractExplained, eqx.Module):
             (
                 _ALIKE if self.stand_in == "alike" else _UNLIKE,
                 *((_OF_TANGENTS,) * ("movement" in plan.predicted.observables)),
-                bought,
+                f"twice the rows would have as little noise as epsilon {self.rows_worth:.2g} "
+                f"instead of {plan.epsilon:g}",
                 plan.line,
             ),
         )
@@ -242,34 +197,26 @@ def forecast(
     criterion: Literal["loss", "accuracy"] = "loss",
     progress: Callable[[float], None] | bool | None = None,
 ) -> Forecast:
-    """What private training on n rows is expected to give, from public rows in their place.
+    """Forecast what private training on n rows will give, from public rows in their place.
 
-    The public training rows are brought to n, by leaving out or by repeating rows: where there are
-    fewer than n, private training sees more that is new, and does a little better than is told.
-    The settings are those of `jaxdp.plan`. The level is what theory predicts of them on the public
-    test rows. The interval adds up, as squares, the spread of a single run, the spread of the level
-    over new splits of the public rows, and the mean square of its change on disturbed rows.
-
-    What was found (`experiments.forecast.stand_ins`: three bodies, epsilon .5 to 8): of 1,000
-    digits the level was within .018 of the mean of private runs, of 250 photographs up to .089 off,
-    and 98 % of runs were in the interval. Settings cost at most .004 of accuracy against the best
-    of 200 trials on the digits and .032 on the photographs; those of other classes .017 and .022,
-    those of rotated photographs up to .17. Levels of other classes were off by up to .28.
+    The settings are those of `jaxdp.plan` on the public rows, left out or repeated until there are
+    n. Theory predicts the levels on the public test rows. The interval combines, as root sum of
+    squares, the spread of single runs, of new splits of the rows, and of disturbed rows. Measured
+    errors: docs/how_to/forecast.md.
 
     Args:
-        problem: public rows, with public test rows: features, or a network by its tangent.
-        num_samples: n, the number of private rows.
-        epsilon, delta: the budget.
-        stand_in: whether the public rows are like the private ones ("alike"), or only related, such
-            as other classes ("unlike"): then no level is told.
-        disturbed: public rows as the private ones might differ from them, such as features of
-            blurred inputs, of the problem's shapes; by default the features are dimmed, noised and
-            the classes unbalanced.
-        num_steps, sampling_rate, optimiser, average, criterion, progress: as in `jaxdp.plan`, with
-            Poisson batches.
+        problem: public training and test rows, as features or as a network (`Linearised`).
+        num_samples: number n of private rows.
+        epsilon, delta: budget.
+        stand_in: "alike" if the public rows are like the private ones; "unlike" if they are only
+            related, such as other classes: then no accuracy or loss is given.
+        disturbed: public rows, in the problem's shapes, that differ as the private ones might.
+            Default: dimmed and noisy features and unbalanced classes.
+        num_steps, sampling_rate, optimiser, average, criterion, progress: see `jaxdp.plan`; batches
+            are Poisson.
 
     Returns:
-        A `Forecast`; it prints, `jaxdp.plots.plot_forecast` draws it.
+        A `Forecast`, which prints and which `jaxdp.plots.plot_forecast` draws.
 
     Warns:
         UserWarning: delta is at least 1/n.
@@ -277,7 +224,7 @@ def forecast(
     Raises:
         TypeError, ValueError: an argument is of the wrong kind or out of range, or disturbed rows
             have other shapes.
-        NotCoveredError, RuntimeError: as `jaxdp.plan`.
+        NotCoveredError, RuntimeError: see `jaxdp.plan`.
 
     Example:
         >>> import jax, jaxdp
@@ -337,7 +284,6 @@ def forecast(
         if stand_in == "alike":
             loss, accuracy = _levels(problem, plan, num_samples, disturbed)
             told(0.95)
-        # The room of attacks is opened by those who ask for it.
         from jaxdp.attacks import predicted_membership
 
         features: Any = rows
@@ -350,13 +296,13 @@ def forecast(
 
 
 def _rows(problem: _Rows) -> dict[str, Array]:
-    """The public rows by the names of the problem's arguments: training rows, then test rows."""
-    own = ("train_inputs", "train_labels") if isinstance(problem, FixedFeatures) else _OF_NETWORKS
-    return {name: getattr(problem, name) for name in (*own, "test_inputs", "test_labels")}
+    """The rows by argument name: training inputs and labels, then test inputs and labels."""
+    part = "train_" if isinstance(problem, FixedFeatures) else ""
+    names = f"{part}inputs", f"{part}labels", "test_inputs", "test_labels"
+    return {name: getattr(problem, name) for name in names}
 
 
 def _with_rows(problem: _Rows, *rows: Any) -> _Rows:
-    """The problem with other training inputs and labels, and test inputs and labels."""
     return problem.replace(**dict(zip(_rows(problem), rows, strict=True)))
 
 
@@ -365,8 +311,8 @@ def _shapes(problem: _Rows) -> tuple[tuple[int, ...], ...]:
 
 
 def _of_size(problem: _Rows, num_samples: int) -> _Rows:
-    """The problem with so many training rows, each as often as the others but for one time."""
-    # Rows may be sorted by their classes, of which no beginning is like the whole.
+    """The problem with n training rows, each as often as the others up to one repetition."""
+    # Rows may be sorted by class: the first n are then unlike the whole.
     order = np.random.default_rng(_SEED).permutation(problem.num_train)
     taken = np.resize(order, num_samples)
     inputs, labels, *test = _rows(problem).values()
@@ -374,15 +320,12 @@ def _of_size(problem: _Rows, num_samples: int) -> _Rows:
 
 
 def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...]:
-    """Predictions for each budget, in rising order, and for other sizes at the middle one.
-
-    A mean over f times as many rows has 1/f of the noise. So has that of these rows with 1/f of the
-    noise multiplier, which is a larger budget's: what lies between two budgets is interpolated.
-    """
+    """Predictions for each budget, in rising order, and for other sizes at the middle one."""
     levels = [_level(one.predicted) for one in plans]
     middle = plans[len(plans) // 2]
     found = [(one.epsilon, num_samples, level) for one, level in zip(plans, levels, strict=True)]
     logs = [-math.log(one.chosen.noise_multiplier) for one in plans]
+    # A mean over f times as many rows has 1/f of the noise, as with a larger budget: interpolated.
     for factor in _SIZES:
         place = math.log(factor / middle.chosen.noise_multiplier)
         between = [float(np.interp(place, logs, values)) for values in zip(*levels, strict=True)]
@@ -394,34 +337,31 @@ def _curve(plans: list[TrainingPlan], num_samples: int) -> tuple[CurvePoint, ...
 
 
 def _level(predicted: Trajectory) -> list[float]:
-    """Loss and accuracy of what is released; NaN where there are no classes."""
+    """Loss and accuracy of the released iterate; NaN without classes."""
     accuracy = predicted.observables.get("accuracy", [math.nan])
     return [float(predicted.final_risk), float(accuracy[-1])]
 
 
 def _levels(
-    problem: _Rows,
-    plan: TrainingPlan,
-    num_samples: int,
-    disturbed: Sequence[_Rows],
+    problem: _Rows, plan: TrainingPlan, num_samples: int, disturbed: Sequence[_Rows]
 ) -> tuple[Level, Level | None]:
     """Loss and accuracy, each with its interval."""
 
     def found(other: _Rows) -> list[float]:
         rows = _of_size(other, num_samples)
         with warnings.catch_warnings():
-            # A plan at the limit of stability is a little beyond it on some copy of the rows.
+            # A plan at the limit of stability may be beyond it on a copy of the rows.
             warnings.simplefilter("ignore")
             return _level(predicted_as_planned(rows, plan.algorithm))
 
     predicted = plan.predicted
     if predicted.final_std is None:
-        # Of several outputs the spread over runs costs as much as all steps, and is asked for once.
+        # Plans of several outputs leave out the spread, which costs as much as all steps.
         rows = _of_size(problem, num_samples)
         predicted = predict(rows, plan.algorithm, records=1)
     mean = _level(predicted)
     split = np.std([found(other) for other in _split_anew(problem)], axis=0, ddof=1)
-    # Test rows are drawn from the public ones without replacement, which differ too little then.
+    # Test rows drawn without replacement vary too little.
     split *= math.sqrt(1 + problem.num_test / problem.num_train)
     moved = [found(other) for other in disturbed or _disturbed(problem)]
     shift = np.sqrt(np.mean((np.asarray(moved) - mean) ** 2, axis=0))
@@ -437,7 +377,7 @@ def _levels(
 
 
 def _split_anew(problem: _Rows) -> Iterator[_Rows]:
-    """The public rows, others of them for training and others for testing."""
+    """The public rows, split anew into training and test rows."""
     train_inputs, train_labels, test_inputs, test_labels = _rows(problem).values()
     inputs = jnp.concatenate([train_inputs, test_inputs])
     labels = jnp.concatenate([train_labels, test_labels])
@@ -448,10 +388,7 @@ def _split_anew(problem: _Rows) -> Iterator[_Rows]:
 
 
 def _disturbed(problem: _Rows) -> Iterator[_Rows]:
-    """Copies of the public rows that are dimmed, noisy, and with every other class rarer.
-
-    A constant column stays as it is.
-    """
+    """Copies of the rows: dimmed, noisy, unbalanced. A constant column stays constant."""
     random = np.random.default_rng(_SEED)
     train, train_labels, test, test_labels = map(np.asarray, _rows(problem).values())
     mean, std = train.mean(axis=0), train.std(axis=0)
@@ -466,7 +403,7 @@ def _disturbed(problem: _Rows) -> Iterator[_Rows]:
 
 
 def _unbalanced(problem: _Rows, rarer: tuple[float, ...], random: np.random.Generator) -> _Rows:
-    """Rows drawn anew, as many as before: some classes less often, and some rows more than once."""
+    """As many rows, drawn with replacement, with some classes rarer."""
     found = []
     train_inputs, train_labels, test_inputs, test_labels = _rows(problem).values()
     for inputs, labels in ((train_inputs, train_labels), (test_inputs, test_labels)):

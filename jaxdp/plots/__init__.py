@@ -1,10 +1,9 @@
-"""Pictures: results in, a matplotlib Figure out. No global style is touched."""
+"""Pictures: results in, a matplotlib Figure out, without changes of global style."""
 
 from jaxdp.comparison import plot_comparison
-from jaxdp.plots.forecasts import plot_forecast
+from jaxdp.plots.forecasts import plot_forecast, plot_leak
 from jaxdp.plots.grids import plot_grid
 from jaxdp.plots.images import plot_images
-from jaxdp.plots.leaks import plot_leak
 from jaxdp.plots.parts import plot_parts
 from jaxdp.plots.plans import plot_plan
 from jaxdp.plots.sliders import show_sliders

@@ -1,40 +1,39 @@
-"""The picture of a forecast: what more epsilon and more rows buy."""
+"""Pictures of forecasts, and of accuracy and leak over epsilon."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxdp.core.checks import require_kind
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxdp.attacks import PredictedMembership
+from jaxdp.core.checks import host_array, require_kind
 from jaxdp.core.pictures import BLUE, VERMILLION, panels_in
 from jaxdp.planning import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
+_GREY = "0.45"
+
 
 def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Figure | SubFigure":
-    """A forecast in two panels: what other budgets give, and what other numbers of rows.
-
-    The accuracy, or the loss where there are no classes. The bar at the forecast's own budget is
-    its interval.
+    """Draw a forecast in two panels: over the budget, and over the number of rows.
 
     Args:
-        forecast: of `jaxdp.forecast`.
-        title: above the panels.
-        ax: two of matplotlib's Axes to draw into; a new figure when None.
+        forecast: a forecast of `jaxdp.forecast`: its accuracy, or its loss without classes.
+        title: title above the panels.
+        ax: two of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
-        The figure, to save or to show.
-
-    Raises:
-        TypeError: what should be a forecast is none.
+        The figure, with the interval as a bar at the forecast's own budget.
 
     Example:
         >>> import jax, jaxdp
-        >>> features = jax.random.normal(jax.random.key(0), (120, 4))
-        >>> labels = jax.numpy.where(features[:, 0] > 0, 1, -1)
-        >>> rows = features[:80], labels[:80], features[80:], labels[80:]
-        >>> public = jaxdp.FixedFeatures.from_arrays(*rows, loss=jaxdp.losses.Logistic())
-        >>> cell = {"num_steps": 8, "sampling_rate": 0.2}
-        >>> found = jaxdp.forecast(public, num_samples=80, epsilon=2.0, delta=1e-5, **cell)
+        >>> x = jax.random.normal(jax.random.key(0), (120, 4))
+        >>> public = jaxdp.FixedFeatures.from_arrays(x[:80], x[:80, 0], x[80:], x[80:, 0])
+        >>> budget = {"epsilon": 2.0, "delta": 1e-5, "num_steps": 8, "sampling_rate": 0.2}
+        >>> found = jaxdp.forecast(public, num_samples=80, **budget)
         >>> len(jaxdp.plots.plot_forecast(found).axes)
         2
     """
@@ -63,4 +62,71 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(name if level is not None else f"{name} of the stand-ins")
     panels[0].legend(frameon=False, fontsize="small", loc="best")
+    return figure
+
+
+def plot_leak(
+    epsilons: ArrayLike,
+    accuracies: ArrayLike,
+    memberships: Sequence[PredictedMembership],
+    *,
+    ax: Any = None,
+) -> "Figure | SubFigure":
+    """Draw expected accuracy, and success of membership tests on the worst record, over epsilon.
+
+    The second panel has the predicted area under the ROC curve of the best test of the final model,
+    and the proved bound for any test.
+
+    Args:
+        epsilons: rising budgets > 0, (budgets,).
+        accuracies: expected accuracy at each, in [0, 1], (budgets,).
+        memberships: `jaxdp.attacks.predicted_membership` at each.
+        ax: two of matplotlib's Axes to draw into; None for a new figure.
+
+    Returns:
+        The figure.
+
+    Example:
+        >>> import jaxdp
+        >>> from jaxdp.attacks import PredictedMembership
+        >>> from jaxdp.privacy import GaussianMechanism, Release
+        >>> sums = [Release("", "zero-out-one", GaussianMechanism(mu)) for mu in (0.3, 1.0)]
+        >>> found = [PredictedMembership(0, it.mechanism.mu / 2, 1.0, it) for it in sums]
+        >>> figure = jaxdp.plots.plot_leak([1.0, 4.0], [0.8, 0.9], found)
+        >>> len(figure.axes)
+        2
+    """
+    places, shares = (
+        np.asarray(host_array(name, value), np.float64)
+        for name, value in (("epsilons", epsilons), ("accuracies", accuracies))
+    )
+    if places.ndim != 1 or not places.shape == shares.shape == (len(memberships),):
+        raise ValueError(
+            "expected one accuracy and one membership for each epsilon, got "
+            f"{places.shape}, {shares.shape} and {len(memberships)}"
+        )
+    if not np.all(places > 0):
+        raise ValueError(f"expected epsilons > 0, got {places}")
+    for number, each in enumerate(memberships):
+        expected = "what predicted_membership(...) returned"
+        require_kind(f"memberships[{number}]", each, PredictedMembership, expected)
+    figure, (left, right) = panels_in(ax, "accuracy and leak", (6.6, 2.7), 1, 2)
+    found, most = (np.array([getattr(it, name) for it in memberships]) for name in ("auc", "bound"))
+    left.plot(places, shares, "o-", color=BLUE, markersize=4)
+    left.set_ylabel("expected accuracy")
+    right.fill_between(places, found, most, color=_GREY, alpha=0.12, linewidth=0)
+    right.plot(places, most, "--", color=_GREY, label="any test, proved bound")
+    right.plot(places, found, "o-", color=VERMILLION, markersize=4, label="best test, predicted")
+    right.axhline(0.5, color=_GREY, linewidth=0.6)
+    style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "color": _GREY}
+    right.annotate("guess", (places[-1], 0.5), (0, -3), textcoords="offset points", **style)
+    right.set_ylim(0.45, 1.0)
+    right.set_ylabel("AUC for the worst record")
+    right.legend(frameon=False, fontsize="small", loc="upper left")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xticks(places, [f"{value:g}" for value in places])
+        axes.minorticks_off()
+        axes.set_xlabel(r"$\epsilon$")
+        axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from xarray import DataArray
 
-# A map is one colour beyond this many times the least value: values far off do not matter. But a
-# panel whose own least value is far above the others' shows this many times that.
+# Ranges of a map's colours, above the least value and above the largest of the panels' least ones.
 _RANGE, _PANEL_RANGE = 100, 10
 _MOST_COLUMNS = 4
 _LABELS = {
@@ -29,23 +28,19 @@ _LABELS = {
 def plot_grid(
     values: "DataArray", *, label: str = "", most_panels: int = 12, ax: Any = None
 ) -> "Figure | SubFigure":
-    """A quantity over a grid: a line over one axis, a map over two, with the least value marked.
+    """Draw a quantity over a grid: a line over one axis, a map over two, with the least value
+    marked.
 
-    With more axes the two longest of numbers make the map, each choice of the others' values a
-    panel.
+    With more axes the two longest numeric ones make the map, and each choice of the others a panel.
 
     Args:
-        values: with the grid's axes as coordinates; those of one value do not count.
-        label: of the quantity; its name when empty.
-        most_panels: further ones are left out, and the title says so.
-        ax: matplotlib's Axes to draw into, one for each panel; a new figure when None.
+        values: DataArray with the grid's axes as coordinates; axes of one value do not count.
+        label: label of the quantity; its name if empty.
+        most_panels: largest number of panels; the title counts those left out.
+        ax: matplotlib's Axes to draw into, one for each panel; None for a new figure.
 
     Returns:
-        The figure, to save or to show.
-
-    Raises:
-        TypeError: `values` is no DataArray, or `ax` no Axes.
-        ValueError: `ax` has not one Axes for each panel.
+        The figure.
 
     Example:
         >>> import numpy as np, xarray
@@ -56,14 +51,10 @@ def plot_grid(
         >>> type(figure).__name__
         'Figure'
     """
-    if (
-        not hasattr(values, "squeeze")
-        or not hasattr(values, "dims")
-        or hasattr(values, "data_vars")
-    ):
-        raise TypeError(
-            f'expected a DataArray, such as dataset["risk"], got {type(values).__name__}'
-        )
+    is_array = hasattr(values, "squeeze") and hasattr(values, "dims")
+    if not is_array or hasattr(values, "data_vars"):
+        came = type(values).__name__
+        raise TypeError(f'expected a DataArray, such as dataset["risk"], got {came}')
     label = label or str(values.name or "value")
     values = values.squeeze(drop=True)
     numeric = [dim for dim in values.dims if values[dim].dtype.kind in "iuf"]
@@ -95,7 +86,7 @@ def plot_grid(
 
 
 def _cells(ax: Any, count: int) -> "tuple[Figure | SubFigure, np.ndarray]":
-    """Rows of axes for this many panels, or those that were given, as one column."""
+    """Rows of axes for this many panels, or the given ones as a column."""
     if ax is not None:
         cells = np.asarray(given_axes(ax, count, "panels"), object)[:, None]
         return cells[0, 0].figure, cells
@@ -112,11 +103,10 @@ def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:
     drawn = axes.pcolormesh(
         cell_edges(horizontal), cell_edges(vertical), values.data, norm=scale, cmap="viridis_r"
     )
-    # The colour of cells that did not end well.
+    # The colour of cells without a finite value.
     axes.set_facecolor("0.85")
     if np.isfinite(values.data).any():
         row, column = np.unravel_index(np.nanargmin(values.data), values.shape)
-        # Seen on every colour.
         cross = {"marker": "X", "color": "white", "markeredgecolor": "black", "markersize": 8}
         axes.plot(horizontal[column], vertical[row], **cross)
     for set_scale, along in ((axes.set_xscale, horizontal), (axes.set_yscale, vertical)):
@@ -145,7 +135,7 @@ def _label_axes(cells: np.ndarray, dims: list[str], label: str) -> None:
 
 
 def _color_scale(values: "DataArray", least_values: "DataArray") -> Any:
-    """One for all panels, from the least value up; logarithmic where all values are positive."""
+    """One scale for all panels, logarithmic if all values are positive."""
     from matplotlib.colors import LogNorm, Normalize
 
     finite = values.data[np.isfinite(values.data)]
@@ -159,7 +149,7 @@ def _color_scale(values: "DataArray", least_values: "DataArray") -> Any:
 
 
 def cell_edges(values: np.ndarray) -> np.ndarray:
-    """Edges of cells half way between the values, on the scale on which they are drawn."""
+    """Edges of cells half way between the values, on the axis's scale."""
     if is_geometric(values):
         return np.exp(cell_edges(np.log(values)))
     middle = (values[1:] + values[:-1]) / 2

@@ -1,4 +1,4 @@
-"""Pictures of what an attack found beside the truth: images below images."""
+"""Pictures of an attack's findings below the truth."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# Gaps between neighbours and between blocks of rows, and room for a caption, in image widths.
-_GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2
-# Inches.
-_IMAGE, _LABEL = 0.62, 0.9
+_GAP, _BLOCK_GAP, _CAPTION = 0.06, 0.22, 0.2  # in image widths
+_IMAGE, _LABEL = 0.62, 0.9  # inches
 
 
 def plot_images(
@@ -27,27 +25,24 @@ def plot_images(
     figure: "Figure | SubFigure | None" = None,
     ax: "Axes | None" = None,
 ) -> "Figure | SubFigure":
-    """Stacks of images, one below the other: the truth in odd rows, what was found in even ones.
-
-    Stacks of more than `columns` images are broken like lines of text. An image stands below its
-    fellows in the other stacks.
+    """Draw stacks of images one below the other, such as the truth above the images that were
+    found.
 
     Args:
-        rows: each (images, height, width) or (images, height, width, 3): whole numbers from 0 to
-            255, or numbers in [0, 1], beyond which they are cut.
-        labels: of the stacks, at the left.
-        captions: of each stack's images, below them; an empty sequence for none.
-        columns: images side by side.
-        title: above all.
-        figure: one to draw into; a new one, of a size that suits the images, when None.
-        ax: matplotlib's Axes to draw into, in the place of a figure.
+        rows: stacks of shape (images, height, width) or (images, height, width, 3): whole numbers
+            from 0 to 255, or numbers that are clipped to [0, 1].
+        labels: labels of the stacks, at the left.
+        captions: captions of each stack's images, below them; an empty sequence for none.
+        columns: images side by side; longer stacks are broken like lines of text.
+        title: title above all.
+        figure: figure to draw into; None for a new one that fits the images.
+        ax: matplotlib's Axes to draw into, instead of a figure.
 
     Returns:
-        The figure, to save or to show.
+        The figure.
 
     Raises:
-        ValueError: stacks of different length, of no images or not of images, or captions and
-            labels that do not go with them, or both a figure and axes.
+        ValueError: stacks of different length, or captions or labels of another number.
 
     Example:
         >>> import numpy as np
@@ -91,22 +86,18 @@ def plot_images(
         for which, image in enumerate(stack):
             line, column = divmod(which, columns)
             top = line * block + sum(heights[:number])
-            caption = captions[number][which] if captions and len(captions[number]) else ""
-            _draw(axes, image, column * (1 + _GAP), top, caption)
+            left = column * (1 + _GAP)
+            axes.imshow(image, extent=(left, left + 1, top + 1, top), interpolation="nearest")
+            if captions and len(captions[number]):
+                style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": "x-small"}
+                axes.text(left + 0.5, top + 1.02, captions[number][which], **style)
             if labels and column == 0:
-                style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": "small"}
+                style = {"ha": "right", "va": "center", "fontsize": "small"}
                 axes.text(-0.1, top + 0.5, labels[number], **style)
     axes.set(xlim=(0, width - _GAP), ylim=(height, 0), aspect="equal")
     axes.set_axis_off()
     axes.set_title(title, loc="left", fontsize="medium")
     return axes.figure
-
-
-def _draw(axes: "Axes", image: np.ndarray, left: float, top: float, caption: str) -> None:
-    axes.imshow(image, extent=(left, left + 1, top + 1, top), interpolation="nearest")
-    if caption:
-        style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": "x-small"}
-        axes.text(left + 0.5, top + 1.02, caption, **style)
 
 
 def _colours(stack: Any) -> np.ndarray:

@@ -12,28 +12,22 @@ from jaxdp.regression import ColumnFeatures, WithConstant
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Inches of a panel, and how many stand side by side.
-_PANEL, _ACROSS = (2.6, 2.1), 4
+_PANEL, _ACROSS = (2.6, 2.1), 4  # inches of a panel, and panels side by side
 _BAND = "noise, 2 std"
-# Of categories under a panel, which are read at its size.
-_MOST_NAMES = 12
+_MOST_NAMES = 12  # largest number of readable categories under a panel
 
 
 def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None":
-    """A picture of an additive model: what each column adds to the function, with its noise.
+    """Draw an additive model: the part of each column in the function, with its noise.
 
-    A part is centred over its column's bins or categories, missing values aside; of dates the axis
-    has days since 1970. Under many categories every second, third, ... is named. Bands are two
-    standard deviations of what the noise of the gradients makes of a coefficient, as the plan has
-    it: no sampling error is in them, and nothing of the table. On simulated tables (4000 rows, six
-    columns, epsilon .3 to 2) the coefficients of classes differ by .5 to 1 times as much from fit
-    to fit, those of labels by .9 to 2.1 times, most where the budget is least: noisy coordinates
-    draw them to zero more or less.
+    A part is centred over its bins or categories, without missing values; dates are days
+    since 1970. Bands are two planned standard deviations of the gradients' noise, without sampling
+    error; in simulations refits spread by 0.5 to 2.1 times as much, most at small budgets.
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with
-            `features="additive"`, or what `jaxdp.regression.load` reads of its file.
-        place: of the class, where there are more than two.
+            `features="additive"`, or its file as `jaxdp.regression.load` reads it.
+        place: index of the class, with more than two.
         ax: axes to draw on, one for each column; None for a new figure.
 
     Returns:
@@ -89,7 +83,6 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
     start = 0
     parts = zip(columns.names, columns.specs, columns.is_number, columns.sizes, strict=True)
     for panel, (number, (name, spec, is_number, size)) in zip(axes, enumerate(parts), strict=False):
-        # Without what stands for missing values, and for categories that are not listed.
         shown = size - (1 if is_number else 2)
         values = coefficients[start : start + shown]
         spread = 2 * noise_std[start : start + shown] if len(noise_std) else None
@@ -121,7 +114,7 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
 
 
 def _added_to(release: ReleasedFunction, place: int) -> str:
-    """What the parts add up to: a label, or the logit of a class, of two that of the second."""
+    """The sum of the parts in words: the label, or the logit of a class."""
     names = release.columns
     if release.label_bound is not None:
         return f"added to {(names and names.label) or 'the label'}"

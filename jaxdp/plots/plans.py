@@ -1,4 +1,4 @@
-"""Pictures of plans: the schedule, what is predicted of it, and what hangs on each number."""
+"""Pictures of plans: the schedule, the predicted risk, and the sensitivities."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -15,39 +15,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# A floor this many times below all that is predicted is named, not drawn.
-_FAR_BELOW = 1e3
+_FAR_BELOW = 1e3  # a floor this many times below the prediction is named, not drawn
 _NAMES = {"exchange": "clip scale at a fixed\nproduct with the rate"}
-# Times at which a schedule is drawn, closer together toward 0, where it moves.
-_NUM_TIMES, _FIRST_TIME = 400, 1e-4
-# Factors: the least range of a logarithmic axis, the range below which 2 and 5 are numbered too,
-# and the largest range of a learning rate that falls to zero.
+_NUM_TIMES, _FIRST_TIME = 400, 1e-4  # times of a drawn schedule
+# Least range of a logarithmic axis, range below which 2 and 5 are numbered, largest range of rates.
 _SHORTEST, _PLAIN, _LONGEST = 5.0, 40.0, 1e4
 
 
 def plot_plan(
     plan: OnePassPlan, predicted: Trajectory | None = None, *, title: str = "", ax: Any = None
 ) -> "Figure | SubFigure":
-    """A plan of one-pass DP-SGD in three panels: learning rate, predicted risk, sensitivity.
+    """Draw a plan of one-pass DP-SGD in three panels: learning rate, predicted risk, sensitivity.
 
-    The first panel has the learning rate over time, both on logarithmic axes. The second has the
-    predicted risk, with a band of one standard deviation of single runs where the prediction has
-    one, and the best risk without privacy. The third has how many times as large the risk becomes
-    when an argument is halved or doubled; "at a fixed product with the rate" is the clip scale with
-    the learning rate changed the other way.
+    The third panel has the factor of the risk if an argument is halved or doubled; "at a fixed
+    product with the rate" changes clip scale and learning rate inversely.
 
     Args:
-        plan: of `jaxdp.plan`, for linear regression.
-        predicted: a prediction of `plan.algorithm`, such as that of `jaxdp.Fluctuations()`; None
-            for the plan's own, which has no band.
-        title: above the panels.
-        ax: three of matplotlib's Axes to draw into; a new figure when None.
+        plan: a plan of `jaxdp.plan`, for linear regression.
+        predicted: a prediction of `plan.algorithm`, such as that of `jaxdp.Fluctuations()`, with a
+            band of one standard deviation of single runs; None for the plan's own, without a band.
+        title: title above the panels.
+        ax: three of matplotlib's Axes to draw into; None for a new figure.
 
     Returns:
-        The figure, to save or to show.
-
-    Raises:
-        TypeError: what should be a plan or a Trajectory is none.
+        The figure.
 
     Example:
         >>> import jaxdp
@@ -120,7 +111,7 @@ def _draw_sensitivities(axes: "Axes", plan: OnePassPlan) -> None:
 
 
 def _span(values: Any) -> tuple[float, float]:
-    """The range of the positive values, a little beyond them."""
+    """The range of the positive values, a little extended."""
     positive = np.asarray(values, np.float64)
     positive = positive[positive > 0]
     if not positive.size:
@@ -129,7 +120,7 @@ def _span(values: Any) -> tuple[float, float]:
 
 
 def _number_logarithms(axis: Any, set_limits: Any, low: float, high: float) -> None:
-    """A logarithmic axis of a factor of five at least, with few and plain numbers."""
+    """Set a logarithmic axis of at least a factor of five, with few and plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     if high / low < _SHORTEST:
@@ -143,7 +134,7 @@ def _number_logarithms(axis: Any, set_limits: Any, low: float, high: float) -> N
 
 
 def _as_text(value: float) -> str:
-    """A number from .001 to 1,000 as it is, others as powers of ten."""
+    """A number from 0.001 to 1,000 as it is, others as powers of ten."""
     power = math.floor(math.log10(value) + 1e-9)
     if -3 <= power <= 3:
         return f"{value:g}"
@@ -152,14 +143,7 @@ def _as_text(value: float) -> str:
 
 
 def _legend_above(axes: "Axes") -> None:
-    """A legend above the axes, where it hides nothing."""
-    axes.legend(
-        frameon=False,
-        fontsize="small",
-        ncols=2,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        borderaxespad=0.2,
-        columnspacing=1.2,
-        handlelength=1.5,
-    )
+    """Add a legend above the axes, where it hides nothing."""
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.2}
+    space = {"ncols": 2, "columnspacing": 1.2, "handlelength": 1.5}
+    axes.legend(frameon=False, fontsize="small", **place, **space)

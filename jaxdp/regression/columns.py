@@ -1,7 +1,6 @@
 """Public ranges and categories of a table's columns, and bounded features made of them.
 
-Whatever is said of a column is known without the data: a range from what is measured, categories
-from the form that was filled in. A row's features depend on that row alone.
+Descriptions are known without the data. A row's features depend on that row alone.
 """
 
 import datetime
@@ -25,20 +24,17 @@ from jaxdp.core.checks import require_count, require_kind
 from jaxdp.core.display import in_full
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows
 
-# What stands for a number that is missing; others are between 0 and 1.
-_MISSING = -1.0
-# Between these float32 divides by the width of a range.
-_NARROWEST, _WIDEST = 1e-30, 1e30
-# The ends of a range of numbers; both ends of a range of dates, or categories, as texts.
+_MISSING = -1.0  # code of a missing number; others are between 0 and 1
+_NARROWEST, _WIDEST = 1e-30, 1e30  # widths by which float32 can divide
+# Ends of a range of numbers; or, as texts, ends of a range of dates, or categories.
 _Spec = tuple[float, float] | tuple[str, ...]
 _EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
 _PER_DAY = {"D": 1.0, "h": 24.0, "m": 1440.0}
 _PER_DAY |= {f"{unit}s": 86400 * 1000.0**i for i, unit in enumerate(["", *"munpfa"])}
-# As Python, NumPy, R and spreadsheets write numbers. Texts such as 007, 12e5 and 1_0 are codes.
+# Numbers as Python, NumPy, R and spreadsheets write them; 007, 12e5 and 1_0 are codes.
 _NUMERAL = re.compile(r"-?(0|[1-9][0-9]*|(?=\.))(\.[0-9]+)?([eE][+-][0-9]{1,3})?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?|[0-9]{8}(T.+)?")
-# As NumPy, pandas and JavaScript write what is missing.
-_MISSING_TEXTS = ("", "nan", "NaN", "NaT")
+_MISSING_TEXTS = ("", "nan", "NaN", "NaT")  # as NumPy, pandas and JavaScript write them
 _NO_NUMBERS = (
     "expected numbers in column {!r}, got text: give its categories, or make it numbers, as "
     'pandas.to_numeric(column, errors="coerce") does, after which text counts as missing'
@@ -52,38 +48,37 @@ _NO_DATES = (
 
 
 class CodedTable(NamedTuple):
-    """What `Columns` made of a table: its codes, and which cells are beyond what is public."""
+    """The codes of a table, and which of its cells are beyond the public ranges or categories."""
 
     codes: Float[np.ndarray, "n columns"]
     is_beyond: Bool[np.ndarray, "n columns"]
 
 
 class Columns(eqx.Module):
-    """What is publicly known of a table's columns: the range of a number, the categories of a text.
+    """Public knowledge of a table's columns: ranges of numbers or dates, categories of texts.
 
-    A value beyond its range counts as the nearer end. A category that is not listed has one place,
-    with all others that are not, and a missing value has one of its own.
+    A value beyond its range counts as the nearer end. All unlisted categories share one place;
+    missing values have another. A cell means the same whatever the other cells and the type of its
+    column:
 
-    A cell means the same whatever other cells and the type of its column are: true and false
-    are 1 and 0, a date is one however it is kept or written in ISO 8601, and None, NaN, NaT, NA, a
-    masked cell and an empty text are missing. A category that is written as numbers usually are (7,
-    7.0, -0.5, 1e-05) is that number, to every digit, and 0.1 is one category in single and in
-    double precision; 007, 1_0, 12e5 and Inf are texts. In a range of numbers 007 and 12e5 are
-    numbers too, and a date is the days since 1970-01-01, in UTC if it has a time zone. In a range
-    of dates 20240131 is a date, and any other number is refused.
+    - true and false are 1 and 0; None, NaN, NaT, NA, a masked cell and an empty text are missing.
+    - A date is an object or a text in ISO 8601. In a range of numbers it is the days since
+      1970-01-01, in UTC if it has a time zone. A range of dates takes 20240131, but no other
+      number.
+    - A category written like a number (7, 7.0, -0.5, 1e-05) is that number, to every digit, the
+      same in single and double precision. 007, 1_0, 12e5 and Inf are texts; 007 and 12e5 are
+      numbers in a range.
 
     Args:
         columns: for each column by name a tuple (low, high) of numbers or dates, or a list of
-            categories: (0, 1) is a range, and ["0", "1"] two categories, of cells that are numbers
-            too. A list [0, 1] of two numbers may be meant as either, and is refused. Dates may be
-            texts in ISO 8601.
-        bins: number of bins of each range, which are equally wide, for additive models; 16 by
-            default.
-        interactions: pairs of names: additive models have a part for each pair of their bins.
+            categories: (0, 1) is a range, ["0", "1"] are categories. A list of two numbers is
+            refused.
+        bins: number of equally wide bins of each range, in additive models.
+        interactions: pairs of names; additive models have a part for each pair of their bins.
 
     Raises:
-        ValueError, TypeError: a column or an interaction is not described as above, a category
-            stands twice or is a missing value, or a range is not 1e-30 to 1e30 wide.
+        ValueError, TypeError: a description is not as above, a category is listed twice or is a
+            missing value, or a range is not 1e-30 to 1e30 wide.
 
     Example:
         >>> from jaxdp.regression import Columns
@@ -113,13 +108,12 @@ class Columns(eqx.Module):
         self.is_number = tuple(isinstance(spec, tuple) for spec in columns.values())
         self.specs = tuple(_checked(name, spec) for name, spec in columns.items())
         self.bins = require_count("bins", bins, least=2)
-        if not isinstance(interactions, (list, tuple)):
-            came = type(interactions).__name__
-            raise TypeError(f"expected interactions as a list of pairs of names, got {came}")
+        expected = "a list of pairs of names"
+        require_kind("interactions", interactions, (list, tuple), expected)
         self.interactions = tuple(_checked_pair(pair, self.names) for pair in interactions)
 
     def __repr__(self):
-        # scikit-learn prints it within an estimator: the first columns alone, on one line.
+        # One line with the first columns, which scikit-learn prints within an estimator.
         known = zip(self.names[:4], self.specs, self.is_number, strict=False)
         texts = [f"{a!r}: {reprlib.repr(b if is_pair else [*b])}" for a, b, is_pair in known]
         shown = ", ".join(texts + ["..."] * (len(self.names) > 4))
@@ -128,13 +122,13 @@ class Columns(eqx.Module):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many bins or categories a column has, those of what is not listed or missing too."""
+        """Number of bins or categories of each column, including unlisted and missing ones."""
         pairs = zip(self.specs, self.is_number, strict=True)
         return tuple(self.bins + 1 if number else len(spec) + 2 for spec, number in pairs)
 
     @property
     def is_date(self) -> tuple[bool, ...]:
-        """Whether a column has a range of dates."""
+        """Whether each column has a range of dates."""
         pairs = zip(self.specs, self.is_number, strict=True)
         return tuple(number and isinstance(spec[0], str) for spec, number in pairs)
 
@@ -145,24 +139,23 @@ class Columns(eqx.Module):
         return tuple((" to " if number else ", ").join(_texts(spec)) for spec, number in pairs)
 
     def edges(self, place: int) -> np.ndarray:
-        """The edges of the bins of a range: numbers, or moments if it is of dates."""
+        """The edges of a range's bins, as numbers or moments."""
         edges = np.linspace(*_ends(self.specs[place]), self.bins + 1)
         if not self.is_date[place]:
             return edges
         return np.round(edges * _PER_DAY["ms"]).astype("datetime64[ms]")
 
     def codes(self, table: Any) -> Float[Any, "n columns"]:
-        """The table in numbers: places in ranges from 0 to 1, and numbers of categories.
+        """Convert a table to numbers: places in ranges, from 0 to 1, and numbers of categories.
 
         Args:
-            table: a data frame with these columns, among others; or rows in their order, as which a
-                frame counts too where it or these columns have numbers from 0 for names. Traced
-                rows, under `jit`, `vmap` or `grad`, are cells that are numbers, and the days since
-                1970 in a range of dates. A table that `read` has made is not read again.
+            table: data frame with these columns, among others; or rows, or a frame with columns
+                named from 0, in the order of these columns. Traced rows have numeric cells, and
+                days since 1970 for dates. A table from `read` is already converted.
 
         Raises:
-            ValueError, TypeError: a column is missing or stands twice, or a cell is not of its
-                kind; it is not shown.
+            ValueError, TypeError: a column is missing or appears twice, or a cell is of the wrong
+                kind; the message does not show it.
         """
         if isinstance(table, CodedTable):
             return table.codes
@@ -171,7 +164,7 @@ class Columns(eqx.Module):
         return self.read(table).codes
 
     def read(self, table: Any) -> CodedTable:
-        """The codes of a table, and which of its cells are beyond what is public."""
+        """The codes of a table, and which of its cells are beyond the public description."""
         found = self._found(table)
         coded = [
             (_places if number else _category_numbers)(name, cells, spec)
@@ -205,7 +198,6 @@ class Columns(eqx.Module):
             dtype = None if hasattr(table, "dtype") else object
             rows = table if is_array else np.asarray(table, dtype=dtype)
         except ValueError:
-            # Rows of several lengths.
             rows = np.asarray(None)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
             raise ValueError(
@@ -232,17 +224,15 @@ class Columns(eqx.Module):
 
 
 class ColumnFeatures(AbstractFeatureMap):
-    r"""Features of the columns of a table, whose norm is at most a constant.
+    """Features of a table's columns, with bounded norm.
 
-    A category has a feature of its own, which is 1 where it stands. A number is its place in the
-    range, from -1 to 1, with a feature for being missing; or, in an additive model, has a feature
-    for each of its bins. So does each pair of bins of two columns that interact. Every column and
-    every interaction adds at most 1 to $|z|^2$, and exactly 1 in an additive model.
-
-    Inputs are a table's codes. Learners, and what they release, make codes of the cells.
+    A category has a feature that is 1 for its rows. A number is its place in the range, from -1 to
+    1, with another feature for missing values; in an additive model it has a feature for each bin,
+    and interactions one for each pair of bins. Every column and interaction adds at most 1 to
+    $|z|^2$, and exactly 1 in an additive model. Inputs are the codes of a table.
 
     Args:
-        columns: of the table.
+        columns: description of the table's columns.
         is_additive: whether numbers are in bins.
 
     Example:
@@ -262,9 +252,8 @@ class ColumnFeatures(AbstractFeatureMap):
         codes = as_rows("inputs", inputs, self.dim)
         places = {}
         parts = []
-        for place, (name, size) in enumerate(
-            zip(self.columns.names, self.columns.sizes, strict=True)
-        ):
+        named = zip(self.columns.names, self.columns.sizes, strict=True)
+        for place, (name, size) in enumerate(named):
             code = codes[:, place]
             is_number = self.columns.is_number[place]
             if is_number and not self.is_additive:
@@ -302,11 +291,10 @@ class ColumnFeatures(AbstractFeatureMap):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each feature is, in words, in the order of the features."""
+        """A description of each feature, in words."""
         columns, parts = self.columns, {}
-        for place, (name, spec, is_number) in enumerate(
-            zip(columns.names, columns.specs, columns.is_number, strict=True)
-        ):
+        known = zip(columns.names, columns.specs, columns.is_number, strict=True)
+        for place, (name, spec, is_number) in enumerate(known):
             if is_number and self.is_additive:
                 edges = _told_apart(columns.edges(place))
                 own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]
@@ -350,7 +338,7 @@ def _checked(name: str, spec: Any) -> _Spec:
             )
         return ends
     if not isinstance(spec, list) or not spec:
-        # Not shown: an array may be what `numpy.unique` found in the table.
+        # Not shown: an array may come from the table, by `numpy.unique`.
         came = "no category" if isinstance(spec, list) else f"a {type(spec).__name__}"
         raise TypeError(
             f"expected column {name!r} as a tuple (low, high) or a list of categories, both public "
@@ -382,7 +370,7 @@ def _checked_pair(pair: Any, names: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _dates_or_numbers(spec: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The ends of a range as numbers, or as texts if they are dates; TypeError of one of each."""
+    """The ends of a range as numbers, or as texts of dates; TypeError for one of each."""
     are_dates = [_is_date(end) for end in spec]
     if not any(are_dates):
         return tuple(map(_number, spec))
@@ -392,7 +380,7 @@ def _dates_or_numbers(spec: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _ends(spec: Any) -> tuple[float, float]:
-    """Both ends of a range as numbers, of dates the days since 1970."""
+    """Both ends of a range as numbers, in days since 1970 for dates."""
     low, high = spec
     if isinstance(low, str):
         moments = [np.datetime64(end.removesuffix("Z")) for end in spec]
@@ -405,7 +393,7 @@ def _texts(spec: _Spec) -> list[str]:
 
 
 def _told_apart(edges: np.ndarray) -> list[str]:
-    """Numbers in as few digits, but six, as tell each from those beside it; whole ones in all."""
+    """Numbers with as few digits, at least six, as make neighbours differ; whole ones in full."""
     if edges.dtype.kind == "M":
         return [_date_text(edge) for edge in edges]
     if all(float(number).is_integer() for number in edges):
@@ -419,16 +407,11 @@ def _told_apart(edges: np.ndarray) -> list[str]:
 
 
 def _are_counted(names: Any) -> bool:
-    """Whether they stand for places: the numbers from 0."""
     return list(names) == [str(place) for place in range(len(names))]
 
 
 def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
-    """The values of a function at the cells of a column, each found from its cell alone.
-
-    TypeError says that a cell is of no kind that is known, or, if the function raises ValueError,
-    the advice.
-    """
+    """Values of a function at cells, each from its cell alone, or TypeError without a cell."""
     is_array = isinstance(getattr(cells, "dtype", None), np.dtype)
     array = np.asarray(cells) if is_array and not np.ma.isMaskedArray(cells) else np.array(None)
     is_real, is_moment = _is_real(array.dtype), array.dtype.kind == "M"
@@ -440,7 +423,7 @@ def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -
     message = f"expected texts, dates or numbers in column {name!r}, got other things"
     try:
         if is_real or is_moment:
-            # Categories are few. Numbers of types that NumPy has not itself are no numbers alone.
+            # Categories are few. A number of a type outside NumPy is not a Python number.
             array = array if array.dtype.kind in "biufM" else array.astype(np.float32)
             values, places = np.unique(array, return_inverse=True)
             return np.array([read(value) for value in values], object)[places]
@@ -450,12 +433,12 @@ def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -
         pass
     except ValueError:
         message = advice.format(name) or message
-    # Raised outside the handler, whose error may show a cell.
+    # Outside the handler: its error may show a cell.
     raise TypeError(message)
 
 
 def _once(cell: Any, read: Callable[[Any], Any], texts: dict[str, Any]) -> Any:
-    """The value of a function at a cell; a text that came before is not read again."""
+    """The value of a function at a cell; each text is read once."""
     if type(cell) is not str:
         return read(cell)
     if cell not in texts:
@@ -473,7 +456,7 @@ def _present(cell: Any) -> Any:
         cell = cell.decode(errors="backslashreplace")
     if isinstance(cell, str):
         return None if cell.strip() in _MISSING_TEXTS else str(cell)
-    # Of pandas: NA and NaT, of which the one can't be compared and the other is a date.
+    # By name: pandas' NA cannot be compared, and its NaT is a date.
     is_nothing = cell is None or cell is np.ma.masked
     if is_nothing or type(cell).__name__ in ("NAType", "NaTType"):
         return None
@@ -500,11 +483,8 @@ def _key(cell: Any) -> str | None:
 
 
 def _digits(number: Any) -> str:
-    """A number in all its digits, without an exponent; equal numbers have one text.
-
-    Single precision has the digits that tell a number from others of single precision.
-    """
-    # NumPy's spans of time pass for whole numbers.
+    """A number in all its digits (in its own precision), the same text for equal numbers."""
+    # NumPy's time spans count as integers.
     is_number = isinstance(number, (numbers.Real, Decimal, np.bool_))
     if not is_number or isinstance(number, np.timedelta64):
         raise TypeError
@@ -522,7 +502,7 @@ def _digits(number: Any) -> str:
 def _shortest(number: float) -> str:
     if number.is_integer():
         return f"{number:.0f}"
-    # Nobody writes more than 15 digits down: these are of a number that was rounded.
+    # More than 15 digits are those of a rounded number.
     if math.isfinite(number) and float(f"{number:.15g}") != number:
         single = np.float32(number)
         return str(single) if float(single) == number else repr(number)
@@ -537,14 +517,14 @@ def _float(number: Any) -> float:
 
 
 def _number(cell: Any) -> float:
-    """A cell of a range of numbers, NaN if missing; ValueError of a text that is no number."""
+    """A cell of a range of numbers, NaN if missing; ValueError for other texts."""
     cell = _present(cell)
     if cell is None:
         return math.nan
     if isinstance(cell, str):
         if cell.lower() in ("true", "false"):
             return float(cell.lower() == "true")
-        # Python takes digits of all scripts for numbers, and 1_0 for 10; no other reader does.
+        # Only Python reads digits of all scripts, and 1_0, as numbers.
         if not cell.isascii() or "_" in cell:
             raise ValueError
         try:
@@ -558,7 +538,7 @@ def _number(cell: Any) -> float:
 
 
 def _day(cell: Any) -> float:
-    """A cell of a range of dates: the days since 1970, NaN if missing; ValueError of no date."""
+    """The days since 1970 of a cell in a range of dates, NaN if missing; or ValueError."""
     cell = _present(cell)
     if cell is None:
         return math.nan
@@ -591,17 +571,17 @@ def _moment(when: Any) -> np.datetime64:
     # pandas' moments reach beyond Python's years.
     when = getattr(when, "asm8", when)
     if isinstance(when, datetime.datetime):
-        # As a span of time: in UTC the year may be 0 or 10000.
+        # A time span: in UTC the year may be 0 or 10000.
         since = when.replace(tzinfo=None) - _EPOCH - (when.utcoffset() or datetime.timedelta())
         return np.datetime64(since // _MICROSECOND, "us")
     return np.datetime64(when)
 
 
 def _date_text(when: Any) -> str:
-    """A moment in ISO 8601 to the microsecond, without a time at midnight."""
+    """A moment in ISO 8601 to the microsecond, without the time at midnight."""
     when = _read_date(when) if isinstance(when, str) else when
     moment = _moment(when)
-    # NumPy's microseconds end after 292,000 years, without an error.
+    # NumPy's microseconds overflow silently after 292,000 years.
     text = str(moment.astype("datetime64[us]") if abs(_days(moment)) < 1e8 else moment)
     text = text.removesuffix(".000000").removesuffix("T00:00:00")
     return text + "Z" * (getattr(when, "tzinfo", None) is not None)
@@ -612,7 +592,7 @@ def _days(moments: Any) -> Float[np.ndarray, "..."]:
     moments = np.asarray(moments)
     unit, count = np.datetime_data(moments.dtype)
     if unit not in _PER_DAY:
-        # Years, months and weeks; more of them would be counted wrongly, without an error.
+        # Years, months and weeks, which overflow silently beyond.
         limits = np.array([-(10**12), 10**12]).astype(moments.dtype)
         moments, unit, count = moments.clip(*limits).astype("datetime64[D]"), "D", 1
     days = moments.astype(np.int64).astype(np.float64) * count / _PER_DAY[unit]
@@ -620,7 +600,7 @@ def _days(moments: Any) -> Float[np.ndarray, "..."]:
 
 
 def _places(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
-    """Places in a range, and which are beyond it."""
+    """Places in a range, and which cells are beyond it."""
     low, high = _ends(spec)
     read, advice = (_day, _NO_DATES) if isinstance(spec[0], str) else (_number, _NO_NUMBERS)
     values = np.asarray(_each(name, cells, read, advice), np.float64)
@@ -629,7 +609,7 @@ def _places(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]
 
 
 def _category_numbers(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of categories: from 0, then one for all that are not listed, and one for none."""
+    """Numbers of categories from 0, then one for unlisted and one for missing values."""
     places: dict[Any, int] = {key: place for place, key in enumerate(spec)}
     places[None] = len(spec) + 1
     codes = np.array([places.get(key, len(spec)) for key in _each(name, cells, _key)], np.float64)

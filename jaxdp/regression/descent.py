@@ -1,4 +1,4 @@
-"""Private descent of a linear function by clipped, noisy gradients, averaged over its end."""
+"""Private descent of a linear function: clipped, noisy gradients, averaged over the last steps."""
 
 import abc
 import math
@@ -13,37 +13,24 @@ from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature, DescentP
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
 
-# Of a release of the scale of the residuals: before the first step, or after one and two quarters.
-_SCALE_SHARE = 0.06
+_SCALE_SHARE = 0.06  # budget share of each of up to three releases of the residuals' scale
 
 
 class Learnt(NamedTuple):
-    """What is learnt of private rows, public.
+    """The public result of a private fit."""
 
-    Attributes:
-        weights: of the features over their bound.
-        noise_std: what the noise makes of each, as far as a plan tells.
-        statement: what is proved of all releases of the fit; None: Gaussian DP as the ledger has.
-    """
-
-    weights: Float[np.ndarray, "features outputs"]
-    noise_std: Float[np.ndarray, " features"]
-    statement: Release | None = None
+    weights: Float[np.ndarray, "features outputs"]  # for features divided by their bound
+    noise_std: Float[np.ndarray, " features"]  # on each weight, as planned
+    statement: Release | None = None  # of all releases; None for the Gaussian DP of the ledger
 
 
 class AbstractSlopes(abc.ABC):
-    """The private labels of a fit, and what its loss says of them.
-
-    Attributes:
-        labels: private, one a row.
-        curvature: what the plan of a descent asks of the loss.
-        share: of the budget, which a release of the scale costs.
-    """
+    """The private labels of a fit, and the derivatives of its loss."""
 
     labels: Float[np.ndarray, " n"]
     num_outputs: int
     curvature: Curvature
-    share: float = 0.0
+    share: float = 0.0  # budget share of a release of the scale
 
     @abc.abstractmethod
     def of(
@@ -52,7 +39,7 @@ class AbstractSlopes(abc.ABC):
         """The derivatives of the loss of these rows by their outputs."""
 
     def begin(self, ledger: Ledger, num_scales: int) -> None:
-        """Spend what so many releases of the scale, on the way of a descent, will cost."""
+        """Spend the budget of this many releases of the scale."""
         del ledger, num_scales
 
     def scale(
@@ -62,13 +49,12 @@ class AbstractSlopes(abc.ABC):
         num_steps: int,
         step: int,
     ) -> float:
-        """The size of a slope, public, asked for before every step: clip norms are in its units."""
-        del rows, weights, num_steps, step
+        """The public size of a slope before a step, the unit of clip norms."""
         return 1.0
 
 
 class SquaredSlopes(AbstractSlopes):
-    """Residuals of labels within [-1, 1], whose scale is released before and on the way."""
+    """Residuals of labels within [-1, 1], with releases of their scale during the descent."""
 
     num_outputs, curvature, share = 1, SQUARED, _SCALE_SHARE
 
@@ -88,13 +74,13 @@ class SquaredSlopes(AbstractSlopes):
         due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]
         if due:
             residuals = self.of(rows.times(weights))[:, 0]
-            # Of a descent of fewer than four steps some fall on one: it has the budget of them all.
+            # In a descent of fewer than four steps releases coincide, and share their budgets.
             self._scale = released_scale(residuals, math.hypot(*due), rows.source)
         return self._scale
 
 
 class LogisticSlopes(AbstractSlopes):
-    """Probabilities of the second of two classes, less whether it is the row's."""
+    """Probability of the second of two classes, minus 1 for rows of this class."""
 
     num_outputs, curvature = 1, LOGISTIC
 
@@ -103,12 +89,12 @@ class LogisticSlopes(AbstractSlopes):
         self.labels = np.where(places == 1, 1.0, -1.0)
 
     def of(self, outputs, rows=slice(None)):
-        # No exponential of a large positive number.
+        # Never overflows.
         return 0.5 * (1 + np.tanh(outputs / 2)) - self._is_second[rows]
 
 
 class SoftmaxSlopes(AbstractSlopes):
-    """Probabilities of k classes, less one at the row's own."""
+    """Probabilities of k classes, minus 1 for the row's own."""
 
     curvature = LOGISTIC
 
@@ -123,12 +109,9 @@ class SoftmaxSlopes(AbstractSlopes):
 def private_descent(
     rows: PrivateRows, slopes: AbstractSlopes, plan: DescentPlan, mu: float
 ) -> Learnt:
-    """The weights of the rows' features, averaged over the last half of the steps.
+    """Descend on private rows with a public plan; return the average of the last half of the steps.
 
-    The number of steps is the plan's, whatever the data: nothing is told by when it ends. In one
-    pass each step has rows of its own, so that all steps together cost what one of them does;
-    else every step has all rows, and they share the budget mu. Rows and slopes are private, the
-    plan is public.
+    In one pass each step has its own rows, and all cost as much as one; otherwise all share mu.
     """
     transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
     weights = np.zeros((len(transform), slopes.num_outputs))
@@ -138,7 +121,7 @@ def private_descent(
     first, norms, source = num_steps // 2, rows.norms(transform), rows.source
     for step in range(num_steps):
         inputs_weights = transform.T @ weights
-        # Noise of its own for every step: two equal sums would tell that they are equal.
+        # Each step has its own noise: with the same noise equal sums would show as equal.
         rows = rows._replace(source=source.hiding(step))
         scale = slopes.scale(rows, inputs_weights, num_steps, step)
         used = slice(None)

@@ -1,19 +1,18 @@
-r"""The plan of a private descent: how many steps, how long, clipped where, in which coordinates.
+r"""The plan of a private descent: number and size of steps, clip norm and coordinates.
 
-A plan is made from public numbers and private outputs alone: n, the budget, a noisy spectrum and a
-noisy scale of the labels. In the coordinates $\theta = P w$ the loss has curvatures $h_j$ along
-modes j, and a step with rate $\eta$, momentum $\beta$ and clip norm $C = c\,\sigma\sqrt D$,
-$D = \sum_j h_j$ being the mean of $|P x|^2$, is
+A plan uses public numbers and private outputs alone. In coordinates $\theta = P w$ the loss has
+curvatures $h_j$ along modes j, and the error e of a mode follows, with rate $\eta$, momentum
+$\beta$ and clip norm $C = c\,\sigma\sqrt D$, where $D = \sum_j h_j$ is the mean of $|P x|^2$ and T
+steps share $\mu^2$,
 
 $$ v \gets \beta v + m(c)\,h\,e + \xi, \quad e \gets e - \eta v, \quad
-   \xi \sim N(0, (2 C \sqrt T / (n \mu))^2) $$
+   \xi \sim N(0, (2 C \sqrt T / (n \mu))^2). $$
 
-for the error e of a mode: T steps share $\mu^2$. Clipping slows by m(c), which for a normal
-residual is $\mathrm{erf}(c/\sqrt 2)$ (AC Lemma 11). Errors, and the variance of the average over
-the last half of the steps, follow from the responses of this recursion to an error at the start and
-to noise at one step: no sampling error is in it, which privacy does not change, nor what clipping
-does to labels that are not normal. So the largest clip whose risk is near the least one is taken.
-Derived: test_bias_and_variance_of_the_average_are_those_of_the_recursion.
+Clipping slows by m(c), which is $\mathrm{erf}(c/\sqrt 2)$ for a normal residual (AC Lemma 11).
+Errors, and the variance of the average over the last half of the steps, follow from the responses
+to an initial error and to the noise of one step. Left out are the sampling error and the bias of
+clipping labels that are not normal: so the plan has the largest clip whose risk is near the least
+one. Derived: test_bias_and_variance_of_the_average_are_those_of_the_recursion.
 """
 
 import itertools
@@ -24,80 +23,53 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-# The grid that is searched.
-_NUM_STEPS = (5, 10, 20, 40, 80)
+_NUM_STEPS = (5, 10, 20, 40, 80)  # the grid of the search
 _RATES = (0.25, 0.5, 1.0)
-# A clip that is larger is taken if its risk is at most this factor and this share of the labels'
-# variance worse: labels are seldom normal, and a clipped mean of skewed ones is not their mean.
-# But it must not cost more than this share of what is learnt: where that is little, so is what may
-# be given away of it.
+# A larger clip is chosen, against the bias from skewed labels, if its risk is worse by at most this
+# factor and share of the labels' variance, and by at most this share of what is learnt.
 _FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
-# How much of the labels' variance is explained is unknown: half of it, evenly over the modes.
-_SIGNAL = 0.5
-# What the largest curvature that is thought possible (`Spectrum.upper`) is scaled to. A descent
-# diverges at 2 (1 + momentum) over its rate, so that one of more than twice as much still ends.
-_TOP = 0.9
+_SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
+_TOP = 0.9  # scaled largest possible curvature; descents diverge only beyond twice that
 
 
 class DescentPlan(NamedTuple):
-    """Settings of a private descent.
+    """Settings of a private descent."""
 
-    Attributes:
-        transform: P, (p, p).
-        typical_norm: of P x, the root of D.
-        clip: c, in standard deviations of the slope at a row of typical norm.
-        is_one_pass: whether every step has rows of its own.
-        predicted_risk: half the excess mean squared error over the best linear function, in units
-            of the labels' variance.
-        noise_std: of each weight, in units of a slope's size: what the noise of the steps makes it.
-    """
-
-    transform: Float[np.ndarray, "features features"]
-    typical_norm: float
+    transform: Float[np.ndarray, "features features"]  # P
+    typical_norm: float  # of P x, the root of D
     num_steps: int
     rate: float
     momentum: float
-    clip: float
-    is_one_pass: bool
+    clip: float  # c, in standard deviations of the slope at a row of typical norm
+    is_one_pass: bool  # whether every step has its own rows
+    # Half the excess mean squared error over the best linear function, over the labels' variance.
     predicted_risk: float
-    noise_std: Float[np.ndarray, " features"]
+    noise_std: Float[np.ndarray, " features"]  # on each weight, in units of a slope's size
 
 
 class Curvature(NamedTuple):
-    """What clipping at c leaves of a loss's mean curvature, and the clips worth trying.
-
-    `at_the_end` is the factor of `share` that the last steps have, which forget the noise of
-    others.
-    """
+    """Share of a loss's mean curvature that clipping at c leaves, and the clips worth trying."""
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
-    at_the_end: float
+    at_the_end: float  # factor of the share in the last steps, which forget earlier noise
 
 
 SQUARED = Curvature(
     lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), 1.0
 )
-# s (1 - s) is .25 at a logit of 0, .2 at one and .05 at three, which classes that are told apart
-# well come to. Slopes are at most 1; half of that is typical.
+# s (1 - s) is 0.25 at a logit of 0, 0.2 at 1, 0.05 at 3. Slopes are at most 1, typically half.
 LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7), 0.25)
 
 
 class Spectrum(NamedTuple):
-    """What is known of the second moments of the features in coordinates A x.
+    """The known second moments of the features in coordinates A x."""
 
-    Attributes:
-        values, vectors: estimates of eigenvalues, and eigenvectors as columns.
-        upper: what the eigenvalues are at the most.
-        noise: what is left of the noise in an estimate.
-        base: A.
-    """
-
-    values: Float[np.ndarray, " features"]
-    vectors: Float[np.ndarray, "features features"]
-    upper: Float[np.ndarray, " features"]
-    noise: float
-    base: Float[np.ndarray, "features features"]
+    values: Float[np.ndarray, " features"]  # estimated eigenvalues
+    vectors: Float[np.ndarray, "features features"]  # eigenvectors as columns
+    upper: Float[np.ndarray, " features"]  # upper bounds of the eigenvalues
+    noise: float  # remaining noise in an estimate
+    base: Float[np.ndarray, "features features"]  # A
 
 
 def shrunk(
@@ -105,17 +77,13 @@ def shrunk(
     noise_std: float,
     base: Float[np.ndarray, "features features"],
 ) -> Spectrum:
-    r"""The spectrum of noisy second moments, less their noise.
+    r"""The spectrum of noisy second moments, without their noise.
 
-    The noise has the standard deviation $\sigma$ on the diagonal, and $\sqrt 2$ times less off it.
-
-    The noise spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; what is more than
-    that is the data's. So the eigenvalues are drawn towards their mean by that share (Ledoit and
-    Wolf, 2004, with a known noise in place of the sampling error). The mean itself has p times
-    less noise. What a direction has at the most is what the noisy matrix has there: its largest
-    eigenvalue is larger than that of the data, but for three deviations of the noise in one
-    direction, and no more than $|A|^2$, rows being of norm at most one. A few directions may be far
-    above the mean that all are drawn to.
+    The noise has standard deviation $\sigma$ on the diagonal and $\sigma/\sqrt 2$ off it. It
+    spreads eigenvalues about their mean by $\sigma^2 (p + 1) / 2$; the rest of the spread is the
+    data's, and they shrink towards their mean by that share (Ledoit and Wolf, 2004, with a known
+    noise). Upper bounds are the noisy eigenvalues plus three standard deviations in one direction,
+    at most $|A|^2$ for rows of norm at most one.
     """
     size = len(moments)
     raw, vectors = np.linalg.eigh(moments)
@@ -140,19 +108,15 @@ def planned(
     is_one_pass: bool = False,
     signal: float = _SIGNAL,
 ) -> DescentPlan:
-    r"""The settings of least predicted risk, for the budget mu of all steps together.
+    r"""Return the settings of least predicted risk, for the budget mu of all steps together.
 
-    Args:
-        dampings: $\tau$ of the coordinates $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in
-            an eigenvalue; infinity for $P \propto 1$.
-        momenta: to choose from.
-        num_outputs: k: noise is on that many columns of weights.
-        signal: the share of the labels' variance that a linear function explains.
+    `dampings` are choices of $\tau$ in $P = (\Sigma + \tau)^{-1/2}$, in units of the noise in an
+    eigenvalue (infinity: $P \propto 1$), `momenta` of the momentum; noise is on `num_outputs`
+    columns of weights; a linear function explains the share `signal` of the labels' variance.
     """
     values, vectors, upper, noise, base = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
     shares = np.array([curvature.share(clip) for clip in clips])[:, None]
-    # A step of one pass needs a row.
     choices = [steps for steps in _NUM_STEPS if not is_one_pass or steps <= num_samples]
     best: dict[float, tuple] = {}
     for damping, momentum in itertools.product(dampings, momenta):
@@ -164,12 +128,12 @@ def planned(
         rate = (rates / 2 if momentum else rates)[:, None]
         errors, echoes = _responses(shares * modes, max(_NUM_STEPS), rate, momentum)
         for num_steps in choices or [num_samples]:
-            # The mean square of the errors that are averaged, at least the square of their mean:
-            # with momentum they change sign, and at which curvature they cancel is not known.
+            # The mean square, at least the squared mean, of the averaged errors: with momentum
+            # these change sign, and cancel at unknown curvatures.
             bias = np.mean(errors[num_steps // 2 : num_steps] ** 2, axis=0)
             variance = _of_the_average(echoes, num_steps)
-            # In units of the labels' variance: C = clip * scale * root of D. In one pass a mean is
-            # over T times fewer rows, each of which is noised once.
+            # C = clip * scale * root of D, in units of the labels' variance. In one pass a mean
+            # has T times fewer rows, and each row one noise.
             std = 2 * clips * math.sqrt(modes.sum()) / (num_samples * mu)
             std = std * (num_steps if is_one_pass else math.sqrt(num_steps))
             noisy = std**2 * num_outputs * (variance @ modes)
@@ -198,7 +162,7 @@ def _responses(
     rate: Float[np.ndarray, "settings 1"],
     momentum: float,
 ) -> tuple[Float[np.ndarray, "steps settings modes"], Float[np.ndarray, "steps settings modes"]]:
-    """The errors after each step, for one of 1 at the start; and for noise of 1 in the first."""
+    """The errors after each step, for an initial error of 1; and for noise of 1 in the first."""
     error, speed = np.ones_like(modes), np.zeros_like(modes)
     echo, echo_speed = np.zeros_like(modes), np.zeros_like(modes)
     errors, echoes = [], [echo]
@@ -215,10 +179,7 @@ def _responses(
 def _of_the_average(
     sums: Float[np.ndarray, "steps settings modes"], num_steps: int
 ) -> Float[np.ndarray, "settings modes"]:
-    """The variance of the average over the last half of T steps, for noise of variance 1.
-
-    `sums` are those of the responses to noise in the first step, from that step on.
-    """
+    """The variance of the average, for noise of variance 1, by cumulative sums of responses."""
     first = num_steps // 2
     # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
     begun = np.arange(1, num_steps + 1)

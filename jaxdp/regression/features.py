@@ -9,11 +9,11 @@ from jaxdp.kernels.base import AbstractFeatureMap, require_feature_map
 
 
 class WithConstant(AbstractFeatureMap):
-    """The features of a map, and a constant one: its coefficient is the intercept.
+    """The features of a map and a constant one, whose coefficient is the intercept.
 
     Args:
-        base: with a finite norm bound.
-        constant: > 0.
+        base: feature map with a finite norm bound.
+        constant: value of the constant feature, > 0.
 
     Example:
         >>> import numpy as np
@@ -47,26 +47,7 @@ class WithConstant(AbstractFeatureMap):
 
 
 class ComposedFeatures(AbstractFeatureMap):
-    """The features that one map makes of another's: random features of a table's columns.
-
-    Args:
-        outer: of what `inner` makes of an input.
-        inner: of an input.
-
-    Raises:
-        ValueError: the one takes another number of inputs than the other makes.
-
-    Example:
-        >>> import jax
-        >>> from jaxdp.kernels import FourierFeatures, Gaussian
-        >>> from jaxdp.regression import ColumnFeatures, Columns
-        >>> from jaxdp.regression.features import ComposedFeatures
-        >>> inner = ColumnFeatures(Columns({"age": (0, 10)}), is_additive=False)
-        >>> key, dim = jax.random.key(0), inner.num_outputs
-        >>> waves = FourierFeatures.sample(Gaussian(1.0), 8, dim, key=key)
-        >>> ComposedFeatures(waves, inner).num_outputs
-        16
-    """
+    """The features that `outer` makes of those of `inner`, such as waves of a table's columns."""
 
     outer: AbstractFeatureMap
     inner: AbstractFeatureMap

@@ -1,13 +1,12 @@
 r"""Private linear regression and classification: one fit, one ledger, one released function.
 
 *Proof.* A fit is a sequence of Gaussian mechanisms on the same rows, each with a fixed share of
-$\mu^2$ (`Ledger`): where no label range is given a noisy histogram of the labels, for regression
-one or three of residuals, noisy second moments in rounds that share one entry, and noisy sums of
-clipped gradients, which share another (`private_sums`, with the sensitivity of each); in one pass
-they are of disjoint rows, and cost together what one does. All else is made of these and of public
-numbers; n, p and the budget alone say how many releases there are, and their shares.
-`ObjectivePerturbation` alone ends with another mechanism, and says how it composes. Neighbours
-differ in one row; n, the columns, their ranges and the classes are public.
+$\mu^2$ (`Ledger`; sensitivities: `private_sums`): without a label range a histogram of the labels;
+for regression one or three histograms of residuals; second moments in rounds that share one entry;
+and sums of clipped gradients that share another, or in one pass use disjoint rows and cost as much
+as one sum. Everything else is computed from these and public numbers, which alone fix the number of
+releases and their shares. `ObjectivePerturbation` ends with another mechanism and proves its own
+composition. Neighbours differ in one row; n, the columns, their ranges and the classes are public.
 """
 
 import abc
@@ -24,33 +23,24 @@ from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
-from jaxdp.regression.descent import (
-    AbstractSlopes,
-    LogisticSlopes,
-    SoftmaxSlopes,
-    SquaredSlopes,
-)
+from jaxdp.regression.descent import AbstractSlopes, LogisticSlopes, SoftmaxSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractMethod, Automatic
 from jaxdp.regression.private_sums import PrivateRows, released_scale
 
-# Of the labels' range, where none is given: its share of the budget, and its standard deviations.
-RANGE_SHARE, _RANGE = 0.04, 6.0
+RANGE_SHARE, _RANGE = 0.04, 6.0  # budget share of a learnt label range, and its standard deviations
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
-# Of a budget, for each feature or output, whichever are more: with less the grid of some release,
-# of which a step of 80 has the least budget, would take half of its noise (`widened_for_grid`).
-_LEAST_MU = 2.0**-23
+_LEAST_MU = 2.0**-23  # per feature or output: with less the grid is half of some release's noise
 _CERTIFIED = (
     "sums are computed without rounding and released with exact normal noise, rounded to a grid of "
     "their own"
 )
-# Of no features here; it is published, and nobody would choose it as a secret.
-_PUBLIC_SEED = 20_220_501
+_PUBLIC_SEED = 20_220_501  # published; draws no features here
 _PUBLIC = "the number of records, the columns, their ranges and the classes are public"
 
 
 def checked_label_range(given: Any) -> tuple[float, float] | None:
-    """A public range of labels as two numbers, or None; ValueError or TypeError if it is none."""
+    """A public range of labels as two numbers, or None; ValueError or TypeError otherwise."""
     if given is None:
         return None
     ends = host_array("both ends of label_range", given)
@@ -68,18 +58,8 @@ def _checked_num_classes(count: Any) -> int:
     return require_count("num_classes", count, least=2)
 
 
-def _learnt_range(labels, ledger: Ledger, source) -> tuple[float, float]:
-    """A range of labels about 0, learnt privately."""
-    mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
-    bound = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
-    return -bound, bound
-
-
 class LinearFit(eqx.Module):
-    """What a fit makes public: the function, the releases that it is made of, and their noise.
-
-    `noise_std` is what the noise makes of each coefficient, as the plan has it.
-    """
+    """The public result of a fit: the function, its ledger and each coefficient's planned noise."""
 
     release: ReleasedFunction
     ledger: Ledger = eqx.field(static=True)
@@ -102,13 +82,13 @@ class _AbstractLinearLearner(eqx.Module):
         require_kind("method", self.method, AbstractMethod, expected)
 
     @property
-    @abc.abstractmethod
     def _num_outputs(self) -> int:
-        """How many numbers the function has, or more."""
+        """The number of outputs or of classes."""
+        return 1
 
     @abc.abstractmethod
     def _slopes(self, labels, ledger: Ledger, source) -> tuple[AbstractSlopes, float, float]:
-        """The loss at the labels, an intercept that is known, and the unit of the function."""
+        """The loss at the labels, a known intercept, and the unit of the function."""
 
     def fit(
         self,
@@ -119,17 +99,13 @@ class _AbstractLinearLearner(eqx.Module):
         delta: float,
         noise_seed: int | None = None,
     ) -> LinearFit:
-        """Learn from a table: see `AbstractPrivateLearner.fit` for the arguments.
+        """Learn from a table; `AbstractPrivateLearner.fit` has the arguments.
 
         The released function is a value within the labels' range, the logit of class 1, or k > 2
-        scores.
-
-        Raises:
-            ValueError: a regression was given no `label_range`, and too few labels differ from zero
-                for one to be learnt. What was released until then is spent.
+        scores. ValueError if too few labels differ from zero to learn a range: releases until then
+        are spent.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
-        # As the released function will read a table.
         if self.features.reader is not None:
             inputs = self.features.reader.codes(inputs)
         request = FitRequest.checked(
@@ -173,11 +149,11 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     """Private least squares on public features.
 
     Args:
-        features: of an input, with a finite norm bound; a constant one among them is the intercept.
-        label_range: (low, high), public; labels beyond it are clipped. None: six standard
-            deviations about 0, as a noisy median of the labels' magnitudes, zeros aside, has them,
-            or three, as the largest of them have, where these are more.
-        method: how it is learnt.
+        features: feature map with a finite norm bound; a constant feature makes the intercept.
+        label_range: (low, high), public; labels beyond it are clipped. None for plus or minus the
+            larger of six standard deviations, by a noisy median of the nonzero labels' magnitudes,
+            and three, by the largest.
+        method: the learning method.
 
     Example:
         >>> import numpy as np
@@ -195,12 +171,13 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
 
-    @property
-    def _num_outputs(self):
-        return 1
-
     def _slopes(self, labels, ledger, source):
-        low, high = self.label_range or _learnt_range(labels, ledger, source)
+        if self.label_range is None:
+            mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
+            high = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
+            low = -high
+        else:
+            low, high = self.label_range
         middle, bound = (low + high) / 2, (high - low) / 2
         return SquaredSlopes((np.clip(labels, low, high) - middle) / bound), middle, bound
 
@@ -209,9 +186,9 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
     """Private logistic regression of two classes or more on public features.
 
     Args:
-        features: of an input, with a finite norm bound; a constant one among them is the intercept.
-        num_classes: k >= 2, public; labels are numbers from 0 to k - 1.
-        method: how it is learnt.
+        features: feature map with a finite norm bound; a constant feature makes the intercept.
+        num_classes: number of classes k >= 2, public; labels are numbers from 0 to k - 1.
+        method: the learning method.
 
     Example:
         >>> import numpy as np

@@ -1,26 +1,20 @@
 r"""The releases of one fit, in order, each with its share of the budget.
 
-All of them are Gaussian mechanisms on the same records, each free to look at those before it. The
-composition of mechanisms that are $\mu_1, \mu_2, \ldots$-GDP, adaptively chosen, is
-$\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian differential privacy", 2022,
-Corollary 3.3). The share of each entry is fixed before the first record is read. An entry may
-be split among a number of releases that earlier ones say, as long as these compose to its mu: so no
-filter is needed.
+All are adaptively chosen Gaussian mechanisms on the same records: $\mu_1, \mu_2, \ldots$-GDP
+mechanisms compose to $\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian
+differential privacy", 2022, Corollary 3.3). The share of each entry is fixed before the first
+record is read, so no filter is needed; earlier releases may choose how an entry is split.
 """
 
 import math
 from fractions import Fraction
 from typing import NamedTuple
 
-# What float64 may round a root or a product by, and more.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # more than the relative rounding of a root or a product in float64
 
 
 class Entry(NamedTuple):
-    r"""One line of a ledger: what is released, its share of $\mu^2$, and its mu alone.
-
-    mu is NaN where the release is (epsilon, delta)-DP alone.
-    """
+    r"""A release, its share of $\mu^2$, and its mu; NaN for an (epsilon, delta)-DP release."""
 
     what: str
     share: float
@@ -28,11 +22,7 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """A budget of Gaussian DP, and what has been spent of it.
-
-    Args:
-        mu: of everything together, > 0.
-        budget: (epsilon, delta), which mu is made of; None where no release asks for it.
+    """A budget mu of Gaussian DP, which may come from (epsilon, delta), and its spent part.
 
     Example:
         >>> from jaxdp.regression.ledger import Ledger
@@ -48,15 +38,11 @@ class Ledger:
 
     @property
     def left(self) -> float:
-        r"""The share of $\mu^2$ that is not spent yet."""
+        r"""The unspent share of $\mu^2$."""
         return float(self._left)
 
     def spend(self, what: str, share: float | Fraction) -> float:
-        r"""The mu of a release that is given this share of $\mu^2$.
-
-        Raises:
-            ValueError: so much is not left; sums of shares are exact.
-        """
+        r"""The mu of a release with this share of $\mu^2$; ValueError if less is left."""
         exact = Fraction(share)
         if not 0 < exact <= self._left:
             raise ValueError(f"expected a share in (0, {self.left:.4g}], got {float(share):.4g}")
@@ -66,7 +52,7 @@ class Ledger:
         return mu
 
     def spend_rest(self, what: str, *, is_gaussian: bool = True) -> float:
-        """The mu of a last release, which is given all that is left, if it is of Gaussian DP."""
+        """The mu of a last release with all that is left; NaN in its entry if not Gaussian DP."""
         mu = self.spend(what, self._left)
         if not is_gaussian:
             self.entries[-1] = self.entries[-1]._replace(mu=math.nan)

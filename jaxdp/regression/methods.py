@@ -1,8 +1,4 @@
-r"""How a private linear function is learnt: what is released of a table, in which order.
-
-Public numbers alone say what share of the budget each release has. What a method learns from one
-release it may use in the next; what it computes from releases and public numbers costs nothing.
-"""
+"""Methods to learn a private linear function: their releases, in order, and public shares."""
 
 import abc
 import dataclasses
@@ -14,64 +10,37 @@ import numpy as np
 
 from jaxdp.core.checks import require_kind
 from jaxdp.core.description import AbstractDescription
-from jaxdp.kernels import (
-    ClippedFeatures,
-    IdentityFeatures,
-    PrivateKernelClassifier,
-)
+from jaxdp.kernels import ClippedFeatures, IdentityFeatures, PrivateKernelClassifier
 from jaxdp.kernels.margin.learners import AbstractObjectiveLearner
 from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.losses import Huber, Logistic, Softmax
 from jaxdp.privacy import Composition, GaussianMechanism, gaussian_epsilon
-from jaxdp.regression.descent import (
-    AbstractSlopes,
-    Learnt,
-    SquaredSlopes,
-    private_descent,
-)
+from jaxdp.regression.descent import AbstractSlopes, Learnt, SquaredSlopes, private_descent
 from jaxdp.regression.descent_plan import Curvature, Spectrum, planned, shrunk
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.private_sums import (
-    PrivateRows,
-    released_gradient,
-    released_second_moments,
-)
+from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_second_moments
 
 
 class AbstractMethod(AbstractDescription):
-    """How the weights of a linear function are learnt from private rows."""
+    """A method to learn the weights of a linear function from private rows."""
 
     @abc.abstractmethod
     def learnt(self, rows: PrivateRows, slopes: AbstractSlopes, ledger: Ledger) -> Learnt:
-        """The released weights of the features over their bound.
-
-        Args:
-            rows, slopes: private.
-            ledger: of the fit; all that is left of it is spent.
-
-        Raises:
-            ValueError: the method is for another loss.
-        """
+        """The released weights of the features over their bound; spends the rest of the ledger."""
 
 
-# Shares of what the second moments have, of the rounds in which they are released. Whoever knows
-# the large directions can clip rows without them: the noise is then that of what is left.
-_ROUNDS = 0.1, 0.3, 0.6
-# Moments are noise where it is this many times their mean eigenvalue, had they all of the budget.
-# They then have no more than a little of it, which tells their trace, and one release of the scale
-# of the residuals is enough, which do not become much smaller. Chosen on Gaussian designs, by whose
-# conditions it hardly changes (30 and 100 columns, 10 and 30 rows a column, epsilon .5 to 4).
+_ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds have less noise
+# If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it,
+# for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
 _NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
-# Rows are clipped at the root of this many times their mean square, as the last round has it.
-_ROOM = 2.0
+_ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 
 
 def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...]) -> Spectrum:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
-    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, $\tau$ its noise. Noise
-    is as large as the rows that are summed: in a table within generous public ranges these are
-    nearly alike, and what they share hides how they differ, until it is made small.
+    Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise:
+    the common part of rows, which hides their differences in noise, is reduced.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
     base, clip_norm = np.eye(rows.units.shape[1]), 1 + 1e-6
@@ -87,7 +56,7 @@ def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...])
 
 
 class _Spending(NamedTuple):
-    """What a descent releases beside its gradients, and the shares of the moments' rounds."""
+    """Budget share of the moments, shares of their rounds, and number of scale releases."""
 
     moments_share: float
     rounds: tuple[float, ...]
@@ -97,32 +66,22 @@ class _Spending(NamedTuple):
 class AbstractDescentMethod(AbstractMethod):
     r"""A private descent whose settings are planned from a noisy spectrum of the features.
 
-    The coordinates are $P = (\Sigma + \tau)^{-1/2}$; $\tau$, the number of steps, the rate and the
-    clip norm are those of least predicted risk (`jaxdp.regression.descent_plan`). Methods that may
-    whiten, by a finite $\tau$, learn the moments in three rounds, each in the coordinates of the
-    last; in one, for a twentieth of the budget, where n, p and $\mu$ tell that moments would be
-    noise.
-
-    Attributes:
-        moments_share: the share of $\mu^2$ that the second moments are given at the most.
-        dampings: $\tau$ to choose from, in units of the noise in an eigenvalue; infinity for the
-            features' own coordinates.
-        momenta: to choose from.
-        is_one_pass: whether every step has rows of its own.
+    The coordinates are $P = (\Sigma + \tau)^{-1/2}$; `jaxdp.regression.descent_plan` chooses
+    $\tau$, the number of steps, the rate and the clip norm. With a finite $\tau$ the moments are
+    learnt in three rounds, each in the coordinates of the last; or in one, for a twentieth of the
+    budget, if by n, p and $\mu$ moments would be noise.
     """
 
-    moments_share: eqx.AbstractClassVar[float]
+    moments_share: eqx.AbstractClassVar[float]  # largest share of mu^2 for the second moments
+    # Choices of tau, in units of the noise in an eigenvalue; infinity for P = 1.
     dampings: eqx.AbstractClassVar[tuple[float, ...]]
-    momenta: eqx.AbstractClassVar[tuple[float, ...]]
-    is_one_pass: eqx.AbstractClassVar[bool]
+    momenta: eqx.AbstractClassVar[tuple[float, ...]]  # choices of the momentum
+    is_one_pass: ClassVar[bool] = False  # whether every step has its own rows
 
     def _spending(self, num_features: int, num_samples: int, mu: float) -> _Spending:
-        r"""By public numbers alone.
-
-        Noise of $\sqrt 2/(n \mu)$ on the diagonal, and $\sqrt 2$ times less off it, moves
-        eigenvalues by up to $\sqrt{2 p}$ times that. Their mean is 1/(2 p) for rows of half the
-        largest square.
-        """
+        """Choose by public numbers alone."""
+        # Noise of sqrt(2) / (n mu) on the diagonal moves eigenvalues by up to sqrt(2 p) times that.
+        # Their mean is 1 / (2 p) for rows of half the largest square.
         edge = math.sqrt(2 * num_features) * math.sqrt(2) / (num_samples * mu)
         if edge > _NOISE * 0.5 / num_features:
             return _Spending(min(self.moments_share, _LITTLE), (1.0,), 1)
@@ -141,15 +100,13 @@ class AbstractDescentMethod(AbstractMethod):
         other_share: float,
         signal: float,
     ) -> float:
-        """The planned excess risk over the labels' variance, before any data: a guess.
+        """Guess the planned excess risk over the labels' variance, before any data.
 
-        A release of the scale of the residuals costs, of the budget, `scale_share`, and
-        `other_share` is spent before the descent; the features explain the share `signal` of the
-        labels' variance.
+        `scale_share` and `other_share` are budget shares of a release of the residuals' scale and
+        of releases before the descent; features explain the share `signal` of the variance.
         """
-        # Rows of half the largest square, and features alike: what their spectrum would cost more
-        # is not known. One of p that are alike stands for all: its risk is that of each, the square
-        # of the clip norm is p times less, and so are the columns that the noise is on.
+        # Rows of half the largest square, and equal features. One of p features represents all: its
+        # risk is that of each, with p times less squared clip norm and p times fewer noisy weights.
         values = np.array([0.5 / num_features])
         spending = self._spending(num_features, num_samples, mu)
         share = 1 - spending.moments_share - spending.num_scales * scale_share - other_share
@@ -198,7 +155,6 @@ class Automatic(AbstractDescentMethod):
     moments_share: ClassVar[float] = 0.2
     dampings: ClassVar[tuple[float, ...]] = 1.0, 3.0, 10.0, math.inf
     momenta: ClassVar[tuple[float, ...]] = 0.0, 0.8
-    is_one_pass: ClassVar[bool] = False
 
 
 class Whitened(AbstractDescentMethod):
@@ -213,13 +169,10 @@ class Whitened(AbstractDescentMethod):
     moments_share: ClassVar[float] = 0.2
     dampings: ClassVar[tuple[float, ...]] = 1.0, 3.0, 10.0
     momenta: ClassVar[tuple[float, ...]] = (0.0,)
-    is_one_pass: ClassVar[bool] = False
 
 
 class FullBatch(AbstractDescentMethod):
-    """A descent in the features' own coordinates, with momentum and averaging.
-
-    The second moments tell how long its steps can be.
+    """A descent in the features' own coordinates, with momentum; second moments set its step size.
 
     Example:
         >>> from jaxdp.regression import FullBatch
@@ -230,16 +183,12 @@ class FullBatch(AbstractDescentMethod):
     moments_share: ClassVar[float] = 0.05
     dampings: ClassVar[tuple[float, ...]] = (math.inf,)
     momenta: ClassVar[tuple[float, ...]] = (0.9,)
-    is_one_pass: ClassVar[bool] = False
 
 
 class PlannedDPSGD(AbstractDescentMethod):
-    """One pass: every row is used in one step, whose noise it alone has to pay for.
+    """One pass: every row is used in one step, whose noise alone has to hide it.
 
-    Rows are taken in the order in which they stand: in a table that is sorted by its labels, or by
-    time, the last ones count more. The plan is of `jaxdp.regression.descent_plan`: `jaxdp.plan`
-    asks for the signal and the label noise, which nobody knows of a table, and plans for features
-    whose spectrum has no noise. Which of them is better was not measured.
+    Steps follow the table's order: if it is sorted by label or time, the last rows count more.
 
     Example:
         >>> from jaxdp.regression import PlannedDPSGD
@@ -256,8 +205,8 @@ class PlannedDPSGD(AbstractDescentMethod):
 class NoisyStatistics(AbstractMethod):
     r"""Ridge regression on noisy second moments and a noisy correlation with the labels.
 
-    The correlation is the gradient of the squared loss at zero. The ridge is the noise in an
-    eigenvalue of the moments, about $\sigma\sqrt{2 p}$ at the edge of its spectrum.
+    The ridge is the noise in an eigenvalue of the moments, about $\sigma\sqrt{2 p}$ at the edge of
+    its spectrum.
 
     Example:
         >>> from jaxdp.regression import NoisyStatistics
@@ -267,34 +216,25 @@ class NoisyStatistics(AbstractMethod):
 
     def learnt(self, rows, slopes, ledger):
         if not isinstance(slopes, SquaredSlopes):
-            raise ValueError(
-                "expected a method for classes, got NoisyStatistics: it is least squares"
-            )
+            raise ValueError("expected a method for classes, got NoisyStatistics, for regression")
         size = rows.units.shape[1]
         moments, std = released_second_moments(rows, ledger.spend("second moments", 0.5))
         mu = ledger.spend_rest("correlation of features and labels")
         one, norms = np.eye(size), np.ones(len(rows.units))
-        zero = np.zeros((size, 1))
+        start = slopes.of(rows.times(np.zeros((size, 1))))
         correlation = -released_gradient(
-            rows, slopes.of(rows.times(zero)), one, norms, clip_norm=1.0, typical_norm=1.0, mu=mu
+            rows, start, one, norms, clip_norm=1.0, typical_norm=1.0, mu=mu
         )
         values, vectors = np.linalg.eigh(moments)
         damped = np.maximum(values, 0.0) + std * math.sqrt(2 * size)
         inverse = (vectors / damped) @ vectors.T
-        # Of the correlation alone, whose sensitivity is 2.
+        # From the correlation alone, with sensitivity 2.
         noise_std = 2 / (mu * len(rows.units)) * np.linalg.norm(inverse, axis=1)
         return Learnt(inverse @ correlation, noise_std)
 
 
 class HuberLearner(AbstractObjectiveLearner):
-    r"""The learner by objective perturbation whose loss is Huber's, for labels in [-1, 1].
-
-    Args:
-        kernel, num_projections, num_features, max_steps, tolerance, input_bound, input_range,
-            feature_map: as in `PrivateKernelClassifier`.
-        loss: Huber's loss of the residual f(x) - y. Labels and predictions are clipped to [-1, 1].
-        ridge: as in `PrivateKernelClassifier`; None: $\sigma B/n$ with the floor's $\sigma$.
-    """
+    """Objective perturbation with Huber's loss of f(x) - y, for labels in [-1, 1]."""
 
     loss: Huber = eqx.field(kw_only=True, converter=on_host)
 
@@ -306,16 +246,16 @@ class HuberLearner(AbstractObjectiveLearner):
 
 
 class ObjectivePerturbation(AbstractMethod):
-    r"""The minimiser of an objective with a random linear term: Huber's loss, or that of classes.
+    r"""The minimiser of an objective with a random linear term: Huber's loss, or the loss of
+    classes.
 
-    *Proof.* That of `jaxdp.kernels.margin.learners`, for features that are a row itself,
-    of norm at most one in exact arithmetic; it is proved $(\epsilon, \delta)$-DP, not Gaussian DP.
-    The sensitivity is that of a slope times a row: twice Huber's width, 2 for two classes,
-    $2 \sqrt 2$ for more. Where the labels' range was learnt before, that release takes its epsilon
-    at half of delta, and the objective has the rest of epsilon at the other half.
+    *Proof.* As in `jaxdp.kernels.margin.learners`, for features that are a row itself, of norm at
+    most one in exact arithmetic; it is $(\epsilon, \delta)$-DP, not Gaussian DP. The sensitivity is
+    that of a slope times a row: twice Huber's width, 2 for two classes, $2 \sqrt 2$ for more.
+    Earlier releases take their epsilon at half of delta; the objective has the rest of epsilon at
+    the other half.
 
-    Huber's loss estimates the mean of labels whose residuals are symmetric; of skewed ones,
-    something nearer to their median.
+    Huber's loss estimates the mean only of labels with symmetric residuals.
 
     Example:
         >>> from jaxdp.regression import ObjectivePerturbation
@@ -323,8 +263,7 @@ class ObjectivePerturbation(AbstractMethod):
         0.2
     """
 
-    # Of Huber's loss, in halves of the labels' range: the noise is proportional to it.
-    width: ClassVar[float] = 0.2
+    width: ClassVar[float] = 0.2  # of Huber's loss, in half label ranges; noise is proportional
 
     def learnt(self, rows, slopes, ledger):
         assert ledger.budget is not None
@@ -336,7 +275,6 @@ class ObjectivePerturbation(AbstractMethod):
             epsilon *= 1 - 1e-9
         ledger.spend_rest("linear term of an objective, and its minimiser", is_gaussian=False)
         unit = ClippedFeatures(IdentityFeatures(rows.units.shape[1]), 1.0)
-        # Public numbers have scaled the rows already.
         given = {"feature_map": unit, "input_bound": math.inf}
         if isinstance(slopes, SquaredSlopes):
             learner = HuberLearner(None, loss=Huber(self.width), **given)
@@ -347,7 +285,7 @@ class ObjectivePerturbation(AbstractMethod):
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": rows.source.seed}
         release = learner.fit(table, slopes.labels, public_seed=0, **budget)
         found = learner.calibration(len(table), epsilon, delta)
-        # The objective is at least as convex as its ridge: this is the most that noise makes.
+        # An upper bound: the objective is at least as convex as its ridge.
         std = found.noise_std / (len(table) * found.ridge)
         weights = np.asarray(release.coefficients, np.float64).reshape(-1, slopes.num_outputs)
         mechanism = Composition((*before, release.statement.mechanism))

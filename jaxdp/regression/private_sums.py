@@ -1,15 +1,11 @@
-r"""Three noisy sums over private rows: a histogram of residuals, second moments, a gradient.
+"""Three noisy sums over private rows: a histogram of residuals, second moments, a gradient.
 
 A row is held as whole numbers: its features over their public bound, rounded toward zero to
-multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic (`unit_rows`). The
-slope of the loss at a row is rounded in the same way. Sums of their products over a block of rows
-do not exceed $2^{53}$, so float64 adds them without any rounding, in whatever order; sums of blocks
-are exact for any number of rows (`_exact_sum`), and rounded once. So the sensitivities below are
-those of the machine's numbers. Noise is that of `SecretNoise.noisy_integers`, whose proof covers
-the grid.
-
-Neighbours are tables of n rows that differ in one. A sum of terms of norm at most C then has the
-sensitivity 2 C.
+multiples of $2^{-16}$, so that its norm is at most one in exact arithmetic; so are slopes. Sums
+of their products over a block of rows do not exceed $2^{53}$, so float64 adds them without rounding
+in any order; sums of blocks are exact (`_exact_sum`), and rounded once. So the sensitivities below
+hold in machine arithmetic. Noise is that of `SecretNoise.noisy_integers`, whose proof covers the
+grid. Neighbours differ in one of n rows: a sum of terms of norm at most C has sensitivity 2 C.
 """
 
 import math
@@ -26,20 +22,14 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_fo
 
 # A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of weighted squares 2^53.
 _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
-# Of what a row counts for among second moments.
-_WEIGHT_BITS = 5
-# At a norm this many times below the typical one a row's slope is clipped as if it had that norm.
-_SHORTEST = 8.0
-# Half octaves of the magnitudes of residuals whose labels are within one: 2^-12 to 2.
-_RESIDUALS = -24, 2
-# In a histogram of more bins than these the noise of all that are empty would be as large as the
-# counts: the fullest run of bins is looked for, and the median in it and a little above. Noise
-# alone makes a run as full as so many of its standard deviations once in ten thousand times.
+_WEIGHT_BITS = 5  # bits of a row's weight in second moments
+_SHORTEST = 8.0  # rows shorter than the typical norm over this are clipped as if that long
+_RESIDUALS = -24, 2  # half octaves of the residuals' magnitudes, 2^-12 to 2, for labels within one
+# With more bins the median is that of the fullest run (window) and a little above. Noise alone
+# makes a run stand out by this many standard deviations once in ten thousand times.
 _MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
-# The share of the residuals that tell of a tail.
-_FEW = 0.03
-# The median of |g| for g ~ N(0, 1).
-_MEDIAN = 0.6744897501960817
+_FEW = 0.03  # share of the residuals that form the tail
+_MEDIAN = 0.6744897501960817  # the median of |g| for g ~ N(0, 1)
 _EPS = 2.0**-53
 
 
@@ -57,7 +47,7 @@ class PrivateRows(NamedTuple):
         return cls(whole_features(features, table, features.norm_bound, _ROW_BITS), source)
 
     def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows features"]]]:
-        """Consecutive rows in float64, in which sums over one block are exact."""
+        """Consecutive rows in float64, with exact sums over one block."""
         for start in range(0, len(self.units), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             yield rows, self.units[rows].astype(np.float64)
@@ -70,17 +60,15 @@ class PrivateRows(NamedTuple):
         return np.concatenate([block @ scaled for _, block in self.blocks()])
 
     def norms(self, transform: Float[np.ndarray, "features features"]) -> Float[np.ndarray, " n"]:
-        """No less than |P x| of every row, in exact arithmetic."""
+        """Upper bounds of |P x| of every row, in exact arithmetic."""
         return np.concatenate([_norms(block, transform) for _, block in self.blocks()])
 
 
 def _norms(
     block: Float[np.ndarray, "rows features"], transform: Float[np.ndarray, "features features"]
 ) -> Float[np.ndarray, " rows"]:
-    r"""No less than |P x| of every row of a block, in exact arithmetic.
-
-    A product of p terms in float64 is off by less than $p\,2^{-52} \|P\|_F |x|$.
-    """
+    """Upper bounds of |P x| of every row of a block, in exact arithmetic."""
+    # A product of p terms in float64 is off by less than p 2^-52 |P|_F |x|.
     slack = 4 * len(transform) * _EPS * np.linalg.norm(transform)
     return np.linalg.norm(block @ transform.T, axis=1) * 2.0**-_ROW_BITS * (1 + 1e-12) + slack
 
@@ -88,11 +76,10 @@ def _norms(
 def _exact_sum(
     parts: Iterable[Float[np.ndarray, "features columns"]],
 ) -> Float[np.ndarray, "features columns"]:
-    r"""The sum of arrays of whole numbers of size at most $2^{53}$, exact but for one rounding.
+    r"""The sum of arrays of whole numbers of size at most $2^{53}$, rounded only once.
 
-    It is kept in two halves, $2^{32}$ high + low with $0 \le$ low $< 2^{32}$. Rows add at most
-    $2^{37}$ each, so that high is below $2^{53}$ for fewer than $2^{48}$ rows, more than a process
-    has addresses for.
+    It is $2^{32}$ high + low with $0 \le$ low $< 2^{32}$. Rows add at most $2^{37}$ each, so high
+    is below $2^{53}$ for fewer than $2^{48}$ rows, more than fit in an address space.
     """
     high, low = np.zeros(()), np.zeros((), np.int64)
     for part in parts:
@@ -108,35 +95,31 @@ def released_scale(
     *,
     half_octaves: tuple[int, int] = _RESIDUALS,
 ) -> float:
-    r"""A noisy standard deviation of residuals: their median magnitude over that of a normal.
+    r"""Release the standard deviation of residuals: their median magnitude over that of a normal.
 
-    A histogram of $2 \log_2 |r|$ within `half_octaves`, its ends counting what is beyond, has each
-    record in one bin, and so the sensitivity $\sqrt 2$. The median is found from above, where the
-    bins hold little noise: the logarithm of a normal number has a long tail below. Among more than
-    thirty bins the median is that of the fullest seven and of what is above them: zeros, and what
-    is far smaller than most, do not count.
-
-    Where most residuals are far smaller than some, as of labels of which nine in ten are zero, the
-    scale is half of what the largest three in a hundred say, were they normal: as many more as
-    stand out of the noise.
+    A histogram of $2 \log_2 |r|$ within `half_octaves`, its end bins open, has each record in one
+    bin: its sensitivity is $\sqrt 2$. The median is found from above, where bins hold little noise:
+    the logarithm of a normal has a long lower tail. With more than thirty bins it is the median of
+    the fullest seven bins and those above, without values far smaller than most. If most residuals
+    are far smaller than some, the result is half of the scale of a normal with the same largest 3 %
+    (or more, until they exceed the noise).
 
     Raises:
-        ValueError: among more than thirty bins none stand out of the noise. The released counts
-            alone decide it.
+        ValueError: with more than thirty bins none exceeds the noise, by the released counts alone.
     """
     lowest, num_bins = half_octaves[0], half_octaves[1] - half_octaves[0] + 1
     with np.errstate(divide="ignore"):
         places = np.floor(2 * np.log2(np.abs(residuals))) - lowest
     inside = np.clip(np.nan_to_num(places), 0, num_bins - 1).astype(np.int64)
     counts = np.bincount(inside, minlength=num_bins)
-    # Counts are whole; twelve more bits let little noise be added.
+    # Twelve fractional bits, for noise below 1.
     unit = 2.0**12
     std = math.sqrt(2) / mu * (1 + 1e-10) * unit
     values = counts.astype(np.int64) * int(unit)
     noisy = source.hiding(values, std).noisy_integers(values, std, "scale") / unit
     top, most = num_bins, float(len(residuals))
     if num_bins > _MOST_BINS:
-        # Not at the lowest, where zeros are.
+        # Without the lowest bin, of zeros.
         runs = np.convolve(noisy[1:], np.ones(_WINDOW), "valid")
         if runs.max() < _STANDS_OUT * math.sqrt(_WINDOW) * std / unit:
             raise ValueError(
@@ -154,7 +137,7 @@ def released_scale(
 
 
 def _scale_of_the_largest(noisy: Float[np.ndarray, " bins"], std: float, lowest: int) -> float:
-    """Half of the scale of a normal that has as many residuals above some bin; 0 if none tells."""
+    """Half of the scale of a normal with as many residuals above some bin; 0 if hidden by noise."""
     num_rows, above = noisy.sum(), np.cumsum(noisy[::-1])
     few = np.maximum(_FEW * num_rows, _STANDS_OUT * std * np.sqrt(np.arange(1, len(noisy) + 1)))
     reached = np.flatnonzero(above >= few)
@@ -170,18 +153,17 @@ def released_second_moments(
     transform: Float[np.ndarray, "features features"] | None = None,
     clip_norm: float = 1 + 1e-6,
 ) -> tuple[Float[np.ndarray, "features features"], float]:
-    r"""Noisy averages of $z z^\top$, z = A x clipped to the norm C, and the noise's deviation.
+    r"""Release averages of $z z^\top$, with z = A x clipped to norm C, and the noise's deviation.
 
-    *Sensitivity.* $|z z^\top - z' z'^\top|_F \le \sqrt 2\,C^2$ for norms of at most C. A row is
-    clipped by a weight w, rounded down to a multiple of 1/32, with $w |A x|^2 \le C^2$ in exact
-    arithmetic; so the sum S of all $w x x^\top$ is one of whole numbers. S rounded once and
-    $A S A^\top$ in float64 are together within $e = (2 p + 4)\,2^{-52} \|A\|_F^2 n$ of the exact
-    product, and are then rounded to the grid of the noise, u. The matrix is a vector of its
-    diagonal and of $\sqrt 2$ times its upper triangle, so that noise off the diagonal is $\sqrt 2$
-    times less; neighbours are moved apart by at most $\sqrt 2 (C^2 + 2 e) + p u$. Source:
-    `jaxdp.kernels.release.joint_release`.
+    *Sensitivity.* $|z z^\top - z' z'^\top|_F \le \sqrt 2\,C^2$ for norms of at most C. A weight w,
+    rounded down to a multiple of 1/32, clips a row: $w |A x|^2 \le C^2$ in exact arithmetic. So the
+    sum S of all $w x x^\top$ is one of whole numbers. S rounded once and $A S A^\top$ in float64
+    are together within $e = (2 p + 4)\,2^{-52} \|A\|_F^2 n$ of the exact product, and are then
+    rounded to the grid u of the noise. The matrix is a vector of its diagonal and of $\sqrt 2$
+    times its upper triangle, so noise off the diagonal is $\sqrt 2$ times less; neighbours differ
+    by at most $\sqrt 2 (C^2 + 2 e) + p u$. Source: `jaxdp.kernels.release.joint_release`.
 
-    A is public, None for 1, for which C clips none by default.
+    A is public; None for the identity, for which the default C clips nothing.
     """
     num_rows, size = rows.units.shape
     transform = np.eye(size) if transform is None else transform
@@ -214,23 +196,23 @@ def released_gradient(
     typical_norm: float,
     mu: float,
 ) -> Float[np.ndarray, "features outputs"]:
-    r"""The noisy mean over the rows of $P x g^\top$, each clipped to the norm C.
+    r"""Release the mean over the rows of $P x g^\top$, each term clipped to norm C.
 
     *Sensitivity.* The slopes g of a row are scaled down until $|g| |P x| \le C$ and rounded toward
-    zero, so that the term of a row has norm at most C in exact arithmetic. The sum S of all
-    $x_i g_i^\top$ is one of whole numbers. What follows is a function of S: S rounded once, and P S
-    in float64, together within $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, rounded
-    to the grid of the noise, u. Neighbours are moved apart by at most $2 C + 2 e + \sqrt{p k}\,u$.
+    zero, so the term of a row has norm at most C in exact arithmetic. The sum S of all $x_i
+    g_i^\top$ is one of whole numbers. S rounded once, and P S in float64, are together within
+    $e = (p + 2)\,2^{-52} \|P\|_F |S|$ of the exact product, and are then rounded to the grid u of
+    the noise. Neighbours differ by at most $2 C + 2 e + \sqrt{p k}\,u$.
 
-    P, C and `typical_norm`, which sets the grid of the slopes, are public; `norms` are of P x,
-    never too small.
+    P, C and `typical_norm`, which sets the grid of the slopes, are public; `norms` are upper bounds
+    of |P x|.
     """
     num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
     largest = _SHORTEST * clip_norm / typical_norm
     step = largest / 2.0**_SLOPE_BITS
 
     def of_block(slopes, norms, block):
-        # Those of outputs that have no number add nothing; no square overflows.
+        # Slopes that are not numbers add nothing; no square overflows.
         slopes = np.clip(np.nan_to_num(slopes), -1e100, 1e100)
         sizes = np.linalg.norm(slopes, axis=1)
         allowed = np.minimum(clip_norm / np.maximum(norms, 1e-300), largest) * (1 - 1e-12)

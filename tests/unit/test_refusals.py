@@ -252,7 +252,7 @@ REFUSED["plan"] = lambda p: [
     ({"rho": None, "epsilon": 1.0, "delta": 1e-3}, "at least 1/n = 0.001"),
     ({"rho": None, "epsilon": [1.0, 2.0], "delta": 1e-5}, "epsilon to be one number"),
     ({"problem": p.linear.replace(target=np.zeros(2))}, "a problem with something to learn"),
-    ({"problem": jaxdp.TabularRegression(**p.table)}, r"of a table, its .surrogate"),
+    ({"problem": jaxdp.TabularRegression(**p.table)}, r"the .surrogate of a table"),
 ]
 REFUSED["plan (rows)"] = lambda p: [
     ({"epsilon": [1.0, 2.0]}, _ONE),
@@ -265,7 +265,7 @@ REFUSED["plan (rows)"] = lambda p: [
     ({"optimiser": lambda rate: p.sgd}, "uses the learning rate that it is given"),
     (
         {"optimiser": lambda rate: optax.adam(lambda count: rate / (1 + count))},
-        "one learning rate is planned",
+        "planned with one learning rate",
     ),
     ({"criterion": "accuracy"}, "expected a loss of classes .* got Squared"),
     ({"sampler": privacy.ShuffledEpochs, "sampling_rate": 0.4}, "batch_size that divides"),

@@ -1,9 +1,4 @@
-"""The predicted test loss as a function of learning rate and clip norm, with its gradient.
-
-Two numbers are searched for, so that the gradient is taken forward: it then costs little more than
-the value, keeps no state of a step, and the number of steps may be traced. One compiled function
-thus serves every cell of a plan, unless the optimiser's matrices differ from step to step.
-"""
+"""The predicted test loss of a learning rate and a clip norm, with its gradient in forward mode."""
 
 import abc
 import dataclasses
@@ -34,31 +29,22 @@ from jaxdp.theory.features.modes import KernelModes
 from jaxdp.theory.features.readout import Readout
 from jaxdp.theory.features.stability import growth
 
-# Number of modes whose covariances are kept in the search.
-_RANK = 0
-# Decades around the limit of gradient descent that are looked at, and in how many rates, twice.
-_BELOW, _ABOVE, _RATES = -6.0, 3.0, 64
-# With more training rows so many are searched first.
-_MOST_ROWS = 2**12
-# Share of a limit that is used: the closure is at its worst next to it.
-_MARGIN = 0.98
+_RANK = 0  # number of modes whose covariances are kept in the search
+_BELOW, _ABOVE, _RATES = -6.0, 3.0, 64  # decades around the stability limit, rates of two grids
+_MOST_ROWS = 2**12  # most training rows in a search of softmax losses
+_MARGIN = 0.98  # used share of a limit, next to which the closure is least accurate
 
 
 class Draw(eqx.Module):
-    """Moments of the batches and of the noise of one cell, which change a mean gradient."""
+    """Moments of the batches and of the noise of one cell."""
 
-    # own, joint: variance and covariance of the draw of a batch, as in `LinearRecursion`.
-    own: Float[Array, ""]
-    joint: Float[Array, ""]
-    # Standard deviation of the noise on the mean gradient, over the clip norm.
-    noise: Float[Array, ""]
+    own: Float[Array, ""]  # variance of the draw of a batch, as in `LinearRecursion`
+    joint: Float[Array, ""]  # covariance of the draw of a batch
+    noise: Float[Array, ""]  # standard deviation of a mean gradient's noise over the clip norm
 
     @classmethod
     def of(cls, algorithm: PrivateOptimiser, share: float = 1.0) -> Self:
-        """The draw of an algorithm's batches and noise, whatever its clip norm.
-
-        Where a share of the rows stands for all, the draw of each adds as much less to a mean.
-        """
+        """The draw of an algorithm, for any clip norm, if a share of the rows represents all."""
         moments = algorithm.sampler.inclusion_moments
         joint = moments.covariance
         own = joint + (moments.variance - joint) * share if share < 1 else moments.variance
@@ -70,25 +56,21 @@ class AbstractClosureRisk(eqx.Module):
     """The predicted test loss, or share of errors, of one optimiser on one problem."""
 
     modes: eqx.AbstractVar[KernelModes]  # the problem
-    # What is predicted of the test rows: "loss", or "accuracy" for 1 less it.
-    criterion: eqx.AbstractVar[str]
+    criterion: eqx.AbstractVar[str]  # "loss", or "accuracy" for 1 minus the accuracy
 
     @property
     def is_coarse(self) -> bool:
-        """Whether it is searched by values: of softmax losses, whose gradients cost much."""
+        """Whether the search uses values alone: gradients of softmax losses are expensive."""
         return self.modes.loss.num_outputs is not None
 
     def on_fewer_rows(self) -> tuple[Self, float]:
-        """A risk of evenly spaced training rows that costs less, and their share of all rows.
-
-        What is to be learnt from so many rows costs a little more, by which the risk is too high.
-        """
+        """A cheaper, slightly higher risk on evenly spaced training rows, and their share."""
         count = self.modes.num_train
         if count <= 1.5 * _MOST_ROWS:
             return self, 1.0
         rows = np.arange(_MOST_ROWS) * count // _MOST_ROWS
         names = "factor", "feature_norms", "train_labels"
-        # What linear models on features leave at None, networks have.
+        # Networks have these; for linear models on features they are None.
         names += tuple(
             name
             for name in ("train_start", "train_unseen")
@@ -106,13 +88,13 @@ class AbstractClosureRisk(eqx.Module):
         draw: Draw,
         num_steps: Int[Array, ""],
     ) -> tuple[Closure, Moments, int]:
-        """The moments after the last step, and which of their numbers is released."""
+        """The moments after the last step, and the index of the released numbers."""
 
     @eqx.filter_jit
     def value_and_gradient(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, "2"], Float[Array, ""]]:
-        """Risk, its gradient in the logarithms, and the share of the rows that were clipped."""
+        """Risk, its gradient in the logarithms, and the share of clipped rows."""
 
         def value(point):
             return self._value(point, draw, num_steps)
@@ -128,7 +110,7 @@ class AbstractClosureRisk(eqx.Module):
     def value(
         self, point: Float[Array, "2"], draw: Draw, num_steps: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Risk and the share of the rows that were clipped, as in `value_and_gradient`."""
+        """Risk and the share of clipped rows."""
         return self._value(point, draw, num_steps)
 
     def _value(self, point, draw, num_steps):
@@ -145,11 +127,8 @@ class LinearRisk(AbstractClosureRisk):
     modes: KernelModes  # the problem
     optimiser: Any = eqx.field(static=True)  # a factory of transformations, given a learning rate
     average: AbstractAverage | None  # what is released instead of the last iterate, or None
-    # Of how many steps the optimiser's matrices are read: 1 where they are the same for all, else
-    # T.
-    num_read: int = eqx.field(static=True)
-    # Batches of so many steps share out the rows; 1 where they do not.
-    epoch_steps: int = eqx.field(static=True)
+    num_read: int = eqx.field(static=True)  # steps whose matrices are read: 1 if equal, else T
+    epoch_steps: int = eqx.field(static=True)  # batches that partition the rows; 1 without epochs
     criterion: str = eqx.field(static=True, default="loss")  # "loss" or "accuracy"
 
     def recursion(
@@ -176,7 +155,7 @@ class LinearRisk(AbstractClosureRisk):
 
 
 class AdamRisk(AbstractClosureRisk):
-    """The predicted risk of Adam, whose closure keeps all covariances."""
+    """The predicted risk of Adam; the closure keeps all covariances."""
 
     modes: KernelModes  # the problem in its own features
     optimiser: Any = eqx.field(static=True)  # a factory of transformations that are Adam
@@ -204,11 +183,10 @@ def closure_risk(
     is_linear: bool,
     criterion: str = "loss",
 ) -> list[AbstractClosureRisk]:
-    """One predicted risk for each of several algorithms that differ in batches and steps alone."""
+    """One predicted risk for each of several algorithms that differ only in batches and steps."""
     modes = modes.with_shared_nodes()
     if not is_linear:
-        found = AdamRisk(modes, algorithms[0].optimiser, criterion)
-        return [found for _ in algorithms]
+        return [AdamRisk(modes, algorithms[0].optimiser, criterion)] * len(algorithms)
     risks: list[AbstractClosureRisk] = []
     for one in algorithms:
         epoch_steps = one.sampler.inclusion_moments.epoch_steps or 1
@@ -221,25 +199,20 @@ def closure_risk(
 
 def _loop(num_steps: Int[Array, ""], step: Any, start: PyTree[Array]) -> Any:
     """The state after all steps, in the types of the first."""
-
     return lax.fori_loop(
         0, num_steps, lambda index, state: in_types_of(step(index, state), state), start
     )
 
 
 class StableRates(NamedTuple):
-    """The largest learning rates, and 0 where none is stable."""
+    """The largest stable learning rates; 0 if none is stable."""
 
-    clipped: float  # where most rows are clipped, which holds the draw of the batches back
-    unclipped: float  # where they are not
+    clipped: float  # if most rows are clipped, which limits the effect of the batches' draw
+    unclipped: float  # otherwise
 
 
 def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:
-    """The limits of a linear optimiser, with the draw of one cell.
-
-    `jaxdp.theory.features.stability` says whether one algorithm is beyond a limit. A search has to
-    know the limits before it starts: here they are read off a grid of learning rates.
-    """
+    """The limits of a linear optimiser with the draw of one cell, from a grid of learning rates."""
     limit = risk.modes.stability_limit()
     scale = limit if np.isfinite(limit) else 1.0
     first = np.geomspace(10.0**_BELOW, 10.0**_ABOVE, _RATES) * scale
@@ -248,7 +221,7 @@ def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:
         rates = first
         for _ in range(2):
             stable = np.asarray(_are_stable(risk, draw, jnp.asarray(rates)))[which]
-            # The first that is not ends what is stable: beyond it nothing is claimed.
+            # Rates beyond the first unstable one do not count, stable or not.
             count = len(rates) if stable.all() else int(np.argmin(stable))
             if count in (0, len(rates)):
                 break
@@ -259,7 +232,7 @@ def stable_rates(risk: LinearRisk, draw: Draw) -> StableRates:
 
 @eqx.filter_jit
 def _are_stable(risk: LinearRisk, draw: Draw, rates: Float[Array, " rates"]) -> tuple[Array, Array]:
-    """Whether each rate is, where all rows are clipped and where none is."""
+    """Whether each rate is stable if all rows are clipped, and if none is."""
 
     def one(rate):
         # The limits do not depend on the clip norm.

@@ -1,10 +1,7 @@
-"""Plans of private training on features of fixed rows: the search over the cells of `drafts`.
+"""Plans of private training on fixed rows: checked cells, and the search over them."""
 
-The noise multiplier of a cell follows from the budget by the exact account, on the host and outside
-of every gradient. Learning rate and clip norm are free of cost, and are searched for by gradients
-through the closure.
-"""
-
+import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,8 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdp.algorithms.private_optimiser.optimiser import PrivateOptimiser
+from jaxdp.algorithms.private_optimiser.readings import linear_state_of
 from jaxdp.algorithms.private_optimiser.state import AbstractAverage
-from jaxdp.core.checks import host_number
+from jaxdp.core.checks import (
+    NotCoveredError,
+    described,
+    host_number,
+    require_callable,
+    require_count,
+    require_host,
+)
 from jaxdp.core.trajectory import Trajectory
 from jaxdp.planning.features.closure_risk import (
     AbstractClosureRisk,
@@ -24,7 +29,6 @@ from jaxdp.planning.features.closure_risk import (
     closure_risk,
     stable_rates,
 )
-from jaxdp.planning.features.drafts import drafts, is_covered_as_linear, require_criterion
 from jaxdp.planning.features.search import (
     Evaluation,
     Point,
@@ -34,33 +38,32 @@ from jaxdp.planning.features.search import (
     grid,
 )
 from jaxdp.planning.features.training_plan import Cell, TrainingPlan, best_cell
-from jaxdp.privacy.arguments import check_budget
+from jaxdp.privacy.batches.base import AbstractSampler
 from jaxdp.privacy.calibration import multiplier_for
 from jaxdp.problems.rows.features import AbstractFeatureProblem
 from jaxdp.problems.rows.linearised import Linearised
 from jaxdp.theory.dispatch import predict
+from jaxdp.theory.features.gaussian_closure import ClosureReading, GaussianClosure
 from jaxdp.theory.features.modes import KernelModes, explicit_modes, kernel_modes
 from jaxdp.theory.features.modewise_closure import ModewiseClosure
 from jaxdp.theory.features.tangent_closure import TangentClosure
 
-# How far below the grid a rate may go, and the clip norms around a gradient's, as factors.
+# Least learning rate over the largest, and bounds of the clip norm over a gradient's norm.
 _LEAST_RATE, _CLIP_NORMS = 1e-6, (1e-5, 1e2)
-# With fewer clipped rows the draw of the batches is not held back; with a margin to the status's.
-_LITTLE_CLIPPED = 0.55
+_LITTLE_CLIPPED = 0.55  # with a smaller share of clipped rows the limit without clipping holds
 _DIGITS = 4
-# Up to how many times as many steps what was found for fewer is where a search starts.
-_LIKE_LENGTHS = 4
-# Without gradients: half the sides of the squares that are searched, first in a cell, after a cell
-# of fewer steps, and at last in the two best cells if their risks are so near each other.
+_LIKE_LENGTHS = 4  # a search starts from a cell with up to this factor fewer steps
+# Half sides of squares in a cell's first search, after fewer steps, and in the best cells' last.
 _FIRST_SQUARES, _LATER_SQUARES, _LAST_SQUARES = (1.0, 0.5), (0.7,), (0.35, 0.12)
 _FEW_RECORDS = 10
 _FALLS, _NEAR_BEST = (0.0, 0.7, 1.4), 1.02
-# From which share of the largest rate on a plan says that it was held back.
-_NEAR = 0.99
+_NEAR = 0.99  # share of the largest rate from which a cell counts as at the limit
+_MOST_STEPS = 2**31 - 1
+_A_RATE = 0.1  # placeholder, with which the optimiser is read before the search
 
 
 class _Found(NamedTuple):
-    """The best point of a cell, None where nothing is stable, and the largest rate to be tried."""
+    """The best point of a cell, None if nothing is stable, and its largest allowed rate."""
 
     point: Point | None
     largest_rate: float
@@ -79,26 +82,18 @@ def plan_training(
     criterion: Any,
     told: Callable[[float], None],
 ) -> TrainingPlan:
-    """The plan for features on fixed rows, with the arguments of `jaxdp.plan`.
-
-    `told` is called with the share done.
-    """
-    check_budget(epsilon, delta)
+    """The plan for fixed rows, as `jaxdp.plan` asks; calls `told` with the share done."""
     epsilon, delta = host_number("epsilon", epsilon), host_number("delta", delta)
-    require_criterion(problem, criterion)
-    cells = drafts(
-        problem,
-        num_steps=num_steps,
-        sampling_rate=sampling_rate,
-        optimiser=optimiser,
-        average=average,
-        sampler=sampler,
-    )
-    is_linear = all([is_covered_as_linear(problem, draft) for draft in cells.values()])
+    _require_criterion(problem, criterion)
+    cells = _drafts(problem, num_steps, sampling_rate, optimiser, average, sampler)
+    is_linear = all([_is_linear(problem, draft) for draft in cells.values()])
     lengths = [length for length, _ in cells]
-    algorithms = {place: _calibrated(draft, epsilon, delta) for place, draft in cells.items()}
+    algorithms = {}
+    for place, draft in cells.items():
+        multiplier = multiplier_for(epsilon, delta, draft.sampler, int(draft.num_steps))
+        algorithms[place] = draft.replace(noise_multiplier=multiplier)
     searches = 2 if isinstance(problem, Linearised) else 1
-    # Steps that were searched over, and in all; the best cells and the last prediction cost more.
+    # Steps searched so far and in all, with extra for the best cells and the last prediction.
     done, whole = 0, searches * sum(lengths) + 3 * max(lengths)
 
     def advance(length: int) -> None:
@@ -110,10 +105,17 @@ def plan_training(
         parts = list(algorithms.values())
         risks = closure_risk(modes, parts, is_linear=is_linear, criterion=criterion)
         table = _table(dict(zip(cells, risks, strict=True)), algorithms, advance)
-        return table, _chosen(table, algorithms)
+        best = best_cell(table)
+        if not math.isfinite(best.risk):
+            raise RuntimeError(
+                "expected a finite and stable prediction in at least one cell, got none: are the "
+                "features or the noise extremely large?"
+            )
+        chosen = {"learning_rate": best.learning_rate, "clip_norm": best.clip_norm}
+        return table, algorithms[best.num_steps, best.sampling_rate].replace(**chosen)
 
     if isinstance(problem, Linearised):
-        # Near what the start's kernel chooses, the mean kernel is of every cell.
+        # All cells share the mean kernel along the training that the start's kernel chooses.
         _, near = planned(TangentClosure().modes(problem))
         table, algorithm = planned(TangentClosure().modes(problem, near))
     else:
@@ -125,27 +127,12 @@ def plan_training(
 def predicted_as_planned(
     problem: AbstractFeatureProblem | Linearised, algorithm: PrivateOptimiser
 ) -> Trajectory:
-    """The prediction that a plan holds; of several outputs without its spread over runs."""
-    # Reading the softmax's measures off all rows costs as much as several steps, and the spread
-    # over runs as much as all steps.
+    """The prediction in a plan; with several outputs few records and no spread over runs."""
+    # A record of a softmax loss costs as much as several steps, the spread as much as all steps.
     few: dict[str, Any] = {} if problem.loss.num_outputs is None else {"records": _FEW_RECORDS}
     if few and not isinstance(problem, Linearised):
         few["theory"] = ModewiseClosure(spread_draws=None)
     return predict(problem, algorithm, **few)
-
-
-def _chosen(
-    table: tuple[Cell, ...], algorithms: dict[tuple[int, float], PrivateOptimiser]
-) -> PrivateOptimiser:
-    best = best_cell(table)
-    if not math.isfinite(best.risk):
-        raise RuntimeError(
-            "expected a finite and stable prediction in at least one cell, got none: are the "
-            "features or the noise extremely large?"
-        )
-    return algorithms[best.num_steps, best.sampling_rate].replace(
-        learning_rate=best.learning_rate, clip_norm=best.clip_norm
-    )
 
 
 def _table(
@@ -153,13 +140,13 @@ def _table(
     algorithms: dict[tuple[int, float], PrivateOptimiser],
     advance: Callable[[int], None],
 ) -> tuple[Cell, ...]:
-    """Every cell with the best learning rate and clip norm that are found."""
+    """Every cell with the best learning rate and clip norm found."""
     found: dict[tuple[int, float], _Found] = {}
-    # Few steps cost little, and what is best for them is a start for a few times as many.
+    # The best point for few steps, found cheaply, is a start for a few times as many.
     for length, rate in sorted(risks):
         earlier = [
-            found[place].point
-            for place in found
+            one.point
+            for place, one in found.items()
             if place[1] == rate and length <= _LIKE_LENGTHS * place[0]
         ]
         cell = risks[length, rate], algorithms[length, rate]
@@ -180,11 +167,6 @@ def _table(
     )
 
 
-def _calibrated(draft: PrivateOptimiser, epsilon: float, delta: float) -> PrivateOptimiser:
-    multiplier = multiplier_for(epsilon, delta, draft.sampler, int(draft.num_steps))
-    return draft.replace(noise_multiplier=multiplier)
-
-
 def _searched(
     risk: AbstractClosureRisk,
     algorithm: PrivateOptimiser,
@@ -192,11 +174,7 @@ def _searched(
     *,
     is_last: bool = False,
 ) -> _Found:
-    """The best learning rate and clip norm of a cell.
-
-    The search starts from what was found `earlier`, for fewer steps; where it `is_last`, for this
-    cell.
-    """
+    """The best learning rate and clip norm of a cell, searched from an earlier point if any."""
     draw, length = Draw.of(algorithm), jnp.asarray(int(algorithm.num_steps))
     limits = _limits(risk, draw)
     largest = max(limits)
@@ -208,10 +186,11 @@ def _searched(
         risk, share = risk.on_fewer_rows()
         draw = Draw.of(algorithm, share)
     starts = grid(rate=largest, clip_norm=norm) if earlier is None else around(earlier)
-    evaluate: Any = (_values if by_values else _evaluation)(risk, draw, length, limits)
+    way = _value if by_values else _evaluation
+    evaluate: Any = functools.partial(way, risk, draw, length, limits)
     widths = _FIRST_SQUARES if earlier is None else _LATER_SQUARES
     if risk.is_coarse and earlier is not None:
-        # Four times as many steps of a fourth of the length go as far.
+        # Four times as many steps of a quarter of the length move equally far.
         starts = [(earlier[0] - one, earlier[1] + one - _FALLS[-1]) for one in _FALLS]
     if is_last and earlier is not None:
         starts, widths = [earlier[:2]], _LAST_SQUARES
@@ -229,22 +208,22 @@ def _searched(
     if 0 < limits.unclipped < largest and (
         best is None or best.log_rate > math.log(0.9 * limits.unclipped)
     ):
-        # What holds a larger rate back is clipping; without it there may be a better one.
+        # Only clipping makes larger rates stable; a smaller rate without it may be better.
         other = within(limits.unclipped, starts if best is None else around(best))
         best = min((one for one in (best, other) if one), key=lambda one: one.risk, default=None)
     if best is None:
         return _Found(None, largest)
-    # At numbers of few digits, which a plan can be copied with.
     place = math.log(_shortened(best.log_rate)), math.log(_shortened(best.log_clip_norm))
     if by_values and is_last:
-        evaluate = _values(whole, drawn, length, limits)
-    return _Found(evaluate([place])[0] if by_values else evaluate(*place).point, largest)
+        evaluate = functools.partial(_value, whole, drawn, length, limits)
+    found = evaluate(place)
+    return _Found(found if by_values else found.point, largest)
 
 
 def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
     if isinstance(risk, LinearRisk):
         return stable_rates(risk, draw)
-    # Adam's rate is the length of a step: those that cross in one step the way to go are useless.
+    # Adam's rate is the length of a step: a step need not exceed the whole distance.
     modes = risk.modes
     width = float(jnp.sqrt(jnp.mean(modes.feature_norms**2) * modes.factor.shape[1]))
     way = float(jnp.sqrt(jnp.mean(modes.train_labels**2))) / max(width, 1e-30)
@@ -252,7 +231,7 @@ def _limits(risk: AbstractClosureRisk, draw: Draw) -> StableRates:
 
 
 def _gradient_norm(risk: AbstractClosureRisk) -> float:
-    """The median norm of a row's gradient at the start, or 1 where it is zero."""
+    """The median norm of a row's gradient at the start, or 1 if that is zero."""
     modes = risk.modes
     start = modes.train_start
     start = jnp.zeros((modes.num_train, *modes.outputs)) if start is None else start
@@ -262,29 +241,15 @@ def _gradient_norm(risk: AbstractClosureRisk) -> float:
     return norm if norm > 0 else 1.0
 
 
-def _evaluation(
-    risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
-) -> Callable[[float, float], Evaluation]:
-    def evaluate(log_rate: float, log_clip_norm: float) -> Evaluation:
-        place = jnp.asarray([log_rate, log_clip_norm])
-        value, gradient, clipped = risk.value_and_gradient(place, draw, length)
-        point = _point((log_rate, log_clip_norm), float(value), float(clipped), limits)
-        return Evaluation(point, np.asarray(gradient, np.float64))
-
-    return evaluate
+def _evaluation(risk: AbstractClosureRisk, draw, length, limits, place) -> Evaluation:
+    value, gradient, clipped = risk.value_and_gradient(jnp.asarray(place), draw, length)
+    point = _point(place, float(value), float(clipped), limits)
+    return Evaluation(point, np.asarray(gradient, np.float64))
 
 
-def _values(
-    risk: AbstractClosureRisk, draw: Draw, length: Any, limits: StableRates
-) -> Callable[[list[tuple[float, float]]], list[Point]]:
-    def values(places: list[tuple[float, float]]) -> list[Point]:
-        found: list[Point] = []
-        for place in places:
-            value, clipped = risk.value(jnp.asarray(place), draw, length)
-            found.append(_point(place, float(value), float(clipped), limits))
-        return found
-
-    return values
+def _value(risk: AbstractClosureRisk, draw, length, limits, place) -> Point:
+    value, clipped = risk.value(jnp.asarray(place), draw, length)
+    return _point(place, float(value), float(clipped), limits)
 
 
 def _point(place: Any, value: float, clipped: float, limits: StableRates) -> Point:
@@ -314,4 +279,109 @@ def _cell(
         adjacency=algorithm.sampler.adjacency,
         is_at_limit=rate > _NEAR * found.largest_rate,
         is_polished=is_polished,
+    )
+
+
+def _drafts(
+    problem, num_steps, sampling_rate, optimiser, average, sampler
+) -> dict[tuple[int, float], PrivateOptimiser]:
+    """A checked algorithm for each cell, with placeholders for rate, clip norm and noise."""
+    require_host("problem", problem)
+    lengths = [_length(one) for one in _listed("num_steps", num_steps)]
+    rates = [_rate(one) for one in _listed("sampling_rate", sampling_rate)]
+    # Two rates may round to one batch size.
+    samplers = dict(_sampler(sampler, problem.num_train, rate) for rate in rates)
+    expected = "a factory, which makes a transformation of a learning rate, such as optax.sgd"
+    require_callable("optimiser", optimiser, expected)
+    return {
+        (length, share): PrivateOptimiser(
+            optimiser,
+            learning_rate=_A_RATE,
+            clip_norm=1.0,
+            noise_multiplier=1.0,
+            num_steps=length,
+            sampler=one,
+            average=average,
+        )
+        for length in lengths
+        for share, one in samplers.items()
+    }
+
+
+def _is_linear(problem: AbstractFeatureProblem | Linearised, draft: PrivateOptimiser) -> bool:
+    """Whether the closure covers the optimiser as linear, else as Adam; or NotCoveredError."""
+    theory = TangentClosure() if isinstance(problem, Linearised) else GaussianClosure()
+    try:
+        reading = theory.read(problem, draft)
+    except NotCoveredError as error:
+        raise NotCoveredError(f"a plan asks {type(theory).__name__}: {error}") from None
+    adam = reading.adam if isinstance(reading, ClosureReading) else None
+    if adam is None:
+        _require_use_of_the_rate(draft)
+        return True
+    if not np.allclose(adam.learning_rate, _A_RATE):
+        raise NotCoveredError(
+            "Adam is planned with one learning rate for all steps: expected a factory such as "
+            "optax.adam, got one that changes the given rate"
+        )
+    return False
+
+
+def _require_criterion(problem: AbstractFeatureProblem | Linearised, criterion: Any) -> None:
+    """Raise unless criterion is "loss", or "accuracy" for a loss of classes."""
+    if criterion not in ("loss", "accuracy"):
+        raise ValueError(f'expected criterion "loss" or "accuracy", got {described(criterion)}')
+    if criterion == "accuracy" and problem.loss.class_labels is None:
+        came = type(problem.loss).__name__
+        raise ValueError(f'expected a loss of classes for criterion "accuracy", got {came}')
+
+
+def _require_use_of_the_rate(draft: PrivateOptimiser) -> None:
+    one, other = (linear_state_of(draft.replace(learning_rate=k * _A_RATE)) for k in (1, 2))
+    if np.array_equal(one.injections, other.injections):
+        raise ValueError(
+            "expected an optimiser that uses the learning rate that it is given, such as "
+            "optax.sgd, got one whose steps do not depend on it"
+        )
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    """One number or several, without repetitions."""
+    try:
+        if isinstance(value, (str, bytes, dict)):
+            raise TypeError
+        values = tuple(dict.fromkeys(value)) if np.ndim(value) else (value,)
+    except TypeError:
+        came = described(value)
+        raise TypeError(f"expected {name} to be a number or a tuple of them, got {came}") from None
+    if not values:
+        raise ValueError(f"expected at least one {name}, got none")
+    return values
+
+
+def _length(value: Any) -> int:
+    length = require_count("num_steps", value)
+    if length > _MOST_STEPS:
+        raise ValueError(f"expected num_steps <= {_MOST_STEPS}, got {length}")
+    return length
+
+
+def _rate(value: Any) -> float:
+    rate = host_number("sampling_rate", value)
+    if not 0 < rate <= 1:
+        raise ValueError(f"expected 0 < sampling_rate <= 1, got {value}")
+    return rate
+
+
+def _sampler(kind: Any, num_records: int, rate: float) -> tuple[float, AbstractSampler]:
+    """The share of the rows in a batch, and the sampler nearest to a rate."""
+    is_class = isinstance(kind, type) and issubclass(kind, AbstractSampler)
+    if is_class and not inspect.isabstract(kind):
+        sampler = kind.of_share(num_records, rate)
+        share = sampler.expected_batch_size / num_records
+        # Samplers round rates to multiples of 2^-32, which a table need not show.
+        return rate if abs(share - rate) < 2.0**-32 else share, sampler
+    raise TypeError(
+        "expected sampler to be a class of jaxdp.privacy: PoissonSampler, ShuffledEpochs or "
+        f"FixedSizeBatches, got {described(kind)}"
     )

@@ -1,8 +1,6 @@
 """The search for learning rate and clip norm at given steps and batches: a grid, then L-BFGS-B.
 
-The loss is a curved valley in the two logarithms, along which less clipping and a smaller rate make
-up for each other. A coarse grid finds the valley, and a quasi-Newton method with the exact gradient
-its floor, within bounds that keep to what is stable.
+In the logarithms the loss is a curved valley, since more clipping compensates a larger rate.
 """
 
 import itertools
@@ -13,21 +11,18 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-# Relative: predictions in float32 do not know much more of a risk, and nobody needs more.
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-6  # relative; predictions in float32 are hardly more precise
 _MOST_STEPS = 25
-# A larger rate and more clipping make up for each other: these corners lie along the valley.
 _SQUARE = (0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (1, -1)
 _MOST_SQUARES = 3
 
 
 class Point(NamedTuple):
-    """A learning rate and a clip norm, and what is predicted of them."""
+    """Logarithms of a learning rate and a clip norm, and the predicted risk."""
 
-    # log_rate, log_clip_norm: their natural logarithms.
     log_rate: float
     log_clip_norm: float
-    risk: float  # predicted
+    risk: float
     is_stable: bool  # whether the prediction is within the limits of stability
 
 
@@ -39,7 +34,7 @@ class Evaluation(NamedTuple):
 
 
 def grid(*, rate: float, clip_norm: float) -> list[tuple[float, float]]:
-    """Logarithms of rates up to the largest, and of clip norms around one, to begin with."""
+    """Logarithms of rates up to the largest, and of clip norms around one, as starts."""
     rates = rate * np.asarray([0.005, 0.03, 0.12, 0.4, 0.95])
     clips = clip_norm * np.asarray([0.01, 0.05, 0.2, 0.6, 1.5])
     return list(itertools.product(np.log(rates), np.log(clips)))
@@ -52,21 +47,23 @@ def around(point: Point) -> list[tuple[float, float]]:
 
 
 def best_point(
-    evaluate: Callable[[float, float], Evaluation],
+    evaluate: Callable[[tuple[float, float]], Evaluation],
     starts: Iterable[tuple[float, float]],
     *,
     log_rates: tuple[float, float],
     log_clip_norms: tuple[float, float],
 ) -> Point | None:
-    """The stable point of least risk that is found from the best start within bounds, or None."""
+    """The stable point of least risk that L-BFGS-B finds from the best start within bounds, or
+    None.
+    """
     seen: list[Point] = []
     bounds = log_rates, log_clip_norms
 
     def risk(place):
-        found = evaluate(float(place[0]), float(place[1]))
+        found = evaluate((float(place[0]), float(place[1])))
         seen.append(found.point)
         value = found.point.risk
-        # The line search turns back from what diverges.
+        # The line search turns back if a prediction diverges.
         if not (math.isfinite(value) and np.all(np.isfinite(found.gradient))):
             return 1e30, np.zeros(2)
         return value, np.asarray(found.gradient, np.float64)
@@ -89,26 +86,20 @@ def best_point(
 
 
 def best_of_values(
-    values: Callable[[list[tuple[float, float]]], list[Point]],
+    value: Callable[[tuple[float, float]], Point],
     starts: Iterable[tuple[float, float]],
     *,
     widths: Iterable[float],
     log_rates: tuple[float, float],
     log_clip_norms: tuple[float, float],
 ) -> Point | None:
-    """The stable point of the least risk that is found without gradients, or None.
-
-    Where a risk costs much and its gradient several times that, squares of seven points and
-    the quadratic functions through them find a valley's floor with fewer operations. `widths` are
-    half the sides of the squares, falling, in the logarithms.
-    """
+    """The stable point of least risk that quadratic functions through squares find, or None."""
     low, high = np.asarray([log_rates, log_clip_norms]).T
     seen: dict[tuple[float, float], Point] = {}
 
     def look(places):
         new = {tuple(np.clip(place, low, high).round(9).tolist()) for place in places}
-        new = sorted(new - seen.keys())
-        seen.update(zip(new, values(new), strict=True) if new else ())
+        seen.update({place: value(place) for place in sorted(new - seen.keys())})
         return _best(seen.values())
 
     best = look(starts)
@@ -126,13 +117,13 @@ def best_of_values(
 
 
 def _floor(seen: list[Point], best: Point, width: float) -> tuple[float, float]:
-    """Where around the best point a quadratic function through the points near it is least."""
+    """The minimum of a quadratic function through the points near the best one."""
     offsets = np.asarray([one[:2] for one in seen]) - best[:2]
     risks = np.asarray([one.risk if one.is_stable else np.inf for one in seen])
     near = np.isfinite(risks) & (np.abs(offsets) < 1.01 * width).all(axis=1)
     if near.sum() < 6:
         return best[:2]
-    # Higher walls are less like the floor.
+    # Points of high risk say less about the minimum.
     weights = best.risk / risks[near]
     logs = -np.log(weights)
     fitted = np.linalg.lstsq(weights[:, None] * _terms(offsets[near]), weights * logs)[0]

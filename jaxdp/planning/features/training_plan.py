@@ -1,4 +1,4 @@
-"""A plan of private training: what to run, what is predicted of it, and what else was looked at."""
+"""A plan of private training: its settings, its prediction and all cells of the search."""
 
 import functools
 import itertools
@@ -15,75 +15,50 @@ from jaxdp.algorithms.private_optimiser.state import AbstractAverage
 from jaxdp.core.display import AbstractExplained, Explanation, Row
 from jaxdp.core.trajectory import Trajectory
 
-# The first line that is printed, of at most 80 columns: nothing asked whether the rows are public.
+# The first printed line, at most 80 columns.
 LOOKED_AT = "Settings were chosen by looking at these rows; if private, no cost covers it."
-# What a plan is not, for whoever prints it.
 ASSUMPTIONS = (
-    "planning is not private: learning rate, clip norm, steps and sampling rate were chosen by "
-    "looking at the rows of the problem, which epsilon does not cover; give it public or proxy "
-    "rows, as many for training as the private table has",
+    "planning is not private: learning rate, clip norm, steps and sampling rate were chosen from "
+    "the problem's rows, which epsilon does not cover; use public or proxy rows, with as many "
+    "training rows as the private table has",
     "the plan minimises the loss of the problem's test rows, which are validation rows from then "
     "on: measure on rows that neither training nor planning saw",
-    "what is predicted is the loss of training on the rows that were planned on; with proxy rows "
-    "it is not the loss on the private rows",
+    "the predicted loss is that of training on the planned rows; with proxy rows it is not the "
+    "loss on the private rows",
 )
-_LIMITED = (
-    "*: the largest rate for which the prediction is to be trusted; a larger one may be better"
-)
-_COARSE = "~: searched coarsely, for it was not among the best; a risk may be some percent too high"
+_LIMITED = "*: the largest rate at which the prediction is valid; a larger one may be better"
+_COARSE = "~: searched coarsely, as it was not among the best; its risk may be percents too high"
 
 
 class Cell(NamedTuple):
-    """One number of steps and one sampling rate, with the best that was found for them.
-
-    Attributes:
-        num_steps, sampling_rate: of the cell; the rate is the expected share of the rows in a
-            batch.
-        learning_rate, clip_norm: the best found, to four digits; NaN where nothing is stable.
-        noise_multiplier: that the budget asks for.
-        risk: predicted by `GaussianClosure(rank=0)`, for Adam by its closure: the test loss, or 1
-            less the accuracy where that is the criterion; infinite where nothing is stable.
-        adjacency: who the neighbours are for whom the budget holds.
-        is_at_limit: whether the learning rate is the largest that was tried, for which the closure
-            is to be trusted: a larger one may be better.
-        is_polished: whether the search was brought to its end. With the softmax loss only that of
-            the cells next to the best is: the risk of others may be some percent above their least.
-
-    Example:
-        >>> from jaxdp.planning.features.training_plan import Cell
-        >>> cell = Cell(100, 0.1, 0.05, 1.0, 12.0, 0.3, "zero-out-one", is_at_limit=False)
-        >>> f"{cell.num_steps} steps of {cell.sampling_rate:.0%} of the rows"
-        '100 steps of 10% of the rows'
-    """
+    """The best settings found for one number of steps and one sampling rate."""
 
     num_steps: int
-    sampling_rate: float
-    learning_rate: float
+    sampling_rate: float  # expected share of the rows in a batch
+    learning_rate: float  # to four digits, as clip_norm; both NaN if nothing is stable
     clip_norm: float
-    noise_multiplier: float
+    noise_multiplier: float  # calibrated to the budget
+    # Test loss, or 1 minus the accuracy if that is the criterion, as `GaussianClosure(rank=0)` or
+    # Adam's closure predicts it; infinite if nothing is stable.
     risk: float
     adjacency: str
-    is_at_limit: bool
-    is_polished: bool = True
+    is_at_limit: bool  # the learning rate is the largest valid one: a larger one may be better
+    is_polished: bool = True  # the search was finished; else the risk may be percents too high
 
 
 def best_cell(table: tuple[Cell, ...]) -> Cell:
-    """The cell of the least risk, of those that were searched to the end."""
+    """The cell of least risk among those with a finished search."""
     return min(table, key=lambda cell: (not cell.is_polished, cell.risk))
 
 
 class TrainingPlan(AbstractExplained, eqx.Module):
     """How to train a linear model on features within a budget, as `jaxdp.plan` found it.
 
-    Planning is not private, and what is predicted is of the rows that were planned on:
-    `assumptions` says so, and so does what a plan prints.
-
     Attributes:
-        algorithm: the best cell's, calibrated to the budget.
-        predicted: its trajectory, by the default theory.
-        table: every cell, in the order of `num_steps`, then `sampling_rate`; all have one
-            adjacency.
-        epsilon, delta: the budget.
+        algorithm: algorithm of the best cell, calibrated to the budget.
+        predicted: trajectory of the algorithm, by the default theory.
+        table: all cells, by `num_steps`, then by `sampling_rate`.
+        epsilon, delta: budget.
 
     Example:
         >>> import jax, jaxdp
@@ -101,12 +76,12 @@ class TrainingPlan(AbstractExplained, eqx.Module):
 
     @property
     def adjacency(self) -> str:
-        """Who the neighbours are for whom the budget holds, in every cell."""
+        """The adjacency for which the budget holds, in all cells."""
         return self.algorithm.sampler.adjacency
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a plan leaves out, in sentences."""
+        """The limits of a plan, in sentences."""
         return ASSUMPTIONS
 
     @property
@@ -163,7 +138,6 @@ class TrainingPlan(AbstractExplained, eqx.Module):
             self.line,
             *(f"Note: {sentence}." for sentence in self.assumptions),
         ]
-        # Ends its line, so that what is printed after it begins a new one.
         return "\n".join(lines) + "\n"
 
     def __repr__(self):
@@ -191,7 +165,7 @@ class TrainingPlan(AbstractExplained, eqx.Module):
 
 
 def _factory(optimiser: Callable[..., Any]) -> str:
-    """A factory as Python would write it, or a name to be filled in."""
+    """A factory as Python source, or a placeholder name."""
     if isinstance(optimiser, functools.partial):
         given = itertools.chain(
             (repr(value) for value in optimiser.args),

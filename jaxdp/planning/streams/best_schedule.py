@@ -1,14 +1,7 @@
-r"""The best algorithm in one setting, or over a box of settings, by the search that it needs.
+"""The best algorithm in one setting, or over a box of settings, by descents from several starts.
 
-Three searches exist: along the greedy arc for equal eigenvalues (`greedy_arc`), for a free form on
-all other problems, and for the numbers of a family that the caller names. The risk has several
-local minima in such numbers, so that descents begin at several starts. Without noise and with equal
-eigenvalues the plan is in closed form. What is found is a `Solution`; `one_pass_plan` then predicts
-it and says what it leaves out.
-
-Over a box the regret of a plan at one place is its risk there over the best risk there. A plan with
-the least worst *risk* is the plan of the worst corner, since risk grows with R(0) and with $\zeta$,
-and is tens of times worse than need be elsewhere: the regret is what is made small.
+Over a box the worst *regret* (risk over the best risk at that place) is minimised: the least worst
+*risk* suits the worst corner alone.
 """
 
 import math
@@ -39,9 +32,9 @@ from jaxdp.planning.streams.families import (
 )
 from jaxdp.planning.streams.greedy_arc import (
     STEPS,
+    Optimal,
     best_greedy,
     greedy_schedule,
-    is_optimal,
     isotropic_floor,
     noiseless_schedule,
 )
@@ -50,34 +43,26 @@ from jaxdp.privacy.arguments import check_budget
 from jaxdp.privacy.conversions.gaussian import gaussian_mu
 from jaxdp.schedules import Hyperbolic
 
-# Clip scales over the size of the slopes at the start, that are tried.
-_CLIPS = np.geomspace(0.02, 4, 9)
-# So many tangents cost less than a reverse pass. Not through the moments of a signal's slopes,
-# whose own rule takes derivatives forward in a reverse pass too.
+_CLIPS = np.geomspace(0.02, 4, 9)  # tried clip scales, over the size of the slopes at the start
+# Up to this many tangents cost less than a reverse pass, except through the moments of a signal's
+# slopes, which have their own rule.
 _FEW = 4
-# Knots of the free form that stands for the best schedule where the theorem does not hold.
-_KNOTS = 32
-# Relative: by how much a fit may seem to be better than the best of all.
-_BELOW = 1e-4
+_KNOTS = 32  # knots of the free form that replaces the best schedule without the theorem
+_BELOW = 1e-4  # relative: a fit may seem to be better than the best of all by this much
 _NOTHING = 1e-300
-# c over the standard deviation of a label beyond which nothing is clipped.
-_NO_CLIP = 1e3
-# By how much faster than a simpler plan the descents without a theorem begin.
-_FASTER = (1.0, 2.0, 4.0)
-# How sharply the largest regret counts, one descent after the other.
-_SHARPNESS = (3.0, 10.0, 40.0, 200.0)
+_NO_CLIP = 1e3  # clip scale, over the size of the slopes, beyond which nothing is clipped
+_FASTER = (1.0, 2.0, 4.0)  # multiples of a simpler plan's rates, as starts
+_SHARPNESS = (3.0, 10.0, 40.0, 200.0)  # sharpness of the regrets' smooth maximum
 _BOX_STARTS = 4
-# Knots of the free form that stands for all schedules over a box.
-_BOX_KNOTS = 24
-# Places along each side at which a regret is looked at.
-_BOX_SIDE = 3
+_BOX_KNOTS = 24  # knots of the free form over a box
+_BOX_SIDE = 3  # places along each side of a box
 
 
 class Fit(NamedTuple):
-    """The best member of a family."""
+    """The best member of a family: ln c followed by its numbers, and its risk."""
 
-    point: Float[np.ndarray, " numbers"]  # ln c, then the family's numbers
-    risk: float  # of what is released; infinite where nothing sound was found
+    point: Float[np.ndarray, " numbers"]
+    risk: float  # of the released iterate; infinite if nothing sound was found
 
 
 def fit(
@@ -86,10 +71,7 @@ def fit(
     starts: Float[np.ndarray, "starts numbers"],
     least: float,
 ) -> Fit:
-    """The best clip scale and numbers, from points (ln c first) of which the best few are improved.
-
-    What seems to be below `least`, where no risk can be, is an error of the integration.
-    """
+    """The best clip scale and numbers, by descents; risks below `least` are numerical errors."""
     kept, tolerance = setting.effort
     with on_host():
         values = np.array(_values(family, jnp.asarray(starts), setting))
@@ -103,13 +85,6 @@ def fit(
     risks = np.where(values >= np.log(least), np.exp(values), np.inf)
     place = int(np.argmin(risks))
     return Fit(points[place], float(risks[place]))
-
-
-def risk_at(
-    family: AbstractFamily, point: Float[np.ndarray, " numbers"], setting: AbstractSetting
-) -> float:
-    with on_host():
-        return float(np.exp(np.asarray(_values(family, jnp.asarray(point)[None], setting))[0]))
 
 
 def cold_starts(
@@ -153,15 +128,15 @@ class Solution(NamedTuple):
     """A schedule with its arguments, a clip scale, and the risk that the search saw."""
 
     make: Callable[..., Any]  # from the arguments to a schedule
-    arguments: dict[str, Any]  # the best ones; the first is a rate
+    arguments: dict[str, Any]  # the first is a rate
     clip_scale: float  # c; infinite without noise
-    risk: float  # of what is released
+    risk: float  # of the released iterate
 
     def algorithm(self, rho: float, num_samples: int, **factors: float) -> OnePassDPSGD:
         """The algorithm, with some arguments (clip_scale among them) multiplied by factors."""
         given = {name: value * factors.get(name, 1.0) for name, value in self.arguments.items()}
         clip_scale = self.clip_scale * factors.get("clip_scale", 1.0)
-        # In JAX's default type, not larger: a larger rho would be less private.
+        # Rounded down in JAX's default type: a larger rho would be less private.
         private = np.asarray(as_wide_float(rho))
         if float(private) > rho:
             private = np.nextafter(private, np.zeros_like(private))
@@ -169,35 +144,34 @@ class Solution(NamedTuple):
 
 
 def family_of(schedule: Any) -> AbstractFamily | None:
-    """The family that a schedule argument names; None for the best of all schedules."""
-    if is_optimal(schedule):
+    """The family that a schedule argument names; None for `Optimal`."""
+    if schedule is Optimal or isinstance(schedule, Optimal):
         return None
     return schedule if isinstance(schedule, AbstractFamily) else Parametric(schedule)
 
 
 def solve(family: AbstractFamily | None, setting: AbstractSetting) -> Solution:
-    """The best member of a family; of None, the best schedule of all that is known."""
+    """The best member of a family; for None the best known schedule."""
     if not has_theorem(setting):
         return _by_descent(FreeForm(_KNOTS) if family is None else family, setting)
-    if family is None and np.isinf(setting.rho):
-        return _noiseless(setting)
     point, risk = greedy(setting)
     if family is None:
-        knots, values = greedy_schedule(point, setting)
+        if np.isinf(setting.rho):
+            knots = _knots(setting, STEPS + 1)
+            values = noiseless_schedule(setting, knots)
+        else:
+            knots, values = greedy_schedule(point, setting)
         return Solution(Knots(knots), {"learning_rate": values}, math.exp(point[0]), risk)
-    starts = cold_starts(family, setting)
-    if isinstance(family, FreeForm):
-        starts = np.concatenate([warm_starts(family, setting), starts])
-    return solution_of(family, fit(family, setting, starts, risk * (1 - _BELOW)), setting)
+    return _by_descent(family, setting, risk * (1 - _BELOW))
 
 
 def has_theorem(setting: AbstractSetting) -> TypeGuard[Setting]:
-    """Whether the best of all schedules is known: for least squares with equal eigenvalues."""
+    """Whether `Optimal`'s theorem holds: least squares with equal eigenvalues."""
     return is_least_squares(setting) and setting.is_isotropic
 
 
 def best_risk(family: AbstractFamily | None, setting: AbstractSetting) -> float:
-    """The risk of what `solve` finds, with as little work as it takes."""
+    """The risk of `solve`'s solution, without its schedule if possible."""
     if family is None and has_theorem(setting):
         return greedy(setting)[1]
     return solve(family, setting).risk
@@ -211,12 +185,6 @@ def greedy(setting: Setting) -> tuple[Float[np.ndarray, " two"], float]:
     return points[0], float(risks[0])
 
 
-def _noiseless(setting: Setting) -> Solution:
-    time = _knots(setting, STEPS + 1)
-    rates = noiseless_schedule(setting, time)
-    return Solution(Knots(time), {"learning_rate": rates}, math.inf, isotropic_floor(setting))
-
-
 def _knots(setting: AbstractSetting, count: int) -> Float[np.ndarray, " knots"]:
     with on_host():
         return np.array(log_clock(jnp.asarray(setting.gamma), count).time)
@@ -228,10 +196,7 @@ def solution_of(family: AbstractFamily, found: Fit, setting: AbstractSetting) ->
 
 
 def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray, "starts numbers"]:
-    """A simpler plan as a free form, and faster ones.
-
-    For least squares that is the best plan with equal eigenvalues; elsewhere the best hyperbola.
-    """
+    """The best isotropic plan, or hyperbola, as a free form, and faster ones."""
     if is_least_squares(setting):
         one = solve(None, setting.isotropic())
     else:
@@ -243,13 +208,15 @@ def warm_starts(family: FreeForm, setting: AbstractSetting) -> Float[np.ndarray,
     return np.stack([np.append(math.log(clip_scale), form) for form in forms])
 
 
-def _by_descent(family: AbstractFamily, setting: AbstractSetting) -> Solution:
-    """The best member that descents find, where no theorem helps."""
+def _by_descent(
+    family: AbstractFamily, setting: AbstractSetting, least: float = _NOTHING
+) -> Solution:
+    """The best member that descents find; risks below `least` do not count."""
     setting = setting.grouped()
     starts = cold_starts(family, setting)
     if isinstance(family, FreeForm):
         starts = np.concatenate([warm_starts(family, setting), starts])
-    return solution_of(family, fit(family, setting, starts, _NOTHING), setting)
+    return solution_of(family, fit(family, setting, starts, least), setting)
 
 
 def floor_of(setting: AbstractSetting) -> float:
@@ -281,14 +248,11 @@ def rho_of(rho: Any, epsilon: Any, delta: Any) -> float:
 
 
 class Box(AbstractDescription):
-    """Ranges of what a plan must be good for, in place of the problem's own numbers.
+    """Ranges of R(0) and label noise for which a plan must be good: `uncertainty` of `jaxdp.plan`.
 
     Args:
-        initial_risk: (low, high) of R(0), with 0 < low <= high.
-        label_noise: (low, high) of zeta, with 0 <= low <= high.
-
-    Raises:
-        ValueError: the box is empty, or reaches out of range.
+        initial_risk: (low, high) of R(0), with 0 < low <= high, finite.
+        label_noise: (low, high) of zeta, with 0 <= low <= high, finite.
 
     Example:
         >>> import jaxdp
@@ -309,7 +273,7 @@ class Box(AbstractDescription):
             raise ValueError(f"expected label_noise >= 0 in the box, got {self.label_noise[0]}")
 
     def places(self) -> list[tuple[float, float]]:
-        """Corners, middles of the sides and the centre, as initial risk and label noise."""
+        """Corners, midpoints of the sides and centre, as (initial risk, label noise)."""
         return [
             (risk, noise)
             for risk in _side(*self.initial_risk)
@@ -328,11 +292,8 @@ def _range(name: str, value: Any) -> tuple[float, float]:
 
 
 def _side(low: float, high: float) -> list[float]:
-    if low == high:
-        return [low]
-    if low > 0:
-        return np.geomspace(low, high, _BOX_SIDE).tolist()
-    return np.linspace(low, high, _BOX_SIDE).tolist()
+    spaced = np.geomspace if low > 0 else np.linspace
+    return [low] if low == high else spaced(low, high, _BOX_SIDE).tolist()
 
 
 def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tuple[Solution, float]:
@@ -341,7 +302,8 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
     least = np.log([best_risk(None, place) for place in places])
     family = FreeForm(_BOX_KNOTS) if family is None else family
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *places)
-    starts = np.concatenate([_starts(family, place) for place in places])
+    starts_at: Any = warm_starts if isinstance(family, FreeForm) else cold_starts
+    starts = np.concatenate([starts_at(family, place) for place in places])
     with on_host():
         values = np.array(_largest_regrets(family, jnp.asarray(starts), stacked, least))
         values[~np.isfinite(values)] = np.inf
@@ -353,13 +315,14 @@ def solve_box(family: AbstractFamily | None, setting: Setting, box: Box) -> tupl
                 ),
                 points,
             )[0]
-        # As many rows as there were starts, for which the program is compiled.
         rows = np.resize(points, starts.shape)
         worst = np.array(_largest_regrets(family, jnp.asarray(rows), stacked, least))[: len(points)]
     worst[~np.isfinite(worst)] = np.inf
     place = int(np.argmin(worst))
     regret = float(np.exp(worst[place]))
-    found = Fit(points[place], risk_at(family, points[place], setting.grouped()))
+    with on_host():
+        value = _values(family, jnp.asarray(points[[place]]), setting.grouped())[0]
+    found = Fit(points[place], float(np.exp(np.asarray(value))))
     return solution_of(family, found, setting), regret
 
 
@@ -367,12 +330,6 @@ def _at(setting: Setting, initial_risk: float, label_noise: float) -> Setting:
     scale = initial_risk / float(setting.initial_risk)
     changed = setting.modes.initial * scale, np.float64(label_noise)
     return eqx.tree_at(lambda each: (each.modes.initial, each.modes.label_noise), setting, changed)
-
-
-def _starts(family: AbstractFamily, setting: Setting) -> Float[np.ndarray, "starts numbers"]:
-    if isinstance(family, FreeForm):
-        return warm_starts(family, setting)
-    return cold_starts(family, setting)
 
 
 def _log_regrets(family, point, settings, least) -> Float[jax.Array, " settings"]:

@@ -1,18 +1,9 @@
-r"""Families of schedules, and the risk of one schedule by a method of fixed steps.
+r"""Families of schedules, and the risk of one schedule by fixed steps on a clock that suits it.
 
-A family is a schedule as a function of free positive numbers. A fit needs three things of it beside
-the schedule: where to begin, on which clock such a schedule can be integrated with few steps, and
-what its numbers are called.
-
-With $Z = y + K\tilde\eta^2$, the state as it would be if all the noise that is still to come came
-now, no schedule is differentiated: $Z' = v(Z - K\tilde\eta^2, \tilde\eta)$, and the risk of what is
-released is that of Z(1). A search asks for thousands of such risks and their gradients: fixed steps
-on a clock that follows the schedule cost less than an adaptive solver, whose answer they are held
-against.
-
-A good schedule falls over a time of order $\gamma$, so that even steps in t would spend nearly all
-of themselves where nothing happens. With $t = \tau(e^{sL} - 1)$ they are even in $\log(t + \tau)$.
-Schedules that end like a root of 1 - t need the same at the other end.
+The state $Z = y + K\tilde\eta^2$ has all noise to come added: $Z' = v(Z - K\tilde\eta^2,
+\tilde\eta)$ needs no derivative of the schedule. A good schedule falls over a time of order
+$\gamma$, so steps are even in $\log(t + \tau)$; schedules that end like a root of 1 - t need the
+same at the other end.
 """
 
 import abc
@@ -35,11 +26,10 @@ from jaxdp.planning.streams.setting import AbstractSetting
 from jaxdp.schedules import AbstractSchedule, PiecewiseLinear
 from jaxdp.schedules.callables import Plain, as_schedule
 
-# tau, in units of min(gamma, 1), and how close to t = 1 the two-sided clock is even.
+# tau in units of min(gamma, 1), and offset of the two-sided clock at t = 1.
 _START, _END = 0.3, 1e-4
-# Beyond so many caps a schedule is not worth a look, and how steeply it is punished there.
-_MOST_CAPS, _STEEPNESS = 1.5, 10.0
-# A first parameter is a rate, and is tried in these shares of the cap; others are numbers around 1.
+_MOST_CAPS, _STEEPNESS = 1.5, 10.0  # penalty of first rates beyond this multiple of the cap
+# Starts of a first parameter, a rate, in units of the cap; and of others, numbers around 1.
 _RATES = np.geomspace(2e-3, 0.9, 8)
 _FARTHEST = 25.0
 _NUMBERS = np.asarray([0.003, 0.03, 0.2, 0.7, 3.0])
@@ -47,7 +37,7 @@ _A_NUMBER = 0.7
 
 
 class Clock(NamedTuple):
-    """Times at even readings of a clock from 0 to 1, and how fast they pass there."""
+    """Times at even readings of a clock from 0 to 1, and their derivatives."""
 
     time: Float[Array, " readings"]  # t(s), from 0 to 1
     speed: Float[Array, " readings"]  # dt/ds
@@ -80,11 +70,7 @@ def at_stages(values: Float[Array, " readings"]) -> Float[Array, " stages"]:
 
 
 def runge_kutta_stages(paces: Float[Array, " readings"]) -> tuple[Array, ...]:
-    """The four stages of every step of Runge and Kutta's method, one after the other.
-
-    As a single loop they are compiled once: the time that each covers, how far along the change of
-    the stage before it looks, its weight, and whether it is the last of its step.
-    """
+    """Time, reach along the last change, weight and end flag of all stages, for one loop."""
     steps = len(paces) // 2
     each = (
         jnp.asarray([0, 1 / 2, 1 / 2, 1]),
@@ -100,12 +86,7 @@ def schedule_log_risk(
     setting: AbstractSetting,
     clock: Clock,
 ) -> Float[Array, ""]:
-    """The logarithm of the risk of what is released; infinite where the method fails.
-
-    Much noise that is still to come and a rate far beyond the cap let the steps fail so that the
-    risk goes below 0, where a search that saw it cut off at 0 would find impossible risks. There
-    the risk is infinite, and beyond 1.5 caps it is punished.
-    """
+    """The logarithm of the released risk; infinite if the state leaves its range."""
     rates = schedule(clock.time)
     clip_scale = jnp.exp(log_clip_scale)
     strength = setting.noise_strength(clip_scale)
@@ -127,7 +108,6 @@ def schedule_log_risk(
         stage, (start, zero, zero, jnp.array(True)), (*stages, at_stages(rates))
     )
     excess = jnp.log(jnp.maximum(rates[0] / (_MOST_CAPS * setting.cap), 1))
-    # All noise has come: this is the state of what is released.
     is_sound &= setting.is_possible(final)
     risk = jnp.where(is_sound, setting.risk(final), 1)
     is_sound &= risk > 0
@@ -136,12 +116,12 @@ def schedule_log_risk(
 
 
 class AbstractFamily(AbstractDescription):
-    """Schedules that are fitted: from logarithms, or other free numbers, to a schedule."""
+    """Schedules to be fitted: a function of free numbers, such as logarithms."""
 
     @property
     @abc.abstractmethod
     def size(self) -> int:
-        """How many free numbers there are."""
+        """Number of free numbers."""
 
     @abc.abstractmethod
     def schedule(
@@ -153,7 +133,7 @@ class AbstractFamily(AbstractDescription):
     def parts(
         self, numbers: Float[np.ndarray, " size"], setting: AbstractSetting
     ) -> tuple[Callable[..., AbstractSchedule], dict[str, Any]]:
-        """The schedule as a function of arguments by name, and these; the first is a rate."""
+        """The schedule as a function of named arguments, and these; the first is a rate."""
 
     @abc.abstractmethod
     def clock(self, setting: AbstractSetting) -> Clock:
@@ -174,11 +154,7 @@ class Knots(eqx.Module):
 
 
 class Parametric(AbstractFamily):
-    """A callable from positive parameters to a schedule, whose logarithms are free.
-
-    Parameters without a value are free. The first is taken for a rate, the others for numbers
-    around 1.
-    """
+    """A callable from positive parameters, those without a default, to a schedule."""
 
     make: Callable[..., Any] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
@@ -186,14 +162,13 @@ class Parametric(AbstractFamily):
     def __init__(self, make):
         self.make = make
         self.names = _free_parameters(make)
-        # One look at numbers that are not special; others may well make a constant rate.
         made = make(**dict.fromkeys(self.names, _A_NUMBER))
         if not callable(made):
             raise TypeError(
                 "expected schedule to be a callable from positive parameters to a schedule, such "
                 "as jaxdp.Constant or lambda peak: jaxdp.FromSteps(optax.cosine_decay_schedule("
                 f"peak, n), n), got one that gives {described(made)} for {_A_NUMBER}: a single "
-                "schedule is no family to be fitted"
+                "schedule cannot be fitted"
             )
         as_schedule(made)
 
@@ -202,7 +177,6 @@ class Parametric(AbstractFamily):
         return len(self.names)
 
     def schedule(self, numbers, setting):
-        # A best parameter may be 0 or infinite: a power of 0, or a knee that never comes.
         values = jnp.exp(jnp.clip(numbers, -_FARTHEST, _FARTHEST))
         return self._made(**{name: values[place] for place, name in enumerate(self.names)})
 
@@ -227,12 +201,11 @@ class FreeForm(AbstractFamily):
     r"""Any non-increasing schedule, as straight lines between knots that are dense near t = 0.
 
     The value at knot k is the cap ($2/\gamma$ for least squares) times
-    $\prod_{j \le k}\mathrm{sigmoid}(x_j)$: non-increasing and below the cap for every x, so that
-    gradient descent over x needs no constraint. The knots are evenly spaced in
-    $\log(t + .3\gamma)$.
+    $\prod_{j \le k}\mathrm{sigmoid}(x_j)$, so gradient descent over x needs no constraint. The
+    knots are evenly spaced in $\log(t + 0.3\gamma)$.
 
     Args:
-        num_knots: >= 2; 24 came within .06 % of the best of all in 19 settings.
+        num_knots: number of knots, >= 2; 24 came within 0.06 % of the best risk in 19 settings.
 
     Example:
         >>> import jaxdp
@@ -261,7 +234,7 @@ class FreeForm(AbstractFamily):
             return Knots(np.array(found.knots)), {"learning_rate": np.array(found.values)}
 
     def clock(self, setting):
-        # Steps that end at the knots, so that none crosses a kink.
+        # Steps end at the knots, so none crosses a kink.
         pieces = self.num_knots - 1
         return log_clock(setting.gamma, 2 * pieces * -(-setting.num_steps // (2 * pieces)) + 1)
 
@@ -276,7 +249,7 @@ class FreeForm(AbstractFamily):
 
 
 def numbers_of(shares: Float[np.ndarray, " knots"]) -> Float[np.ndarray, " knots"]:
-    """The free numbers of values as shares of the cap; what is flat falls a little."""
+    """The free numbers of values as shares of the cap; flat parts fall a little."""
     ratios = np.clip(shares / np.append(1, shares[:-1]), 1e-6, 1 - 1e-3)
     return np.log(ratios) - np.log1p(-ratios)
 
@@ -293,7 +266,7 @@ def _free_parameters(make: Any) -> tuple[str, ...]:
     names = tuple(each.name for each in found if each.default is inspect.Parameter.empty)
     if not names:
         raise TypeError(
-            "expected schedule to have a free parameter (one without a value), got "
+            "expected schedule to have a free parameter (one without a default), got "
             f"{described(make)}"
         )
     return names

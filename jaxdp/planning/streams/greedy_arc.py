@@ -1,17 +1,12 @@
-r"""The best of all non-increasing learning rates for equal eigenvalues, by greedy feedback.
+r"""The best of all non-increasing learning rates for equal eigenvalues, by the theorem at
+`Optimal`.
 
-A theorem, proved here, leaves two numbers to be searched for: the clip scale and the first learning
-rate. Given both, the best rate is at each state the one at which the state falls fastest. A coarse
-grid finds the basin, since the risk has more than one, and descents end there, for many settings at
-once.
-
-Without noise $K = 0$, and no clip is best: $F = -2\tilde\eta\mu R + \tilde\eta^2\gamma\nu P$ is
-least at $-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by the inequality of Cauchy and Schwarz.
+Without noise no clip is best: $F = -2\tilde\eta\mu R + \tilde\eta^2\gamma\nu P$ has the least value
+$-\mu^2R^2/(\gamma\nu P)$, and $\mu^2 \le \nu$ by Cauchy and Schwarz.
 """
 
 import dataclasses
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,67 +25,53 @@ from jaxdp.planning.streams.families import log_clock, runge_kutta_stages
 from jaxdp.planning.streams.setting import Setting
 
 _DENSITY = math.sqrt(2 / math.pi)
-# Newton's steps for the learning rate, from that of the step before; the state sees the square of
-# what is left.
-_NEWTON, _ROUNDING = 6, 1e-9
+_NEWTON, _ROUNDING = 6, 1e-9  # Newton steps from the last rate; errors enter squared
 _TINY = 1e-300
-# Steps of the integration, and far rougher ones of the grid. Next to 1,600 steps the risk is off by
-# less than 2e-5 where zeta^2 >= 2e-3 R(0), by up to 1e-4 where it is >= 2e-4 R(0), at gamma from
-# 1e-3 to .03 and rho from .3 to 3; with less label noise by percents, or more without any.
+# Steps of the integration, and of the rougher one on the grid. The risk is off by less than 2e-5 if
+# zeta^2 >= 2e-3 R(0), by up to 1e-4 if it is >= 2e-4 R(0), and by percents with less label noise.
 STEPS, _ROUGH_STEPS = 200, 48
-# Points of the grid along each side, and settings that are searched at once.
-_CLIPS, _STARTS, _BATCH = 20, 8, 16
+_CLIPS, _STARTS, _BATCH = 20, 8, 16  # points of the grid along each side, and settings in a batch
 
 
 class Optimal(AbstractDescription):
-    r"""The best of all non-increasing schedules: what `jaxdp.plan` uses where none is named.
+    r"""The best of all non-increasing schedules, the default of `jaxdp.plan`.
 
-    **The problem.** For equal eigenvalues the risk obeys, with $e = \min(\tilde\eta, 2/\gamma)$,
+    **Problem.** For equal eigenvalues the risk obeys, with $e = \min(\tilde\eta, 2/\gamma)$,
     $m(R) = \mu R$, $N(R) = \nu P$, $P = R + \zeta^2/2$ and $K = 2c^2\gamma^2/\rho^2$,
 
         R' = -2 e m(R) + e^2 gamma N(R) - K d(eta~^2)/dt,
 
-    and the noise of the last step adds $K\tilde\eta(1)^2$ at the end. Wanted are the clip scale c
-    and the non-increasing $\tilde\eta \ge 0$ with the least risk of what is released.
+    and the noise of the last step adds $K\tilde\eta(1)^2$. Wanted are the clip scale c and the
+    non-increasing $\tilde\eta \ge 0$ with the least released risk. The state
+    $Z = R + K\tilde\eta^2$ obeys $Z' = F(Z, \tilde\eta) = -2 e m + e^2 \gamma N$ at
+    $R = Z - K\tilde\eta^2$, without a derivative of the schedule, and Z(1) is the released risk.
 
-    **One state.** $Z = R + K\tilde\eta^2$ obeys $Z' = F(Z, \tilde\eta) = -2 e m + e^2 \gamma N$ at
-    $R = Z - K\tilde\eta^2$, without a derivative of the schedule, and begins at $Z(0) = R(0) +
-    K\tilde\eta(0)^2$. The risk of what is released is Z(1): all of the noise to come has come.
+    **Theorem.** Let c and $\tilde\eta(0)$ be given, and let $F(Z, \cdot)$ be least on $[0,
+    \min(\tilde\eta(0), 2/\gamma)]$ at $\eta^*(Z)$. No schedule with $\tilde\eta \le \tilde\eta(0)$,
+    increasing or not, ends below the solution of $Z' = F(Z, \eta^*(Z)) = f(Z)$.
 
-    **Theorem.** Let c and $\tilde\eta(0)$ be given, and let $\eta^*(Z)$ be where $F(Z, \cdot)$ is
-    least on $[0, \min(\tilde\eta(0), 2/\gamma)]$. No schedule with $\tilde\eta \le \tilde\eta(0)$,
-    increasing or not, ends below the state that follows $Z' = F(Z, \eta^*(Z)) = f(Z)$.
+    *Proof.* Any other schedule has $Z' = F(Z, \tilde\eta(t)) \ge f(Z)$ at its own Z, from the same
+    start. f is Lipschitz, as a minimum of uniformly Lipschitz functions on a compact range, so by
+    comparison of scalar differential equations the other solution stays above. Rates beyond
+    $2/\gamma$ do not help: there e is the cap, and F falls with R because $m' \ge N'$, so a larger
+    rate, which lowers R, raises F. $\blacksquare$
 
-    *Proof.* For any other schedule $Z' = F(Z, \tilde\eta(t)) \ge f(Z)$ at its own Z, from the same
-    start. The two are scalar, so that where the other touches the greedy one from above it is not
-    steeper downward: by the comparison of scalar differential equations (f is Lipschitz as a
-    minimum of functions that are, uniformly, on a compact range) it stays above, and so does its
-    end. Rates beyond $2/\gamma$ change nothing: there e is the cap, and F falls with R because $m'
-    \ge N'$, so that a larger rate, which lowers R, only raises F. $\blacksquare$
-
-    **The arc.** Inside the range the least F has $\partial F/\partial\tilde\eta = 0$, that is
+    **Arc.** Inside the range the least F has $\partial F/\partial\tilde\eta = 0$, that is
 
         m = gamma N eta + 2 K m' eta^2 - K gamma N' eta^3,  the smallest positive root.
 
-    As Z falls $\eta^*$ falls, so that the schedule is flat at $\tilde\eta(0)$ (or the cap) and then
-    follows the arc: it is non-increasing by itself, hence the best of all that begin at or below
-    $\tilde\eta(0)$. The two numbers c and $\tilde\eta(0)$ are found by descent from the best point
-    of a grid.
+    As Z falls $\eta^*$ falls: the schedule is flat at $\tilde\eta(0)$ (or the cap), then follows
+    the arc. It is non-increasing, hence the best of all that begin at or below $\tilde\eta(0)$.
+    Descent from the best point of a grid finds c, constant in time, and $\tilde\eta(0)$.
 
-    **What is checked and not proved.** That F has one minimum in $\tilde\eta$, so that the smallest
-    root is it, and that $\eta^*$ increases with R: no violation is found at random settings in
-    test_the_fall_has_one_minimum_and_the_arc_rises. That the search over two numbers finds their
-    global minimum: `FreeForm` from a cold start reaches the same risk and nothing below.
+    **Checked, not proved.** F has one minimum in $\tilde\eta$ and $\eta^*$ increases with R:
+    test_the_fall_has_one_minimum_and_the_arc_rises, at random settings. The search finds the global
+    minimum: `FreeForm` from a cold start finds nothing below. Almost without label noise risks
+    below 1e-6 R(0) are not resolved: the plan's status is then UNSTABLE.
 
-    The clip scale is one number: one that falls with time is not looked at.
-
-    With next to no label noise the search does not resolve risks below 1e-6 R(0): a plan then has
-    the status UNSTABLE, because `CoupledODE` does not confirm what the search saw.
-
-    For unequal eigenvalues there is a state per eigenvalue and the theorem does not hold. There
-    the plan is the best `FreeForm` that descends through all modes from the isotropic plan.
-    Nor is there a theorem for inputs of random scale, Huber's loss or logistic regression. There it
-    is the best `FreeForm` that descends from the best hyperbola, or from a cold start.
+    Without the theorem the plan is the best `FreeForm` found by descent: for unequal eigenvalues
+    from the isotropic plan; for inputs of random scale, Huber's loss or logistic regression from
+    the best hyperbola or a cold start.
 
     Derived: test_the_optimum_is_that_of_the_references,
     test_no_free_form_is_better_than_the_greedy_arc.
@@ -104,18 +85,12 @@ class Optimal(AbstractDescription):
     """
 
 
-def is_optimal(schedule: Any) -> bool:
-    """Whether a schedule is named as the best of all, by the class or an object of it."""
-    return schedule is Optimal or isinstance(schedule, Optimal)
-
-
 def greedy_run(
     point: Float[Array, " two"], setting: Setting, steps: int
 ) -> tuple[Float[Array, ""], Float[Array, " knots"], Float[Array, " knots"]]:
-    """Follow the feedback from t = 0 to 1, by Runge and Kutta's method on the log clock.
+    """Follow the feedback from t = 0 to 1 on the log clock; return Z(1), times and learning rates.
 
-    A point is ln c, and the root of the logarithm of the cap over the first rate. Returns the risk
-    of what is released, Z(1), the times of the steps' ends, with 0, and the learning rates there.
+    A point is ln c, and the root of ln(cap / first rate).
     """
     clip_scale = jnp.exp(point[0])
     highest = setting.cap * jnp.exp(-(point[1] ** 2))
@@ -141,18 +116,17 @@ def greedy_run(
 
 
 def fall(state, rate, clip_scale, setting: Setting):
-    """F(Z, eta): how fast the one state moves at a rate."""
+    r"""F(Z, $\tilde\eta$), the velocity of the state."""
     risk = jnp.maximum(state - setting.noise_strength(clip_scale) * rate**2, _TINY)
     return setting.velocity(risk[None], rate, clip_scale)[0]
 
 
 def slope_in_rate(rate, state, clip_scale, setting: Setting):
-    r"""$\tfrac12\partial F/\partial\tilde\eta$: where it is 0 the state falls fastest.
+    r"""$\tfrac12\partial F/\partial\tilde\eta = \gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma
+    N'\tilde\eta^3 - m$, 0 at the rate of the fastest fall.
 
-    The slope is $\gamma N\tilde\eta + 2Km'\tilde\eta^2 - K\gamma N'\tilde\eta^3 - m$, with
-    $m' = \mu - R\,\sqrt{2/\pi}\,e^{-z^2/2} z/(2P)$ and
-    $N' = \nu - z^2\,\mathrm{erfc}(z/\sqrt2)$ at $z = c/\sqrt{2P}$.
-    Derived: test_the_condition_is_the_derivative_of_the_fall.
+    $m' = \mu - R\,\sqrt{2/\pi}\,e^{-z^2/2} z/(2P)$ and $N' = \nu - z^2\,\mathrm{erfc}(z/\sqrt2)$ at
+    $z = c/\sqrt{2P}$. Derived: test_the_condition_is_the_derivative_of_the_fall.
     """
     noise = setting.noise_strength(clip_scale) * rate**2
     risk = jnp.maximum(state - noise, _TINY)
@@ -169,20 +143,17 @@ def slope_in_rate(rate, state, clip_scale, setting: Setting):
 
 
 def _feedback(state, guess, highest, clip_scale, setting: Setting):
-    """The rate at which the state falls fastest, among those up to the highest.
-
-    On the arc F does not see a small change of the rate, so that neither does a derivative of what
-    follows from it: the root is a constant to JAX.
-    """
+    """The rate up to the highest at which the state falls fastest."""
+    # The derivative of F in the rate is 0 at the root, which may be a constant to JAX.
     known = jax.tree.map(lax.stop_gradient, (state, guess, highest, clip_scale, setting))
     root, is_below = _root(*known)
     return jnp.where(is_below, root, highest)
 
 
 def _root(state, guess, highest, clip_scale, setting: Setting):
-    """The root of the condition by Newton's steps within a bracket, and whether there is one."""
+    """The root of the condition by safeguarded Newton steps, and whether it is below the limit."""
     strength = setting.noise_strength(clip_scale)
-    # Beyond the second the noise to come would be more than all of the state.
+    # The noise to come is at most the whole state.
     limit = jnp.minimum(highest, jnp.sqrt(state / jnp.maximum(strength, _TINY)))
 
     def narrow(_, found):
@@ -194,7 +165,7 @@ def _root(state, guess, highest, clip_scale, setting: Setting):
         )
         low, high = jnp.where(value < 0, rate, low), jnp.where(value < 0, high, rate)
         newton = rate - value / slope
-        # At the root itself rounding may put the step just outside, which is no reason to bisect.
+        # Near the root rounding may put the step just outside, without need to bisect.
         margin = _ROUNDING * limit
         is_inside = (newton >= low - margin) & (newton <= high + margin)
         return low, high, jnp.where(is_inside, newton, (low + high) / 2)
@@ -207,11 +178,8 @@ def _root(state, guess, highest, clip_scale, setting: Setting):
 def best_greedy(
     settings: Setting,
 ) -> tuple[Float[np.ndarray, "settings two"], Float[np.ndarray, " settings"]]:
-    """The best points (see `greedy_run`) of settings along a leading axis, and their risks.
-
-    All have noise. Several settings are searched in batches of one size, which is compiled once;
-    the last batch is filled up with its last setting.
-    """
+    """The best points (see `greedy_run`) of noisy settings along a leading axis; and risks."""
+    # Batches of one size compile once; the last one repeats its last setting.
     count = len(settings.gamma)
     size = 1 if count == 1 else _BATCH
     batches = [
@@ -240,7 +208,7 @@ def _best_of_batch(settings: Setting) -> tuple[np.ndarray, np.ndarray]:
 def greedy_schedule(
     point: Float[np.ndarray, " two"], setting: Setting
 ) -> tuple[Float[np.ndarray, " knots"], Float[np.ndarray, " knots"]]:
-    """Knots in time and the learning rates there, of one plan."""
+    """Knots in time and the learning rates there, for one plan."""
     batch = jax.tree.map(lambda leaf: np.asarray(leaf)[None], setting)
     with on_host():
         _, _, (time, rates) = _evaluated(jnp.asarray(point)[None], batch, STEPS)
@@ -248,13 +216,13 @@ def greedy_schedule(
 
 
 def _grid(settings: Setting) -> Float[np.ndarray, "settings points 2"]:
-    """Clip scales down to where noise leaves hardly a step, and first rates up to the cap."""
+    """Clip scales down to hardly any step, and first rates up to the cap."""
     root = np.sqrt(settings.label_variance)
     signal = 2 * settings.initial_risk / settings.label_variance
     lowest = 1e-2 * signal * np.minimum(1, np.minimum(1, settings.rho) ** 2 / settings.gamma)
     shares = np.linspace(0, 1, _CLIPS)
     clips = np.log(root)[:, None] + np.log(lowest)[:, None] * (1 - shares) + math.log(5) * shares
-    # None at the cap itself, where the descent would not see which way to go.
+    # None is at the cap itself, where the gradient in the second number is 0.
     farthest = np.sqrt(np.log(20 / np.minimum(1, settings.gamma)))
     roots = farthest[:, None] * np.linspace(0.05, 1, _STARTS)
     pairs = np.broadcast_arrays(clips[:, :, None], roots[:, None, :])
@@ -290,20 +258,18 @@ def _evaluated(points, settings, steps: int):
 
 
 def isotropic_floor(setting: Setting) -> float:
-    r"""The least risk that one pass without privacy reaches, for equal eigenvalues.
+    r"""The least risk of one pass without privacy, for equal eigenvalues, with
+    $\tilde\eta = R/(\gamma P)$.
 
-    With $\tilde\eta = R/(\gamma P)$ the risk obeys $R' = -R^2/(\gamma P)$, hence
-
-    $$ \ln\frac{R(0)}{R} + \frac{\zeta^2}{2}\Bigl(\frac1R - \frac1{R(0)}\Bigr)
-       = \frac1\gamma. $$
-
+    $R' = -R^2/(\gamma P)$, so
+    $\ln\frac{R(0)}{R} + \frac{\zeta^2}{2}\bigl(\frac1R - \frac1{R(0)}\bigr) = \frac1\gamma$.
     Derived: test_the_floor_solves_its_equation_and_is_known.
     """
     start, half = float(setting.initial_risk), float(setting.modes.label_noise) ** 2 / 2
     wanted = 1 / float(setting.gamma)
 
     def excess(fall):
-        # In fall = ln(R(0)/R), of which the left side is a convex function.
+        # The left side is convex in fall = ln(R(0)/R).
         return fall + half / start * math.expm1(min(fall, 700.0)) - wanted
 
     fall = float(scipy.optimize.brentq(excess, 0.0, wanted, xtol=1e-14 * wanted, rtol=1e-14))
@@ -319,6 +285,5 @@ def noiseless_schedule(
         isotropic_floor(dataclasses.replace(setting, gamma=setting.gamma / one)) for one in time[1:]
     ]
     risks = np.asarray([float(setting.initial_risk), *floors])
-    # Where nothing is left of the risk the rate does not matter.
     powers = np.maximum(risks + half, np.finfo(float).tiny)
     return np.minimum.accumulate(risks / powers) / float(setting.gamma)

@@ -1,11 +1,7 @@
-r"""The inverse question: how many samples, or how much privacy, a risk asks for.
+r"""The inverse question: how many samples, or how much privacy, a risk needs.
 
-`best_risks` has the best risks of many budgets at once, without their plans.
-
-The best risk falls strictly as samples are added, because a plan for n samples is one for more that
-stops early, and as $\rho$ grows, because every plan has less noise then. So there is one answer,
-which bisection brackets on a logarithmic scale. Bisection reads the search's risks, which are not
-resolved below 1e-6 R(0) where there is next to no label noise (`jaxdp.planning.best_risks`).
+The best risk falls strictly with n, as a plan for n samples is one for more that stops early, and
+with $\rho$, as noise then falls: bisection on a logarithmic scale finds the one answer.
 """
 
 import dataclasses
@@ -27,12 +23,9 @@ from jaxdp.privacy.arguments import check_delta, warn_of_large_delta
 from jaxdp.privacy.conversions.gaussian import gaussian_epsilon
 from jaxdp.problems.streams.linear import LinearRegression
 
-# By which factor a bracket grows, and how far from where it begins it is looked for.
-_FACTOR, _FARTHEST = 4.0, 1e15
-# Of the logarithm; and what rounding may put above a whole number of samples.
-_TOLERANCE, _ROUNDING = 1e-7, 1e-6
-# Beyond this rho noise is nothing, and what is not reached is not reached at all.
-_MOST_RHO = 1e6
+_FACTOR, _FARTHEST = 4.0, 1e15  # growth factor of a bracket, and the most samples per dimension
+_TOLERANCE, _ROUNDING = 1e-7, 1e-6  # tolerance of the logarithm, rounding above whole numbers
+_MOST_RHO = 1e6  # beyond this rho the noise is negligible
 
 
 def required_samples(
@@ -44,27 +37,24 @@ def required_samples(
     delta: float | None = None,
     schedule: Any = Optimal,
 ) -> int:
-    """The least number of samples with which a plan reaches a risk.
-
-    There is one for every risk above 0: with more samples any is reached.
+    """The least number of samples with which a plan reaches a risk; one exists for every risk
+    above 0.
 
     Args:
         problem: least squares on a stream of Gaussian inputs.
-        target_risk: of what is released, predicted; above 0 and below the problem's R(0).
-        rho: the budget, or
-        epsilon, delta: the same.
-        schedule: as for `jaxdp.plan`.
+        target_risk: predicted risk of the released iterate, above 0 and below the problem's R(0).
+        rho, epsilon, delta, schedule: see `jaxdp.plan`.
 
     Returns:
-        n: the search sees the target or less with n samples, with n - 1 more. What `jaxdp.plan`
-            predicts of n samples is within 1e-4 of the target or below it.
+        n: the search reaches the target with n samples and not with n - 1; `jaxdp.plan` predicts at
+        most the target, up to 1e-4.
 
     Warns:
         UserWarning: delta is at least one over the number of samples.
 
     Raises:
         NotCoveredError: the problem has input scales or another loss, or is logistic.
-        RuntimeError: more than 1e15 samples per dimension would be needed.
+        RuntimeError: more than 1e15 samples per dimension are needed.
 
     Example:
         >>> import jaxdp
@@ -99,18 +89,15 @@ def required_epsilon(
     delta: float,
     schedule: Any = Optimal,
 ) -> float:
-    """The least epsilon at which a plan reaches a risk; infinite where none does.
+    """The least epsilon with which a plan reaches a risk; infinite if none does.
 
     Args:
-        problem: least squares on a stream of Gaussian inputs.
-        target_risk: of what is released, predicted; above 0 and below the problem's R(0).
-        num_samples: n.
-        delta: in (0, 1).
-        schedule: as for `jaxdp.plan`.
+        problem, target_risk, schedule: see `required_samples`.
+        num_samples: number n of samples.
+        delta: delta of the budget, in (0, 1).
 
     Returns:
-        epsilon; infinite for a target at or below the floor, the best risk of one pass without
-        privacy, which `jaxdp.plan` has as `.floor`; 0 where delta alone allows what is needed.
+        epsilon; infinite at or below the floor (`.floor` of a plan), 0 if delta alone suffices.
 
     Warns:
         UserWarning: delta is at least one over the number of samples.
@@ -148,17 +135,16 @@ def best_risks(
     """The least risk of a plan (`Optimal`) for every budget, in one batched search.
 
     Args:
-        problem: linear regression on a stream, with equal eigenvalues.
-        num_samples: one or an array, any numbers > 0.
-        rho: one or an array, > 0; infinite without privacy. Broadcast against `num_samples`.
+        problem: least squares on a stream of Gaussian inputs, with equal eigenvalues.
+        num_samples: one number or an array, > 0.
+        rho: one number or an array, > 0, broadcast against `num_samples`; infinite without privacy.
 
     Returns:
-        The risks that the search saw, in float64. Below 1e-6 R(0) they are right only with label
-        noise (zeta^2 >= 2e-4 R(0) is enough); a plan's status tells, this does not.
+        The risks that the search saw, in float64. Below 1e-6 R(0) they are accurate only with label
+        noise (zeta^2 >= 2e-4 R(0) is enough); `jaxdp.plan` has a status for this.
 
     Raises:
-        NotCoveredError: the eigenvalues are not equal, or it is not least squares on Gaussian
-            inputs.
+        NotCoveredError: the eigenvalues are unequal, or the problem is not such a least squares.
 
     Example:
         >>> import jaxdp
@@ -176,7 +162,7 @@ def best_risks(
     one = setting_of(problem, 1, 1.0)
     if not one.is_isotropic:
         raise NotCoveredError(
-            "best_risks: a batched search is for equal eigenvalues; use jaxdp.plan one by one"
+            "expected equal eigenvalues in best_risks, got unequal ones; use jaxdp.plan one by one"
         )
     cells = counts.size
     repeated = jax.tree.map(lambda leaf: np.stack([leaf] * cells), one)
@@ -206,7 +192,7 @@ def _checked(
 
 
 def _root(excess: Callable[[float], float], start: float, highest: float) -> float | None:
-    """Where a falling function is 0, looked for outwards from a start; None beyond the highest."""
+    """The zero of a falling function, bracketed outwards from a start; None beyond the highest."""
     step = math.log(_FACTOR)
     low = high = start
     value = excess(start)

@@ -1,4 +1,4 @@
-"""A plan of one-pass DP-SGD: what to run, what is predicted of it, and how it is made."""
+"""A plan of one-pass DP-SGD: its algorithm, its prediction, and how it is made."""
 
 import math
 from typing import Any, NamedTuple
@@ -35,42 +35,29 @@ from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.schedules import AbstractSchedule, Constant, Hyperbolic, PiecewiseLinear, Polynomial
 from jaxdp.theory import CoupledODE, predict
 
-# Schedules that can be written down by their fields.
-_WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)
-# Relative: knots that follow the schedule so closely are enough to paste.
-_CLOSE = 1e-2
+_WRITTEN = (Constant, Hyperbolic, PiecewiseLinear, Polynomial)  # written by their fields
+_CLOSE = 1e-2  # relative error of the knots of a schedule that is written out
 _LOOKED_AT = "if the problem was estimated from private rows, no cost covers that"
 _NAMES = {"exchange": "clip_scale at a fixed product with the rate"}
 _KNOWN = (
-    "the problem's numbers ({}) are taken as known: what was learnt of them from private data is "
-    "not covered by rho"
+    "the problem's numbers ({}) are taken as known: their estimation from private data is not "
+    "covered by rho"
 )
 _ROWS = (
     "rows are {} and come once; the risk is that of the deterministic equivalent, from which the "
     "mean over runs differs by O(1/d)"
 )
-_BEST_FOUND = "for {} schedule and floor are the best that were found, not proved best"
+_BEST_FOUND = "schedule and floor for {} are the best that were found, not proved best"
 _IN_THE_BOX = (
-    "the regret is the largest at the corners, the middles of the sides and the centre of the box, "
-    "of schedules that were found by descent; what is predicted is for the problem as given"
+    "the regret is the largest at the corners, midpoints of the sides and centre of the box, of "
+    "schedules found by descent; the prediction is for the problem as given"
 )
-# Relative: between the risk that the search saw and the one that `CoupledODE` predicts; and where
-# the search saw many eigenvalues as few.
+# Allowed relative gap of the search's risk to that of `CoupledODE`; and if it joined eigenvalues.
 _AGREEMENT, _GROUPED = 1e-3, 2e-2
 
 
 class Sensitivity(NamedTuple):
-    """By which share the risk rises when an argument is off by a factor of two.
-
-    Attributes:
-        halved, doubled: 1.0 is a risk twice as large.
-
-    Example:
-        >>> from jaxdp.planning.streams.one_pass_plan import Sensitivity
-        >>> rises = Sensitivity(halved=0.25, doubled=1.5)
-        >>> print(f"half as large: {rises.halved:.0%} more risk; twice: {rises.doubled:.0%} more")
-        half as large: 25% more risk; twice: 150% more
-    """
+    """Relative rise of the risk if an argument is halved or doubled: 1.0 is twice the risk."""
 
     halved: float
     doubled: float
@@ -80,17 +67,16 @@ class OnePassPlan(AbstractExplained, eqx.Module):
     """How to run one-pass DP-SGD within a budget, as `jaxdp.plan` found it.
 
     Attributes:
-        algorithm: what to run.
-        predicted: its trajectory, by `CoupledODE`.
-        floor: the best risk of one pass over so many samples without privacy.
-        sensitivities: by argument. "learning_rate" is the whole schedule, "exchange" the clip
-            scale at a fixed product of clip scale and learning rate, others are of the schedule.
-        assumptions: what a plan leaves out, in sentences.
+        algorithm, predicted: algorithm to run, and its trajectory by `CoupledODE`.
+        floor: best risk of one pass over as many samples without privacy.
+        sensitivities: rise of the risk by argument. "learning_rate" is the whole schedule,
+            "exchange" the clip scale at a fixed product with the learning rate; others belong to
+            the schedule.
+        assumptions: limits of the plan, in sentences.
         status: `Status.OK`, or what went wrong.
-        regret: with `uncertainty`, by which factor the risk exceeds the best one at the worst of
-            the places of the box that are looked at (`Box.places`); None without.
-        dim: of the problem, which turns the clip scale into a clip norm; None where nobody said.
-        epsilon, delta: the budget as it was asked for; None where it was asked for as rho.
+        regret: with `uncertainty`, the largest risk over the best risk at `Box.places`; else None.
+        dim: dimension of the problem, which turns the clip scale into a clip norm; None if unknown.
+        epsilon, delta: budget as given; None if it was given as rho.
 
     Example:
         >>> import jaxdp
@@ -113,32 +99,28 @@ class OnePassPlan(AbstractExplained, eqx.Module):
 
     @property
     def final_risk(self) -> float:
-        """The predicted risk of what is released."""
+        """The predicted risk of the released iterate."""
         return float(self.predicted.final_risk)
 
     @property
     def adjacency(self) -> str:
-        """Who the neighbours are for whom the budget holds."""
+        """The adjacency for which the budget holds."""
         return self.algorithm.release().adjacency
 
     @property
     def clip_norm(self) -> float | None:
-        """The clip norm, the clip scale times the root of `dim`; None where `dim` is."""
+        """The clip norm, that is the clip scale times the root of `dim`; None without `dim`."""
         scale = float(self.algorithm.clip_scale)
         return None if self.dim is None else scale * math.sqrt(self.dim)
 
     @property
     def line(self) -> str:
-        """The algorithm as a line of Python, to five digits; of many knots as few as are needed."""
+        """The algorithm as a line of Python, to five digits and with as few knots as needed."""
         one = self.algorithm
-        texts = {
-            "clip_scale": f"{float(one.clip_scale):.5g}",
-            "rho": repr(float(one.rho)),
-            "num_steps": str(int(one.num_steps)),
-        }
+        clip_scale, rho = f"{float(one.clip_scale):.5g}", repr(float(one.rho))
         # Infinity has no literal in Python.
-        values = ('float("inf")' if text == "inf" else text for text in texts.values())
-        numbers = ", ".join(f"{name}={value}" for name, value in zip(texts, values, strict=True))
+        scale, rho = ('float("inf")' if text == "inf" else text for text in (clip_scale, rho))
+        numbers = f"clip_scale={scale}, rho={rho}, num_steps={int(one.num_steps)}"
         return f"jaxdp.OnePassDPSGD({_schedule_text(one.learning_rate)}, {numbers})"
 
     def __str__(self):
@@ -240,7 +222,7 @@ def _schedule_text(schedule: AbstractSchedule) -> str:
 
 
 def _needed(knots: np.ndarray, values: np.ndarray) -> list[int]:
-    """Places of the knots between which straight lines follow all of them closely enough."""
+    """Places of few knots, between which straight lines follow all others closely."""
     kept, first = [0], 0
     while first < len(knots) - 1:
         last = first + 1
@@ -271,7 +253,6 @@ def plan_one_pass(
     count = require_count("num_samples", num_samples)
     rho = rho_of(rho, epsilon, delta)
     if delta is not None:
-        # Seen from the caller of `jaxdp.plan`.
         warn_of_large_delta(delta, count, stacklevel=3)
     setting = stream_setting_of(problem, count, rho)
     family, regret = family_of(schedule), None
@@ -317,7 +298,7 @@ def stream_setting_of(
 
 
 def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
-    """Sentences: the limits of a plan of this problem, and whether its schedule is proved best."""
+    """The limits of a plan of this problem, in sentences."""
     if isinstance(problem, AbstractSignalProblem):
         known, rows, where = "the signal", "isotropic Gaussian", f"{type(problem).__name__}"
     else:
@@ -334,7 +315,7 @@ def _assumptions(problem, setting: AbstractSetting) -> tuple[str, ...]:
 
 
 def _status(predicted: Trajectory, found: Solution, setting: AbstractSetting) -> Status:
-    """The prediction's; unstable where it is not what the search saw."""
+    """The prediction's status; UNSTABLE if it disagrees with the search."""
     status = Status(int(predicted.status))
     is_whole = setting.start.shape == setting.grouped().start.shape
     allowed = _AGREEMENT if is_whole else _GROUPED

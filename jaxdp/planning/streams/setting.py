@@ -1,10 +1,4 @@
-r"""The numbers that a plan of one-pass DP-SGD depends on, and the equations that a search follows.
-
-A plan does not see d and n apart, only $\gamma = d/n$, nor the target, only the part of the risk in
-each eigenspace of the covariance. A search over schedules asks a setting for its velocities, which
-are those of `CoupledODE`: of linear regression (`Setting`) or of labels along one direction, as
-logistic ones are (`SignalSetting`). All numbers are in float64.
-"""
+"""The numbers on which a plan of one-pass DP-SGD depends, and the equations of its search."""
 
 import abc
 import dataclasses
@@ -23,20 +17,16 @@ from jaxdp.problems.streams.linear import LinearRegression
 from jaxdp.problems.streams.signal import AbstractSignalProblem
 from jaxdp.theory.streams.modes import Modes, eigen_modes, gradient_moments
 
-# A search follows at most so many modes.
-_MOST_MODES = 32
+_MOST_MODES = 32  # most modes in a search
 _TINY = 1e-300
-# Rates beyond the cap of inputs of a smaller scale are not looked at.
-_LEAST_SCALE = 0.05
-# The remainder is at least 0 up to rounding, relative to 1 and to the noise that was shifted.
-_ROUNDING = 1e-12
+_LEAST_SCALE = 0.05  # least scale of inputs whose cap bounds the rates
+_ROUNDING = 1e-12  # the remainder is at least 0 up to this rounding
 
 
 class AbstractSetting(eqx.Module):
-    r"""A problem on a stream, its number of samples and its privacy, as equations of a state.
+    r"""A problem on a stream, its number of samples and its privacy, as equations of a state y.
 
-    Without the private noise the state y obeys $y' = v(y, \tilde\eta)$; noise of clip scale c that
-    is still to come adds $K_c\,\tilde\eta^2$ to it, and the risk is a function of y.
+    As in `CoupledODE` $y' = v(y, \tilde\eta)$; noise still to come adds $K_c\,\tilde\eta^2$ to y.
     """
 
     gamma: eqx.AbstractVar[Float[Any, ""]]  # $\gamma = d/n$
@@ -45,22 +35,22 @@ class AbstractSetting(eqx.Module):
     @property
     @abc.abstractmethod
     def cap(self) -> Float[Any, ""]:
-        """The learning rate beyond which every sample's step is cut off."""
+        """The learning rate beyond which every sample's step is capped."""
 
     @property
     @abc.abstractmethod
     def slope_scale(self) -> Float[Any, ""]:
-        """The size of the loss's slopes at the start, to which clip scales are compared."""
+        """The size of the loss's slopes at the start, the unit of clip scales."""
 
     @property
     @abc.abstractmethod
     def num_steps(self) -> int:
-        """How many steps of Runge and Kutta's method are enough, at least."""
+        """The least sufficient number of Runge-Kutta steps."""
 
     @property
     @abc.abstractmethod
     def effort(self) -> tuple[int, float]:
-        """How many descents a fit makes, and by which share of the risk the last step may gain."""
+        """Number of descents of a fit, and their tolerance relative to the risk."""
 
     @property
     @abc.abstractmethod
@@ -75,19 +65,19 @@ class AbstractSetting(eqx.Module):
     def velocity(
         self, state: Float[Array, " parts"], rate: Float[Array, ""], clip_scale: Float[Array, ""]
     ) -> Float[Array, " parts"]:
-        """v, of a state that may be no possible one, at a rate that is not capped yet."""
+        """v at a state, possible or not, and at a rate before its cap."""
 
     @abc.abstractmethod
     def is_possible(self, state: Float[Array, " parts"]) -> Bool[Array, ""]:
-        """Whether a state is one of some parameters: what fails is an error of the integration."""
+        """Whether some parameters have this state; if not, the integration failed."""
 
     @abc.abstractmethod
     def risk(self, state: Float[Array, " parts"]) -> Float[Array, ""]:
-        """R of a state."""
+        """R at a state."""
 
     @abc.abstractmethod
     def grouped(self) -> "AbstractSetting":
-        """Neighbouring eigenvalues joined where there are very many, for a search."""
+        """The setting for a search, with neighbouring eigenvalues joined if there are many."""
 
     def without_privacy(self):
         r"""The setting at $\rho = \infty$."""
@@ -95,18 +85,12 @@ class AbstractSetting(eqx.Module):
 
 
 class Setting(AbstractSetting):
-    """Linear regression, its number of samples and its privacy; the state has a $D_i$ per mode.
+    """Linear regression, one $D_i$ per mode; may be stacked along a leading axis of all arrays."""
 
-    Settings of one number of modes may be stacked along a leading axis of all arrays.
-    """
-
-    # $\gamma = d/n$.
     gamma: Float[Any, "*#cells"]
-    # Of the $\rho$-GDP guarantee; infinite without privacy.
     rho: Float[Any, "*#cells"]
     modes: Modes  # one per distinct eigenvalue, as `CoupledODE` follows them
-    # By how much more steps the largest eigenvalue asks for, in a search.
-    refinement: int = eqx.field(static=True, default=1)
+    refinement: int = eqx.field(static=True, default=1)  # factor of the steps
 
     @property
     def initial_risk(self) -> Float[Any, "*cells"]:
@@ -125,12 +109,12 @@ class Setting(AbstractSetting):
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether all eigenvalues are one, up to rounding; a single one beside zeros is larger."""
+        """Whether all eigenvalues are one up to rounding, and none is zero."""
         return self.modes.descent.shape[-1] == 1 and np.allclose(self.modes.descent, 1, rtol=1e-4)
 
     @property
     def caps(self) -> Float[Any, "*cells"]:
-        r"""$2/(\gamma s)$ for each scale s of the inputs: larger steps of a sample are cut off."""
+        r"""$2/(\gamma s)$ for each scale s of the inputs: the caps of a sample's step."""
         scales = 1.0 if self.modes.scales is None else self.modes.scales.values
         return 2 / (self.modes.curvature_bound * self.gamma * scales)
 
@@ -165,11 +149,8 @@ class Setting(AbstractSetting):
         )
 
     def grouped(self) -> "Setting":
-        """The setting that a search sees: neighbouring eigenvalues joined if there are very many.
-
-        Steps of one size are stable up to an eigenvalue: where the largest is large there are more.
-        """
         modes = self.modes
+        # Fixed steps are stable up to an eigenvalue.
         refinement = 1 if modes.descent.max() <= 5 else 4
         if len(modes.descent) <= _MOST_MODES:
             return dataclasses.replace(self, refinement=refinement)
@@ -183,16 +164,12 @@ class Setting(AbstractSetting):
         shares, weights = joined(modes.weights / modes.descent), joined(modes.weights)
         risks = joined(modes.weights * modes.initial)
         is_there = weights > 0
-        kept = (
-            weights / np.where(is_there, shares, 1),
-            weights,
-            risks / np.where(is_there, weights, 1),
-        )
-        followed = _followed(modes, *(values[is_there] for values in kept))
+        shares, weights, risks = (values[is_there] for values in (shares, weights, risks))
+        followed = _followed(modes, weights / shares, weights, risks / weights)
         return Setting(self.gamma, self.rho, followed, refinement)
 
     def noise_strength(self, clip_scale: Float[Any, ""]) -> Float[Any, ""]:
-        r"""$K = 2c^2\gamma^2/\rho^2$: noise that is still to come adds $K\tilde\eta^2$ to R."""
+        r"""$K = 2c^2\gamma^2/\rho^2$."""
         return 2 * (clip_scale * self.gamma / self.rho) ** 2
 
     def velocity(self, state, rate, clip_scale):
@@ -218,7 +195,7 @@ def setting_of(problem: LinearRegression, num_samples: float, rho: float) -> Set
     with on_host():
         # In the problem's own precision, so that a search starts where the theory does.
         modes = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), eigen_modes(problem))
-    # Where inputs never point there is neither risk nor learning.
+    # Directions without inputs have neither risk nor learning.
     is_seen = modes.descent > 0
     kept = (values[is_seen] for values in (modes.descent, modes.weights, modes.initial))
     return Setting(np.float64(problem.dim / num_samples), np.float64(rho), _followed(modes, *kept))
@@ -230,7 +207,7 @@ def _followed(
     weights: Float[np.ndarray, " kept"],
     initial: Float[np.ndarray, " kept"],
 ) -> Modes:
-    """The problem of some modes with others in their place."""
+    """Modes with these eigenvalues, weights and initial risks."""
     return dataclasses.replace(
         modes,
         descent=eigenvalues,
@@ -243,7 +220,7 @@ def _followed(
 
 
 def require_least_squares(problem: Any, asked: str) -> None:
-    """Raise unless a problem is least squares on Gaussian inputs with numbers that are known."""
+    """Raise unless a problem is least squares on Gaussian inputs with concrete numbers."""
     came = None
     if isinstance(problem, AbstractSignalProblem):
         came = type(problem).__name__
@@ -254,8 +231,7 @@ def require_least_squares(problem: Any, asked: str) -> None:
     if came is not None:
         raise NotCoveredError(
             f"{asked} is for least squares on Gaussian inputs (LinearRegression without "
-            f"input_scales), got {came}; jaxdp.plan for one budget, of a problem taken as known, "
-            "covers it"
+            f"input_scales), got {came}; jaxdp.plan without uncertainty covers it"
         )
     require_kind("problem", problem, LinearRegression, "a LinearRegression")
     require_host("problem", problem)
@@ -264,11 +240,9 @@ def require_least_squares(problem: Any, asked: str) -> None:
 class SignalSetting(AbstractSetting):
     r"""Labels that follow one direction of isotropic inputs: the overlap p and the remainder w.
 
-    With $e = \min(\tilde\eta, 2/(\ell\gamma))$ and the moments of the clipped slope
-
-    $$ p' = -e\,a, \qquad w' = -2eD\,w + e^2\gamma M, \qquad K_c = (0, 4c^2\gamma^2/\rho^2). $$
-
-    Source: `jaxdp.theory.streams.signal`; test_the_search_sees_what_the_theory_predicts.
+    $p' = -e\,a$, $w' = -2eD\,w + e^2\gamma M$ and $K_c = (0, 4c^2\gamma^2/\rho^2)$, with
+    $e = \min(\tilde\eta, 2/(\ell\gamma))$ and the moments of the clipped slope. Source:
+    `jaxdp.theory.streams.signal`; test_the_search_sees_what_the_theory_predicts.
     """
 
     gamma: Float[Any, ""]
@@ -286,12 +260,12 @@ class SignalSetting(AbstractSetting):
 
     @property
     def num_steps(self):
-        # A step costs hundreds of times as many operations as one of least squares.
+        # A step costs hundreds of steps of least squares.
         return 60
 
     @property
     def effort(self):
-        # A minimum often lies where the rate meets the cap, in a kink that a descent nears slowly.
+        # A minimum is often at the kink where the rate meets the cap: descent is slow there.
         return 2, 1e-7
 
     @property
@@ -321,13 +295,10 @@ class SignalSetting(AbstractSetting):
         return self
 
 
+# A reverse pass through the search would store all nodes of the quadrature at every step.
 @jax.custom_jvp
 def _moments(problem: AbstractSignalProblem, at: Float[Array, " three"]) -> Float[Array, " three"]:
-    """The moments a, D, M of a slope at overlap, remainder and clip scale.
-
-    Their derivatives are nine numbers, taken forward at once: a reverse pass through the search
-    would else keep what hundreds of nodes of a quadrature computed at every step.
-    """
+    """a, D, M at overlap, remainder and clip scale; their nine derivatives are taken forward."""
     return _by_quadrature(problem, at)
 
 

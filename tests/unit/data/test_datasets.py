@@ -143,7 +143,7 @@ def test_the_last_column_is_the_target_whatever_the_columns_are_called(tmp_path)
 def test_a_name_that_stands_twice_is_refused_where_it_is_asked_for(tmp_path):
     path = _write(tmp_path, "a,a,c\n" + ROWS)
     for options in ({"target": "a"}, {"drop": ["a"]}):
-        with pytest.raises(ValueError, match="the name 'a' stands 2 times; rename it"):
+        with pytest.raises(ValueError, match="the name 'a' appears 2 times; rename it"):
             read_table(path, **options)
 
 

@@ -98,7 +98,7 @@ def test_unlike_stand_ins_choose_but_tell_no_level(alike):
     assert found.loss is None
     assert found.accuracy is None
     assert found.plan.chosen == alike.plan.chosen
-    assert "no level is told" in " ".join(str(found).split())
+    assert "so none is given" in " ".join(str(found).split())
 
 
 def test_a_forecast_prints_and_is_json(alike):

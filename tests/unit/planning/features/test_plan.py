@@ -14,7 +14,7 @@ from helpers import assert_mean_close
 import jaxdp
 from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
-from jaxdp.planning.features import drafts, search
+from jaxdp.planning.features import private_training, search
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
 from jaxdp.planning.features.training_plan import LOOKED_AT, Cell, best_cell
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
@@ -96,8 +96,8 @@ def test_the_table_has_every_cell_once_and_the_best_is_chosen():
     assert plan.algorithm.num_steps == plan.chosen.num_steps
     assert plan.algorithm.clip_norm == plan.chosen.clip_norm
     # A number stands for a tuple of one, and what is repeated is looked at once.
-    assert len(drafts._listed("num_steps", 20)) == 1
-    assert drafts._listed("num_steps", [20, 20, 10]) == (20, 10)
+    assert len(private_training._listed("num_steps", 20)) == 1
+    assert private_training._listed("num_steps", [20, 20, 10]) == (20, 10)
 
 
 def _assert_simulated(plan, rejects=()):
@@ -311,7 +311,8 @@ def test_other_optimisers_averages_and_batches_are_planned(options):
 
 
 def test_a_curved_valley_is_searched_to_its_floor_and_bounds_are_kept():
-    def evaluate(x, y):
+    def evaluate(place):
+        x, y = place
         # The least value is 1, at (1, -2).
         value = 1 + (x - 1) ** 2 + 10 * (y + 2 + (x - 1) ** 2) ** 2
         bend = 20 * (y + 2 + (x - 1) ** 2)
@@ -326,11 +327,11 @@ def test_a_curved_valley_is_searched_to_its_floor_and_bounds_are_kept():
     nowhere = search.best_point(evaluate, [(3.0, 0.0)], **wide | {"log_rates": (2.0, 3.0)})
     assert nowhere is None
 
-    def values(places):
-        return [evaluate(*place).point for place in places]
+    def value(place):
+        return evaluate(place).point
 
     starts, widths = [(-2.0, 0.0), (0.0, 0.0)], (1.0, 0.5, 0.25)
-    by_values = search.best_of_values(values, starts, widths=widths, **wide)
+    by_values = search.best_of_values(value, starts, widths=widths, **wide)
     np.testing.assert_allclose(by_values.risk, 1, atol=2e-2)
 
 
