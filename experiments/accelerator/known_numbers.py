@@ -232,7 +232,7 @@ def _quadratures() -> dict[str, Any]:
     found["softmax: derivative"] = slope.derivative[0, 0]
     found["softmax: expected value"] = softmax.expected_value(mean, covariance, jnp.asarray(1))
     found["softmax: accuracy"] = softmax.correct_probability(mean, covariance, jnp.asarray(1))
-    for order, value in enumerate(jaxdp.hermite_coefficients(jnp.tanh, 3)):
+    for order, value in enumerate(jaxdp.problems.hermite_coefficients(jnp.tanh, 3)):
         found[f"Hermite coefficient {order} of tanh"] = value
     return found
 

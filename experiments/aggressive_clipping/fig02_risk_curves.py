@@ -27,8 +27,8 @@ from experiments.harness.verdicts import listed, span, within
 
 _BOUNDS = {
     "lower": jaxdp.LowerBound(),
-    "tight lower": jaxdp.TightLowerBound(),
-    "tight upper": jaxdp.TightUpperBound(),
+    "tight lower": jaxdp.theory.TightLowerBound(),
+    "tight upper": jaxdp.theory.TightUpperBound(),
     "upper": jaxdp.UpperBound(),
 }
 

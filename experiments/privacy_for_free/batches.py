@@ -15,7 +15,10 @@ from jaxtyping import Array, Float, Key
 import jaxdp
 from jaxdp.problems.rows.features import ReducedFeatures
 
-CALIBRATIONS = {"published": jaxdp.PublishedCalibration(), "exact": jaxdp.ExactCalibration()}
+CALIBRATIONS = {
+    "published": jaxdp.algorithms.PublishedCalibration(),
+    "exact": jaxdp.algorithms.ExactCalibration(),
+}
 
 # Features a row from which the kernel, summed in float32, is conditioned well enough.
 _WIDE = 1.5

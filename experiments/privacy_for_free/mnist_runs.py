@@ -134,7 +134,7 @@ def prepare(
 def published(budget: Budget, num_steps: int) -> jaxdp.PrivateOptimiser:
     """DP-GD with the noise of PF Proposition 3.2."""
     # The noise multiplier is 2 sigma / sqrt(eta), free of eta.
-    scale = jaxdp.PublishedCalibration().noise_scale(
+    scale = jaxdp.algorithms.PublishedCalibration().noise_scale(
         budget.epsilon, budget.delta, learning_rate=1.0, num_steps=num_steps
     )
     return jaxdp.PrivateOptimiser(

@@ -109,7 +109,8 @@ class ExactCalibration(AbstractCalibration):
     Example:
         >>> import jaxdp
         >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
-        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=jaxdp.ExactCalibration())
+        >>> exact = jaxdp.algorithms.ExactCalibration()
+        >>> exact = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=exact)
         >>> print(f"{exact.noise_scale:.2f}")
         3.73
     """
@@ -131,7 +132,7 @@ class PublishedCalibration(AbstractCalibration):
 
     Example:
         >>> import jaxdp
-        >>> published = jaxdp.PublishedCalibration()
+        >>> published = jaxdp.algorithms.PublishedCalibration()
         >>> run = {"learning_rate": 0.02, "clip_norm": 1.0, "num_steps": 50}
         >>> algorithm = jaxdp.DPGD.calibrated(1.0, 1e-5, **run, calibration=published)
         >>> print(f"asked for 1, proved {jaxdp.account(algorithm, delta=1e-5).epsilon:.2f}")

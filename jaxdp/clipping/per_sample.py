@@ -213,7 +213,7 @@ def per_sample_gradient_norms(
         >>> import jaxdp, numpy as np
         >>> loss = lambda weights, input, target: (weights @ input - target) ** 2
         >>> rows = np.ones(2, np.float32), np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
-        >>> jaxdp.per_sample_gradient_norms(loss, *rows).tolist()
+        >>> jaxdp.clipping.per_sample_gradient_norms(loss, *rows).tolist()
         [2.0, 2.0]
     """
     records = records_of(inputs, targets)

@@ -107,7 +107,7 @@ def plan(
         num_samples: number n of samples of the one pass.
         schedule: `Optimal`; or a callable from free positive parameters to a schedule, such as
             `jaxdp.Constant` or `functools.partial(jaxdp.Polynomial, power=0.5)`; or
-            `jaxdp.FreeForm(num_knots)`.
+            `jaxdp.planning.FreeForm(num_knots)`.
         rho: budget in place of epsilon and delta, > 0.
         uncertainty: a `jaxdp.Box` of initial risks and label noises in place of the problem's, for
             least worst-case regret; for least squares on Gaussian inputs.

@@ -4,6 +4,7 @@ In the docstrings AC is "Better Rates for Private Linear Regression in the Propo
 Aggressive Clipping"; PF is "Privacy for Free in the Overparameterized Regime".
 """
 
+from jaxdp.core.numerics.hermite import hermite_coefficients
 from jaxdp.problems.base import (
     AbstractProblem,
     AbstractSampleProblem,
@@ -32,5 +33,6 @@ __all__ = [
     "ReducedFeatures",
     "Samples",
     "TabularRegression",
+    "hermite_coefficients",
     "sphere_inputs",
 ]

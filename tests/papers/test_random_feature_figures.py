@@ -60,7 +60,7 @@ def test_settings_run_together_are_those_of_a_calibrated_algorithm(limit):
     together, clipped = final_risks(
         problem, times, clips, jnp.asarray(noises), num_steps=5, key=jr.key(3)
     )
-    calibrations = (jaxdp.PublishedCalibration(), jaxdp.ExactCalibration())
+    calibrations = (jaxdp.algorithms.PublishedCalibration(), jaxdp.algorithms.ExactCalibration())
     for risk, share, calibration in zip(together, clipped, calibrations, strict=True):
         algorithm = jaxdp.DPGD.calibrated(
             4.0, 0.01, learning_rate=tau / 5, clip_norm=0.5, num_steps=5, calibration=calibration

@@ -194,7 +194,7 @@ def _interpolator(**given):
 def _hermite_coefficients(max_order):
     functions = {"tanh": jnp.tanh, "relu": jax.nn.relu}
     return {
-        name: jaxdp.hermite_coefficients(function, max_order)
+        name: jaxdp.problems.hermite_coefficients(function, max_order)
         for name, function in functions.items()
     }
 

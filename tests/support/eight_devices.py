@@ -176,7 +176,7 @@ def explicit_axes():
         "convolution": lambda x, y: jaxdp.clipped_gradient_sum(
             convolved, jnp.ones((2, 1, 3)), x[:, None], y, clip_norm=0.5
         ),
-        "norms": lambda x, y: jaxdp.per_sample_gradient_norms(loss, weight, x, y),
+        "norms": lambda x, y: jaxdp.clipping.per_sample_gradient_norms(loss, weight, x, y),
         "step": lambda x, y: optimiser.step(loss, weight, optimiser.init(weight), x, y, key=key)[0],
         "train": trained(optimiser),
         "train with secret noise": trained(secret),

@@ -45,7 +45,7 @@ READERS = [
     jaxdp.FunctionSpace(),
     jaxdp.CoupledODE(),
     jaxdp.DiscreteRecursion(),
-    jaxdp.DiscreteVolterra(),
+    jaxdp.theory.DiscreteVolterra(),
     jaxdp.FiniteDimension(),
     jaxdp.Fluctuations(),
     jaxdp.UnclippedRecursion(),

@@ -122,7 +122,7 @@ THEORIES = {
     "CoupledODE": (ONE_PASS, jaxdp.CoupledODE(), 1),
     "CoupledODE of labels": (LOGISTIC, jaxdp.CoupledODE(), 0),
     "DiscreteRecursion": (ONE_PASS, jaxdp.DiscreteRecursion(), 0),
-    "DiscreteVolterra": (CORRELATED, jaxdp.DiscreteVolterra(), 0),
+    "DiscreteVolterra": (CORRELATED, jaxdp.theory.DiscreteVolterra(), 0),
     "Fluctuations": (ONE_PASS, jaxdp.Fluctuations(), 1),
     "FiniteDimension": (
         (jaxdp.LinearRegression(np.ones(4), np.ones(4), 0.1), ONE_PASS[1]),
@@ -130,7 +130,7 @@ THEORIES = {
         0,
     ),
     "GaussianClosure": (_full_batch(), jaxdp.GaussianClosure(), 1),
-    "ClippedDiffusion": (_full_batch(), jaxdp.ClippedDiffusion(), 1),
+    "ClippedDiffusion": (_full_batch(), jaxdp.theory.ClippedDiffusion(), 1),
     "OrnsteinUhlenbeck": (_full_batch(), jaxdp.OrnsteinUhlenbeck(), 1),
     "GradientFlow": (_full_batch(), jaxdp.GradientFlow(), 1),
     "unclipped recursion": (_full_batch(), jaxdp.UnclippedRecursion(), 1),
@@ -152,8 +152,8 @@ SIMULATORS = {
     "HomogenizedSDE": (ONE_PASS, jaxdp.HomogenizedSDE(num_steps=4), 0),
     "FunctionSpace": (_full_batch(), jaxdp.FunctionSpace(), 1),
     "Iterates on features": (_full_batch(), jaxdp.Iterates(), 1),
-    "ClippedSDE": (_full_batch(), jaxdp.ClippedSDE(num_steps=4), 1),
-    "OrnsteinUhlenbeckSDE": (_full_batch(), jaxdp.OrnsteinUhlenbeckSDE(num_steps=4), 1),
+    "ClippedSDE": (_full_batch(), jaxdp.simulation.ClippedSDE(num_steps=4), 1),
+    "OrnsteinUhlenbeckSDE": (_full_batch(), jaxdp.simulation.OrnsteinUhlenbeckSDE(num_steps=4), 1),
 }
 
 

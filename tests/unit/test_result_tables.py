@@ -34,7 +34,7 @@ def test_a_cost_shows_its_numbers_and_assumptions():
 
 
 def _cost(epsilon):
-    return jaxdp.Cost(epsilon, 1e-5, None, None, None, "replace-one", False, ())
+    return jaxdp.privacy.Cost(epsilon, 1e-5, None, None, None, "replace-one", False, ())
 
 
 def test_what_an_attack_found_is_counted_and_not_shown():

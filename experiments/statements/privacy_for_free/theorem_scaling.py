@@ -27,5 +27,5 @@ def theorem_scaling(
         learning_rate=dim * square / (width * num_steps),
         clip_norm=math.sqrt(width) * square,
         num_steps=num_steps,
-        calibration=jaxdp.PublishedCalibration(),
+        calibration=jaxdp.algorithms.PublishedCalibration(),
     )

@@ -97,8 +97,8 @@ class PrivateOptimiser(AbstractTrainable):
         num_steps: T, the number of steps in the account.
         sampler: `jaxdp.privacy.PoissonSampler`, with amplification by sampling, or `ShuffledEpochs`
             or `FixedSizeBatches` there, without.
-        average: released instead of the last iterate: `jaxdp.PolyakAverage()`,
-            `jaxdp.TailAverage()` or `jaxdp.ExponentialAverage(decay)`; None for no average.
+        average: average that is released instead of the last iterate, `jaxdp.PolyakAverage()`,
+            `jaxdp.TailAverage()` or `jaxdp.algorithms.ExponentialAverage(decay)`; default None.
         noise: None for simulated, independent noise; `jaxdp.privacy.BufferedToeplitzNoise(scales,
             decays)` for simulated, correlated noise, covered if every record is in at most one
             batch; `jaxdp.privacy.SecretNoise()` for certified noise.

@@ -150,7 +150,7 @@ class ExponentialAverage(AbstractAverage):
 
     Example:
         >>> import jaxdp
-        >>> float(jaxdp.ExponentialAverage(0.75).weight(3, 4))
+        >>> float(jaxdp.algorithms.ExponentialAverage(0.75).weight(3, 4))
         0.25
     """
 

@@ -68,7 +68,8 @@ def hermite_coefficients(
 
     Example:
         >>> import jax, jaxdp
-        >>> [round(abs(float(c)), 3) for c in jaxdp.hermite_coefficients(jax.numpy.tanh, 3)]
+        >>> found = jaxdp.problems.hermite_coefficients(jax.numpy.tanh, 3)
+        >>> [round(abs(float(c)), 3) for c in found]
         [0.0, 0.606, 0.0, 0.148]
     """
     max_order = require_count("max_order", max_order, least=0)

@@ -210,7 +210,8 @@ class FreeForm(AbstractFamily):
     Example:
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
-        >>> plan = jaxdp.plan(problem, num_samples=1000, rho=1.0, schedule=jaxdp.FreeForm(24))
+        >>> schedule = jaxdp.planning.FreeForm(24)
+        >>> plan = jaxdp.plan(problem, num_samples=1000, rho=1.0, schedule=schedule)
         >>> print(f"{plan.predicted.final_risk:.4f}")
         0.0565
     """
@@ -257,8 +258,9 @@ def numbers_of(shares: Float[np.ndarray, " knots"]) -> Float[np.ndarray, " knots
 def _free_parameters(make: Any) -> tuple[str, ...]:
     if not callable(make) or isinstance(make, AbstractSchedule):
         raise TypeError(
-            "expected schedule to be jaxdp.Optimal, jaxdp.FreeForm(num_knots) or a callable from "
-            f"positive parameters to a schedule, such as jaxdp.Polynomial, got {described(make)}"
+            "expected schedule to be jaxdp.Optimal, jaxdp.planning.FreeForm(num_knots) or a "
+            "callable from positive parameters to a schedule, such as jaxdp.Polynomial, "
+            f"got {described(make)}"
         )
     if inspect.isclass(make) and issubclass(make, AbstractDescription):
         return constructor_arguments(make)

@@ -35,9 +35,9 @@ class Linearised(AbstractProblem):
 
     The model maps one input to one number (of shape () or (1,)) or, with a loss of k outputs such
     as `jaxdp.losses.Softmax(k)`, to k logits. The risk is the mean loss of the test rows.
-    `jaxdp.simulate` trains the true network, and with `simulator=jaxdp.LinearisedNetwork()` the
-    linear one; `jaxdp.predict` uses `jaxdp.TangentClosure`, which reports how far it can be
-    trusted.
+    `jaxdp.simulate` trains the true network, and with
+    `simulator=jaxdp.simulation.LinearisedNetwork()` the linear one. `jaxdp.predict` uses
+    `jaxdp.TangentClosure`, which reports how far it can be trusted.
 
     With `trainable` only the biases (BitFit) or the last layers are trained, and only they have
     tangent features. A head that starts at zero hides the body from the tangent. In low-rank

@@ -82,7 +82,8 @@ class ClippedSDE(AbstractGradientSDE):
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
         >>> run = {"num_runs": 3, "records": 2, "key": jax.random.key(1)}
-        >>> jaxdp.simulate(problem, algorithm, simulator=jaxdp.ClippedSDE(), **run).risk.shape
+        >>> paths = jaxdp.simulation.ClippedSDE()
+        >>> jaxdp.simulate(problem, algorithm, simulator=paths, **run).risk.shape
         (3, 3)
     """
 
@@ -99,7 +100,7 @@ class OrnsteinUhlenbeckSDE(AbstractGradientSDE):
 
     Example:
         >>> import jaxdp
-        >>> jaxdp.OrnsteinUhlenbeckSDE().is_clipped  # use: see `ClippedSDE`
+        >>> jaxdp.simulation.OrnsteinUhlenbeckSDE().is_clipped  # use: see `ClippedSDE`
         False
     """
 

@@ -83,7 +83,7 @@ class LinearisedNetwork(AbstractNetworkSimulator):
 
     Example:
         >>> import jaxdp
-        >>> jaxdp.LinearisedNetwork().has_parameters  # use: see `NetworkTraining`
+        >>> jaxdp.simulation.LinearisedNetwork().has_parameters  # use: see `NetworkTraining`
         True
     """
 

@@ -273,7 +273,7 @@ class ClippedDiffusion(AbstractTheory):
         >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 200, key=jax.random.key(0))
         >>> algorithm = jaxdp.DPGD(learning_rate=0.02, clip_norm=1.0, num_steps=50, noise_scale=0.5)
-        >>> theory = jaxdp.ClippedDiffusion()
+        >>> theory = jaxdp.theory.ClippedDiffusion()
         >>> predicted = jaxdp.predict(problem, algorithm, theory=theory, records=2)
         >>> predicted.risk.shape, bool(predicted.final_risk < predicted.risk[0])
         ((3,), True)

@@ -91,7 +91,8 @@ class ModewiseClosure(AbstractTheory):
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 30, loss=loss, key=jax.random.key(0))
         >>> steps = {"clip_norm": 1.0, "noise_multiplier": 5.0, "num_steps": 20, "sampler": sampler}
         >>> algorithm = jaxdp.PrivateOptimiser(optax.sgd(0.1), **steps)
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.ModewiseClosure(), records=2)
+        >>> theory = jaxdp.theory.ModewiseClosure()
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=theory, records=2)
         >>> predicted.risk.shape, "accuracy" in predicted.observables
         ((3,), True)
     """

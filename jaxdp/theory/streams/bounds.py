@@ -58,7 +58,8 @@ class UpperBound(AbstractModalTheory):
         >>> import jaxdp
         >>> problem = jaxdp.LinearRegression.power_law(100, condition_number=2.0, label_noise=0.3)
         >>> algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power=0.5), 1.0, 1.0, 1000)
-        >>> tight = jaxdp.TightLowerBound(), jaxdp.CoupledODE(), jaxdp.TightUpperBound()
+        >>> from jaxdp.theory import TightLowerBound, TightUpperBound
+        >>> tight = TightLowerBound(), jaxdp.CoupledODE(), TightUpperBound()
         >>> theories = jaxdp.LowerBound(), *tight, jaxdp.UpperBound()
         >>> final = [jaxdp.predict(problem, algorithm, theory=each).final_risk for each in theories]
         >>> sorted(final) == final
@@ -103,7 +104,7 @@ class TightUpperBound(AbstractModalTheory):
 
     Example:
         >>> import jaxdp
-        >>> jaxdp.TightUpperBound().label  # `UpperBound` shows all four
+        >>> jaxdp.theory.TightUpperBound().label  # `UpperBound` shows all four
         'tight upper bound'
     """
 
@@ -123,7 +124,7 @@ class TightLowerBound(AbstractModalTheory):
 
     Example:
         >>> import jaxdp
-        >>> jaxdp.TightLowerBound().label  # `UpperBound` shows all four
+        >>> jaxdp.theory.TightLowerBound().label  # `UpperBound` shows all four
         'tight lower bound'
     """
 

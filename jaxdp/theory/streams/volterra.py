@@ -42,7 +42,7 @@ class DiscreteVolterra(AbstractTheory):
         >>> noise = {"rho": 1.0, "strategy": jaxdp.privacy.independent_strategy(4)}
         >>> steps = {"rates": [3.0, 1.2, 0.7, 0.4], "clip_scale": 0.45, "batch_size": 2500}
         >>> algorithm = jaxdp.CorrelatedDPSGD(**steps, **noise)
-        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.DiscreteVolterra())
+        >>> predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.theory.DiscreteVolterra())
         >>> print(f"{predicted.label}: {predicted.final_risk:.5f}")
         Volterra: 0.00107
     """

@@ -151,7 +151,7 @@ NESTEROV = functools.partial(optax.sgd, nesterov=True, momentum=0.8)
     [
         ("squared", ShuffledEpochs(NUM_TRAIN, 10), None, NESTEROV),
         ("logistic", FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
-        ("softmax", SAMPLER, jaxdp.ExponentialAverage(0.7), optax.sgd),
+        ("softmax", SAMPLER, jaxdp.algorithms.ExponentialAverage(0.7), optax.sgd),
     ],
 )
 def test_function_space_has_the_law_of_the_iterates(name, sampler, average, factory):

@@ -25,7 +25,7 @@ target = RandomFeaturesTarget(draw(size=(40, 3)), jax.nn.relu, draw(size=40))
 span_residual(draw(size=(2, 3)), draw(size=(2, 3)), target)
 reconstruct(target, 2, key=jax.random.key(0), max_passes=2)
 jaxdp.OnePassDPSGD(lambda time: 2 + jnp.cos(time), clip_scale=1.0, rho=1.0, num_steps=5)
-jaxdp.hermite_coefficients(jnp.tanh, 3)
+jaxdp.problems.hermite_coefficients(jnp.tanh, 3)
 """
 _WRONG = {
     "schur": "jax.jit(jax.lax.linalg.schur)(jnp.eye(3))",

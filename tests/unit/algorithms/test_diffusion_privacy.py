@@ -65,7 +65,10 @@ def test_the_law_on_the_grid_is_a_gaussian_where_every_gradient_is_cut():
 
 def test_the_diffusion_is_as_private_as_dp_gd_and_the_claim_is_reached():
     # Source: PF Proposition 3.4, (3.5) and (3.6).
-    for calibration in (jaxdp.PublishedCalibration(), jaxdp.ExactCalibration()):
+    for calibration in (
+        jaxdp.algorithms.PublishedCalibration(),
+        jaxdp.algorithms.ExactCalibration(),
+    ):
         algorithms = [
             jaxdp.DPGD.calibrated(
                 EPSILON,
@@ -82,7 +85,7 @@ def test_the_diffusion_is_as_private_as_dp_gd_and_the_claim_is_reached():
         assert [float(one.diffusion(NUM_TRAIN)) for one in algorithms] == pytest.approx(
             [diffusion] * 3, rel=1e-5
         )
-        if isinstance(calibration, jaxdp.PublishedCalibration):
+        if isinstance(calibration, jaxdp.algorithms.PublishedCalibration):
             root = math.sqrt(8 * math.log(1 / DELTA) * DURATION)
             assert diffusion == pytest.approx(2 * CLIP * root / (NUM_TRAIN * EPSILON), rel=1e-5)
         claim = gaussian_delta(algorithms[0].mu, EPSILON)

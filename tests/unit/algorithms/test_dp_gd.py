@@ -26,8 +26,8 @@ DELTA = 1 / 2000
 )
 def test_noise_scales_are_those_of_an_independent_computation(epsilon, published, exact):
     for calibration, scale in [
-        (jaxdp.PublishedCalibration(), published),
-        (jaxdp.ExactCalibration(), exact),
+        (jaxdp.algorithms.PublishedCalibration(), published),
+        (jaxdp.algorithms.ExactCalibration(), exact),
     ]:
         algorithm = jaxdp.DPGD.calibrated(epsilon, DELTA, calibration=calibration, **BUDGET)
         assert float(algorithm.noise_scale) == pytest.approx(scale, rel=3e-6)
@@ -36,7 +36,9 @@ def test_noise_scales_are_those_of_an_independent_computation(epsilon, published
 def test_account_shows_the_proved_and_the_published_epsilon():
     exact = jaxdp.account(jaxdp.DPGD.calibrated(4.0, DELTA, **BUDGET), delta=DELTA)
     published = jaxdp.account(
-        jaxdp.DPGD.calibrated(4.0, DELTA, calibration=jaxdp.PublishedCalibration(), **BUDGET),
+        jaxdp.DPGD.calibrated(
+            4.0, DELTA, calibration=jaxdp.algorithms.PublishedCalibration(), **BUDGET
+        ),
         delta=DELTA,
     )
     assert exact.epsilon == pytest.approx(4.0, rel=1e-6)
@@ -51,11 +53,14 @@ def test_account_shows_the_proved_and_the_published_epsilon():
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 7.0])
 def test_rounding_never_costs_more_than_the_budget(rate, epsilon):
     settings = {"learning_rate": rate, "clip_norm": 1.0, "num_steps": 13}
-    for calibration in (jaxdp.ExactCalibration(), jaxdp.PublishedCalibration()):
+    for calibration in (
+        jaxdp.algorithms.ExactCalibration(),
+        jaxdp.algorithms.PublishedCalibration(),
+    ):
         algorithm = jaxdp.DPGD.calibrated(epsilon, 1e-5, calibration=calibration, **settings)
         cost = jaxdp.account(algorithm, delta=1e-5)
         assert cost.epsilon <= epsilon
-        if isinstance(calibration, jaxdp.PublishedCalibration):
+        if isinstance(calibration, jaxdp.algorithms.PublishedCalibration):
             assert cost.published_epsilon <= epsilon
 
 
@@ -68,7 +73,7 @@ def test_the_published_calibration_rounds_toward_more_noise(epsilon):
             learning_rate=0.1,
             clip_norm=1.0,
             num_steps=7,
-            calibration=jaxdp.PublishedCalibration(),
+            calibration=jaxdp.algorithms.PublishedCalibration(),
         )
 
     epsilon = jnp.float32(epsilon)
@@ -133,7 +138,10 @@ def test_traced_calibrations_agree_with_concrete_ones():
             calibration=calibration,
         ).noise_scale
 
-    for calibration in (jaxdp.ExactCalibration(), jaxdp.PublishedCalibration()):
+    for calibration in (
+        jaxdp.algorithms.ExactCalibration(),
+        jaxdp.algorithms.PublishedCalibration(),
+    ):
         traced = jax.jit(lambda e, n, c=calibration: scale(e, n, c))(4.0, 1000)
         assert float(traced) == pytest.approx(float(scale(4.0, 1000, calibration)), rel=1e-4)
 
@@ -141,7 +149,7 @@ def test_traced_calibrations_agree_with_concrete_ones():
 def test_a_traced_budget_outside_the_proposition_is_void():
     def run(epsilon):
         algorithm = jaxdp.DPGD.calibrated(
-            epsilon, DELTA, calibration=jaxdp.PublishedCalibration(), **BUDGET
+            epsilon, DELTA, calibration=jaxdp.algorithms.PublishedCalibration(), **BUDGET
         )
         return algorithm.is_valid, jaxdp.account(algorithm, delta=DELTA).mu
 

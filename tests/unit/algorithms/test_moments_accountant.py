@@ -157,7 +157,7 @@ def test_the_published_noise_follows_from_the_moments_and_half_of_it_would(epsil
     # Source: PF Proposition 3.2, (B.17) to (B.22).
     delta, num_steps = 1 / 2000, 50
     scale = float(
-        jaxdp.PublishedCalibration().noise_scale(
+        jaxdp.algorithms.PublishedCalibration().noise_scale(
             epsilon, delta, learning_rate=1 / num_steps, num_steps=num_steps
         )
     )

@@ -308,7 +308,7 @@ def _of_noise(noise, **changes):
 
 
 ADAPTIVE = {"clip_norm": AdaptiveClip(1.0, count_noise=5.0)}
-AVERAGED = {"average": jaxdp.ExponentialAverage(0.9)}
+AVERAGED = {"average": jaxdp.algorithms.ExponentialAverage(0.9)}
 SCHEDULED = {"optimiser": optax.sgd, "learning_rate": jaxdp.Polynomial(1.0, power=1.0)}
 # What is made, the field that is set, and what it is set to.
 EDITS = {

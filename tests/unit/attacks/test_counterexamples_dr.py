@@ -16,7 +16,7 @@ from jaxdp import attacks
 # Source: DR Assumption 2.
 def test_relu_plus_tanh_does_not_satisfy_assumption_2():
     """Erratum: mu_0 and mu_2 come from the ReLU; the clause on parity, which tanh is for, holds."""
-    mixed = jaxdp.hermite_coefficients(lambda x: jax.nn.relu(x) + jnp.tanh(x), 4)
+    mixed = jaxdp.problems.hermite_coefficients(lambda x: jax.nn.relu(x) + jnp.tanh(x), 4)
     np.testing.assert_allclose(mixed[0], 1 / np.sqrt(2 * np.pi), atol=1e-6)
     np.testing.assert_allclose(mixed[2], 0.5 / np.sqrt(np.pi), atol=1e-6)
     assert abs(mixed[3]) > 0.1

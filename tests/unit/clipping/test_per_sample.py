@@ -129,7 +129,7 @@ def test_microbatches_need_not_divide_the_batch(family, size):
 
 def test_norms_alone_are_the_same():
     batch = _batch("network", 2)
-    norms = jaxdp.per_sample_gradient_norms(*_network(), *batch)
+    norms = jaxdp.clipping.per_sample_gradient_norms(*_network(), *batch)
     np.testing.assert_array_equal(
         norms, jaxdp.clipped_gradient_sum(*_network(), *batch, clip_norm=1.0)[1]
     )
@@ -201,7 +201,7 @@ def test_a_broken_record_stays_alone_where_convolutions_fall_back():
     inputs, labels = jr.normal(jr.key(1), (4, 2, 5)), jnp.zeros(4)
     broken, others = inputs.at[1].set(jnp.nan), np.arange(4) != 1
     for loss in (in_a_loop, of_the_sample):
-        norms = jaxdp.per_sample_gradient_norms(loss, kernel, inputs, labels)
+        norms = jaxdp.clipping.per_sample_gradient_norms(loss, kernel, inputs, labels)
         total, found = jaxdp.clipped_gradient_sum(loss, kernel, broken, labels, clip_norm=1.0)
         np.testing.assert_allclose(found[others], norms[others], rtol=1e-6)
         assert np.isnan(found[1])

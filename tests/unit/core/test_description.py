@@ -41,7 +41,7 @@ def _descriptions():
     one_pass = functools.partial(jaxdp.OnePassDPSGD, clip_scale=1.0, rho=1.0, num_steps=10)
     scales = jaxdp.InputScales([0.5, 1.5], [0.5, 0.5])
     averaged = {"learning_rate": jaxdp.Polynomial(0.3, 0.5), "sampler": SAMPLER}
-    averaged |= {"average": jaxdp.ExponentialAverage(0.5)}
+    averaged |= {"average": jaxdp.algorithms.ExponentialAverage(0.5)}
     momentum = functools.partial(optax.sgd, momentum=0.9)
     more = [
         p.linear.replace(input_scales=scales, loss=losses.Huber(0.7)),

@@ -259,8 +259,8 @@ UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
         (jaxdp.Reduced(), STREAM, DESCENT, "simulates OnePassDPSGD, got DPGD"),
         (jaxdp.Reduced(), TABLE, PASS, r"LinearRegression\), got TabularRegression; use Iterates"),
         (jaxdp.HomogenizedSDE(), TABLE, PASS, r"HomogenizedSDE: .* use its \.surrogate"),
-        (jaxdp.ClippedSDE(), STREAM, DESCENT, "features on fixed rows"),
-        (jaxdp.OrnsteinUhlenbeckSDE(), STREAM, DESCENT, "features on fixed rows"),
+        (jaxdp.simulation.ClippedSDE(), STREAM, DESCENT, "features on fixed rows"),
+        (jaxdp.simulation.OrnsteinUhlenbeckSDE(), STREAM, DESCENT, "features on fixed rows"),
     ],
 )
 def test_what_is_not_covered_is_said_before_any_work(simulator, problem, algorithm, reason):
@@ -279,8 +279,8 @@ def test_a_length_that_is_no_python_int_is_refused():
         ((STREAM, PASS), jaxdp.Reduced()),
         (_labels(), jaxdp.Reduced()),
         ((FEATURES, DESCENT), jaxdp.FunctionSpace()),
-        ((FEATURES, DESCENT), jaxdp.ClippedSDE(4)),
-        ((FEATURES, DESCENT), jaxdp.OrnsteinUhlenbeckSDE(4)),
+        ((FEATURES, DESCENT), jaxdp.simulation.ClippedSDE(4)),
+        ((FEATURES, DESCENT), jaxdp.simulation.OrnsteinUhlenbeckSDE(4)),
     ],
 )
 def test_simulators_without_parameters_say_so(pair, simulator):

@@ -18,10 +18,15 @@ from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 SLOW = pytest.mark.slow
 FORWARD = diffrax.ForwardMode()
-BOUNDS = [jaxdp.LowerBound(), jaxdp.TightLowerBound(), jaxdp.TightUpperBound(), jaxdp.UpperBound()]
+BOUNDS = [
+    jaxdp.LowerBound(),
+    jaxdp.theory.TightLowerBound(),
+    jaxdp.theory.TightUpperBound(),
+    jaxdp.UpperBound(),
+]
 ON_ROWS = [
     jaxdp.GaussianClosure(),
-    jaxdp.ClippedDiffusion(),
+    jaxdp.theory.ClippedDiffusion(),
     jaxdp.OrnsteinUhlenbeck(),
     jaxdp.GradientFlow(),
     jaxdp.UnclippedRecursion(),
@@ -67,7 +72,9 @@ def test_a_theory_of_one_pass_has_its_clock_start_and_observables(theory):
 @pytest.mark.parametrize(
     "theory",
     [
-        pytest.param(theory, marks=SLOW) if isinstance(theory, jaxdp.ClippedDiffusion) else theory
+        pytest.param(theory, marks=SLOW)
+        if isinstance(theory, jaxdp.theory.ClippedDiffusion)
+        else theory
         for theory in ON_ROWS
     ],
     ids=name_of,
@@ -111,7 +118,7 @@ REFUSED = [
     (jaxdp.Fluctuations(), HUBER, PASS, r"got the loss Huber; use CoupledODE\(\)"),
     (jaxdp.FiniteDimension(), STREAM, PASS, "isotropic inputs.*use Fluctuations"),
     (jaxdp.FiniteDimension(), EVEN, BATCHES, "batch_size = 2; use DiscreteRecursion"),
-    (jaxdp.DiscreteVolterra(), STREAM, PASS, "describes CorrelatedDPSGD, got OnePassDPSGD"),
+    (jaxdp.theory.DiscreteVolterra(), STREAM, PASS, "describes CorrelatedDPSGD, got OnePassDPSGD"),
     (None, TABLE, CORRELATED, r"predict on its \.surrogate"),
     *((theory, FEATURES, BATCHES, "describes DPGD.*, got OnePassDPSGD") for theory in ON_ROWS),
     (
@@ -235,7 +242,7 @@ def _everyday(read, spread_rank=None):
 
 POINT, SIGNAL = (3.0, 0.5, 1.0, 1.0, 0.3), (12.0, 0.5, 0.3, 1.0, 2.0)
 PLAIN_CLOSURE = functools.partial(jaxdp.GaussianClosure, 8, spread_rank=None)
-CLIPPED = functools.partial(jaxdp.ClippedDiffusion, 8)
+CLIPPED = functools.partial(jaxdp.theory.ClippedDiffusion, 8)
 THREE = np.array([0.2, 1.0, 3.0]) / 1.08
 # Along which the weighted mean of one stays.
 ALONG = np.array([1.0, -1.0, 0.0])
@@ -327,7 +334,7 @@ DIGITS = [
     (ODE, 100, lambda: _labels_of(30.0, 0.5, 0.1)),
     (ODE, 100, lambda: _labels_of(300.0, 0.5, 0.05)),
     (jaxdp.DiscreteRecursion(), 100, lambda: _one_pass_of(ROOT, 1.0, 10**5, 100, batch_size=2)),
-    (jaxdp.ClippedDiffusion(8), 3, _clipped_rows),
+    (jaxdp.theory.ClippedDiffusion(8), 3, _clipped_rows),
     (jaxdp.GradientFlow(), 3, lambda: _rows_of(60)),
     *((one, 3, functools.partial(_rows_of, width)) for one in EXACT for width in (12, 40, 60)),
 ]

@@ -57,8 +57,8 @@ def test_a_few_steps_have_the_exact_mean_risk_with_and_without_clipping():
         return jaxdp.DPGD(rate, clip_norm, 4, noise_scale)
 
     for simulator, held in (
-        (jaxdp.ClippedSDE(4), is_clipped),
-        (jaxdp.OrnsteinUhlenbeckSDE(4), None),
+        (jaxdp.simulation.ClippedSDE(4), is_clipped),
+        (jaxdp.simulation.OrnsteinUhlenbeckSDE(4), None),
     ):
         runs = jaxdp.simulate(
             problem, algorithm(), key=jr.key(0), num_runs=2000, simulator=simulator, records=2
@@ -95,7 +95,7 @@ def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
         return risks.mean(), risks.std() / np.sqrt(num_runs)
 
     # By default it would take 200 steps, of which 27 are enough for the fastest mode.
-    limit, limit_error = mean(10, jaxdp.ClippedSDE(50))
+    limit, limit_error = mean(10, jaxdp.simulation.ClippedSDE(50))
     coarse, fine = (mean(num_steps, jaxdp.FunctionSpace()) for num_steps in (8, 64))
     assert coarse[0] - limit > 20 * np.hypot(coarse[1], limit_error)
     # Order one: an eighth of the step, an eighth of the gap; order 1/2 would leave .35 of it.
@@ -112,8 +112,8 @@ def test_a_traced_rate_needs_a_number_of_steps():
         return jaxdp.simulate(_problem(), algorithm, key=jr.key(0), simulator=simulator).risk
 
     with pytest.raises(TypeError, match="num_steps of the diffusion as a Python int"):
-        jax.jit(lambda rate: run(rate, jaxdp.ClippedSDE()))(0.01)
-    risks = jax.jit(jax.vmap(lambda rate: run(rate, jaxdp.ClippedSDE(20))))(
+        jax.jit(lambda rate: run(rate, jaxdp.simulation.ClippedSDE()))(0.01)
+    risks = jax.jit(jax.vmap(lambda rate: run(rate, jaxdp.simulation.ClippedSDE(20))))(
         jnp.asarray([0.01, 0.02])
     )
     assert np.isfinite(risks).all()

@@ -12,7 +12,7 @@ from small_networks import descent, network, only
 import jaxdp
 from jaxdp.algorithms import train
 
-LINEAR = jaxdp.LinearisedNetwork()
+LINEAR = jaxdp.simulation.LinearisedNetwork()
 
 
 def _simulated(problem, algorithm, **how):

@@ -167,7 +167,9 @@ def _algorithm(config, num_train):
         noise_multiplier=config["z"],
         num_steps=config["T"],
         sampler=samplers[config.get("sampling")],
-        average=averages[average] if average in averages else jaxdp.ExponentialAverage(average),
+        average=averages[average]
+        if average in averages
+        else jaxdp.algorithms.ExponentialAverage(average),
     )
 
 
@@ -184,7 +186,7 @@ def test_agrees_with_the_stored_numbers(name):
         theory = jaxdp.GaussianClosure(config.get("rank", 256))
         if "kind" in config:
             is_isotropic = config["kind"] == "iso"
-            theory = jaxdp.GaussianClosure(0) if is_isotropic else jaxdp.ModewiseClosure()
+            theory = jaxdp.GaussianClosure(0) if is_isotropic else jaxdp.theory.ModewiseClosure()
         found = jaxdp.predict(problem, algorithm, theory=theory, records=1)
         observed = {name: float(value[-1]) for name, value in found.observables.items()}
         spread = None if found.std is None else float(found.std[-1])
@@ -220,7 +222,7 @@ def test_the_outputs_of_a_softmax_are_correlated_by_default_whatever_the_algorit
 def test_rows_that_share_nodes_predict_what_all_nodes_do(monkeypatch):
     problem = _cosine_grid({"problem": {"args": [600, 40, 12]}, "loss": "softmax", "classes": 3})
     descent = jaxdp.DPGD(3.0, clip_norm=0.3, num_steps=10, noise_scale=500.0)
-    theory = jaxdp.ModewiseClosure(spread_draws=None)
+    theory = jaxdp.theory.ModewiseClosure(spread_draws=None)
 
     def found(noise_scale=500.0):
         changed = descent.replace(noise_scale=noise_scale)

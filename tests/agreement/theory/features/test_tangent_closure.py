@@ -52,7 +52,7 @@ def _runs(num_classes, rate, simulator, num_runs=100):
     [(2, 0.3), *(pytest.param(*case, marks=SLOW) for case in [(2, 0.05), (3, 0.05), (3, 0.3)])],
 )
 def test_the_closure_agrees_with_the_linear_network(num_classes, rate):
-    runs = _runs(num_classes, rate, jaxdp.LinearisedNetwork())
+    runs = _runs(num_classes, rate, jaxdp.simulation.LinearisedNetwork())
     found = _predicted(network(num_classes), descent(rate), START)
     _assert_agrees(found, runs, loss=0.003, accuracy=0.002)
     moved = np.sqrt(np.mean(np.asarray(runs.observables["movement"][:, -1]) ** 2))
@@ -64,7 +64,7 @@ def test_the_closure_agrees_with_the_linear_network(num_classes, rate):
 
 
 def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
-    runs = _runs(2, 0.05, jaxdp.NetworkTraining())
+    runs = _runs(2, 0.05, jaxdp.simulation.NetworkTraining())
     found = _predicted(network(), descent(0.05), MEAN)
     assert found.status == jaxdp.Status.OK
     _assert_agrees(found, runs, loss=0.06, accuracy=0.015)
@@ -80,7 +80,7 @@ def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
 def test_where_weights_hardly_move_the_starts_kernel_is_enough():
     found = jaxdp.predict(network(), descent(0.002), theory=START, records=1).check()
     assert 0 < found.observables["mean_movement"][-1] <= 0.04
-    runs = _runs(2, 0.002, jaxdp.NetworkTraining(), 200)
+    runs = _runs(2, 0.002, jaxdp.simulation.NetworkTraining(), 200)
     _assert_agrees(found, runs, loss=0.016, accuracy=0.0064)
 
 

@@ -151,7 +151,12 @@ def test_capped_fraction_matches_simulation():
     )
 
 
-BOUNDS = [jaxdp.LowerBound(), jaxdp.TightLowerBound(), jaxdp.TightUpperBound(), jaxdp.UpperBound()]
+BOUNDS = [
+    jaxdp.LowerBound(),
+    jaxdp.theory.TightLowerBound(),
+    jaxdp.theory.TightUpperBound(),
+    jaxdp.UpperBound(),
+]
 SCALES = jaxdp.InputScales(np.array([0.2, 1.0, 3.0]) / 1.08, [0.4, 0.4, 0.2])
 # Inputs, peak and clip scale, and from an independent solution the bounds' final risks, AC (65).
 BOUNDED = [

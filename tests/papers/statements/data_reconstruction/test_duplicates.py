@@ -76,7 +76,7 @@ def _kernel(activation, cosines):
     if activation is RELU:
         angles = np.arccos(np.clip(cosines, -1, 1))
         return (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / np.pi
-    squares = np.asarray(jaxdp.hermite_coefficients(activation, 60), float) ** 2
+    squares = np.asarray(jaxdp.problems.hermite_coefficients(activation, 60), float) ** 2
     return np.polynomial.polynomial.polyval(cosines, squares / squares.sum())
 
 

@@ -39,7 +39,7 @@ AVERAGES = {
     "polyak": (jaxdp.PolyakAverage(), lambda iterates, num_steps: iterates[1:].mean(axis=0)),
     "tail": (jaxdp.TailAverage(), lambda iterates, num_steps: _tail_mean(iterates, num_steps)),
     "exponential": (
-        jaxdp.ExponentialAverage(0.75),
+        jaxdp.algorithms.ExponentialAverage(0.75),
         lambda iterates, num_steps: (
             0.75 ** (len(iterates) - 1) * iterates[0]
             + 0.25 * 0.75 ** np.arange(len(iterates) - 1)[::-1] @ iterates[1:]
@@ -216,7 +216,7 @@ def test_secret_noise_averages_as_simulated_noise_does():
 
 def test_decays_are_batched_and_bad_ones_are_void():
     def run(decay):
-        found = _simulated(jaxdp.ExponentialAverage(decay))
+        found = _simulated(jaxdp.algorithms.ExponentialAverage(decay))
         return found.final_risk, found.status
 
     risk, status = jax.vmap(run)(jnp.array([0.75, 0.0, 1.0]))

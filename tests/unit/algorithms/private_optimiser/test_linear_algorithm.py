@@ -21,7 +21,7 @@ AVERAGES = {
     "none": None,
     "polyak": jaxdp.PolyakAverage(),
     "tail": jaxdp.TailAverage(),
-    "exponential": jaxdp.ExponentialAverage(0.75),
+    "exponential": jaxdp.algorithms.ExponentialAverage(0.75),
 }
 RATES = {"number": 0.25, "schedule": jaxdp.Polynomial(0.5, 0.5)}
 
@@ -95,7 +95,9 @@ def test_a_traced_rate_gives_the_same_matrices_batched_and_differentiable(kind):
 
 def test_a_decay_of_the_average_may_be_traced():
     def weight(decay):
-        return linear_state_of(_algorithm(average=jaxdp.ExponentialAverage(decay))).injections[0, 2]
+        return linear_state_of(
+            _algorithm(average=jaxdp.algorithms.ExponentialAverage(decay))
+        ).injections[0, 2]
 
     np.testing.assert_allclose(jax.grad(weight)(0.75), 0.25, rtol=1e-6)
 

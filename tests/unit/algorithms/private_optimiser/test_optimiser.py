@@ -221,7 +221,11 @@ def test_full_batches_cost_what_dp_gd_of_the_same_noise_does():
 @pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
 def test_averages_cost_nothing_and_secret_noise_only_changes_what_is_certified(sampler):
     plain = _cost(sampler)
-    for average in (jaxdp.PolyakAverage(), jaxdp.TailAverage(), jaxdp.ExponentialAverage(0.9)):
+    for average in (
+        jaxdp.PolyakAverage(),
+        jaxdp.TailAverage(),
+        jaxdp.algorithms.ExponentialAverage(0.9),
+    ):
         cost = _cost(sampler, average=average)
         assert (cost.epsilon, cost.mu) == (plain.epsilon, plain.mu)
         assert "the average of the iterates included, at no further cost" in str(cost)

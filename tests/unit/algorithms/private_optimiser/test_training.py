@@ -127,7 +127,7 @@ def test_the_published_noise_is_that_of_algorithm_1():
     epsilon, delta, clip_norm = 2.0, 1e-2, 0.7
     sigma = np.sqrt(RATE * STEPS) * np.sqrt(8 * np.log(1 / delta)) / epsilon
     expected = np.sqrt(RATE) * 2 * clip_norm * sigma / RECORDS
-    scale = jaxdp.PublishedCalibration().noise_scale(
+    scale = jaxdp.algorithms.PublishedCalibration().noise_scale(
         epsilon, delta, learning_rate=1.0, num_steps=STEPS
     )
     optimiser = _private(clip_norm=clip_norm, noise_multiplier=2 * scale)

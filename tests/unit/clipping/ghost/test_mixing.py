@@ -102,7 +102,9 @@ MIXING = {
 
 
 def norms(loss):
-    return jaxdp.per_sample_gradient_norms(loss, jnp.ones(3), jnp.ones((4, 3)), jnp.zeros(4))
+    return jaxdp.clipping.per_sample_gradient_norms(
+        loss, jnp.ones(3), jnp.ones((4, 3)), jnp.zeros(4)
+    )
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)

@@ -171,7 +171,7 @@ def _assert_predicted(problem, algorithm, evaluate, rank):
         (optax.sgd, None, PoissonSampler(NUM, 0.2), None),
         (MOMENTUM, jaxdp.PolyakAverage(), PoissonSampler(NUM, 0.2), None),
         (optax.sgd, jaxdp.TailAverage(), FixedSizeBatches(NUM, 10), None),
-        (optax.sgd, jaxdp.ExponentialAverage(0.8), ShuffledEpochs(NUM, 10), None),
+        (optax.sgd, jaxdp.algorithms.ExponentialAverage(0.8), ShuffledEpochs(NUM, 10), None),
         (optax.sgd, None, PoissonSampler(NUM, 1.0), jaxdp.losses.Logistic()),
         (optax.sgd, None, PoissonSampler(NUM, 0.2), jaxdp.losses.Softmax(3)),
         (optax.adam, None, PoissonSampler(NUM, 0.2), None),
@@ -295,7 +295,7 @@ def test_what_is_printed_says_what_a_plan_is_not_and_can_be_pasted():
 @pytest.mark.parametrize(
     "options",
     [
-        {"optimiser": MOMENTUM, "average": jaxdp.ExponentialAverage(0.9)},
+        {"optimiser": MOMENTUM, "average": jaxdp.algorithms.ExponentialAverage(0.9)},
         {"optimiser": optax.adam},
         {"sampler": ShuffledEpochs, "average": jaxdp.PolyakAverage()},
         {"sampler": FixedSizeBatches},

@@ -127,7 +127,7 @@ def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     [
         jaxdp.Constant,
         functools.partial(jaxdp.Polynomial, power=0.5),
-        jaxdp.FreeForm(24),
+        jaxdp.planning.FreeForm(24),
         jaxdp.Optimal,
     ],
 )

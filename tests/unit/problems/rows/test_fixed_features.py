@@ -76,10 +76,14 @@ def test_what_is_solved_for_the_squared_loss_alone_is_refused_for_others():
     for solve in (problem.interpolator_risk, lambda: problem.ridge_risk(1.0)):
         with pytest.raises(jaxdp.NotCoveredError, match=r"got Logistic; give the problem loss="):
             solve()
-    for reader in (jaxdp.ClippedSDE(), jaxdp.OrnsteinUhlenbeckSDE()):
+    for reader in (jaxdp.simulation.ClippedSDE(), jaxdp.simulation.OrnsteinUhlenbeckSDE()):
         assert reader.why_not(problem, algorithm) == "it describes the squared loss, got Logistic"
         assert reader.why_not(problem.replace(loss=Squared()), algorithm) is None
-    for theory in (jaxdp.UnclippedRecursion(), jaxdp.OrnsteinUhlenbeck(), jaxdp.ClippedDiffusion()):
+    for theory in (
+        jaxdp.UnclippedRecursion(),
+        jaxdp.OrnsteinUhlenbeck(),
+        jaxdp.theory.ClippedDiffusion(),
+    ):
         assert theory.why_not(problem, algorithm) == "it describes the squared loss, got Logistic"
         with pytest.raises(jaxdp.NotCoveredError, match="squared loss, got Logistic"):
             jaxdp.predict(problem, algorithm, theory=theory)

@@ -41,7 +41,7 @@ def limit():
 def test_the_mean_kernel_is_the_hermite_series_of_the_cosines(limit):
     # Source: PF (C.16), (C.17) and (C.18).
     cosines = _rows(limit) @ _rows(limit).T / 40
-    mu = np.asarray(jaxdp.hermite_coefficients(jnp.tanh, 60), np.float64)
+    mu = np.asarray(jaxdp.problems.hermite_coefficients(jnp.tanh, 60), np.float64)
     np.fill_diagonal(cosines, 1)
     series = sum(square * cosines**order for order, square in enumerate(mu**2))
     found = _mean_kernel(limit)
