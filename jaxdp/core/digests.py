@@ -71,11 +71,11 @@ def name_of(function: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def label(value: Any, longest: int = 60) -> str:
-    """Describe a value in one line of at most `longest` characters."""
+def label(value: Any) -> str:
+    """Describe a value in one line of at most 60 characters."""
     name = getattr(value, "__qualname__", None) or (value if type(value) is str else repr(value))
     name = " ".join(_ADDRESS.sub("", name).split())
-    return name if len(name) <= longest else f"{name[: longest - 3]}..."
+    return name if len(name) <= 60 else f"{name[:57]}..."
 
 
 def sources_of(function: Callable, arguments: Any = ()) -> str | None:

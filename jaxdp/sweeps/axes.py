@@ -177,9 +177,9 @@ def _checked_array(name: str, values: Any) -> np.ndarray:
             f"expected values of axis {name} that {held.dtype} can hold, got "
             f"{array[is_lost][0]}; enable jax_enable_x64 or use a tuple"
         )
-    if len({*held.tolist()}) < len(held):
-        sorted_values = np.sort(held)
-        twice = sorted_values[1:][sorted_values[1:] == sorted_values[:-1]][0]
+    found, counts = np.unique(held, return_counts=True)
+    if (counts > 1).any():
+        twice = found[counts > 1][0]
         raise ValueError(
             f"expected values of axis {name} that differ in {held.dtype}, got {twice} twice"
         )
