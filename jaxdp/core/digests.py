@@ -153,7 +153,7 @@ class _Reading:
         if isinstance(value, (set, frozenset)):
             return kind, *sorted(_hashed(self.of(item)) for item in value)
         if isinstance(value, type):
-            return "type", f"{value.__module__}.{kind}"
+            return "type", f"{value.__module__}.{value.__qualname__}"
         if isinstance(value, Primitive):
             return "primitive", value.name
         if isinstance(value, np.dtype):
