@@ -20,7 +20,7 @@ from jaxdp.privacy import (
     gaussian_epsilon,
     gaussian_mu,
 )
-from jaxdp.privacy.audits.two_data_sets import asked
+from jaxdp.privacy.audits import two_data_sets
 from jaxdp.privacy.audits.one_run import (
     bound_from_guesses,
     correct_guesses_tail,
@@ -31,7 +31,7 @@ MU = {"measure": "mu"}
 
 
 def _bound(num_correct, *, measure="epsilon", delta=None, confidence=0.95, **sizes):
-    named, error = asked(measure, delta, confidence)
+    named, error = two_data_sets.asked(measure, delta, confidence)
     return bound_from_guesses(named, num_correct, error=error, **sizes)
 
 
