@@ -29,7 +29,7 @@ def check_budget(epsilon: Any, delta: Any) -> None:
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         require_real(name, value)
         if np.ndim(value):
-            came = f"shape {np.shape(value)}; call once for each budget, or use vmap"
+            came = f"shape {np.shape(value)}; make one call for each budget, or use vmap"
             raise ValueError(f"expected {name} to be one number, got {came}")
     known = concrete(epsilon, "epsilon")
     if known is not None and not 0 < known < math.inf:

@@ -81,7 +81,7 @@ class BufferedToeplitzNoise(AbstractDescription):
         if not least > 1:
             raise ValueError(
                 "expected 1 + sum(h x / (1 - l x)), h the scales and l the decays, to have no zero "
-                "with |x| <= 1, as the sensitivity would grow without bound, got scales "
+                "with |x| <= 1, as the sensitivity then grows without bound, got scales "
                 f"{scales} and decays {decays}, with a zero at |x| = {least:.3g}"
             )
 

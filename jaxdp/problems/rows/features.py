@@ -312,7 +312,8 @@ class ReducedFeatures(AbstractFeatureProblem):
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
             rows = f"{len(train_labels)} training and {len(test_labels)} test rows"
-            raise ValueError(f"expected a kernel for {rows}, got shape {known.shape}")
+            wanted = f"a kernel of shape {(size, size)} for {rows}"
+            raise ValueError(f"expected {wanted}, got {known.shape}")
         require_finite("kernel", known)
         largest = np.abs(known).max(initial=0)
         gap = np.abs(known - known.T).max(initial=0)

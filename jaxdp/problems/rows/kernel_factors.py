@@ -46,7 +46,7 @@ def triangular_root(kernel: np.ndarray, accuracy: float) -> np.ndarray:
         pass
     values, vectors = np.linalg.eigh(kernel)
     if values[0] < -max(floor, 1e-5 * np.abs(values).max()):
-        came = f"eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+        came = f"an eigenvalue {values[0]:.3g}, the largest being {values[-1]:.3g}"
         raise ValueError(f"expected a positive semi-definite kernel, got {came}")
     values = np.where(values > floor, values, 0)
     upper: Any = np.linalg.qr((vectors * np.sqrt(values)).T, mode="r")

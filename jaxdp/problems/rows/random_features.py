@@ -241,8 +241,8 @@ class RandomFeatures(AbstractFeatureProblem):
         if self.weights is None:
             if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
                 raise TypeError(
-                    "expected concrete inputs for the kernel of infinite width, got traced ones; "
-                    "build the problem outside jit and vmap, or give it weights"
+                    "expected inputs with known values for the kernel of infinite width, got "
+                    "traced ones; build the problem outside jit and vmap, or give it weights"
                 )
             return infinite_width_kernel(self.activation, np.concatenate(inputs))
         return _gram(self.activation, jnp.concatenate(inputs), self.weights)

@@ -95,7 +95,7 @@ class LogisticRegression(AbstractSignalProblem):
     about $\sqrt d$: a `clip_scale` of 1 or more clips almost nothing. Its Lipschitz constant is
     $\|x\|^2/4$, and `OnePassDPSGD` caps a sample's step at $8/\|x\|^2$. Learning rates are larger
     than for linear regression, because curvatures are smaller. This model is beyond AC, whose
-    theory is that of linear regression; docs/RELATED.md lists other work.
+    theory is that of linear regression; docs/compared.md lists other work.
 
     Args:
         dim: number of inputs d, >= 2.

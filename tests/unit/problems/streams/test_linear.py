@@ -83,7 +83,7 @@ def test_eigenvalues_of_other_multiplicities_are_refused():
     spectrum = jnp.asarray([1.5, 0.5, 1.4, 0.6])
     other = eqx.tree_at(lambda p: p.spectrum, problem, spectrum)
     for call in (jaxdp.predict, functools.partial(jaxdp.simulate, key=jr.key(0))):
-        with pytest.raises(ValueError, match=r"come \(2, 2\) times.*replace\(spectrum=...\)"):
+        with pytest.raises(ValueError, match=r"multiplicities \(2, 2\).*replace\(spectrum=...\)"):
             call(other, ALGORITHM)
     assert problem.replace(spectrum=spectrum).blocks.sizes == (1, 1, 1, 1)
 
