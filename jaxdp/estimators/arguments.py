@@ -20,7 +20,7 @@ from jaxdp.core.checks import (
     require_positive,
     require_shape,
 )
-from jaxdp.kernels import Columns, Gaussian, ReleasedFunction
+from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction
 from jaxdp.kernels.features.public_features import is_placed
 from jaxdp.kernels.release.released_function import check_seeds
 from jaxdp.kernels.release.tables import in_order, real_array
@@ -125,7 +125,7 @@ def warn_without_range(estimator: Any) -> None:
         )
 
 
-def completed(release: ReleasedFunction, columns: Columns | None) -> ReleasedFunction:
+def completed(release: ReleasedFunction, columns: ColumnNames | None) -> ReleasedFunction:
     """The release with the names of the columns, and with the assumption on its rows."""
     stated = release.statement
     return dataclasses.replace(

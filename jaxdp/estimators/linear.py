@@ -38,8 +38,7 @@ from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.functions.bounded import RangeScaling
 from jaxdp.kernels.release.released_function import chances
-from jaxdp.kernels.release.tables import Columns as TableNames
-from jaxdp.kernels.release.tables import columns_of
+from jaxdp.kernels.release.tables import ColumnNames, columns_of
 from jaxdp.privacy import Cost, gaussian_mu
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.regression import (
@@ -76,7 +75,7 @@ _GUESSED = (
 )
 
 
-class Forecast(NamedTuple):
+class ExpectedScore(NamedTuple):
     """The expected result of a budget, from public numbers and a guessed signal."""
 
     num_samples: int
@@ -182,7 +181,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             raise ValueError(f"expected columns without the target, got {target!r} among them")
         # With `columns` only those; the target may be among the others.
         called = (
-            columns_of(X, y) if self.columns is None else TableNames(self.columns.names, target)
+            columns_of(X, y) if self.columns is None else ColumnNames(self.columns.names, target)
         )
         if len(names) > len(labels):
             raise ValueError(
@@ -199,7 +198,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             )
         return inputs, labels, features, called
 
-    def _keep(self, fit: LinearFit, names: TableNames | None) -> None:
+    def _keep(self, fit: LinearFit, names: ColumnNames | None) -> None:
         known, dim = fit.release.record, fit.release.features.dim
         assert known is not None
         inputs = names.inputs if names else tuple(map(str, range(dim)))
@@ -245,8 +244,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     def _method(self) -> AbstractMethod:
         return Automatic() if self.method is None else self.method
 
-    def forecast(self, num_samples: int, *, signal: float = 0.5) -> Forecast:
-        """Forecast the explained variance for n rows, without reading or spending anything.
+    def expected_score(self, num_samples: int, *, signal: float = 0.5) -> ExpectedScore:
+        """Predict the explained variance for n rows, without reading or spending anything.
 
         Args:
             num_samples: number n of rows.
@@ -270,7 +269,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         warn_of_large_delta(self.delta, count, stacklevel=2)
         self._check_features()
         _, features = self._chosen(_columns_in(self.input_range), count)
-        return Forecast(count, signal, self._left(features, count, signal), _GUESSED)
+        return ExpectedScore(count, signal, self._left(features, count, signal), _GUESSED)
 
     def _left(self, features: AbstractFeatureMap, num_samples: int, signal: float) -> float:
         """The share of the labels' variance that the plan leaves of a signal."""
@@ -334,8 +333,8 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         features: "linear"; "additive", one curve a column on its public bins, with the interactions
             of `columns`; "kernel", 200 random features of a Gaussian kernel on the columns; or
             "automatic", by n, the budget and the columns alone: additive if a column has
-            categories, else kernel, if `forecast` keeps at least 70 % of a signal of 0.5, and else
-            linear.
+            categories, else kernel, if `expected_score` keeps at least 70 % of a signal of 0.5,
+            and else linear.
         label_range: (low, high), public; labels and predictions beyond are clipped, labels with a
             warning. None for a range about 0 that is learnt privately
             (`jaxdp.regression.PrivateLinearRegression`), for labels without an offset; too few

@@ -20,7 +20,7 @@ from jaxdp.kernels.functions.torus import TorusKernel
 from jaxdp.kernels.margin.learners import PrivateKernelClassifier
 from jaxdp.kernels.release.model_file import load
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.kernels.release.tables import Columns
+from jaxdp.kernels.release.tables import ColumnNames
 from jaxdp.kernels.ridge.learner import PrivateKernelRidge
 from jaxdp.kernels.ridge.rules import SelectedRidge, Theorem11Rule
 
@@ -28,7 +28,7 @@ __all__ = [
     "AbstractFeatureMap",
     "AbstractKernel",
     "ClippedFeatures",
-    "Columns",
+    "ColumnNames",
     "CosineFeatures",
     "FourierFeatures",
     "FunctionFeatures",

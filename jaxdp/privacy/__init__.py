@@ -32,7 +32,7 @@ from jaxdp.privacy.conversions.gaussian import (
 from jaxdp.privacy.conversions.zcdp import epsilon_to_zcdp, zcdp_epsilon, zcdp_epsilon_published
 from jaxdp.privacy.correlated_noise import BufferedToeplitzNoise
 from jaxdp.privacy.mechanisms import AbstractMechanism, Composition, GaussianMechanism, Unproved
-from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
+from jaxdp.privacy.objective_perturbation import ObjectivePerturbationMechanism
 from jaxdp.privacy.release import Release, StatedBudget, compose
 from jaxdp.privacy.secret.secret_noise import SecretNoise, secret_key
 from jaxdp.privacy.strategies import independent_strategy, square_root_strategy
@@ -44,7 +44,7 @@ __all__ = [
     "Cost",
     "FixedSizeBatches",
     "GaussianMechanism",
-    "ObjectivePerturbation",
+    "ObjectivePerturbationMechanism",
     "PoissonSampler",
     "Release",
     "SecretNoise",

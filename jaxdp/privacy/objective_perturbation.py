@@ -70,7 +70,7 @@ _ROUNDING = 1e-12
 
 
 class AbstractObjectivePerturbation(AbstractMechanism):
-    """A minimiser of an objective with a Gaussian linear term; Args: `ObjectivePerturbation`."""
+    """A minimiser of an objective with a Gaussian linear term; Args: `ObjectivePerturbationMechanism`."""
 
     shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
     log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
@@ -125,7 +125,7 @@ class AbstractObjectivePerturbation(AbstractMechanism):
         return host_delta(math.hypot(shift, self.approximation_mu) * (1 + _ROUNDING), excess)
 
 
-class ObjectivePerturbation(AbstractObjectivePerturbation):
+class ObjectivePerturbationMechanism(AbstractObjectivePerturbation):
     r"""A minimiser of a convex objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
@@ -138,8 +138,8 @@ class ObjectivePerturbation(AbstractObjectivePerturbation):
             margin losses, which makes the bound smaller; default False.
 
     Example:
-        >>> from jaxdp.privacy import ObjectivePerturbation
-        >>> mechanism = ObjectivePerturbation(shift=0.5, log_jacobian=0.1)
+        >>> from jaxdp.privacy import ObjectivePerturbationMechanism
+        >>> mechanism = ObjectivePerturbationMechanism(shift=0.5, log_jacobian=0.1)
         >>> print(f"epsilon = {mechanism.epsilon(1e-5, 'replace-one'):.2f}")
         epsilon = 2.17
     """
@@ -159,7 +159,7 @@ class SoftmaxPerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
-        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, see `ObjectivePerturbation`.
+        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, see `ObjectivePerturbationMechanism`.
         num_classes: k >= 2.
     """
 

@@ -19,7 +19,7 @@ from jaxdp.kernels.release.released_function import FitRecord
 from jaxdp.privacy import (
     Composition,
     GaussianMechanism,
-    ObjectivePerturbation,
+    ObjectivePerturbationMechanism,
     Release,
     StatedBudget,
     Unproved,
@@ -34,7 +34,7 @@ def _wholes(folder):
     """Files of functions that have every class in them that can be written."""
     mechanisms = [
         Composition((GaussianMechanism(0.3), ZeroConcentrated(0.1))),
-        ObjectivePerturbation(0.1, 0.2, 0.1, has_signed_slopes=True),
+        ObjectivePerturbationMechanism(0.1, 0.2, 0.1, has_signed_slopes=True),
         SoftmaxPerturbation(0.1, 0.2, 0.1, num_classes=3),
         Unproved("no proof"),
     ]
@@ -53,7 +53,7 @@ def _wholes(folder):
             delta=1e-5,
             public_seed=i,
             label_bound=1.5,
-            columns=kernels.Columns(names, "y", ("no", "yes")) if i % 2 else None,
+            columns=kernels.ColumnNames(names, "y", ("no", "yes")) if i % 2 else None,
             record=FitRecord(9, "a", (("b", "c"),), ((0.5, 0.1, "d"),)) if i % 3 else None,
         ).save(folder / "whole.npz", overwrite=True)
         yield (folder / "whole.npz").read_bytes()

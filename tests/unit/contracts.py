@@ -392,7 +392,7 @@ _rows(
     "privacy.release.PublishedConversion"
 )
 _row("privacy.StatedBudget", kinds="epsilon: non_negative")
-_row("privacy.ObjectivePerturbation", lambda p: {"approximation_mu": 2.0})
+_row("privacy.ObjectivePerturbationMechanism", lambda p: {"approximation_mu": 2.0})
 _row("privacy.objective_perturbation.SoftmaxPerturbation", lambda p: {"approximation_mu": 2.0})
 _row(
     "privacy.batches.poisson.PoissonSubsampledGaussian",
@@ -556,7 +556,7 @@ _row(
     kinds="low high: vector",
 )
 _row("kernels.blockwise", lambda p: {"function": p.identity}, kinds="function: thing, rows: count")
-_row("kernels.Columns", lambda p: {"inputs": ("a", "b"), "label": "y"}, kinds="inputs: -")
+_row("kernels.ColumnNames", lambda p: {"inputs": ("a", "b"), "label": "y"}, kinds="inputs: -")
 _row("kernels.ridge.rules.NoiseRidge", lambda p: {"factor": 2.0})
 _row("kernels.Theorem11Rule", lambda p: {"constant": 2.0}, kinds="constant: positive")
 _row(

@@ -324,7 +324,7 @@ REFUSED["kernels.blockwise"] = lambda p: [
     ({"inputs": p.rows[0]}, "inputs of shape"),
     ({"inputs": np.ones((4, 2))}, r"inputs of shape \(any, 3\), got \(4, 2\)"),
 ]
-REFUSED["kernels.Columns"] = lambda p: [
+REFUSED["kernels.ColumnNames"] = lambda p: [
     ({"inputs": ("a", "a")}, "names that differ, got 'a' twice"),
     *_each("classes", (("no", "yes", "no"), ("yes",)), "two classes or more that differ"),
     *_each("inputs", (("a", 1),), "expected names of columns and classes as texts"),
@@ -541,7 +541,7 @@ CALLS = {
         r"expected things\[1\] to be an algorithm, a Release or a run",
     ),
     "delta of an epsilon": (
-        lambda p: privacy.ObjectivePerturbation(1.0, 0.1).delta(-1.0),
+        lambda p: privacy.ObjectivePerturbationMechanism(1.0, 0.1).delta(-1.0),
         "expected epsilon >= 0",
     ),
     "no step": (lambda p: p.sampler.mechanism(1.0, 0), "num_steps >= 1"),
@@ -611,7 +611,7 @@ TRACED = {
     "arguments of optimal_strategy": lambda p, value: planning.optimal_strategy(
         p.linear, **p.correlated, rho=value
     ),
-    "arguments": lambda p, value: privacy.ObjectivePerturbation(value, 0.1).epsilon(
+    "arguments": lambda p, value: privacy.ObjectivePerturbationMechanism(value, 0.1).epsilon(
         1e-5, "replace-one"
     ),
     "parameters": lambda p, value: attacks.reconstruct(

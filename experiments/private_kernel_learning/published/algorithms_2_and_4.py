@@ -48,7 +48,7 @@ from jaxdp.kernels.margin.stated_constants import (
 from jaxdp.kernels.release.released_function import ReleasedFunction
 from jaxdp.losses import AbstractMarginLoss
 from jaxdp.privacy.mechanisms import AbstractMechanism, Unproved
-from jaxdp.privacy.objective_perturbation import ObjectivePerturbation
+from jaxdp.privacy.objective_perturbation import ObjectivePerturbationMechanism
 
 _WHAT = "the minimiser of an objective with a noisy linear term, and the function made of it"
 _EXACT = "proved of the exact minimiser; this one is found to rounding, and no noise hides the rest"
@@ -242,7 +242,7 @@ def _proved(
     if not math.isfinite(norm_bound):
         return Unproved(_UNBOUNDED)
     curvature = loss.curvature_bound * norm_bound**2 / num_samples
-    return ObjectivePerturbation(
+    return ObjectivePerturbationMechanism(
         2 * loss.slope_bound * norm_bound / perturbation.noise_std * (1 + ROUNDING),
         math.log1p(curvature / perturbation.ridge) * (1 + ROUNDING),
         has_signed_slopes=loss.is_decreasing,

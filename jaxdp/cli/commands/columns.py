@@ -20,8 +20,7 @@ from jaxdp.cli import output
 from jaxdp.core.files import DamagedError, plain_json, write_whole
 from jaxdp.data.datasets import NumericTable, read_inputs
 from jaxdp.data.table_files import open_table
-from jaxdp.kernels import Columns as Names
-from jaxdp.kernels import ReleasedFunction
+from jaxdp.kernels import ColumnNames, ReleasedFunction
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import Columns
 
@@ -161,7 +160,7 @@ def _fitted(
             f"it, the first in data row {is_wrong.argmax() + 1}; mend or remove those rows"
         )
     release = estimator.fit(table, labels).release_
-    release = dataclasses.replace(release, columns=Names(inputs.names, target, classes))
+    release = dataclasses.replace(release, columns=ColumnNames(inputs.names, target, classes))
     return NumericTable(table, labels, inputs.names, target), release
 
 

@@ -24,7 +24,7 @@ from jaxdp.core.files import write_whole
 from jaxdp.core.packages import require_extra
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
 from jaxdp.data.table_files import as_numbers, open_table
-from jaxdp.kernels import Columns, Gaussian, ReleasedFunction, load
+from jaxdp.kernels import ColumnNames, Gaussian, ReleasedFunction, load
 from jaxdp.kernels.release.released_function import chances
 from jaxdp.privacy.arguments import check_budget
 
@@ -143,7 +143,7 @@ def _fitted(options: argparse.Namespace) -> tuple[NumericTable, ReleasedFunction
         settings |= {name: getattr(options, name) for name in _OF_REGRESSION if name in options}
         classes, learner, labels = None, DPKernelRidge(**settings), table.labels
     release = learner.fit(table.inputs, labels).release_
-    columns = Columns(table.input_names, table.label_name, classes)
+    columns = ColumnNames(table.input_names, table.label_name, classes)
     return table, dataclasses.replace(release, columns=columns)
 
 

@@ -34,7 +34,7 @@ which do not depend on b. They are $\pm p$ and $\pm q$ with $\|p\|^2 + \|q\|^2 =
 \|z'\|^2) \le (2c_1B)^2$. If the loss decreases, as margin losses do, $s \in -y[0, c_1]$: for any
 two records, flipped labels included, v lies in $\{-uyz + u'y'z' : 0 \le u, u' \le c_1\}$, with the
 vertices 0, $-c_1 yz$, $c_1 y'z'$ and their sum, of norms at most $c_1B$, $c_1B$ and $2c_1B$. The
-resulting bound is in `jaxdp.privacy.ObjectivePerturbation`, with $R = 2c_1B/\sigma$.
+resulting bound is in `jaxdp.privacy.ObjectivePerturbationMechanism`, with $R = 2c_1B/\sigma$.
 
 **Only an approximate minimiser can be computed.** Let $\hat\beta$ be any point, however found, with
 $\|\nabla J(\hat\beta)\| \le \tau$, and release $\hat\beta + N(0, t^2 I)$. By strong convexity
@@ -89,7 +89,7 @@ from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.conversions.bisection import largest_within, log_excess
 from jaxdp.privacy.objective_perturbation import (
     AbstractObjectivePerturbation,
-    ObjectivePerturbation,
+    ObjectivePerturbationMechanism,
     SoftmaxPerturbation,
 )
 
@@ -156,7 +156,7 @@ def objective_perturbation_std(
         require_positive(name, value)
     curvature = smoothness * input_bound**2 / require_count("num_samples", num_samples)
     return calibrated(
-        functools.partial(ObjectivePerturbation, has_signed_slopes=margin_loss),
+        functools.partial(ObjectivePerturbationMechanism, has_signed_slopes=margin_loss),
         epsilon,
         delta,
         twice_gradient=2 * lipschitz * input_bound,

@@ -104,14 +104,14 @@ def _unpacked(arrays: dict[str, np.ndarray]) -> eqx.Module:
 # Classes that may be written, by module. A written name, such as "kernels.Gaussian", never changes
 # its meaning, because saved models must still load; new classes are added.
 _MODULES = {
-    "jaxdp.kernels": "ClippedFeatures Columns CosineFeatures FourierFeatures Gaussian "
+    "jaxdp.kernels": "ClippedFeatures CosineFeatures FourierFeatures Gaussian "
     "IdentityFeatures InnerProduct Laplace Matern NormScaling SamplePaths TorusKernel",
     "jaxdp.kernels.functions.bounded": "RangeScaling",
     "jaxdp.kernels.functions.torus": "MercerFeatures",
     "jaxdp.kernels.release.released_function": "FitRecord",
     "jaxdp.regression": "ColumnFeatures Columns WithConstant",
     "jaxdp.regression.features": "ComposedFeatures",
-    "jaxdp.privacy": "Composition ObjectivePerturbation Release StatedBudget Unproved",
+    "jaxdp.privacy": "Composition Release StatedBudget Unproved",
     "jaxdp.privacy.mechanisms": "ZeroConcentrated",
     "jaxdp.privacy.objective_perturbation": "SoftmaxPerturbation",
 }
@@ -121,7 +121,10 @@ _CLASSES = {
     for name in names.split()
 }
 _CLASSES["ReleasedFunction"] = "jaxdp.kernels", "ReleasedFunction"
+# Classes whose names have changed since.
 _CLASSES["privacy.Gaussian"] = "jaxdp.privacy", "GaussianMechanism"
+_CLASSES["privacy.ObjectivePerturbation"] = "jaxdp.privacy", "ObjectivePerturbationMechanism"
+_CLASSES["kernels.Columns"] = "jaxdp.kernels", "ColumnNames"
 
 
 class Refused(Exception):

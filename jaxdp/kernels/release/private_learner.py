@@ -18,7 +18,7 @@ from jaxdp.core.description import AbstractDescription
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.evaluation import ROWS
 from jaxdp.kernels.release.released_function import FitRecord, ReleasedFunction, check_seeds
-from jaxdp.kernels.release.tables import Columns, columns_of, training_table
+from jaxdp.kernels.release.tables import ColumnNames, columns_of, training_table
 from jaxdp.privacy.arguments import check_budget, warn_of_large_delta
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -31,7 +31,7 @@ class FitRequest:
 
     table: Float[np.ndarray, "n dim"]
     targets: Float[np.ndarray, " n"]
-    columns: Columns | None
+    columns: ColumnNames | None
     epsilon: float
     delta: float
     public_seed: int

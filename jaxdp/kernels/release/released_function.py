@@ -28,7 +28,7 @@ from jaxdp.core.display import AbstractExplained, Explanation, Row, as_text, in_
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.model_file import written
-from jaxdp.kernels.release.tables import Columns, check_magnitudes, in_order, real_array
+from jaxdp.kernels.release.tables import ColumnNames, check_magnitudes, in_order, real_array
 from jaxdp.privacy.accounting import Cost, cost_of
 from jaxdp.privacy.arguments import check_delta
 from jaxdp.privacy.release import Release
@@ -105,7 +105,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     label_bound: float | tuple[float, float] | None = eqx.field(
         static=True, converter=plain_float, default=None
     )
-    columns: Columns | None = None
+    columns: ColumnNames | None = None
     record: FitRecord | None = None
 
     def __check_init__(self):

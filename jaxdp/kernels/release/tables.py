@@ -135,7 +135,7 @@ def _is_no_number(cell: Any) -> bool:
     return False
 
 
-class Columns(eqx.Module):
+class ColumnNames(eqx.Module):
     """Names that were known before the data were seen; they are published with the function.
 
     Args:
@@ -145,8 +145,8 @@ class Columns(eqx.Module):
             classes, one name per score. None for a regression.
 
     Example:
-        >>> from jaxdp.kernels import Columns
-        >>> Columns(("age", "income"), label="spending").inputs
+        >>> from jaxdp.kernels import ColumnNames
+        >>> ColumnNames(("age", "income"), label="spending").inputs
         ('age', 'income')
     """
 
@@ -169,7 +169,7 @@ class Columns(eqx.Module):
 
 def columns_of(
     inputs: Any, labels: Any = None, classes: tuple[Any, ...] | None = None
-) -> Columns | None:
+) -> ColumnNames | None:
     """Names of a data frame's columns and labels; None for arrays, and for columns 0, 1, ...."""
     names = _names(inputs)
     if names is None or _is_counted(inputs.columns):
@@ -180,10 +180,10 @@ def columns_of(
         raise TypeError(f"expected names of columns that are all texts, got {other!r} too")
     label = getattr(labels, "name", None)
     kept = None if classes is None else tuple(map(str, classes))
-    return Columns(names, label if isinstance(label, str) else None, kept)
+    return ColumnNames(names, label if isinstance(label, str) else None, kept)
 
 
-def in_order(inputs: Any, columns: Columns | None) -> Any:
+def in_order(inputs: Any, columns: ColumnNames | None) -> Any:
     """A data frame's columns in the order of the fit; rows without names are unchanged.
 
     If the fit had no names, they are taken to be 0, 1, 2, ...: a frame with these names is

@@ -22,7 +22,7 @@ from jaxdp.privacy import (
     BufferedToeplitzNoise,
     Composition,
     GaussianMechanism,
-    ObjectivePerturbation,
+    ObjectivePerturbationMechanism,
     PoissonSampler,
     Release,
     SecretNoise,
@@ -407,7 +407,7 @@ def test_a_statement_is_checked_again_when_it_is_read():
     release = Release("a sum", "replace-one", GaussianMechanism(1.0))
     with pytest.raises(ValueError, match="expected an adjacency for which PoissonSubsampled"):
         _mu(eqx.tree_at(lambda r: r.mechanism, release, poisson))
-    objective = ObjectivePerturbation(1.0, 0.1)
+    objective = ObjectivePerturbationMechanism(1.0, 0.1)
     edits = (
         (poisson, lambda m: m.noise_multiplier),
         (objective, lambda m: m.log_jacobian),

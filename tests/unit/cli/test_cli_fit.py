@@ -126,7 +126,7 @@ def test_fit_says_what_it_costs_in_one_json_object(folder, run, tmp_path):
     assert b"beyond label_bound" not in out_file.read_bytes()
     release = kernels.load(out_file)
     assert (release.label_bound, release.public_seed) == (0.25, 4)
-    assert release.columns == kernels.Columns(("a",), "y")
+    assert release.columns == kernels.ColumnNames(("a",), "y")
     assert release.intercept != 0
     scales = np.linalg.norm(release.features.base.base.frequencies, axis=1) * 3
     assert scales.max() < 6
@@ -204,7 +204,7 @@ def test_a_model_of_columns_reads_texts_and_missing_cells_of_a_file(run, tmp_pat
     )
     labels = [float(row[0]) for row in rows]
     fit = learner.fit(rows, labels, epsilon=4.0, delta=1e-5)
-    known = kernels.Columns(("a", "c"))
+    known = kernels.ColumnNames(("a", "c"))
     release = dataclasses.replace(fit.release, columns=known)
     release.save(tmp_path / "model.npz")
     cells = ["7", "none", "NA", "7.0", "?", ""], [1, "", 20, 3.5, "NA", 4]

@@ -220,7 +220,7 @@ def test_columns_named_by_numbers_are_taken_by_name():
 def test_classes_that_are_numbers_are_kept_as_texts():
     table = pandas.DataFrame(INPUTS, columns=["a", "b"])
     found = _classifier(classes=(7, 3)).fit(table, np.where(KINDS == "left", 7, 3))
-    assert found.release_.columns == jaxdp.kernels.Columns(("a", "b"), None, ("3", "7"))
+    assert found.release_.columns == jaxdp.kernels.ColumnNames(("a", "b"), None, ("3", "7"))
 
 
 def test_an_input_bound_is_the_scale_of_the_default_kernel():

@@ -102,7 +102,7 @@ def test_what_lies_beyond_public_ranges_is_told_to_the_curator_alone():
 def test_a_forecast_reads_nothing_and_grows_with_what_is_spent():
     ranges = ([0, -1], [10, 1])
     found = [
-        DPLinearRegression(epsilon, 1e-6, input_range=ranges).forecast(num_rows, signal=0.8)
+        DPLinearRegression(epsilon, 1e-6, input_range=ranges).expected_score(num_rows, signal=0.8)
         for epsilon, num_rows in ((0.1, 300), (1.0, 300), (1.0, 30_000))
     ]
     assert 0 <= found[0].with_privacy < found[1].with_privacy < found[2].with_privacy < 0.8
@@ -115,7 +115,7 @@ def test_a_forecast_knows_the_loss_and_all_that_a_fit_spends():
     regression = DPLinearRegression(0.5, 1e-6, input_range=ranges, label_range=(0, 1))
     learnt = DPLinearRegression(0.5, 1e-6, input_range=ranges)
     classes = DPLogisticRegression(0.5, 1e-6, input_range=ranges, classes=(0, 1))
-    found = [one.forecast(2000).with_privacy for one in (classes, learnt, regression)]
+    found = [one.expected_score(2000).with_privacy for one in (classes, learnt, regression)]
     assert found == sorted(set(found))
     # Of a descent whose gradients have all but the moments' share, more would be left.
     more = Automatic().predicted_risk(
@@ -173,13 +173,13 @@ def test_automatic_features_need_a_plan():
 def test_a_forecast_says_what_it_needs():
     for ranges in ((0, 1), [0, 1]):
         with pytest.raises(ValueError, match="a number for each column, such as"):
-            DPLinearRegression(**BUDGET, input_range=ranges).forecast(100)
+            DPLinearRegression(**BUDGET, input_range=ranges).expected_score(100)
     estimator = DPLinearRegression(**BUDGET, input_range=RANGES)
-    assert 0 < estimator.forecast(10**5).with_privacy < 0.5
-    assert DPLinearRegression(**BUDGET, input_range=(0, [1, 10])).forecast(10**5).num_samples
+    assert 0 < estimator.expected_score(10**5).with_privacy < 0.5
+    assert DPLinearRegression(**BUDGET, input_range=(0, [1, 10])).expected_score(10**5).num_samples
     for signal in (0.0, -1, 1.1, np.nan, [0.5, 0.5]):
         with pytest.raises(ValueError, match="signal"):
-            estimator.forecast(100, signal=signal)
+            estimator.expected_score(100, signal=signal)
 
 
 def test_it_stands_at_the_end_of_a_pipeline_and_is_cloned():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from jaxdp.privacy import ObjectivePerturbation, gaussian_delta
+from jaxdp.privacy import ObjectivePerturbationMechanism, gaussian_delta
 from jaxdp.privacy.objective_perturbation import SoftmaxPerturbation
 
 # The step's square over the integrand's own scale, one.
@@ -39,7 +39,7 @@ def _integrated(vertices, approximation_mu, excess):
 def test_the_sum_over_vertices_covers_every_pair_of_records(excess, approximation_mu):
     shift = 0.8
     bounds = {
-        signed: ObjectivePerturbation(shift, 0.0, approximation_mu, signed).delta(excess)
+        signed: ObjectivePerturbationMechanism(shift, 0.0, approximation_mu, signed).delta(excess)
         for signed in (True, False)
     }
     largest = {True: 0.0, False: 0.0}
@@ -65,7 +65,8 @@ def test_every_vertex_is_counted():
             for part in (0, 1 / 2, 1 / math.sqrt(2), 1)
         )
         known, any_sign = (
-            ObjectivePerturbation(shift, 0.0, mu, signed).delta(excess) for signed in (True, False)
+            ObjectivePerturbationMechanism(shift, 0.0, mu, signed).delta(excess)
+            for signed in (True, False)
         )
         assert known == pytest.approx(whole + 2 * half + none, rel=1e-9)
         assert any_sign == pytest.approx(2 * max(whole + none, 2 * root), rel=1e-9)
@@ -76,7 +77,7 @@ def test_every_vertex_is_counted():
     shift=st.floats(0.05, 6), excess=st.floats(0, 8), mu=st.floats(0, 3), angle=st.floats(0, 1.6)
 )
 def test_the_worst_parallelogram_is_flat_or_square(shift, excess, mu, angle):
-    bound = ObjectivePerturbation(shift, 0.0, mu).delta(excess)
+    bound = ObjectivePerturbationMechanism(shift, 0.0, mu).delta(excess)
     sides = (shift * math.cos(angle), shift * math.sin(angle))
     total = 2 * sum(gaussian_delta(math.hypot(side, mu), excess) for side in sides)
     assert min(total, 1) <= bound * (1 + 1e-9)
@@ -91,7 +92,7 @@ def test_the_worst_parallelogram_is_flat_or_square(shift, excess, mu, angle):
     exponent=st.floats(-9, -1),
 )
 def test_epsilon_inverts_delta(shift, log_jacobian, mu, signed, exponent):
-    mechanism, delta = ObjectivePerturbation(shift, log_jacobian, mu, signed), 10**exponent
+    mechanism, delta = ObjectivePerturbationMechanism(shift, log_jacobian, mu, signed), 10**exponent
     epsilon = mechanism.epsilon(delta, "replace-one")
     assert epsilon >= log_jacobian
     assert mechanism.delta(epsilon * (1 + 1e-9)) <= delta * (1 + 1e-6)
@@ -100,16 +101,16 @@ def test_epsilon_inverts_delta(shift, log_jacobian, mu, signed, exponent):
 
 
 def test_limits_are_answered():
-    assert ObjectivePerturbation(0.0, 0.0).epsilon(1e-5, "replace-one") == 0.0
-    assert ObjectivePerturbation(0.0, 0.7).epsilon(1e-5, "replace-one") == 0.7
+    assert ObjectivePerturbationMechanism(0.0, 0.0).epsilon(1e-5, "replace-one") == 0.0
+    assert ObjectivePerturbationMechanism(0.0, 0.7).epsilon(1e-5, "replace-one") == 0.7
     for nothing_hidden in (
-        ObjectivePerturbation(math.inf, 0.1),
-        ObjectivePerturbation(1.0, math.inf),
+        ObjectivePerturbationMechanism(math.inf, 0.1),
+        ObjectivePerturbationMechanism(1.0, math.inf),
     ):
         assert nothing_hidden.epsilon(1e-5, "replace-one") == math.inf
         assert nothing_hidden.delta(3.0) == 1.0
-    assert ObjectivePerturbation(1.0, 0.5).delta(0.4) == 1.0
-    assert ObjectivePerturbation(1.0, 0.5).delta(math.inf) == 0.0
+    assert ObjectivePerturbationMechanism(1.0, 0.5).delta(0.4) == 1.0
+    assert ObjectivePerturbationMechanism(1.0, 0.5).delta(math.inf) == 0.0
 
 
 # Several classes.
@@ -154,7 +155,7 @@ def test_the_bound_is_the_supremum_over_pairs_of_records(num_classes, excess):
 def test_two_classes_are_a_decreasing_margin_loss():
     for mu in (0.0, 0.3):
         two = SoftmaxPerturbation(0.7, 0.2, mu, num_classes=2)
-        margin = ObjectivePerturbation(0.7, 0.2, mu, has_signed_slopes=True)
+        margin = ObjectivePerturbationMechanism(0.7, 0.2, mu, has_signed_slopes=True)
         for epsilon in (0.1, 0.3, 1.0, 4.0):
             assert two.delta(epsilon) == pytest.approx(margin.delta(epsilon), rel=1e-10)
 

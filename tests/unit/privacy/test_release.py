@@ -13,7 +13,7 @@ from jaxdp.privacy import (
     AbstractMechanism,
     Composition,
     GaussianMechanism,
-    ObjectivePerturbation,
+    ObjectivePerturbationMechanism,
     PoissonSampler,
     Release,
     StatedBudget,
@@ -37,7 +37,7 @@ MECHANISMS = [
     Composition((GaussianMechanism(0.8), ZeroConcentrated(0.3))),
     PoissonSubsampledGaussian(_SAMPLER, 2.0, 50),
     Composition((PoissonSubsampledGaussian(_SAMPLER, 2.0, 50), GaussianMechanism(0.8))),
-    ObjectivePerturbation(0.2, 0.25, 0.002),
+    ObjectivePerturbationMechanism(0.2, 0.25, 0.002),
     Unproved("nobody has tried"),
 ]
 each_mechanism = pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_gaussians_add_their_squares_and_the_rest_composes_in_zcdp(mus, z):
 
 
 def test_what_is_not_zcdp_shares_delta():
-    alone = ObjectivePerturbation(0.2, 0.25, 0.002)
+    alone = ObjectivePerturbationMechanism(0.2, 0.25, 0.002)
     found = Composition((alone, GaussianMechanism(0.3), GaussianMechanism(0.4))).epsilon(
         1e-5, REPLACE_ONE
     )

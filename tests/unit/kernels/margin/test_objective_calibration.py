@@ -9,7 +9,7 @@ import pytest
 from perturbed_minimisers import divergence, gradient, huber_hinge, logistic, privacy_losses
 
 from jaxdp.kernels.margin.objective_calibration import objective_perturbation_std
-from jaxdp.privacy import ObjectivePerturbation, gaussian_delta
+from jaxdp.privacy import ObjectivePerturbationMechanism, gaussian_delta
 from jaxdp.privacy.adjacency import REPLACE_ONE
 
 _FLIP = ([(1, [1.0], 1)], [(1, [1.0], -1)])
@@ -37,7 +37,7 @@ def test_narrow_numbers_are_answered_in_float64(narrow):
     epsilon, delta = narrow(1.1), narrow(1e-5)
     found, wide = _calibrated(epsilon, delta), _calibrated(float(epsilon), float(delta))
     assert found.noise_std == wide.noise_std
-    mechanism = ObjectivePerturbation(0.5, 0.1)
+    mechanism = ObjectivePerturbationMechanism(0.5, 0.1)
     assert mechanism.delta(epsilon) == mechanism.delta(float(epsilon))
     assert mechanism.epsilon(delta, REPLACE_ONE) == mechanism.epsilon(float(delta), REPLACE_ONE)
 

@@ -174,7 +174,7 @@ def test_columns_without_names_are_taken_by_position():
 
 def test_names_and_the_record_of_the_fit_are_saved(tmp_path):
     release, path = RIDGE.fit(FRAME, LABELS, **BUDGET), tmp_path / "model.npz"
-    assert release.columns == kernels.Columns(("a", "b"))
+    assert release.columns == kernels.ColumnNames(("a", "b"))
     release.save(path)
     np.testing.assert_array_equal(kernels.load(path)(FRAME[["b", "a"]]), release(TABLE))
     assert kernels.load(path).record == release.record == FitRecord(len(TABLE))
