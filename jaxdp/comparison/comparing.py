@@ -314,7 +314,7 @@ def average(runs: Trajectory) -> Trajectory:
 
 def _ended_well(runs: Trajectory) -> np.ndarray:
     if runs.risk.ndim != 2:
-        raise ValueError(f"expected runs of shape (runs, records), got {runs.risk.shape}")
+        raise ValueError(f"expected simulated runs of shape (runs, records), got {runs.risk.shape}")
     well = np.asarray(runs.status) == Status.OK
     if not well.any():
         raise ValueError("expected at least one run that ended well; all of them failed")
