@@ -184,9 +184,7 @@ def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
     one = _ridge(input_range=(-50, ends[1])).fit(table, LABELS)
     np.testing.assert_array_equal(one.release_.features.base.low, [-50, -50])
     for end, columns in ((_labelled(kind, {names[0]: 1, "more": 2}), table), (ends[1], INPUTS)):
-        with pytest.raises(
-            ValueError, match=r"by column names if it is labelled, got labels"
-        ):
+        with pytest.raises(ValueError, match=r"by column names if it is labelled, got labels"):
             _ridge(input_range=(-60, end)).fit(columns, LABELS)
 
 
