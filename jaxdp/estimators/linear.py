@@ -294,9 +294,9 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if not isinstance(self._method(), AbstractDescentMethod):
             return ""
         return (
-            f"if {_SIGNAL} of the labels' variance were explained without privacy, "
-            f"{self._left(features, num_samples, _SIGNAL):.2f} would be left; a guess from the "
-            "budget and n alone"
+            f"of {_SIGNAL} of the labels' variance, if so much is explained without privacy, "
+            f"{self._left(features, num_samples, _SIGNAL):.2f} is left; a guess from the budget "
+            "and n alone"
         )
 
     def _warn_of_little(self, features: AbstractFeatureMap, names: Any, num_samples: int) -> None:
