@@ -70,7 +70,7 @@ _ROUNDING = 1e-12
 
 
 class AbstractObjectivePerturbation(AbstractMechanism):
-    """A minimiser of an objective with a Gaussian linear term; Args: `ObjectivePerturbationMechanism`."""
+    """A minimiser of an objective with a Gaussian linear term."""
 
     shift: float = eqx.field(converter=lambda value: host_scalar("shift", value))
     log_jacobian: float = eqx.field(converter=lambda value: host_scalar("log_jacobian", value))
@@ -159,7 +159,8 @@ class SoftmaxPerturbation(AbstractObjectivePerturbation):
     r"""A minimiser of a softmax objective with a Gaussian linear term, proved (epsilon, delta)-DP.
 
     Args:
-        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, see `ObjectivePerturbationMechanism`.
+        shift, log_jacobian, approximation_mu: R, r and $\mu_2$, as in
+            `ObjectivePerturbationMechanism`.
         num_classes: k >= 2.
     """
 

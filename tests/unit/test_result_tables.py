@@ -12,7 +12,7 @@ from jaxdp.attacks.reconstruction import Reconstruction
 from jaxdp.core.display import WIDTH
 from jaxdp.kernels.functions.dot_product import IdentityFeatures
 from jaxdp.kernels.release.released_function import ReleasedFunction
-from jaxdp.kernels.release.tables import Columns
+from jaxdp.kernels.release.tables import ColumnNames
 
 DESCENT = jaxdp.DPGD(0.02, 1.0, 50, 2.0)
 
@@ -49,7 +49,7 @@ def test_what_an_attack_found_is_counted_and_not_shown():
     assert "0.5, 0.25" in _shown(report)
 
 
-@pytest.mark.parametrize("columns", [None, Columns(("<a>", "b"), "y")])
+@pytest.mark.parametrize("columns", [None, ColumnNames(("<a>", "b"), "y")])
 def test_a_released_function_shows_what_it_costs(columns):
     released = ReleasedFunction(
         features=IdentityFeatures(2),

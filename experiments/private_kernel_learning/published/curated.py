@@ -22,7 +22,7 @@ from experiments.private_kernel_learning.published.learner import (
 )
 from jaxdp.kernels.base import AbstractKernel
 from jaxdp.kernels.release.private_learner import FitRequest, Released
-from jaxdp.kernels.release.tables import Columns, host_rows, in_order
+from jaxdp.kernels.release.tables import ColumnNames, host_rows, in_order
 from jaxdp.privacy.accounting import Cost, cost_of
 from jaxdp.privacy.release import Release
 from jaxdp.privacy.secret.secret_noise import SecretNoise
@@ -123,7 +123,7 @@ class CuratedFunction:
         delta: float,
         *,
         mean: Callable[[np.ndarray], np.ndarray] | None = None,
-        columns: Columns | None = None,
+        columns: ColumnNames | None = None,
     ):
         self._paths, self._weights, self._mean = paths, weights, mean
         self._statement, self.delta, self._columns = statement, delta, columns
