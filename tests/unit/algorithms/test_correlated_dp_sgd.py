@@ -92,11 +92,7 @@ def test_the_simulated_iterates_have_the_covariance_of_the_strategy(records):
 
 
 def _score(algorithm, sign, key, strategy, column):
-    """What tells best in which direction the first record of one step pushes.
-
-    The other batches push toward zero as hard as they can: gradients that depend on all that was
-    released before. Who attacks knows them, and takes them off.
-    """
+    """What tells best in which direction the first record of one step pushes."""
     clip_norm = algorithm.clip.norm(1)
 
     def others(theta, count):

@@ -1,8 +1,4 @@
-"""A cost is that of the numbers which a description has, however they came into it.
-
-A constructor looks at concrete numbers. Traced ones, which come out of `jit` or `vmap` as concrete
-ones, and those that `equinox.tree_at` sets, it has not seen.
-"""
+"""A cost is that of the numbers which a description has, however they came into it."""
 
 from fractions import Fraction
 

@@ -130,10 +130,7 @@ def _attack(target, seed):
 
 
 def _level_of_fixed_points(make, num_problems=64):
-    """How probable by chance so many, or so few, rows at their own place are, over all problems.
-
-    Of the 120 orders of five rows 44 leave none at its own place, 45 leave one, and so on.
-    """
+    """How probable by chance so many, or so few, rows at their own place are, over all problems."""
     places = np.arange(NUM_SAMPLES)
     orders = list(itertools.permutations(places))
     fixed = np.bincount(np.sum(orders == places, axis=1)) / len(orders)

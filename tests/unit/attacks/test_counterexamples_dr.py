@@ -1,7 +1,4 @@
-"""What DR's theorems rest on, at the edge: linear features, duplicates, signs, and its leak.
-
-Losses and spans are computed by least squares in NumPy, apart from the attack.
-"""
+"""What DR's theorems rest on, at the edge: linear features, duplicates, signs, and its leak."""
 
 import jax
 import jax.numpy as jnp

@@ -1,9 +1,4 @@
-"""What one record changes in everything that a fit releases, in units of its noise.
-
-A fit is run on one table, and again on a neighbour with the outputs of the first: whatever depends
-on outputs is then the same in both, and the sums alone differ. The squares of their differences,
-over the variances of the noise, add up to at most mu^2 for any outputs: that is the whole proof.
-"""
+"""What one record changes in everything that a fit releases, in units of its noise."""
 
 import functools
 import math
@@ -73,11 +68,7 @@ def _run(method, kind, table, labels, outputs=None, share=1.0):
 
 
 def _distance(method, kind, table, labels, record, label, share=1.0):
-    """The distance of the two tables' releases, over the noise; and that each is noised alike.
-
-    Args:
-        share: of the noise that the fit asks for.
-    """
+    """The distance of the two tables' releases, over the noise; and that each is noised alike."""
     first = _run(method, kind, table, labels, share=share)
     other, others = table.copy(), labels.copy()
     other[0], others[0] = record, label

@@ -37,10 +37,7 @@ from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, Sh
 
 
 def _stopped(folder, evaluations=3, **options):
-    """The run up to the last of so many evaluations, which ends it: the third is after 6 steps.
-
-    In a run that goes on the first is of the initial model.
-    """
+    """The run up to the last of so many evaluations, which ends it: the third is after 6 steps."""
     left = iter(range(evaluations - 1))
 
     def stops(model):

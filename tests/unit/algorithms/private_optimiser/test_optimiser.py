@@ -1,7 +1,4 @@
-"""The private optimiser: its noise, what it releases, and that it releases no more.
-
-What an audit finds of it stands in test_planted_bugs.py, its steps in test_training.py.
-"""
+"""The private optimiser: its noise, what it releases, and that it releases no more."""
 
 import copy
 import functools

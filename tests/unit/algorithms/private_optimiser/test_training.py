@@ -72,10 +72,7 @@ def _gradients(weights, x, label):
 
 
 def _algorithm_1(weights, clip_norm, noises):
-    """PF Algorithm 1 as it is printed, on the weights of all layers as one vector.
-
-    `noises` hold sqrt(eta) (2 C / n) sigma N(0, I) of each step.
-    """
+    """PF Algorithm 1 as it is printed, on the weights of all layers as one vector."""
     for noise in noises:
         total = [np.zeros_like(weight) for weight in weights]
         for x, label in zip(INPUTS.astype(np.float64), LABELS, strict=True):

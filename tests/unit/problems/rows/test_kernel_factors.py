@@ -30,11 +30,7 @@ def _largest_share(component, steps=100):
 
 
 def _hardest_spectrum(share, steps=100):
-    """Eigenvalues, the largest 1, and components of a start that misses exactly this share.
-
-    Chebyshev's extreme points, and the weights at which the Cauchy-Schwarz inequality between a
-    polynomial's value at 1 and its values at those points is an equality.
-    """
+    """Eigenvalues, the largest 1, and components of a start that misses exactly this share."""
     odd = 2 * steps - 1
     values = (1 - share) * np.sin(np.pi * np.arange(steps) / odd) ** 2
     others = [np.delete(values, place) for place in range(steps)]
