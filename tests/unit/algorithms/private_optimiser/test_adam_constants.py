@@ -31,13 +31,11 @@ def _private(rate, factory=optax.adam):
 @pytest.mark.parametrize(
     ("rate", "constants"),
     [
-        (0.01, {}),
         (0.3, {"b1": 0.0, "b2": 0.9, "eps": 1e-3}),
         (0.3, {"b1": 0.95, "eps": 0.0}),
-        (2.0, {"eps": 10.0}),
         (COSINE, {"b2": 0.99}),
     ],
-    ids=["default", "no momentum", "no epsilon", "large epsilon", "schedule"],
+    ids=["no momentum", "no epsilon", "schedule"],
 )
 def test_the_constants_of_adam_are_found(rate, constants):
     found = adam_constants(optax.adam(rate, **constants), STEPS)
@@ -82,8 +80,6 @@ REFUSED = {
     "root": (optax.adam(0.1, eps_root=1e-8), ROOT),
     "weight decay": (optax.adamw(0.1, weight_decay=1e-6), RANDOM),
     "AMSGrad": (optax.amsgrad(0.1), "holds no means"),
-    "clipping far off": (optax.chain(optax.clip_by_global_norm(1e9), optax.adam(0.1)), RANDOM),
-    "clipped steps": (optax.chain(optax.adam(0.1), optax.clip(0.09)), "got one"),
     "rounded means": (optax.adam(0.1, mu_dtype=jnp.bfloat16), "got one"),
     "signs at last": (
         optax.chain(
@@ -92,7 +88,6 @@ REFUSED = {
         ),
         RANDOM,
     ),
-    "no Adam": (optax.sgd(0.1, momentum=0.9), "holds no means"),
     "the loss's value": (optax.polyak_sgd(), "more than gradients"),
 }
 

@@ -195,15 +195,6 @@ def test_a_data_set_that_gives_no_rows_for_an_array_of_numbers_is_named(look_up)
     assert "\n" not in str(seen.value)
 
 
-def test_a_stream_without_a_length_is_named():
-    class Stream(_Source):
-        def __len__(self):
-            raise NotImplementedError
-
-    with pytest.raises(TypeError, match=r"expected inputs .* got Stream, which raised NotImpl"):
-        trained(inputs=Stream(INPUTS))
-
-
 def test_a_whole_number_that_would_wrap_is_refused_before_the_first_step(tmp_path):
     labels = np.memmap(tmp_path / "labels", np.int64, "w+", shape=TARGETS.shape)
     labels[-1] = 2**31
