@@ -18,14 +18,9 @@ COSINE = optax.cosine_decay_schedule(0.1, 20)
 
 
 def _private(rate, factory=optax.adam):
-    return jaxdp.PrivateOptimiser(
-        factory,
-        learning_rate=rate,
-        clip_norm=1.0,
-        noise_multiplier=1.0,
-        num_steps=STEPS,
-        sampler=PoissonSampler(10, 0.5),
-    )
+    given = {"clip_norm": 1.0, "noise_multiplier": 1.0, "num_steps": STEPS}
+    sampler = PoissonSampler(10, 0.5)
+    return jaxdp.PrivateOptimiser(factory, learning_rate=rate, sampler=sampler, **given)
 
 
 @pytest.mark.parametrize(
@@ -100,21 +95,10 @@ def test_what_is_not_adam_is_named(name):
 
 
 def test_traced_constants_and_rates_that_are_changed_are_named():
-    def reason(rate, factory):
-        with pytest.raises(jaxdp.NotCoveredError) as caught:
-            adam_constants(_private(rate, factory))
-        reasons.append(str(caught.value))
-        return rate
+    def read(rate, factory):
+        return adam_constants(_private(rate, factory)).learning_rate
 
-    reasons = []
-    jax.jit(lambda rate: reason(rate, lambda rate: optax.adam(2 * rate)))(0.1)
-    assert "another rate of the traced one" in reasons[-1]
-    jax.jit(lambda eps: reason(0.1 + 0 * eps, lambda rate: optax.adam(rate, eps=eps)))(0.1)
-    assert len(reasons) == 2
-
-
-def test_wrong_calls_are_named():
-    with pytest.raises(TypeError, match=r"expected optimiser to be an optax.Grad"):
-        adam_constants(optax.adam, 3)  # pyright: ignore
-    with pytest.raises(TypeError, match="num_steps"):
-        adam_constants(optax.adam(0.1))
+    with pytest.raises(jaxdp.NotCoveredError, match="another rate of the traced one"):
+        jax.jit(lambda rate: read(rate, lambda rate: optax.adam(2 * rate)))(0.1)
+    with pytest.raises(jaxdp.NotCoveredError):
+        jax.jit(lambda eps: read(0.1 + 0 * eps, lambda rate: optax.adam(rate, eps=eps)))(0.1)
