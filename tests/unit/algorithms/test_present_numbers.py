@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.algorithms import AdaptiveClip, train
@@ -150,12 +149,6 @@ def test_a_number_out_of_its_range_that_is_set_costs_infinity(name):
     thing, where, number = SET[name]
     assert _mu(thing) < np.inf
     assert _mu(eqx.tree_at(where, thing, jnp.asarray(number))) == np.inf
-
-
-def test_what_is_known_is_looked_at_on_the_host():
-    """Each operation on JAX's arrays would be a program, compiled anew for every shape."""
-    made = _correlated(square_root_strategy(5, 0.2)), _descent(), _optimiser(noise=None)
-    assert programs_compiled(lambda: [thing.is_valid for thing in made]) == 0
 
 
 @pytest.mark.filterwarnings("ignore:the learning rate only goes")

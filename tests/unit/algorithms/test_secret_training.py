@@ -353,16 +353,6 @@ def test_a_copy_never_repeats_the_batches_of_a_secret_seed_unasked():
     np.testing.assert_array_equal(_batch(again), _batch(optimiser))
 
 
-def test_a_copy_keeps_noise_that_may_be_kept():
-    unseeded = _optimiser(sampler=PoissonSampler(400, 0.5), noise=SecretNoise())
-    copy = unseeded.replace(num_steps=5)
-    assert not np.array_equal(_batch(copy), _batch(unseeded))
-    guessable = _optimiser(noise=SecretNoise(7)).replace(num_steps=5)
-    assert guessable.noise.seed == 7
-    assert jaxdp.account(guessable, delta=1e-5).epsilon == math.inf
-    assert _optimiser(noise=None).replace(num_steps=5).noise is None
-
-
 # Wrong calls.
 
 

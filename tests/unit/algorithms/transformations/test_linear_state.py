@@ -12,6 +12,17 @@ from jaxdp.algorithms.transformations.transformation import Transformation
 from jaxdp.core.checks import NotCoveredError
 from jaxdp.core.numerics.precision import x64
 
+
+def _each_its_own(updates, _):
+    return updates * jnp.broadcast_to(1 + jnp.arange(updates.shape[-1]), updates.shape)
+
+
+_DECAY_OF_MATRICES = optax.add_decayed_weights(0.1, lambda one: one.ndim > 1)
+
+
+_MOMENTUM = optax.trace(0.9).update
+
+
 STEPS = 12
 RATE = optax.cosine_decay_schedule(0.3, 10)
 LINEAR = {
@@ -66,26 +77,14 @@ REFUSED = {
     "rounded momentum": (optax.sgd(0.1, 0.9, accumulator_dtype=jnp.bfloat16), NOT_LINEAR),
     "tiny signs": (optax.chain(optax.scale_by_sign(), optax.scale(1e-9)), NOT_LINEAR),
     "centred gradients": (optax.chain(optax.centralize(), optax.sgd(0.1)), MIXED),
-    "a rate of its own": (
-        optax.stateless(
-            lambda updates, _: (
-                updates * jnp.broadcast_to(1 + jnp.arange(updates.shape[-1]), updates.shape)
-            )
-        ),
-        UNEVEN,
-    ),
+    "a rate of its own": (optax.stateless(_each_its_own), UNEVEN),
     "noise": (optax.chain(optax.add_noise(1.0, 0.0, jax.random.key(0)), optax.sgd(0.1)), CONSTANT),
     "an offset": (optax.stateless(lambda updates, _: updates + 1e-12), CONSTANT),
     "a rate that learns": (optax.contrib.dog(), SHARED),
-    "decay of matrices": (
-        optax.chain(optax.add_decayed_weights(0.1, lambda one: one.ndim > 1), optax.sgd(0.1)),
-        SHAPED,
-    ),
+    "decay of matrices": (optax.chain(_DECAY_OF_MATRICES, optax.sgd(0.1)), SHAPED),
     "the loss's value": (optax.polyak_sgd(), NEEDS_MORE),
     "a start elsewhere": (
-        optax.GradientTransformation(
-            lambda weights: optax.TraceState(weights + 1), optax.trace(0.9).update
-        ),
+        optax.GradientTransformation(lambda weights: optax.TraceState(weights + 1), _MOMENTUM),
         START,
     ),
 }
@@ -99,10 +98,8 @@ def test_what_is_not_linear_by_coordinates_is_refused_and_says_why(name):
 
 
 def test_what_is_linear_at_first_only_is_refused_at_that_step():
-    late = optax.chain(
-        optax.conditionally_transform(optax.scale_by_sign(), lambda step: step >= 7),
-        optax.sgd(0.1),
-    )
+    signs = optax.conditionally_transform(optax.scale_by_sign(), lambda step: step >= 7)
+    late = optax.chain(signs, optax.sgd(0.1))
     assert linear_state(late, 7).is_constant
     with pytest.raises(NotCoveredError, match=r"not linear.*first at step 7"):
         linear_state(late, 8)

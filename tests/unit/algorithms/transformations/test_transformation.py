@@ -37,15 +37,9 @@ def loss(weights, x, y):
 
 
 def _private(optimiser=MOMENTUM, learning_rate: Any = None, num_steps=STEPS, **changes):
-    settings = {
-        "clip_norm": 0.7,
-        "noise_multiplier": 1.0,
-        "sampler": PoissonSampler(ROWS, 0.5),
-        **changes,
-    }
-    return jaxdp.PrivateOptimiser(
-        optimiser, learning_rate=learning_rate, num_steps=num_steps, **settings
-    )
+    given = {"clip_norm": 0.7, "noise_multiplier": 1.0, "sampler": PoissonSampler(ROWS, 0.5)}
+    given |= {"learning_rate": learning_rate, "num_steps": num_steps, **changes}
+    return jaxdp.PrivateOptimiser(optimiser, **given)
 
 
 def _trained(optimiser):
@@ -70,7 +64,6 @@ def _simulated(optimiser):
 @pytest.mark.parametrize(
     ("factory", "rate", "plain"),
     [
-        pytest.param(MOMENTUM, 0.2, optax.sgd(0.2, momentum=0.9), marks=pytest.mark.slow),
         (optax.adam, jaxdp.Constant(0.2), optax.adam(0.2)),
         pytest.param(
             MOMENTUM,
@@ -79,7 +72,7 @@ def _simulated(optimiser):
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["heavy ball", "Adam", "schedule"],
+    ids=["Adam", "schedule"],
 )
 def test_a_factory_trains_as_its_transformation_does(factory, rate, plain):
     expected = _trained(_private(plain))
@@ -131,20 +124,20 @@ def test_a_new_rate_compiles_nothing():
 
 @pytest.mark.slow
 def test_rates_are_batched_and_differentiated():
+    close = {"rtol": 2e-2, "atol": 2e-3}
     for run in (_trained, _simulated):
 
         def final(rate, run=run):
             return run(_private(optax.sgd, rate))
 
-        rates = jnp.array([0.1, 0.2])
-        found = jax.vmap(final)(rates)
-        for one, rate in zip(found, rates, strict=True):
-            np.testing.assert_allclose(one, final(float(rate)), rtol=1e-5, atol=1e-6)
+        found = jax.vmap(final)(jnp.array([0.1, 0.2]))
+        for one, rate in zip(found, (0.1, 0.2), strict=True):
+            np.testing.assert_allclose(one, final(rate), rtol=1e-5, atol=1e-6)
         slope = jax.jacfwd(final)(0.2)
         difference = (np.asarray(final(0.21)) - np.asarray(final(0.19))) / 0.02
-        np.testing.assert_allclose(slope, difference, rtol=2e-2, atol=2e-3)
+        np.testing.assert_allclose(slope, difference, **close)
         with pytest.raises(AssertionError):
-            np.testing.assert_allclose(1.3 * slope, difference, rtol=2e-2, atol=2e-3)
+            np.testing.assert_allclose(1.3 * slope, difference, **close)
 
 
 def test_a_traced_rate_that_is_none_voids_the_run():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.losses import Huber, Logistic, Softmax, Squared
+from jaxdp.losses import Logistic, Softmax, Squared
 from jaxdp.problems import ReducedFeatures
 
 RNG = np.random.default_rng(0)
@@ -65,11 +65,6 @@ def test_every_feature_problem_takes_a_loss_and_keeps_it():
     assert jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0)).loss == Squared()
 
 
-def test_a_loss_with_numbers_goes_through_compiled_reductions():
-    problem = jaxdp.FixedFeatures.from_arrays(*_rows(5), loss=Huber(0.7))
-    assert float(problem.reduced().loss.width) == pytest.approx(0.7)
-
-
 def test_what_is_solved_for_the_squared_loss_alone_is_refused_for_others():
     problem = jaxdp.FixedFeatures.from_arrays(*_rows(5), loss=Logistic())
     algorithm = jaxdp.DPGD(0.01, 1.0, 3, 0.5)
@@ -99,7 +94,7 @@ def _column_means(image):
     return jnp.tanh(image.mean(axis=0))
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 256])
+@pytest.mark.parametrize("batch_size", [3, 10, 256])
 def test_a_networks_features_are_those_of_each_row_alone_and_a_constant(batch_size):
     problem = jaxdp.FixedFeatures.from_network(
         _column_means, *IMAGE_ROWS, loss=Softmax(3), batch_size=batch_size
@@ -134,9 +129,6 @@ BAD_BODIES = {
     "dropout": (eqx.nn.Dropout(0.5), "without dropout.* raised RuntimeError: Dropout requires"),
     "a key": (lambda image, key: image[0], "without dropout, a key.* raised TypeError: .*'key'"),
     "rows mixed": (_batch_norm, "without .* other rows of a batch.* raised NameError: .*batch"),
-    "a batch": (lambda images: images @ jnp.ones((5, 3)), r"got shape \(6, 3\) for an input of"),
-    "two results": (lambda image: (image[0], None), "got tuple for an input of shape"),
-    "a number": (jnp.sum, r"got shape \(\) for an input of shape \(6, 5\); a map of features"),
     "NumPy": (lambda image: np.linalg.norm(image, axis=0), "in operations of JAX"),
     "not finite": (lambda image: image[0] / 0, "expected finite train_features, got"),
 }

@@ -33,15 +33,6 @@ def test_power_law_has_the_asked_condition_number_and_the_known_spectrum():
     np.testing.assert_allclose(problem.risk(None, jnp.zeros(1000)), 0.5, rtol=1e-5)
 
 
-def test_power_law_traced_equals_concrete():
-    def spectrum(kappa):
-        problem = jaxdp.LinearRegression.power_law(20, condition_number=kappa, label_noise=0.1)
-        return problem.spectrum, problem.blocks.eigenvalues.shape[0]
-
-    traced, _ = jax.vmap(spectrum)(jnp.asarray([1.0, 3.0]))
-    np.testing.assert_allclose(traced[1], spectrum(3.0)[0], rtol=1e-5)
-
-
 def test_equal_eigenvalues_are_grouped_and_their_targets_added():
     problem = jaxdp.LinearRegression([1.5, 0.5, 1.5, 0.5], [1.0, 2.0, 3.0, 4.0], 0.1)
     assert problem.blocks.eigenvalues.tolist() == [0.5, 1.5]

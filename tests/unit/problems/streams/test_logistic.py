@@ -81,12 +81,3 @@ def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
     # `cap` over the smoothness |x|^2/4 is the step: 2 is 8/|x|^2.
     assert widest(2.0) <= 1 + 1e-4
     assert widest(4.0) > 1.02
-
-
-def test_constructor_works_under_vmap_and_replace_checks_again():
-    made = jax.vmap(lambda signal: jaxdp.LogisticRegression(3, signal=signal))(jnp.ones(2))
-    assert made.signal.shape == (2,)
-    changed = PROBLEM.replace(dim=5, signal=2.0)
-    assert (changed.dim, float(changed.signal)) == (5, 2.0)
-    with pytest.raises(ValueError, match="signal > 0"):
-        PROBLEM.replace(signal=-2.0)
