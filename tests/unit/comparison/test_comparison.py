@@ -57,13 +57,6 @@ def test_a_prediction_of_another_problem_is_warned_of():
     jaxdp.compare(simulated, predicted)
 
 
-def test_a_start_that_differs_by_chance_is_not_warned_of():
-    spread = [[0.6, 0.4, 0.2], [1.8, 0.6, 0.4]]
-    jaxdp.compare(_runs(spread, [0.3, 0.5]), _prediction([2.0, 0.45, 0.25], 0.35))
-    with pytest.warns(UserWarning, match="one problem"):
-        jaxdp.compare(_runs(spread, [0.3, 0.5]), _prediction([8.0, 0.45, 0.25], 0.35))
-
-
 def test_a_single_run_has_no_sigmas():
     comparison = jaxdp.compare(_runs([[1.0, 0.5, 0.2]], [0.2]), PREDICTION)
     assert np.isnan(comparison.max_sigmas)

@@ -1,7 +1,6 @@
 """The table fits a terminal, shows coinciding predictions once, and stands in a notebook."""
 
 import dataclasses
-import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -60,20 +59,6 @@ def test_a_notebook_shows_the_table_and_the_picture():
     assert "<th>&lt;script&gt;</th>" in shown
     assert '<img alt="risk over time" src="data:image/png;base64,iVBOR' in shown
     assert shown.count("<tr>") == 5
-
-
-def test_without_matplotlib_a_notebook_shows_the_table_and_what_is_missing(monkeypatch):
-    for name in ("matplotlib", "matplotlib.figure"):
-        monkeypatch.setitem(sys.modules, name, None)
-    shown = jaxdp.compare(RUNS, ODE)._repr_html_()
-    assert "<table>" in shown
-    assert "matplotlib (the extra &#x27;plots&#x27;)" in shown
-
-
-def test_the_picture_has_one_curve_for_coinciding_predictions():
-    above, _ = jaxdp.compare(RUNS, ODE, *SAME, *OTHER).plot().axes
-    # The simulation, the first prediction with its bounds, and six more.
-    assert sum(not line.get_label().startswith("_") for line in above.lines) == 8
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-9])

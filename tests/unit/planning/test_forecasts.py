@@ -114,15 +114,6 @@ def test_a_forecast_prints_and_is_json(alike):
     assert 0.5 < data["leak"]["auc"] <= data["leak"]["bound"]
 
 
-def test_its_picture_has_what_it_tells(alike):
-    figure = jaxdp.plots.plot_forecast(alike)
-    over_epsilon, over_samples = figure.axes
-    assert over_epsilon.lines[0].get_ydata() == pytest.approx(
-        [one.accuracy for one in alike.over_epsilon]
-    )
-    assert over_samples.lines[0].get_xdata() == pytest.approx([120, 240, 480])
-
-
 @pytest.mark.slow
 def test_numbers_without_classes_have_a_loss_alone():
     inputs, labels, *test = _rows(1)
@@ -159,8 +150,3 @@ def test_disturbed_rows_of_other_shapes_are_refused():
     disturbed = jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)
     with pytest.raises(ValueError, match="expected disturbed rows of the shapes"):
         jaxdp.forecast(_public(), disturbed=[disturbed], **BUDGET, **CELL)
-
-
-def test_a_stream_is_no_rows():
-    with pytest.raises(TypeError, match="FixedFeatures or Linearised"):
-        jaxdp.forecast(jaxdp.LinearRegression.isotropic(10, label_noise=0.1), **BUDGET)

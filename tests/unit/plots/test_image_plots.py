@@ -35,11 +35,6 @@ def test_bytes_and_fractions_show_the_same_and_what_is_beyond_is_cut():
     np.testing.assert_array_equal(beyond, np.clip(3 * TRUTH - 1, 0, 1))
 
 
-def test_grey_images_are_grey():
-    (shown,) = _placed(plot_images(TRUTH[:1, ..., 0]))
-    np.testing.assert_array_equal(shown, np.repeat(TRUTH[0, ..., :1], 3, axis=-1))
-
-
 def test_captions_labels_and_the_title_are_written(tmp_path):
     captions = [[], [f"{number:.3f}" for number in range(7)]]
     figure = plot_images(
@@ -54,21 +49,12 @@ def test_captions_labels_and_the_title_are_written(tmp_path):
     assert (tmp_path / "images.png").stat().st_size > 3000
 
 
-def test_part_of_a_figure_can_be_drawn_into():
-    part, other = Figure().subfigures(1, 2)
-    assert plot_images(TRUTH, figure=part) is part
-    assert len(part.axes) == 1
-    assert not other.axes
-
-
 @pytest.mark.parametrize(
     ("stacks", "options", "message"),
     [
         ((TRUTH, TRUTH[1:]), {}, r"as many images each, got \[7, 6\]"),
-        ((TRUTH[:0],), {}, "as many images each"),
         ((TRUTH[..., :2],), {}, "3 colours"),
         ((TRUTH * np.nan,), {}, "NaN or infinite"),
-        ((TRUTH,), {"labels": ["a", "b"]}, "labels for 1 stacks, got 2"),
         ((TRUTH,), {"captions": [["a"]]}, "captions of 7 images, got 1"),
     ],
 )

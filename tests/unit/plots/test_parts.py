@@ -98,14 +98,3 @@ def test_bands_of_logits_are_near_what_the_noise_makes_of_coefficients(is_sure):
     ratio = np.sqrt(np.mean((spread / np.mean([fit.noise_std_ for fit in fits], axis=0)) ** 2))
     # What `plot_parts` says, with a tenth for thirty fits.
     assert 0.5 / 1.1 < ratio < 1.1
-
-
-def test_a_range_of_dates_has_dates_on_its_axis():
-    days = pd.date_range("2020-01-01", "2020-12-31", 300)
-    columns = Columns({"when": ("2020-01-01", "2020-12-31")}, bins=2)
-    estimator = jaxdp.estimators.DPLinearRegression(
-        8.0, 1e-6, columns=columns, features="additive", label_range=(0, 1)
-    ).fit(pd.DataFrame({"when": days}), np.arange(300) / 300)
-    (when,) = jaxdp.plots.plot_parts(estimator).axes
-    middle = when.xaxis.get_major_formatter().format_data(when.patches[1].get_data().edges[1])
-    assert middle.startswith("2020")

@@ -109,13 +109,10 @@ def test_a_number_in_a_range_is_found_from_its_cell_alone():
 
 CODES_OF_TEXTS = [
     ["1_0", "10", "010", "+10", "1e1", "1\u0660", "\uff11\uff10", "10,0", "1 0"],
-    ["12e5", "1200000", "12E5"],
     ["9007199254740993", "9007199254740992", "9007199254740994"],
     ["Inf", "inf", "Infinity", "-inf", "INF"],
-    ["Nan", "NAN", "None", "NA", "null"],
     ["2020-W01", "2019-12-30", "2020-01"],
     ["0.1000000000000000055511151231257827", "0.1"],
-    ["0x10", "16", "0b1", "1j"],
 ]
 
 
@@ -218,25 +215,18 @@ WRONG = {
     "none": ({}, ValueError, "got none"),
     "no dictionary": ([("age", (0, 1))], TypeError, "a dictionary"),
     "an empty range": ({"age": (1, 1)}, ValueError, "low < high"),
-    "an infinite range": ({"age": (0, math.inf)}, ValueError, "both finite"),
     "a date and a number": ({"day": (DAY, 18270)}, TypeError, "two numbers or two dates"),
-    "an end that is no date": ({"day": (pd.NaT, DAY)}, ValueError, "both finite"),
-    "spans of time": ({"day": (np.timedelta64(1), np.timedelta64(9))}, TypeError, "two dates"),
     "a range as a list": (
         {"age": [17, 90]},
         ValueError,
         r"the tuple \(17, 90\), or as categories, the texts \['17', '90'\]",
     ),
-    "dates in a list": ({"day": [DAY, pd.Timestamp(DAY)]}, ValueError, "a range, the tuple"),
     "what NumPy found": ({"sex": np.array(["secret"])}, TypeError, "not read off.*a ndarray"),
-    "no categories": ({"age": []}, TypeError, "a list of categories"),
     "a text": ({"age": "0-10"}, TypeError, "a list of categories"),
     "a number for a name": ({1: (0, 1)}, TypeError, "as texts, got 1: '1' is read from a table's"),
     "one category twice": ({"rooms": [1, "1"]}, ValueError, "got '1' twice"),
-    "an end beyond all floats": ({"age": (0, 10**400)}, ValueError, "both finite"),
     "a range too small": ({"age": (0, 5e-324)}, ValueError, "a width from 1e-30"),
     "a missing category": ({"rooms": [1, None]}, ValueError, "without missing values"),
-    "a complex category": ({"rooms": [1, 2j]}, TypeError, "texts, dates or numbers in column"),
 }
 
 

@@ -249,17 +249,13 @@ UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
     ("simulator", "problem", "algorithm", "reason"),
     [
         (None, FEATURES, PASS, "full-batch algorithm such as DPGD"),
-        (None, STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
-        (jaxdp.Iterates(), FEATURES, PASS, "full-batch algorithm such as DPGD"),
         (jaxdp.Iterates(), STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
         (jaxdp.FunctionSpace(), FEATURES, PASS, "full-batch algorithm such as DPGD"),
         (jaxdp.FunctionSpace(), STREAM, DESCENT, "features on fixed rows"),
         (jaxdp.Reduced(), UNEQUAL, PASS, "distinct eigenvalues, .* got 12 of 12"),
         (jaxdp.Reduced(), STREAM, PASS.replace(batch_size=2), r"use Iterates\(\) for batch_size"),
-        (jaxdp.Reduced(), STREAM, DESCENT, "the law of OnePassDPSGD, got DPGD"),
         (jaxdp.Reduced(), TABLE, PASS, r"LinearRegression\), got TabularRegression; use Iterates"),
         (jaxdp.HomogenizedSDE(), TABLE, PASS, r"HomogenizedSDE: .* use its \.surrogate"),
-        (jaxdp.ClippedSDE(), STREAM, DESCENT, "features on fixed rows"),
         (jaxdp.OrnsteinUhlenbeckSDE(), STREAM, DESCENT, "features on fixed rows"),
     ],
 )
@@ -277,10 +273,8 @@ def test_a_length_that_is_no_python_int_is_refused():
     ("pair", "simulator"),
     [
         ((STREAM, PASS), jaxdp.Reduced()),
-        (_labels(), jaxdp.Reduced()),
         ((FEATURES, DESCENT), jaxdp.FunctionSpace()),
         ((FEATURES, DESCENT), jaxdp.ClippedSDE(4)),
-        ((FEATURES, DESCENT), jaxdp.OrnsteinUhlenbeckSDE(4)),
     ],
 )
 def test_simulators_without_parameters_say_so(pair, simulator):
