@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxdp
-from jaxdp.clipping.ghost import ghost_pass, ghosts, loops
+from jaxdp.clipping.ghost import ghosts, loops
 from jaxdp.clipping.ghost.ghost_pass import GhostPass
 from jaxdp.clipping.ghost.traced_loss import trace_loss
 
@@ -297,19 +297,6 @@ def test_looked_up_rows_of_low_precision_are_summed_in_float32():
     np.testing.assert_allclose(norms, [258, (256**2 + 2**2) ** 0.5], rtol=1e-6)
 
 
-def test_the_loss_is_traced_once():
-    @chex.assert_max_traces(n=1)
-    def loss(model, inputs, target):
-        return cross_entropy(model, inputs, target)
-
-    batch = _batch("network", 7)
-    for clip_norm in (0.1, 0.2):
-        jaxdp.clipped_gradient_sum(loss, _network()[1], *batch, clip_norm=clip_norm)
-    fewer = [rows[:-1] for rows in batch]
-    with pytest.raises(AssertionError, match="traced > 1 times"):
-        jaxdp.clipped_gradient_sum(loss, _network()[1], *fewer, clip_norm=0.1)
-
-
 def _equations(jaxpr):
     """Every equation of a program and of the programs in it."""
     for equation in jaxpr.eqns:
@@ -469,24 +456,3 @@ def test_products_that_measure_and_sum_gradients_are_of_the_highest_precision(fa
 
 def _weights(model):
     return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
-
-
-@pytest.mark.parametrize("family", ["recurrent", "several positions"])
-def test_formed_gradients_are_bounded_in_memory(family, monkeypatch):
-    loss, model, _, _ = FAMILIES[family]
-    batch = _batch(family, 0)
-    sizes = []
-    honest = GhostPass._backward
-
-    def watched(self, samples):
-        sizes.append(len(samples[0]))
-        return honest(self, samples)
-
-    formed = sum(leaf.size for leaf in _weights(getattr(model, "cell", model)))
-    if family == "recurrent":
-        formed += model.last.bias.size
-    monkeypatch.setattr(GhostPass, "_backward", watched)
-    monkeypatch.setattr(ghost_pass, "_FORMED_NUMBERS", 3 * formed + 1)
-    found = jaxdp.clipped_gradient_sum(lambda *sample: loss(*sample), model, *batch, clip_norm=0.5)
-    assert set(sizes) == {3}
-    assert_agrees(found, reference(loss, model, *batch, 0.5), 0.5)

@@ -12,7 +12,6 @@ import pandas
 import pytest
 from helpers import Unreadable
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -59,17 +58,6 @@ def ridge():
 @pytest.fixture(scope="module")
 def classifier():
     return _classifier().fit(INPUTS, KINDS)
-
-
-def test_arguments_are_kept_as_they_are_and_cloned():
-    estimator = _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge())
-    arguments = estimator.get_params()
-    assert arguments["num_projections"] == 20
-    assert clone(estimator).get_params() == arguments
-    assert estimator.set_params(num_features=7) is estimator
-    assert estimator.num_features == 7
-    with pytest.raises(NotFittedError):
-        estimator.predict(INPUTS)
 
 
 def test_predictions_are_the_released_function(ridge):
@@ -307,18 +295,6 @@ MISSING = "expected labels that are all texts or all numbers, got a mixture or m
 def test_other_classes_are_refused(classes, labels, message):
     with pytest.raises((ValueError, TypeError), match=message):
         _classifier(classes=classes).fit(INPUTS, labels)
-
-
-def test_a_loss_a_label_bound_and_holes_are_refused():
-    with pytest.raises(TypeError, match=r"expected loss .*, got the class Logistic"):
-        _classifier(loss=jaxdp.losses.Logistic).fit(INPUTS, KINDS)
-    for bound in (None, "1"):
-        with pytest.raises(TypeError, match="expected label_bound to be a real number, got"):
-            _ridge().set_params(label_bound=bound).fit(INPUTS, LABELS)
-    spoiled = np.where(np.arange(ROWS)[:, None] == 3, np.nan, INPUTS)
-    for estimator, labels in ((_ridge(), LABELS), (_classifier(), KINDS)):
-        with pytest.raises(ValueError, match="contains NaN"):
-            estimator.fit(spoiled, labels)
 
 
 @pytest.mark.usefixtures("callers_line")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import re
 import warnings
 
 import jax
@@ -86,19 +85,6 @@ def test_tables_with_text_and_missing_values_are_read_as_they_are():
         assert found.release_.columns.label == "income"
 
 
-def test_what_lies_beyond_public_ranges_is_told_to_the_curator_alone():
-    frame, labels = _frame(200)
-    found = DPLinearRegression(**BUDGET, input_range=(-1, 5), label_range=(0, 5))
-    with pytest.warns(UserWarning, match="curator") as caught:
-        found.fit(frame, labels)
-    said = [str(one.message) for one in caught]
-    assert len(said) == 2
-    assert re.search(r"\(a: \d+\)", said[0])
-    assert all("for the curator alone" in line for line in said)
-    assert {one.filename for one in caught} == {__file__}
-    assert "beyond" not in str(found.cost_)
-
-
 def test_a_forecast_reads_nothing_and_grows_with_what_is_spent():
     ranges = ([0, -1], [10, 1])
     found = [
@@ -161,25 +147,6 @@ def test_automatic_features_are_chosen_by_public_numbers(given, num_rows, expect
     named.fit(frame, labels)
     np.testing.assert_array_equal(named.predict(frame), found[0].predict(frame))
     assert named.release_.card == found[0].release_.card
-
-
-def test_automatic_features_need_a_plan():
-    frame, labels = _frame(600)
-    options = {"input_range": RANGES, "features": "automatic", "method": NoisyStatistics()}
-    with pytest.raises(ValueError, match="a method with a plan"):
-        DPLinearRegression(**BUDGET, **options).fit(frame, labels)
-
-
-def test_a_forecast_says_what_it_needs():
-    for ranges in ((0, 1), [0, 1]):
-        with pytest.raises(ValueError, match="a number for each column, such as"):
-            DPLinearRegression(**BUDGET, input_range=ranges).forecast(100)
-    estimator = DPLinearRegression(**BUDGET, input_range=RANGES)
-    assert 0 < estimator.forecast(10**5).with_privacy < 0.5
-    assert DPLinearRegression(**BUDGET, input_range=(0, [1, 10])).forecast(10**5).num_samples
-    for signal in (0.0, -1, 1.1, np.nan, [0.5, 0.5]):
-        with pytest.raises(ValueError, match="signal"):
-            estimator.forecast(100, signal=signal)
 
 
 def test_it_stands_at_the_end_of_a_pipeline_and_is_cloned():

@@ -138,14 +138,6 @@ def test_a_network_is_told_by_its_tangent():
     assert found.leak is None
 
 
-@pytest.mark.parametrize(
-    ("change", "words"), [({"stand_in": "similar"}, "alike"), ({"criterion": "f1"}, "criterion")]
-)
-def test_wrong_arguments_are_refused_by_name(change, words):
-    with pytest.raises(ValueError, match=words):
-        jaxdp.forecast(_public(), **(BUDGET | CELL | change))
-
-
 def test_disturbed_rows_of_other_shapes_are_refused():
     disturbed = jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)
     with pytest.raises(ValueError, match="expected disturbed rows of the shapes"):

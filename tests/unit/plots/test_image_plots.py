@@ -35,20 +35,6 @@ def test_bytes_and_fractions_show_the_same_and_what_is_beyond_is_cut():
     np.testing.assert_array_equal(beyond, np.clip(3 * TRUTH - 1, 0, 1))
 
 
-def test_captions_labels_and_the_title_are_written(tmp_path):
-    captions = [[], [f"{number:.3f}" for number in range(7)]]
-    figure = plot_images(
-        TRUTH, TRUTH, labels=["truth", "found"], captions=captions, columns=4, title="a title"
-    )
-    (axes,) = figure.axes
-    written = [text.get_text() for text in axes.texts]
-    assert sorted(written) == sorted([*captions[1], *["truth", "found"] * 2])
-    assert axes.get_title(loc="left") == "a title"
-    assert not axes.axison
-    figure.savefig(tmp_path / "images.png")
-    assert (tmp_path / "images.png").stat().st_size > 3000
-
-
 @pytest.mark.parametrize(
     ("stacks", "options", "message"),
     [

@@ -85,16 +85,6 @@ def test_a_map_marks_the_least_value_and_leaves_failed_cells_empty():
     assert bar.get_ylim() == pytest.approx((0.01, 1.0))
 
 
-def test_a_line_shows_one_axis_and_panels_the_others():
-    line = plot_grid(_grid(clip_scale=np.geomspace(0.1, 10, 5)))
-    assert line.axes[0].get_xlabel() == "clip scale $c$"
-    panels = plot_grid(
-        _grid(by=["a", "b"], clip_scale=np.ones(1), peak=np.arange(4.0), power=np.arange(3.0))
-    )
-    titles = [axes.get_title() for axes in panels.axes]
-    assert titles == ["a", "b", ""]
-
-
 def _drawn_into(axes):
     return [bool(each.has_data()) for each in axes]
 
@@ -109,16 +99,6 @@ def test_axes_that_are_given_are_drawn_into():
     panels = Figure().subplots(2, 2)
     plot_grid(_grid(by=["a", "b"], clip_scale=np.ones(1), peak=np.arange(4.0)), ax=panels[0])
     assert _drawn_into(panels.ravel()) == [True, True, False, False]
-
-
-def test_axes_that_are_none_or_too_few_are_refused():
-    values = _grid(by=["a", "b"], peak=np.arange(4.0))
-    with pytest.raises(ValueError, match=r"ax to be 2 Axes \(panels\), got 1"):
-        plot_grid(values, ax=Figure().subplots())
-    with pytest.raises(TypeError, match="ax to be matplotlib's Axes, got Figure"):
-        plot_grid(values, ax=Figure())
-    with pytest.raises(ValueError, match="ax to be 2 Axes"):
-        plot_comparison(RUNS, ODE, ax=Figure().subplots())
 
 
 @pytest.mark.parametrize(

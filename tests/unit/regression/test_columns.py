@@ -238,11 +238,6 @@ def test_a_wrong_description_is_refused(name):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [["0", "1"], [False, True]])
-def test_two_categories_that_are_numbers_are_written_as_texts_or_truths(given):
-    assert Columns({"x": given}).codes([[1], ["0"], [0.5], [True]]).tolist() == [[1], [0], [2], [1]]
-
-
 WEEK = datetime.date(2020, 1, 1), datetime.date(2020, 1, 9)
 
 
@@ -281,12 +276,6 @@ def test_a_range_of_dates_is_kept_as_dates_and_reads_them(ends):
             found = columns.read(pd.DataFrame({"day": kept}))
             assert found.codes[:, 0].tolist() == [0.5, 0, -1]
             assert found.is_beyond[:, 0].tolist() == [False, True, False]
-
-
-def test_a_date_in_a_range_of_numbers_is_the_days_since_1970():
-    columns = Columns({"day": (18262, 18270)})
-    cells = [[datetime.date(2020, 1, 5)], ["2020-01-01T12:00"], [18264], ["18264"], [None]]
-    np.testing.assert_allclose(columns.codes(cells)[:, 0], [0.5, 1 / 16, 0.25, 0.25, -1])
 
 
 NO_DATES = [45000, 1704067200, 1704067200 * 10**9, 1610121300012, 20240231, -20240131, 20240131.5]

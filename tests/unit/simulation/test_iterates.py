@@ -107,23 +107,6 @@ def _algorithm(num_steps=230, schedule=SQUARE_ROOT, rho=1.0, **more):
     return jaxdp.OnePassDPSGD(schedule, 1.0, rho, num_steps, **more)
 
 
-@pytest.mark.slow
-def test_values_do_not_depend_on_the_chunk():
-    runs = [
-        simulate_iterates(
-            PROBLEM,
-            _algorithm(),
-            key=jr.key(0),
-            num_runs=3,
-            records=10,
-            simulator=jaxdp.Iterates(chunk_size=size),
-        ).risk
-        for size in (1, 5, None)
-    ]
-    np.testing.assert_allclose(runs[0], runs[1], rtol=2e-5)
-    np.testing.assert_allclose(runs[0], runs[2], rtol=2e-5)
-
-
 def test_progress_changes_nothing_where_a_block_does_not_fill_its_draws():
     # Blocks of five ranges of two steps; a draw of seven steps holds three of them.
     runs = [
@@ -151,13 +134,3 @@ def test_batches_of_different_sizes_see_the_same_samples():
         return runs.parameters[0]
 
     np.testing.assert_allclose(moved(60, 1), moved(12, 5), rtol=1e-2, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_plain_callable_simulates_like_its_schedule():
-    # 130 steps: compiled as a product, 130/130 is not 1.
-    num_steps = 130
-    plain = _algorithm(num_steps, schedule=lambda t: 3 * jnp.sqrt(1 - t))
-    expected = simulate_iterates(PROBLEM, _algorithm(num_steps), key=jr.key(0)).risk
-    found = simulate_iterates(PROBLEM, plain, key=jr.key(0)).check().risk
-    np.testing.assert_allclose(found, expected, rtol=1e-3)

@@ -143,21 +143,6 @@ def test_traced_numbers_out_of_range_are_void(name):
 
 
 @SLOW
-@pytest.mark.parametrize("name", ["Reduced", "Iterates"])
-def test_a_traced_schedule_that_increases_is_void_and_has_not_less_noise(name):
-    def status(slope):
-        schedule = jaxdp.PiecewiseLinear([0.0, 1.0], jnp.stack([1.0, 1.0 + slope]))
-        problem, algorithm = _stream()
-        algorithm = algorithm.replace(learning_rate=schedule)
-        return jaxdp.simulate(
-            problem, algorithm, key=jr.key(0), simulator=CASES[name][1], records=1
-        ).status[0]
-
-    statuses = jax.jit(jax.vmap(status))(jnp.asarray([-0.5, 0.5]))
-    assert statuses.tolist() == [jaxdp.Status.OK, jaxdp.Status.INVALID]
-
-
-@SLOW
 @each_case
 def test_float64_is_kept_and_has_the_law_of_float32(name):
     with jax.enable_x64():

@@ -13,7 +13,6 @@ from dp_gd_numpy import relu, rows, scaled
 from helpers import programs_compiled, quick_and_slow
 
 import jaxdp
-from jaxdp.algorithms.private_optimiser import readings
 from jaxdp.privacy import PoissonSampler, ShuffledEpochs
 
 SLOW = pytest.mark.slow
@@ -136,18 +135,6 @@ def test_a_sampler_of_another_number_of_rows_is_refused_before_anything_is_compi
             jaxdp.predict(problem, _optimiser(optimiser, POISSON))
 
     assert programs_compiled(refused) == 0
-
-
-def test_an_optimiser_is_read_once_for_a_prediction(monkeypatch):
-    asked, read = [], readings.linear_state
-
-    def counted(*given):
-        asked.append(given)
-        return read(*given)
-
-    monkeypatch.setattr(readings, "linear_state", counted)
-    jaxdp.predict(FEATURES, _optimiser(optax.sgd, POISSON), records=1)
-    assert len(asked) == 1
 
 
 # For each theory numbers, all of which may be traced, and a prediction's number of them.

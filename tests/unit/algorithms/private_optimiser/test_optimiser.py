@@ -190,14 +190,6 @@ def test_a_poisson_rate_of_one_amplifies_nothing_and_is_not_replace_one():
     assert _cost(PoissonSampler(MANY, 1.0, capacity=MANY), noise_multiplier=50.0).mu is None
 
 
-def test_full_batches_cost_what_dp_gd_of_the_same_noise_does():
-    descent = jaxdp.DPGD(0.1, 1.0, num_steps=STEPS, noise_scale=NOISE * math.sqrt(0.1) / 2)
-    assert float(descent.noise_multiplier) == pytest.approx(NOISE, rel=1e-6)
-    expected = jaxdp.account(descent, delta=DELTA)
-    cost = _cost(ShuffledEpochs(MANY, MANY))
-    assert (cost.adjacency, cost.mu) == (expected.adjacency, pytest.approx(expected.mu, rel=1e-6))
-
-
 @pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
 def test_averages_cost_nothing_and_secret_noise_only_changes_what_is_certified(sampler):
     plain = _cost(sampler)

@@ -181,18 +181,6 @@ def test_runs_of_any_noise_clip_norm_and_length_share_a_compilation():
     assert programs(noise_multiplier=0.7, clip_norm=2.0, num_steps=2) == 0
 
 
-@pytest.mark.slow
-def test_runs_over_keys_and_noise_are_made_together():
-    def final(key, noise_multiplier):
-        optimiser = _private(noise_multiplier=noise_multiplier)
-        return _train(optimiser, key=key).model.layers[0].weight
-
-    keys, noises = jr.split(jr.key(0), 2), jnp.array([0.3, 3.0])
-    together = eqx.filter_vmap(final)(keys, noises)
-    for found, key, noise in zip(together, keys, noises, strict=True):
-        np.testing.assert_allclose(found, final(key, float(noise)), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("every", [None, 1])
 def test_evaluate_is_tried_before_the_first_step(every, monkeypatch):
     monkeypatch.setattr(training, "_compiled_steps", None)
@@ -469,12 +457,6 @@ def test_tables_and_lists_of_numbers_are_arrays(inputs, targets):
         for rows in ((inputs, targets), (ROWS, ANSWERS))
     ]
     np.testing.assert_array_equal(*sums)
-
-
-def test_what_a_table_leaves_out_is_a_record_that_is_dropped():
-    frame = pd.DataFrame({"age": pd.array([1, None, 3, 4], dtype="Int64"), "height": ANSWERS})
-    with pytest.warns(UserWarning, match="were not finite"):
-        _fitted(frame, ANSWERS)
 
 
 def test_a_large_delta_is_warned_of_before_the_first_step():

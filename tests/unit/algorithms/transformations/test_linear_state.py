@@ -123,16 +123,6 @@ def test_a_traced_rate_is_read_once_another_one_has_been_checked():
     np.testing.assert_allclose(slope, (value - 2) / 0.1, rtol=1e-5)
 
 
-def test_concrete_optimisers_are_read_inside_a_compiled_function():
-    @jax.jit
-    def first_entry(scale):
-        found = linear_state(optax.sgd(RATE, momentum=0.9), STEPS)
-        assert isinstance(found.transitions, np.ndarray)
-        return scale * found.transitions[0, 0, 1]
-
-    np.testing.assert_allclose(first_entry(2.0), -0.54, rtol=1e-6)
-
-
 def test_a_traced_optimiser_is_refused_and_a_traced_rate_of_what_is_not_linear():
     with pytest.raises(TypeError, match="expected an optimiser of concrete numbers"):
         jax.jit(lambda rate: linear_state(optax.sgd(rate), STEPS).injections)(0.1)

@@ -150,16 +150,6 @@ def test_a_traced_rate_that_is_none_voids_the_run():
     assert found == [jaxdp.Status.OK, jaxdp.Status.INVALID, jaxdp.Status.INVALID]
 
 
-def test_weights_of_half_precision_take_steps_of_their_own_type():
-    for dtype in (jnp.bfloat16, jnp.float32):
-        weights = jnp.ones(3, dtype)
-        optimiser, plain = Transformation(MOMENTUM, jnp.float32(0.1)), MOMENTUM(0.1)
-        found = optimiser.update(weights, optimiser.init(weights), weights)
-        expected = plain.update(weights, plain.init(weights), weights)
-        assert jax.tree.all(jax.tree.map(jnp.array_equal, found, expected))
-        assert jax.tree.leaves(found)[0].dtype == dtype
-
-
 def test_partials_are_equal_by_content():
     def one(**keywords):
         return Factory(optax.sgd, **keywords)

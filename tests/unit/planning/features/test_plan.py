@@ -14,7 +14,7 @@ from helpers import assert_mean_close
 import jaxdp
 from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
-from jaxdp.planning.features import drafts, search
+from jaxdp.planning.features import drafts
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
 from jaxdp.planning.features.training_plan import LOOKED_AT, Cell, best_cell
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
@@ -308,30 +308,6 @@ def test_other_optimisers_averages_and_batches_are_planned(options):
     pasted = eval(plan.line, {"functools": functools, "jaxdp": jaxdp, "optax": optax})
     assert repr(pasted) == repr(plan.algorithm)
     _assert_simulated(plan)
-
-
-def test_a_curved_valley_is_searched_to_its_floor_and_bounds_are_kept():
-    def evaluate(x, y):
-        # The least value is 1, at (1, -2).
-        value = 1 + (x - 1) ** 2 + 10 * (y + 2 + (x - 1) ** 2) ** 2
-        bend = 20 * (y + 2 + (x - 1) ** 2)
-        gradient = np.array([2 * (x - 1) * (1 + bend), bend])
-        return search.Evaluation(search.Point(x, y, value, x < 1.5), gradient)
-
-    wide = {"log_rates": (-5.0, 5.0), "log_clip_norms": (-5.0, 5.0)}
-    found = search.best_point(evaluate, [(-2.0, 0.0), (0.0, 0.0)], **wide)
-    np.testing.assert_allclose(found[:3], (1, -2, 1), atol=2e-2)
-    held = search.best_point(evaluate, [(0.0, 0.0)], **wide | {"log_rates": (-5.0, 0.5)})
-    assert held.log_rate == 0.5
-    nowhere = search.best_point(evaluate, [(3.0, 0.0)], **wide | {"log_rates": (2.0, 3.0)})
-    assert nowhere is None
-
-    def values(places):
-        return [evaluate(*place).point for place in places]
-
-    starts, widths = [(-2.0, 0.0), (0.0, 0.0)], (1.0, 0.5, 0.25)
-    by_values = search.best_of_values(values, starts, widths=widths, **wide)
-    np.testing.assert_allclose(by_values.risk, 1, atol=2e-2)
 
 
 SOFTMAX_ROWS = 100

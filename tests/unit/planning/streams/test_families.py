@@ -175,9 +175,3 @@ def test_a_row_that_begins_where_nothing_is_finite_stays_and_does_not_stop_the_o
     assert np.isinf(values[0])
     np.testing.assert_array_equal(points[0], [9.0, 1.0])
     np.testing.assert_allclose(points[1], [1, 0], atol=1e-4)
-
-
-@pytest.mark.parametrize("most_steps", [0, 1])
-def test_a_descent_ends_after_its_steps(most_steps):
-    _, values = descend(_valleys, np.array([[-1.2, 1.0]]), most_steps=most_steps)
-    assert values[0] > 1

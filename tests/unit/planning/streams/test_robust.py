@@ -63,9 +63,3 @@ def test_a_box_of_one_place_is_that_place():
     assert plan.regret is not None
     np.testing.assert_allclose(plan.regret, 1, atol=1e-3)
     np.testing.assert_allclose(plan.final_risk, 0.0564845, rtol=1e-3)
-
-
-def test_a_box_has_nine_places_and_fewer_where_a_side_is_known():
-    assert len(BOX.places()) == 9
-    assert (5.0, 0.1) in BOX.places()
-    assert len(jaxdp.Box((0.5, 0.5), (0.0, 1.0)).places()) == 3
