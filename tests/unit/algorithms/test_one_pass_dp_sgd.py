@@ -65,44 +65,29 @@ def test_update_reads_like_the_box():
 
 # Source: AC (12) to (15).
 @settings(max_examples=40)
-@given(
-    seed=st.integers(0, 2**31 - 1),
-    step_size=st.floats(0.01, 5.0),
-    scale=st.floats(0.1, 3.0),
-)
+@given(seed=st.integers(0, 2**31 - 1), step_size=st.floats(0.01, 5.0), scale=st.floats(0.1, 3.0))
 def test_batched_steps_do_not_expand_and_one_record_moves_them_by_the_sensitivity(
     seed, step_size, scale
 ):
     # What the privacy proof rests on, for batches at any step size.
-    rng = np.random.default_rng(seed)
-    dim, batch = 3, 4
-    algorithm = _BATCHED
+    rng, dim, batch = np.random.default_rng(seed), 3, 4
     problem = jaxdp.LinearRegression.isotropic(dim, label_noise=0.1)
     inputs = rng.normal(size=(batch, dim)) * np.exp(rng.normal(size=(batch, 1)))
     labels = rng.normal(size=batch) * 3
 
     def step(theta, inputs, labels):
+        theta = jnp.asarray(theta)
         samples = jaxdp.problems.Samples(jnp.asarray(inputs), jnp.asarray(labels))
-        return np.asarray(
-            algorithm.step(
-                jnp.asarray(theta),
-                None,
-                problem.gradient(jnp.asarray(theta), samples),
-                problem.smoothness(samples),
-                jnp.asarray(step_size),
-                jnp.zeros(dim),
-            ).parameters,
-            np.float64,
-        )
+        slopes = problem.gradient(theta, samples), problem.smoothness(samples)
+        moved = _BATCHED.step(theta, None, *slopes, jnp.asarray(step_size), jnp.zeros(dim))
+        return np.asarray(moved.parameters, np.float64)
 
     first, second = (scale * rng.normal(size=dim) for _ in range(2))
     moved = np.linalg.norm(step(first, inputs, labels) - step(second, inputs, labels))
     assert moved <= np.linalg.norm(first - second) * (1 + 1e-5) + 1e-5
-    changed_inputs, changed_labels = inputs.copy(), labels.copy()
-    changed_inputs[0], changed_labels[0] = rng.normal(size=dim) * 5, 20.0
-    distance = np.linalg.norm(
-        step(first, inputs, labels) - step(first, changed_inputs, changed_labels)
-    )
+    changed = inputs.copy(), labels.copy()
+    changed[0][0], changed[1][0] = rng.normal(size=dim) * 5, 20.0
+    distance = np.linalg.norm(step(first, inputs, labels) - step(first, *changed))
     sensitivity = 2 * step_size * 0.6 * np.sqrt(dim) / batch
     assert distance <= sensitivity * (1 + 1e-5) + 1e-5
 

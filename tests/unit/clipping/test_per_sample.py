@@ -47,23 +47,13 @@ def assert_agrees(found, expected, clip_norm, *, rtol=2e-6):
         assert np.linalg.norm(np.ravel(leaf - wanted)) <= 2 * rtol * size
 
 
-_SLOW = (
-    "attention",
-    "recurrent",
-    "backwards in time",
-    "convolutions",
-    "stacked blocks in a loop",
-    "nested loops",
-)
-_MARKS = {family: pytest.mark.slow for family in _SLOW} | {
-    # Its words have too few bits for the table's length, which XLA's older generator gets wrong.
-    "rows by bytes": pytest.mark.optimised
-}
+_SLOW = ("attention", "recurrent", "backwards in time", "convolutions")
+# Its words have too few bits for the table's length, which XLA's older generator gets wrong.
+_MARKS = dict.fromkeys(_SLOW, pytest.mark.slow) | {"rows by bytes": pytest.mark.optimised}
 
 
 @pytest.mark.parametrize(
-    "family",
-    [pytest.param(name, marks=_MARKS.get(name, ())) for name in FAMILIES],
+    "family", [pytest.param(one, marks=_MARKS.get(one, ())) for one in FAMILIES]
 )
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**31), log_clip=st.floats(-2, 2))
@@ -137,12 +127,8 @@ def test_norms_alone_are_the_same():
 
 def test_the_sum_has_the_structure_of_the_weights():
     model = (_network()[1], jnp.arange(3), "name", jnp.ones(2))
-    total, _ = jaxdp.clipped_gradient_sum(
-        lambda model, x, y: cross_entropy(model[0], x, y),
-        model,
-        *_batch("network", 0),
-        clip_norm=1.0,
-    )
+    loss = lambda model, x, y: cross_entropy(model[0], x, y)  # noqa: E731
+    total, _ = jaxdp.clipped_gradient_sum(loss, model, *_batch("network", 0), clip_norm=1.0)
     assert jax.tree.structure(total) == jax.tree.structure(eqx.filter(model, eqx.is_inexact_array))
     # A weight that the loss does not read has no gradient.
     np.testing.assert_array_equal(total[3], 0)
@@ -171,14 +157,12 @@ def test_a_record_that_is_not_finite_adds_nothing_and_is_flagged(family):
     loss, model, _, _ = FAMILIES[family]
     inputs, labels = _batch(family, 5)
     others = np.arange(BATCH) != 2
-    without, norms = jaxdp.clipped_gradient_sum(
-        loss, model, inputs, labels, clip_norm=0.5, mask=others
-    )
+    given = {"clip_norm": 0.5}
+    without, norms = jaxdp.clipped_gradient_sum(loss, model, inputs, labels, **given, mask=others)
+    given["mask"] = np.ones(BATCH, bool)
     for value in (jnp.nan, jnp.inf, -jnp.inf):
         broken = inputs.at[2].set(value)
-        total, found = jaxdp.clipped_gradient_sum(
-            loss, model, broken, labels, clip_norm=0.5, mask=np.ones(BATCH, bool)
-        )
+        total, found = jaxdp.clipped_gradient_sum(loss, model, broken, labels, **given)
         assert not np.isfinite(found[2])
         np.testing.assert_array_equal(found[others], norms[others])
         chex.assert_trees_all_equal(total, without)
@@ -212,9 +196,8 @@ def test_a_loss_that_is_not_finite_is_flagged_though_its_gradient_is():
     def loss(weight, x, y):
         return weight @ x + jax.lax.stop_gradient(1 / y)
 
-    total, norms = jaxdp.clipped_gradient_sum(
-        loss, jnp.ones(2), jnp.ones((2, 2)), jnp.asarray([1.0, 0.0]), clip_norm=1.0
-    )
+    rows = jnp.ones((2, 2)), jnp.asarray([1.0, 0.0])
+    total, norms = jaxdp.clipped_gradient_sum(loss, jnp.ones(2), *rows, clip_norm=1.0)
     assert np.isfinite(norms).tolist() == [True, False]
     np.testing.assert_allclose(total, np.full(2, 0.5**0.5), rtol=1e-6)
 
@@ -224,9 +207,8 @@ def test_norms_neither_overflow_nor_underflow(size):
     inputs = jnp.asarray(size * np.array([[3.0, 4.0]]), jnp.float32)
     clip_norm = min(1.0, size)
     for loss in (lambda weight, x, y: weight @ x, lambda weight, x, y: jnp.sum(weight * x)):
-        total, norms = jaxdp.clipped_gradient_sum(
-            loss, jnp.ones(2), inputs, jnp.zeros(1), clip_norm=clip_norm
-        )
+        rows = jnp.ones(2), inputs, jnp.zeros(1)
+        total, norms = jaxdp.clipped_gradient_sum(loss, *rows, clip_norm=clip_norm)
         np.testing.assert_allclose(norms, 5 * size, rtol=1e-6)
         # Scaling by less than float32 can hold lets nothing through.
         expected = [0.6, 0.8] if size < 1e37 else [0, 0]
@@ -235,10 +217,9 @@ def test_norms_neither_overflow_nor_underflow(size):
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_a_zero_gradient_and_an_empty_batch_add_zero(size):
+    loss = lambda weight, x, y: weight @ x  # noqa: E731
     rows = jnp.zeros((size, 2)), jnp.zeros(size)
-    total, norms = jaxdp.clipped_gradient_sum(
-        lambda weight, x, y: weight @ x, jnp.ones(2), *rows, clip_norm=1.0
-    )
+    total, norms = jaxdp.clipped_gradient_sum(loss, jnp.ones(2), *rows, clip_norm=1.0)
     np.testing.assert_array_equal(norms, np.zeros(size))
     np.testing.assert_array_equal(total, 0)
 
@@ -270,30 +251,26 @@ def test_weights_of_low_precision_are_measured_in_float32():
     narrow = jnp.bfloat16
     inputs, labels = _batch("network", 6)
     model = jax.tree.map(lambda leaf: leaf.astype(narrow) if eqx.is_array(leaf) else leaf, model)
-    total, norms = jaxdp.clipped_gradient_sum(
-        loss, model, inputs.astype(narrow), labels, clip_norm=0.5
-    )
-    assert norms.dtype == jnp.float32
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(total))
-    expected, expected_norms = reference(loss, model, inputs.astype(narrow), labels, 0.5)
+    given = loss, model, inputs.astype(narrow), labels
+    total, norms = jaxdp.clipped_gradient_sum(*given, clip_norm=0.5)
+    assert {leaf.dtype for leaf in jax.tree.leaves((total, norms))} == {jnp.float32.dtype}
+    expected, expected_norms = reference(*given, 0.5)
     step = float(jnp.finfo(narrow).eps)
     np.testing.assert_allclose(norms, expected_norms, rtol=step)
     for leaf, wanted in zip(jax.tree.leaves(total), expected, strict=True):
-        np.testing.assert_allclose(
-            np.asarray(leaf, np.float64), wanted, atol=2 * step * np.abs(wanted).max()
-        )
+        atol = 2 * step * np.abs(wanted).max()
+        np.testing.assert_allclose(np.asarray(leaf, np.float64), wanted, atol=atol)
 
 
 def test_looked_up_rows_of_low_precision_are_summed_in_float32():
     # In bfloat16 a second 1 beside 256 would be lost.
     scale, words = jnp.array([256, 1, 1], jnp.bfloat16), jnp.array([[4, 4, 4], [0, 4, 4]])
-    _, norms = jaxdp.clipped_gradient_sum(
-        lambda table, x, y: jnp.sum(scale[:, None] * table[x]).astype(jnp.float32),
-        jnp.ones((6, 1), jnp.bfloat16),
-        words,
-        jnp.zeros(2),
-        clip_norm=1.0,
-    )
+
+    def loss(table, x, y):
+        return jnp.sum(scale[:, None] * table[x]).astype(jnp.float32)
+
+    table = jnp.ones((6, 1), jnp.bfloat16)
+    norms = jaxdp.per_sample_gradient_norms(loss, table, words, jnp.zeros(2))
     np.testing.assert_allclose(norms, [258, (256**2 + 2**2) ** 0.5], rtol=1e-6)
 
 
@@ -321,23 +298,20 @@ def test_losses_that_reach_other_samples_by_a_named_axis_are_refused():
     def in_a_loop(model, x, y):
         return jax.lax.fori_loop(0, 2, lambda _, total: total + loss(model, x, y), 0.0)
 
-    def clipped(loss):
-        return jaxdp.clipped_gradient_sum(
-            loss, _network()[1], *_batch("network", 0), clip_norm=1.0
-        )[1]
-
-    for unbound in (loss, in_a_loop):
-        with pytest.raises(ValueError, match=r"reaches others"):
-            clipped(unbound)
-        bound = jax.vmap(lambda _, loss=unbound: clipped(loss), axis_name="batch")
-        with pytest.raises(ValueError, match="psum over the axis batch"):
-            bound(jnp.zeros(2))
-
     def inner(model, x, y):
         # An axis that the loss binds itself is its own affair.
         return jax.vmap(lambda x: jax.lax.pmean(x, "own"), axis_name="own")(model(x))[0]
 
-    assert clipped(inner).shape == (BATCH,)
+    def norms(loss):
+        return jaxdp.per_sample_gradient_norms(loss, _network()[1], *_batch("network", 0))
+
+    for unbound in (loss, in_a_loop):
+        with pytest.raises(ValueError, match=r"reaches others"):
+            norms(unbound)
+        bound = jax.vmap(lambda _, loss=unbound: norms(loss), axis_name="batch")
+        with pytest.raises(ValueError, match="psum over the axis batch"):
+            bound(jnp.zeros(2))
+    assert norms(inner).shape == (BATCH,)
 
 
 @pytest.mark.parametrize(
@@ -370,20 +344,19 @@ def test_the_loss_of_a_batch_and_dropout_without_keys_are_recognised():
         return jax.vmap(cross_entropy, (None, 0, 0))(model, inputs, targets).mean()
 
     def with_keys(model, input, target):
-        return optax.softmax_cross_entropy_with_integer_labels(
-            model(input[0], key=input[1]), target
-        )
+        logits = model(input[0], key=input[1])
+        return optax.softmax_cross_entropy_with_integer_labels(logits, target)
 
-    def clipped(loss, model, inputs=inputs):
-        return jaxdp.clipped_gradient_sum(loss, model, inputs, labels, clip_norm=1.0)[1]
+    def norms(loss, model, inputs=inputs):
+        return jaxdp.per_sample_gradient_norms(loss, model, inputs, labels)
 
     with pytest.raises(ValueError, match=r"of one record, got the loss of a batch"):
-        clipped(of_batch, still)
+        norms(of_batch, still)
     with pytest.raises(ValueError, match=r"a key for every Dropout.* key=input\[1\]"):
-        clipped(cross_entropy, network)
+        norms(cross_entropy, network)
     # What the messages say to do.
-    assert (clipped(cross_entropy, still) > 0).all()
-    assert clipped(with_keys, network, (inputs, jr.split(jr.key(1), 6))).max() > 0
+    assert (norms(cross_entropy, still) > 0).all()
+    assert norms(with_keys, network, (inputs, jr.split(jr.key(1), 6))).max() > 0
 
 
 def test_a_traced_clip_norm_that_is_none_lets_no_gradient_through():
@@ -418,33 +391,24 @@ def test_whole_numbers_that_a_product_takes_as_they_are(kind):
         assert np.isnan(norms[2])
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        "network",
-        "attention",
-    ],
-)
+@pytest.mark.parametrize("family", ["network", "attention"])
 def test_products_that_measure_and_sum_gradients_are_of_the_highest_precision(family):
     loss, model, _, _ = FAMILIES[family]
     arrays, static = eqx.partition(model, eqx.is_array)
     inputs, labels = _batch(family, 0)
 
     def products(function):
-        jaxpr = jax.make_jaxpr(function)(arrays).jaxpr
+        jaxpr = jax.make_jaxpr(lambda arrays: function(eqx.combine(arrays, static)))(arrays).jaxpr
         names = ("dot_general", "conv_general_dilated")
         found = [e for e in _equations(jaxpr) if e.primitive.name in names]
         return [e.params["precision"] for e in found]
 
-    def plain(arrays):
+    def plain(model):
         # As many products as the backward pass to the inputs of every layer has.
-        model = eqx.combine(arrays, static)
-        return GhostPass(trace_loss(loss, model, inputs, labels), _weights(model))._backward(
-            jax.tree.leaves((inputs, labels))
-        )
+        ghost_pass = GhostPass(trace_loss(loss, model, inputs, labels), _weights(model))
+        return ghost_pass._backward(jax.tree.leaves((inputs, labels)))
 
-    def clipped(arrays):
-        model = eqx.combine(arrays, static)
+    def clipped(model):
         return jaxdp.clipped_gradient_sum(loss, model, inputs, labels, clip_norm=1.0)
 
     highest = (jax.lax.Precision.HIGHEST,) * 2

@@ -169,14 +169,12 @@ def test_the_best_attack_on_a_whole_fit_is_as_good_as_mu_allows(share):
 
 def _worst(release):
     """The largest distance of a single release over pairs of tables, for mu = 1."""
-    found = []
+    found, features = [], ClippedFeatures(IdentityFeatures(DIM), 1.0)
     for table, labels, record, label in _pairs(1, 200):
         asked = []
         for row, own in ((table[0], labels[0]), (record, label)):
-            source = _Recorded()
-            other, others = table.copy(), labels.copy()
+            source, other, others = _Recorded(), table.copy(), labels.copy()
             other[0], others[0] = row, own
-            features = ClippedFeatures(IdentityFeatures(DIM), 1.0)
             release(sums.PrivateRows.of(features, other.astype(np.float32), source), others)
             asked += source.asked
         (values, std), (moved, same) = asked
