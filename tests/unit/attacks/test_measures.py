@@ -56,14 +56,6 @@ def test_no_assignment_and_no_signs_are_closer(count, has_flips):
     np.testing.assert_allclose(error, expected, rtol=1e-12)
 
 
-def test_distances_enter_the_assignment_unsquared():
-    # In order the distances are 0 and 3, crossed 2 and 2: more together, less if squared.
-    sine, cosine = 0.75, np.sqrt(1 - 0.75**2)
-    true = np.array([[0, 0], [2 * cosine, 2 * sine]])
-    found = np.array([[0, 0], [2 * cosine, -2 * sine]])
-    np.testing.assert_allclose(row_errors(true, found), [0, 3 / np.sqrt(2)], rtol=1e-12)
-
-
 def test_the_matching_lays_found_rows_beside_the_true_ones():
     generator = np.random.default_rng(3)
     true = sphere_rows(generator, 6, 9)
@@ -74,12 +66,6 @@ def test_the_matching_lays_found_rows_beside_the_true_ones():
     np.testing.assert_array_equal(beside, true)
     _, unflipped = matching(true, -true)
     np.testing.assert_array_equal(unflipped, np.ones(6))
-
-
-def test_small_errors_keep_their_digits():
-    true = sphere_rows(np.random.default_rng(5), 4, 6)
-    near = true + 1e-13 * np.eye(4, 6)
-    np.testing.assert_allclose(reconstruction_error(true, near), 1e-13 / np.sqrt(6), rtol=0.01)
 
 
 def test_independent_rows_are_at_the_chance_level():

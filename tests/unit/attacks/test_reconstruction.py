@@ -41,9 +41,8 @@ def test_the_training_inputs_are_found(found):
 
 def test_same_key_same_result_and_progress_is_told(found):
     seen = []
-    again = reconstruct(
-        _target(), COUNT, key=KEY, max_passes=600, progress=lambda *each: seen.append(each)
-    )
+    how = {"key": KEY, "max_passes": 600, "progress": lambda *each: seen.append(each)}
+    again = reconstruct(_target(), COUNT, **how)
     np.testing.assert_array_equal(again.inputs, found.inputs)
     passes, losses = zip(*seen, strict=True)
     assert list(passes) == sorted(passes)

@@ -106,17 +106,6 @@ def test_a_turn_of_a_loop_that_is_left_out_is_caught(monkeypatch):
         assert_agrees(found, reference(loss, model, *batch, 0.1), 0.1)
 
 
-@pytest.mark.parametrize(
-    ("family", "size"),
-    [("network", 3), pytest.param("nested loops", 3, marks=pytest.mark.slow)],
-)
-def test_microbatches_need_not_divide_the_batch(family, size):
-    loss, model, _, _ = FAMILIES[family]
-    batch = _batch(family, 1)
-    found = jaxdp.clipped_gradient_sum(loss, model, *batch, clip_norm=0.5, microbatch_size=size)
-    assert_agrees(found, reference(loss, model, *batch, 0.5), 0.5)
-
-
 def test_norms_alone_are_the_same():
     batch = _batch("network", 2)
     norms = jaxdp.per_sample_gradient_norms(*_network(), *batch)

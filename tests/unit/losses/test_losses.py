@@ -193,15 +193,6 @@ def test_questions_are_answered(name):
 SOFTMAX_10 = losses.Softmax(10)
 
 
-def test_labels_of_each_loss_pass():
-    for entry in SCALAR.values():
-        given = np.asarray([1, -1, 1]) if entry.is_margin else [0.5, -3.0, 7]
-        entry.loss.require_labels("labels", given)
-    assert (SOFTMAX_10.num_outputs, SOFTMAX_10.class_labels[::9]) == (10, (0.0, 9.0))
-    SOFTMAX_10.require_labels("labels", jnp.asarray([0.0, 9.0]))
-    SOFTMAX_10.require_labels("labels", np.arange(10, dtype=np.uint8))
-
-
 @pytest.mark.parametrize(
     ("loss", "labels", "message"),
     [

@@ -320,9 +320,6 @@ ODD_DATES = {
 }
 
 
-ENDS = ("2020-01-01", "2020-01-09T00:00:00"), ("20200101", "20200109")
-
-
 @pytest.mark.parametrize("kind", ODD_DATES)
 def test_dates_that_other_types_cannot_hold_are_beyond_the_nearer_end(kind):
     columns = Columns({"x": WEEK})

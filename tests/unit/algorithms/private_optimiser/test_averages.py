@@ -176,26 +176,6 @@ def test_a_run_of_any_length_has_its_own_tail():
         np.testing.assert_allclose(run.model, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_steps_go_on_from_a_model_and_a_state_alone():
-    optimiser = _optimiser(jaxdp.PolyakAverage())
-    model, state = _start(), optimiser.init(_start())
-    for _ in range(STEPS):
-        np.testing.assert_array_equal(optimiser.iterate(model, state), state.iterate)
-        leaves, structure = jax.tree.flatten((model, state))
-        model, state = jax.tree.unflatten(structure, [np.asarray(leaf) for leaf in leaves])
-        model, state = optimiser.step(loss, model, state, *_data(), key=jr.key(0))
-    np.testing.assert_allclose(model, _averages("polyak")[-1], rtol=1e-4, atol=1e-6)
-
-
-def test_a_state_of_another_kind_of_optimiser_is_refused():
-    with_one, without = _optimiser(jaxdp.PolyakAverage()), _optimiser()
-    for optimiser, other in [(with_one, without), (without, with_one)]:
-        with pytest.raises(ValueError, match="expected a state of this optimiser's init"):
-            optimiser.step(loss, _start(), other.init(_start()), *_data(), key=jr.key(0))
-    assert with_one.replace(average=None).average is None
-    assert with_one.replace(clip_norm=2.0).average == jaxdp.PolyakAverage()
-
-
 def test_secret_noise_averages_as_simulated_noise_does():
     """Noise so small that it does not show; the parts of the step are compiled by themselves."""
     average = jaxdp.TailAverage()

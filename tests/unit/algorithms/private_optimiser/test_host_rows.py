@@ -1,7 +1,5 @@
 """Records that stay on the host: their batches are those of records in memory, bit by bit."""
 
-import threading
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -88,24 +86,6 @@ def test_a_record_that_no_float_holds_ends_no_run_in_an_error(cell):
             trained(inputs=_Source(inputs), made=KINDS["seeded"])
     finally:
         jax.config.update("jax_debug_nans", False)
-
-
-def test_rows_come_in_the_order_of_the_batch_and_a_batch_ahead():
-    rows = host_rows.held_records(_Source(INPUTS), TARGETS)
-    batches, begun = {0: [3, 1, 1, 0], 1: [5, 2, 0, 0]}, threading.Event()
-
-    def sample(step):
-        if step == 1:
-            begun.set()
-        return jnp.array(batches[step]), step
-
-    found = host_rows.batches_ahead(rows, sample, range(2))
-    for step in range(2):
-        (inputs, targets), _ = next(found)
-        np.testing.assert_array_equal(inputs, INPUTS[batches[step]])
-        np.testing.assert_array_equal(targets, TARGETS[batches[step]])
-        # The second one is read before anybody asks for it.
-        assert begun.wait(20)
 
 
 def test_a_stopped_run_goes_on_from_rows_on_the_host(tmp_path):

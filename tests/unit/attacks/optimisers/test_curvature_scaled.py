@@ -19,11 +19,9 @@ from jaxdp.attacks.optimisers.base import Ending
 
 def _errors(seeds, dim, count, widths, activation="relu", **more):
     """Reconstruction error and passes of each seed."""
-    results = []
+    results, size = [], int(widths * dim * count)
     for seed in seeds:
-        victim = random_victim(
-            seed, dim, count, int(widths * dim * count), activation=activation, **more
-        )
+        victim = random_victim(seed, dim, count, size, activation=activation, **more)
         found = reconstruct(single_target(victim, activation), count, key=jr.key(seed))
         flips = activation == "tanh"
         error = reconstruction_error(victim.inputs, found.inputs, allow_sign_flips=flips)

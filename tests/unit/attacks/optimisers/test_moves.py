@@ -7,7 +7,7 @@ import numpy as np
 from attack_problems import projector_loss, random_victim, single_target, sphere_rows
 
 from jaxdp.attacks import RandomFeaturesTarget
-from jaxdp.attacks.optimisers.moves import chosen_rows, reseeded, thinned, with_spares
+from jaxdp.attacks.optimisers.moves import chosen_rows, reseeded, thinned
 from jaxdp.attacks.optimisers.scaled_steps import Scaling, scaled_step
 
 DIM, COUNT, FEATURES = 12, 4, 480
@@ -55,20 +55,6 @@ def test_rows_of_the_wrong_signs_are_negated():
     assert projector_loss(features[:COUNT], VICTIM.parameters) > 1e-3
     rows = np.asarray(_thinned(wrong))
     np.testing.assert_array_equal(rows[np.lexsort(rows.T)], TRUTH[np.lexsort(TRUTH.T)])
-
-
-def test_spares_are_negatives_and_random_rows():
-    how = {"num_known": 1, "key": jr.key(0)}
-    wide, fresh = (
-        with_spares(jnp.asarray(TRUTH)[None], jnp.array([is_fresh]), 4, **how)[0]
-        for is_fresh in (False, True)
-    )
-    np.testing.assert_array_equal(wide[:COUNT], TRUTH)
-    negatives = {tuple(row) for row in np.asarray(-wide[COUNT : COUNT + 2])}
-    assert negatives <= {tuple(row) for row in TRUTH[1:]}
-    np.testing.assert_allclose(np.linalg.norm(wide, axis=1), np.sqrt(DIM), rtol=1e-5)
-    np.testing.assert_array_equal(fresh[0], TRUTH[0])
-    assert np.abs(fresh[1:COUNT] - TRUTH[1:]).max(axis=1).min() > 0.1
 
 
 GENERATOR = np.random.default_rng(3)

@@ -152,14 +152,6 @@ def test_rows_that_repeat_do_not_spoil_interpolation(num_features):
     assert problem.reduced().interpolator_risk() == pytest.approx(expected, rel=0.02)
 
 
-def test_half_precision_is_raised_to_single():
-    arrays = [np.asarray(array, np.float16) for array in _arrays(10, 4, 12)]
-    problem = jaxdp.RandomFeatures.from_arrays(*arrays)
-    assert problem.reduced().train_factor.dtype == jnp.float32
-    algorithm = jaxdp.DPGD(np.float16(1e-3), np.float16(0.01), 1000, np.float16(0.5))
-    assert float(algorithm.noise_std(60_000)) > 0
-
-
 def test_features_that_are_not_finite_are_refused():
     problem = jaxdp.RandomFeatures.from_arrays(*_arrays(10, 4, 12), activation=jnp.log)
     with pytest.raises(ValueError, match="expected finite features"):

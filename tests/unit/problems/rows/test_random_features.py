@@ -61,17 +61,6 @@ def test_one_key_gives_the_same_rows_whatever_the_width():
     np.testing.assert_array_equal(narrow.test_labels, wide.test_labels)
 
 
-def test_many_features_have_the_kernel_of_infinite_width():
-    wide = jaxdp.RandomFeatures.sample(**SIZES, num_features=200_000, key=jr.key(3))
-    limit = jaxdp.RandomFeatures.sample(**SIZES, num_features=None, key=jr.key(3))
-    # Means of 200,000 products below 1.
-    np.testing.assert_allclose(
-        wide.joint_kernel() / 200_000, limit.joint_kernel(), atol=5 / np.sqrt(200_000)
-    )
-    limit_risk = limit.interpolator_risk()
-    assert limit_risk == pytest.approx(wide.reduced().interpolator_risk(), rel=0.05)
-
-
 def test_infinitely_many_features_cannot_be_written_down():
     problem = jaxdp.RandomFeatures.sample(**SIZES, num_features=None, key=jr.key(0))
     with pytest.raises(jaxdp.NotCoveredError, match=r"use FunctionSpace\(\)"):
