@@ -16,15 +16,10 @@ def _features(problem, weights=None):
     """Gradients of all predictions, one after the other, without the kernel's code; float64."""
     weights = problem.weights if weights is None else weights
     rows = jnp.concatenate([problem.inputs, problem.test_inputs])
-    found = jax.vmap(jax.jacrev(lambda at, row: jnp.ravel(problem.prediction(at, row))), (None, 0))(
-        weights, rows
-    )
-    outputs = problem.loss.num_outputs or 1
-    parts = [
-        np.asarray(leaf, np.float64).reshape(len(rows), outputs, -1)
-        for leaf in jax.tree.leaves(found)
-    ]
-    return np.concatenate(parts, axis=2)
+    of_row = jax.jacrev(lambda at, row: jnp.ravel(problem.prediction(at, row)))
+    found = jax.tree.leaves(jax.vmap(of_row, (None, 0))(weights, rows))
+    shape = len(rows), problem.loss.num_outputs or 1, -1
+    return np.concatenate([np.asarray(leaf, np.float64).reshape(shape) for leaf in found], axis=2)
 
 
 def _assert_is_kernel(found, features):

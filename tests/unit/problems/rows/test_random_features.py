@@ -15,12 +15,8 @@ SIZES = {"num_train": 30, "num_test": 20, "dim": 5}
 def test_a_sampled_problem_is_labelled_by_a_linear_teacher():
     problem = jaxdp.RandomFeatures.sample(2000, 10, 3, 7, key=jr.key(0))
     assert problem.train_features().shape == (2000, 7)
-    assert (problem.num_train, problem.num_test, problem.dim, problem.num_features) == (
-        2000,
-        10,
-        3,
-        7,
-    )
+    sizes = problem.num_train, problem.num_test, problem.dim, problem.num_features
+    assert sizes == (2000, 10, 3, 7)
     assert set(np.asarray(problem.train_labels)) == {-1.0, 1.0}
     # A half-space: least squares finds its normal.
     inputs = np.asarray(problem.train_inputs)

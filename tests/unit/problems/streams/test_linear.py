@@ -59,14 +59,9 @@ def test_everyone_sees_a_target_or_spectrum_that_tree_at_has_set():
     np.testing.assert_allclose(_first_risks(doubled), 2.0, rtol=1e-6)
     np.testing.assert_allclose(_first_risks(problem), 0.5, rtol=1e-6)
     # The same multiplicities at other places.
-    target = np.asarray([1.0, 2.0, 3.0, 4.0])
-    moved = eqx.tree_at(
-        lambda p: (p.spectrum, p.target),
-        problem,
-        (jnp.asarray([0.4, 0.4, 1.6, 1.6]), jnp.asarray(target, jnp.float32)),
-    )
-    expected = np.sum(np.asarray([0.4, 0.4, 1.6, 1.6]) * target**2) / 2
-    np.testing.assert_allclose(_first_risks(moved), expected, rtol=1e-6)
+    spectrum, target = jnp.asarray([0.4, 0.4, 1.6, 1.6]), jnp.asarray([1.0, 2.0, 3.0, 4.0])
+    moved = eqx.tree_at(lambda p: (p.spectrum, p.target), problem, (spectrum, target))
+    np.testing.assert_allclose(_first_risks(moved), np.sum(spectrum * target**2) / 2, rtol=1e-6)
 
 
 def test_eigenvalues_of_other_multiplicities_are_refused():
@@ -78,16 +73,14 @@ def test_eigenvalues_of_other_multiplicities_are_refused():
             call(other, ALGORITHM)
     assert problem.replace(spectrum=spectrum).blocks.sizes == (1, 1, 1, 1)
 
-    def traced(spectrum):
-        other = eqx.tree_at(lambda p: p.spectrum, problem, spectrum)
-        simulated = jaxdp.simulate(
-            other, ALGORITHM, key=jr.key(0), records=1, simulator=jaxdp.Reduced()
-        )
-        predicted = jaxdp.predict(other, ALGORITHM, theory=jaxdp.DiscreteRecursion(), records=1)
-        return simulated.status[0], predicted.status
+    @jax.jit
+    def statuses(spectrum):
+        given = eqx.tree_at(lambda p: p.spectrum, problem, spectrum), ALGORITHM
+        how = {"key": jr.key(0), "records": 1, "simulator": jaxdp.Reduced()}
+        predicted = jaxdp.predict(*given, theory=jaxdp.DiscreteRecursion(), records=1)
+        return jaxdp.simulate(*given, **how).status[0], predicted.status
 
     # Traced values cannot be looked at: the run says so.
-    statuses = jax.jit(traced)
     assert all(status == jaxdp.Status.INVALID for status in statuses(spectrum))
     assert all(status == jaxdp.Status.OK for status in statuses(problem.spectrum))
 

@@ -57,27 +57,23 @@ def test_a_step_at_the_cap_does_not_expand_and_a_longer_one_does():
     def spread(first, second, cap):
         """How far two parameters are apart after a step, over how far they were."""
         sample = Samples(jnp.asarray(rng.normal(size=3), jnp.float32), jnp.ones(()))
-        smoothness = 2 * PROBLEM.smoothness(sample) / cap
-        moved = [
-            algorithm.step(
-                theta,
-                None,
-                PROBLEM.gradient(theta, sample),
-                smoothness,
-                algorithm.step_size(1),
-                jnp.zeros(3),
-            ).parameters
-            for theta in (first, second)
-        ]
-        return float(jnp.linalg.norm(moved[0] - moved[1]) / jnp.linalg.norm(first - second))
+        # `cap` over the smoothness |x|^2/4 is the step: 2 is 8/|x|^2.
+        given = 2 * PROBLEM.smoothness(sample) / cap, algorithm.step_size(1), jnp.zeros(3)
+
+        def moved(theta):
+            gradient = PROBLEM.gradient(theta, sample)
+            return algorithm.step(theta, None, gradient, *given).parameters
+
+        apart = jnp.linalg.norm(moved(first) - moved(second))
+        return float(apart / jnp.linalg.norm(first - second))
 
     def widest(cap):
-        pairs = [(rng.normal(size=3), rng.normal(size=3) * scale) for scale in (1e-2, 1e-1, 1) * 8]
-        return max(
-            spread(jnp.asarray(a * 0.05, jnp.float32), jnp.asarray(a * 0.05 + b, jnp.float32), cap)
-            for a, b in pairs
-        )
+        found = []
+        for scale in (1e-2, 1e-1, 1) * 8:
+            first, change = 0.05 * rng.normal(size=3), rng.normal(size=3) * scale
+            pair = (jnp.asarray(one, jnp.float32) for one in (first, first + change))
+            found.append(spread(*pair, cap))
+        return max(found)
 
-    # `cap` over the smoothness |x|^2/4 is the step: 2 is 8/|x|^2.
     assert widest(2.0) <= 1 + 1e-4
     assert widest(4.0) > 1.02
