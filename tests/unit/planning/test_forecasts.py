@@ -105,13 +105,23 @@ def test_a_forecast_prints_and_is_json(alike):
     assert str(alike).splitlines()[0] == LOOKED_AT
     assert f"<strong>{LOOKED_AT} Forecast for n = 240" in alike._repr_html_()
     text = " ".join(str(alike).split())
-    for part in ("nine runs in ten", "twice the rows", "AUC", "PrivateOptimiser.calibrated"):
-        assert part in text
+    said = ("nine runs in ten", "twice the rows", "AUC", "PrivateOptimiser.calibrated")
+    assert [part for part in said if part not in text] == []
     data = json.loads(json.dumps(alike.to_dict()))
     assert data["accuracy"]["mean"] == alike.accuracy.mean
-    assert data["plan"]["num_steps"] == 10
     assert len(data["curve"]) == 7
     assert 0.5 < data["leak"]["auc"] <= data["leak"]["bound"]
+
+
+def test_disturbed_rows_of_other_shapes_and_other_words_are_refused():
+    disturbed = jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)
+    for change, words in (
+        ({"disturbed": [disturbed]}, "expected disturbed rows of the shapes"),
+        ({"stand_in": "similar"}, "alike"),
+        ({"criterion": "f1"}, "criterion"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            jaxdp.forecast(_public(), **BUDGET, **CELL, **change)
 
 
 @pytest.mark.slow
@@ -136,9 +146,3 @@ def test_a_network_is_told_by_its_tangent():
     # The closure of tangents predicts no spread over runs.
     assert found.accuracy.std is None
     assert found.leak is None
-
-
-def test_disturbed_rows_of_other_shapes_are_refused():
-    disturbed = jaxdp.FixedFeatures.from_arrays(*_rows(1, num_test=9), loss=LOSS)
-    with pytest.raises(ValueError, match="expected disturbed rows of the shapes"):
-        jaxdp.forecast(_public(), disturbed=[disturbed], **BUDGET, **CELL)

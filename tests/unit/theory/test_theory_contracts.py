@@ -43,8 +43,7 @@ def _rows(seed=0, dtype=np.float32, **sizes):
 @pytest.mark.parametrize(
     "theory",
     [
-        jaxdp.CoupledODE(),
-        jaxdp.DiscreteRecursion(),
+        *(jaxdp.CoupledODE(), jaxdp.DiscreteRecursion()),
         *(pytest.param(theory, marks=SLOW) for theory in (jaxdp.Fluctuations(), *BOUNDS)),
     ],
     ids=name_of,

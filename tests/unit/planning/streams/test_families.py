@@ -61,11 +61,9 @@ def test_no_free_form_is_better_than_the_greedy_arc():
         return jax.vmap(one)(points, settings)
 
     # The descents that `fit` makes, of all cells at once: no row of a batch depends on another.
-    settings = jax.tree.map(
-        lambda *leaves: np.repeat(np.stack(leaves), kept, axis=0),
-        *(cell.setting for cell in CELLS),
-    )
-    starts = np.stack([cold_starts(family, cell.setting) for cell in CELLS])
+    leaves = [cell.setting for cell in CELLS]
+    settings = jax.tree.map(lambda *parts: np.repeat(np.stack(parts), kept, axis=0), *leaves)
+    starts = np.stack([cold_starts(family, setting) for setting in leaves])
     with on_host():
 
         def evaluate(points):
@@ -82,8 +80,8 @@ def test_no_free_form_is_better_than_the_greedy_arc():
     for cell, risk in zip(CELLS, risks, strict=True):
         assert cell.optimal * (1 - 1e-5) < risk < cell.optimal * (1 + 1e-3), cell
     # One by one they are those of `fit`.
-    for cell, risk in zip(CELLS[:2], risks, strict=False):
-        alone = fit(family, cell.setting, cold_starts(family, cell.setting), 1e-300)
+    for setting, risk in zip(leaves[:2], risks, strict=False):
+        alone = fit(family, setting, cold_starts(family, setting), 1e-300)
         np.testing.assert_allclose(alone.risk, risk, rtol=1e-6)
 
 

@@ -56,10 +56,9 @@ def test_a_plan_keeps_the_budget_and_spends_it(epsilon):
     assert 0.9999 * epsilon < cost.epsilon <= epsilon
     first = str(plan).splitlines()[0]
     assert first.startswith(f"Plan for 1,000 samples at epsilon {epsilon:g}, delta 1e-05 (rho = ")
-    assert float(first.partition("(rho = ")[2].split()[0]) == pytest.approx(
-        float(plan.algorithm.rho), rel=2e-3
-    )
-    assert float(_plan(rho=0.3).algorithm.rho) <= 0.3
+    shown = float(first.partition("(rho = ")[2].split()[0])
+    assert shown == pytest.approx(float(plan.algorithm.rho), rel=2e-3)
+    assert "if the problem was estimated from private rows, no cost covers that" in first
 
 
 def test_a_larger_budget_and_more_samples_are_better():
@@ -96,33 +95,22 @@ def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
 
 def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     plan = _plan()
-    text = str(plan)
-    for words in ("taken as known", "not covered by rho"):
-        assert words in text
     assert plan.adjacency == jaxdp.account(plan.algorithm, delta=DELTA).adjacency == "replace-one"
-    for shown in (text, plan._repr_html_()):
-        assert "replace-one" in shown
+    for words in ("taken as known", "not covered by rho", "replace-one"):
+        assert words in str(plan)
     pasted = eval(plan.line, {"jaxdp": jaxdp})
-    assert pasted.num_steps == 1000
-    assert pasted.rho == plan.algorithm.rho
+    assert (pasted.num_steps, pasted.rho) == (1000, plan.algorithm.rho)
     # Few knots of few digits are enough to follow the schedule.
     assert len(plan.line) < 300
-    time = np.linspace(0, 1, 300)
-    np.testing.assert_allclose(
-        pasted.learning_rate(time), plan.algorithm.learning_rate(time), rtol=0.011
-    )
+    rates = (one.learning_rate(np.linspace(0, 1, 300)) for one in (pasted, plan.algorithm))
+    np.testing.assert_allclose(*rates, rtol=0.011)
+
+
+OTHERS = jaxdp.Constant, functools.partial(jaxdp.Polynomial, power=0.5), jaxdp.FreeForm(24)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        jaxdp.Constant,
-        functools.partial(jaxdp.Polynomial, power=0.5),
-        jaxdp.FreeForm(24),
-        jaxdp.Optimal,
-    ],
-)
+@pytest.mark.parametrize("schedule", [*OTHERS, jaxdp.Optimal])
 def test_a_plan_of_a_family_is_predicted_and_can_be_pasted(schedule):
     plan = _plan(rho=1.0, schedule=schedule)
     assert plan.status == jaxdp.Status.OK
