@@ -19,13 +19,7 @@ import jaxdp
 from jaxdp.algorithms import AdaptiveClip, train
 from jaxdp.algorithms.private_optimiser.noise import LARGEST_NORMAL, least_delta
 from jaxdp.clipping import TwoPartSum, sensitivity_excess
-from jaxdp.privacy import (
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-    gaussian_epsilon,
-    secret_key,
-)
+from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs, gaussian_epsilon, secret_key
 from jaxdp.privacy.secret.secret_noise import grid_unit, widened_for_grid
 
 RECORDS, DIM = 16, 5

@@ -4,11 +4,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from jaxdp.attacks import (
-    RegeneratedWeights,
-    gradient_descent_parameters,
-    minimum_norm_parameters,
-)
+from jaxdp.attacks import RegeneratedWeights, gradient_descent_parameters, minimum_norm_parameters
 
 GENERATOR = np.random.default_rng(0)
 INPUTS = GENERATOR.standard_normal((5, 4))

@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 from attack_problems import kaufman_jacobian, random_victim, single_target, sphere_rows
 
-from jaxdp.attacks import (
-    Reconstruction,
-    Verdict,
-    leak_report,
-)
+from jaxdp.attacks import Reconstruction, Verdict, leak_report
 from jaxdp.attacks.optimisers.base import Ending
 
 DIM, COUNT = 6, 3

@@ -7,13 +7,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from attack_problems import (
-    ACTIVATIONS,
-    JAX_ACTIVATIONS,
-    projector_loss,
-    random_victim,
-    sphere_rows,
-)
+from attack_problems import ACTIVATIONS, JAX_ACTIVATIONS, projector_loss, random_victim, sphere_rows
 
 from jaxdp.attacks import NetworkTarget, RandomFeaturesTarget
 from jaxdp.attacks.objective import checked_loss, loss_and_gradient, relative_loss

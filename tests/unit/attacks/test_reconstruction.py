@@ -6,12 +6,7 @@ import pytest
 from attack_problems import random_victim, single_target
 
 from experiments.networks.last_layer import TwoLayerNetwork
-from jaxdp.attacks import (
-    AbstractOptimiser,
-    RandomFeaturesTarget,
-    reconstruct,
-    reconstruction_error,
-)
+from jaxdp.attacks import AbstractOptimiser, RandomFeaturesTarget, reconstruct, reconstruction_error
 from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.core.keys import purpose_key, run_keys
 

@@ -8,13 +8,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from clipping_models import (
-    BATCH,
-    FAMILIES,
-    cross_entropy,
-    reference,
-    targets,
-)
+from clipping_models import BATCH, FAMILIES, cross_entropy, reference, targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

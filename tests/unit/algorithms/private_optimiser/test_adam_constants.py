@@ -78,8 +78,7 @@ REFUSED = {
     "rounded means": (optax.adam(0.1, mu_dtype=jnp.bfloat16), "got one"),
     "signs at last": (
         optax.chain(
-            optax.conditionally_transform(optax.scale_by_sign(), _is_last),
-            optax.adam(0.1),
+            optax.conditionally_transform(optax.scale_by_sign(), _is_last), optax.adam(0.1)
         ),
         RANDOM,
     ),

@@ -17,16 +17,7 @@ import numpy as np
 import optax
 import pytest
 from helpers import MadeWhenAsked
-from killed_training import (
-    INPUTS,
-    START,
-    STEPS,
-    TARGETS,
-    evaluate,
-    loss,
-    optimiser,
-    trained,
-)
+from killed_training import INPUTS, START, STEPS, TARGETS, evaluate, loss, optimiser, trained
 from processes import environment
 
 import jaxdp
@@ -227,8 +218,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_before_the_first_step(tmp_pa
 def test_a_run_that_diverged_is_paid_for_and_is_never_drawn_again(noise, tmp_path):
     """An error would be a release, and who called again would go on with fresh noise before it."""
     late = optax.chain(
-        optax.sgd(0.1),
-        optax.scale_by_schedule(lambda step: jnp.where(step < 7, 1.0, jnp.nan)),
+        optax.sgd(0.1), optax.scale_by_schedule(lambda step: jnp.where(step < 7, 1.0, jnp.nan))
     )
     made = optimiser(inner=late, average=None, noise=noise)
     for _ in range(2):

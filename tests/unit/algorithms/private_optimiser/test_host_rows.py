@@ -7,15 +7,7 @@ import numpy as np
 import optax
 import pytest
 from helpers import MadeWhenAsked
-from killed_training import (
-    INPUTS,
-    RECORDS,
-    STEPS,
-    TARGETS,
-    evaluate,
-    optimiser,
-    trained,
-)
+from killed_training import INPUTS, RECORDS, STEPS, TARGETS, evaluate, optimiser, trained
 
 from jaxdp.algorithms import NonPrivateOptimiser
 from jaxdp.algorithms.private_optimiser import host_rows

@@ -33,11 +33,7 @@ def test_a_pass_uses_each_training_row_once_and_no_held_out_row():
 def test_rows_that_are_not_the_surrogates_make_invalid_runs():
     problem = jaxdp.TabularRegression(*_table())
     assert problem.is_valid
-    for where in (
-        lambda p: p.rows,
-        lambda p: p.centred_labels,
-        lambda p: p.surrogate.target,
-    ):
+    for where in (lambda p: p.rows, lambda p: p.centred_labels, lambda p: p.surrogate.target):
         changed = eqx.tree_at(where, problem, 2 * where(problem))
         assert not changed.is_valid
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10)
