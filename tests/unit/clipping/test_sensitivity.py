@@ -36,16 +36,19 @@ def exact(total):
 
 
 def summed(loss, model, inputs, *, mask=None, size=None, clip_norm=CLIP_NORM):
-    total, norms = clipped_gradient_sum_in_parts(
-        loss,
-        model,
-        jnp.asarray(inputs),
-        jnp.zeros(len(inputs)),
-        clip_norm=clip_norm,
-        mask=mask,
-        microbatch_size=size,
-    )
+    given = loss, model, jnp.asarray(inputs), jnp.zeros(len(inputs))
+    options = {"clip_norm": clip_norm, "mask": mask, "microbatch_size": size}
+    total, norms = clipped_gradient_sum_in_parts(*given, **options)
     return exact(total), norms
+
+
+def _sums_are_exact():
+    test_blocks_and_microbatches_add_up_without_a_rounding_that_matters(None)
+
+
+def _low_precision_is_measured():
+    for allow in (True, False):
+        test_low_precision_is_measured_as_it_is_summed(jnp.bfloat16, allow)
 
 
 def moved_by_one(loss, model, inputs, place, *, other=None, **options):
@@ -368,21 +371,9 @@ def _block_without_end(patch):
 # bug: (how it is planted, what catches it)
 PLANTED = {
     "microbatches in float32": (_add_in_float32, test_a_large_record_cannot_round_small_ones_away),
-    "error of additions dropped": (
-        _forget_the_error,
-        lambda: test_blocks_and_microbatches_add_up_without_a_rounding_that_matters(None),
-    ),
-    "one block": (
-        _block_without_end,
-        lambda: test_blocks_and_microbatches_add_up_without_a_rounding_that_matters(None),
-    ),
-    "low precision read twice": (
-        _settle_nothing,
-        lambda: [
-            test_low_precision_is_measured_as_it_is_summed(jnp.bfloat16, allow)
-            for allow in (True, False)
-        ],
-    ),
+    "error of additions dropped": (_forget_the_error, _sums_are_exact),
+    "one block": (_block_without_end, _sums_are_exact),
+    "low precision read twice": (_settle_nothing, _low_precision_is_measured),
 }
 
 

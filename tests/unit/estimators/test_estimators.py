@@ -130,14 +130,6 @@ def test_no_print_or_notebook_shows_the_noise_seed(estimator):
     assert pickle.loads(pickle.dumps(copied)).noise_seed == 5
 
 
-@pytest.mark.parametrize("estimator", [_ridge, _classifier])
-def test_a_noise_seed_that_can_be_guessed_costs_infinity(estimator):
-    labels = LABELS if estimator is _ridge else KINDS
-    cost = estimator(noise_seed=2**128 - 1).fit(INPUTS, labels).cost_
-    assert (cost.epsilon, cost.mu, cost.is_certified) == (math.inf, None, False)
-    assert "secrets.randbits(256)" in str(cost)
-
-
 def _labelled(kind, values):
     import xarray
 
@@ -180,18 +172,6 @@ def test_ranges_of_two_columns_that_may_be_lows_and_highs_as_well_are_refused(ma
     for low, high in ([0, 0], [10, 100]), ([-1, -1], [1, 1]), (np.array([-1, 1]), np.array([0, 9])):
         found = _ridge(input_range=(low, high)).fit(INPUTS, LABELS)
         np.testing.assert_array_equal(found.release_.features.base.low, low)
-
-
-def test_columns_named_by_numbers_are_taken_by_name():
-    table = pandas.DataFrame(INPUTS, columns=[2020, 2019])
-    found = _ridge().fit(table, LABELS)
-    assert found.release_.columns.inputs == ("2020", "2019")
-    expected = found.predict(table)
-    np.testing.assert_array_equal(found.predict(table[[2019, 2020]]), expected)
-    np.testing.assert_array_equal(found.release_(table[[2019, 2020]]), found.release_(INPUTS))
-    np.testing.assert_array_equal(found.release_(table.rename(columns=str)), found.release_(INPUTS))
-    with pytest.raises(ValueError, match="without '2019' and with '2018' besides"):
-        found.predict(table.rename(columns={2019: 2018}))
 
 
 def test_three_classes_have_a_score_each_and_the_largest_names_the_class():

@@ -46,13 +46,9 @@ class _Counters(AbstractRuns):
         return {"share": reading.sums["steps"] / jnp.maximum(steps, 1)[None]}
 
 
-def _drive(num_steps, records, runs=None, progress=None, keep_parameters=False):
-    return drive(
-        _Counters() if runs is None else runs,
-        ranges_of(num_steps, records, progress),
-        keep_parameters=keep_parameters,
-        progress=progress,
-    )
+def _drive(num_steps, records, runs=None, progress=None, **how):
+    runs, ranges = runs or _Counters(), ranges_of(num_steps, records, progress)
+    return drive(runs, ranges, progress=progress, **{"keep_parameters": False} | how)
 
 
 @pytest.mark.parametrize(("num_steps", "records"), [(13, 5), (3, 8), (1, 1), (230, 100)])

@@ -97,12 +97,8 @@ def _optimiser(optimiser, sampler):
 POISSON = PoissonSampler(30, 0.5)
 REFUSED = [
     (jaxdp.TightLowerBound(), STREAM, DESCENT, "OnePassDPSGD, got DPGD"),
-    (jaxdp.CoupledODE(), STREAM, DESCENT, "OnePassDPSGD, got DPGD"),
     (jaxdp.CoupledODE(), STREAM, CORRELATED, "describes OnePassDPSGD"),
     (jaxdp.CoupledODE(quadratics={"a": np.ones(20)}), LABELS, PASS, "are of LinearRegression"),
-    (jaxdp.DiscreteRecursion(), LABELS, DESCENT, "OnePassDPSGD, got DPGD"),
-    (jaxdp.LowerBound(), LABELS, PASS, "LinearRegression"),
-    (jaxdp.Fluctuations(), STREAM, DESCENT, "OnePassDPSGD, got DPGD"),
     (jaxdp.Fluctuations(), SCALES, PASS, r"got input_scales; CoupledODE\(\)"),
     (jaxdp.Fluctuations(), HUBER, PASS, r"got the loss Huber; use CoupledODE\(\)"),
     (jaxdp.FiniteDimension(), STREAM, PASS, "isotropic inputs.*use Fluctuations"),

@@ -10,7 +10,6 @@ from helpers import MadeWhenAsked
 from killed_training import INPUTS, RECORDS, STEPS, TARGETS, evaluate, optimiser, trained
 
 from jaxdp.algorithms import NonPrivateOptimiser
-from jaxdp.algorithms.private_optimiser import host_rows
 from jaxdp.privacy import SecretNoise, ShuffledEpochs
 
 
@@ -159,12 +158,3 @@ def test_a_data_set_that_gives_no_rows_for_an_array_of_numbers_is_named(length, 
     expected = r"^expected inputs to be an array, or to have a length and give rows .*, got Images"
     with pytest.raises(TypeError, match=expected + ".*$"):
         trained(inputs=type("Images", (), methods)())
-
-
-def test_a_whole_number_that_would_wrap_is_refused_before_the_first_step(tmp_path):
-    labels = np.memmap(tmp_path / "labels", np.int64, "w+", shape=TARGETS.shape)
-    labels[-1] = 2**31
-    with pytest.raises(ValueError, match="expected targets of whole numbers that int32 can hold"):
-        trained(targets=labels, made=NonPrivateOptimiser(optax.sgd(0.1), num_steps=1))
-    labels[-1] = 2**31 - 1
-    assert host_rows.HostRows(labels, "targets").shape == TARGETS.shape

@@ -9,13 +9,11 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.algorithms import NonPrivateOptimiser, train
 from jaxdp.algorithms.transformations.transformation import Factory, Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
-from jaxdp.simulation.rows import fixed_rows
 
 ROWS, DIM, STEPS = 12, 3, 6
 RANDOM = np.random.default_rng(0)
@@ -44,14 +42,6 @@ def _private(optimiser=MOMENTUM, learning_rate: Any = None, num_steps=STEPS, **c
 
 def _trained(optimiser):
     return train(optimiser, loss, jnp.zeros(DIM), INPUTS, TARGETS, key=jr.key(0)).model
-
-
-def _stepped(optimiser, count=2):
-    model = jnp.zeros(DIM)
-    state = optimiser.init(model)
-    for _ in range(count):
-        model, state = optimiser.step(loss, model, state, INPUTS, TARGETS, key=jr.key(0))
-    return model
 
 
 def _simulated(optimiser):
@@ -93,33 +83,6 @@ def test_a_schedule_is_read_at_the_share_of_the_steps_that_are_made():
     for step in range(4):
         update, state = optimiser.update(jnp.ones(()), state, weights)
         np.testing.assert_allclose(-update, 0.4 * np.sqrt(1 - step / 4), rtol=1e-6)
-
-
-KINDS = [float, np.float32, np.float64, jnp.float32, jnp.asarray]
-
-
-@pytest.mark.slow
-def test_a_new_rate_compiles_nothing():
-    def compiled(factory, rate):
-        def run():
-            optimiser = _private(factory, rate)
-            return _trained(optimiser), _stepped(optimiser), _simulated(optimiser)
-
-        return programs_compiled(run)
-
-    for rate in (*(kind(0.1) for kind in KINDS), jaxdp.Polynomial(0.3, 0.5)):
-        _private(MOMENTUM, rate)
-    compiled(MOMENTUM, 0.1)
-    compiled(MOMENTUM, jaxdp.Polynomial(0.3, 0.5))
-    sizes = fixed_rows._advance._cached._cache_size()
-    for number, kind in enumerate(KINDS):
-        assert compiled(MOMENTUM, kind(0.2 + 0.01 * number)) == 0
-    # Another partial of the same content, and another schedule of the same kind.
-    again = functools.partial(optax.sgd, momentum=0.9)
-    assert compiled(again, 0.3) == compiled(again, jaxdp.Polynomial(0.2, 0.25)) == 0
-    assert fixed_rows._advance._cached._cache_size() == sizes
-    # The count sees a rate that is part of the program.
-    assert programs_compiled(_trained, _private(optax.sgd(0.31, momentum=0.9))) > 0
 
 
 @pytest.mark.slow
