@@ -130,6 +130,14 @@ def test_no_print_or_notebook_shows_the_noise_seed(estimator):
     assert pickle.loads(pickle.dumps(copied)).noise_seed == 5
 
 
+@pytest.mark.parametrize("estimator", [_ridge, _classifier])
+def test_a_noise_seed_that_can_be_guessed_costs_infinity(estimator):
+    labels = LABELS if estimator is _ridge else KINDS
+    cost = estimator(noise_seed=2**128 - 1).fit(INPUTS, labels).cost_
+    assert (cost.epsilon, cost.mu, cost.is_certified) == (math.inf, None, False)
+    assert "secrets.randbits(256)" in str(cost)
+
+
 def _labelled(kind, values):
     import xarray
 

@@ -24,13 +24,11 @@ from jaxdp.privacy import (
     gaussian_epsilon,
 )
 
-GIVEN = {"optimiser": SGD, "clip_norm": 1.0, "noise_multiplier": 2.0, "num_steps": 3}
-
-
 RECORDS = 12
 RANDOM = np.random.default_rng(0)
 DATA = RANDOM.normal(size=(RECORDS, 3)), RANDOM.normal(size=RECORDS)
 FULL, SGD = ShuffledEpochs(RECORDS, RECORDS), optax.sgd(1.0)
+GIVEN = {"optimiser": SGD, "clip_norm": 1.0, "noise_multiplier": 2.0, "num_steps": 3}
 _optimiser = functools.partial(jaxdp.PrivateOptimiser, sampler=FULL, **GIVEN)
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from jaxdp.problems.rows import kernel_factors
 from jaxdp.problems.rows.kernel_factors import lanczos_eigenvalue, largest_eigenvalue
@@ -59,6 +60,20 @@ def test_the_spectrum_that_is_hardest_for_the_start_reaches_the_bound(share):
     for steps in (99, 101):
         other = _largest_share(components[-1], steps)
         assert 1 - float(found) != pytest.approx(other, rel=1e-3)
+
+
+@pytest.mark.parametrize("num_rows", [101, 1500, 100_000])
+def test_small_components_of_the_start_are_as_rare_as_stated(num_rows):
+    # The square of a component of a uniform direction has a beta law.
+    small = 10.0 ** -np.arange(1, 12)
+    exact = stats.beta.cdf(small**2, 0.5, (num_rows - 1) / 2)
+    stated = np.sqrt(2 * num_rows / np.pi) * small
+    assert np.all(exact <= stated)
+    # Not by much where it is rare.
+    assert np.all(exact[4:] >= 0.98 * stated[4:])
+    if num_rows == 100_000:
+        rarely = np.sqrt(2 * num_rows / np.pi) / np.cosh(199 * np.arctanh(0.1))
+        assert 1e-6 < rarely < 1.1e-6
 
 
 def test_a_hundred_steps_find_the_top_of_crowded_spectra():
