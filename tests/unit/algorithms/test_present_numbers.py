@@ -10,20 +10,10 @@ import optax
 import pytest
 
 import jaxdp
+from jaxdp import privacy
 from jaxdp.algorithms import AdaptiveClip, train
 from jaxdp.algorithms.base import Length
 from jaxdp.core.numerics.precision import x64
-from jaxdp.privacy import (
-    BufferedToeplitzNoise,
-    Composition,
-    GaussianMechanism,
-    ObjectivePerturbation,
-    PoissonSampler,
-    Release,
-    SecretNoise,
-    ShuffledEpochs,
-    square_root_strategy,
-)
 from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
 from jaxdp.privacy.mechanisms import ZeroConcentrated
 from jaxdp.schedules.callables import Plain
@@ -58,27 +48,30 @@ def _correlated(strategy, **changes):
 def _optimiser(**changes):
     given = {"optimiser": optax.sgd(1.0), "clip_norm": 1.0}
     given |= {"noise_multiplier": 4.0, "num_steps": 20}
-    given |= {"sampler": ShuffledEpochs(20, 1), "noise": BufferedToeplitzNoise([-0.1], [0.8])}
+    given |= {
+        "sampler": privacy.ShuffledEpochs(20, 1),
+        "noise": privacy.BufferedToeplitzNoise([-0.1], [0.8]),
+    }
     return jaxdp.PrivateOptimiser(**given | changes)
 
 
 def _set(where, thing, value):
     def is_leaf(node):
-        return isinstance(node, (Length, PoissonSampler))
+        return isinstance(node, (Length, privacy.PoissonSampler))
 
     return eqx.tree_at(where, thing, value, is_leaf=is_leaf)
 
 
 def _forged(**fields):
     """A sampler with a field that no constructor has seen."""
-    sampler = PoissonSampler(20, 0.5)
+    sampler = privacy.PoissonSampler(20, 0.5)
     for name, value in fields.items():
         object.__setattr__(sampler, name, value)
     return sampler
 
 
 PIECES = [0.0, 0.5, 1.0]
-STRATEGY = square_root_strategy(4, 0.2)
+STRATEGY = privacy.square_root_strategy(4, 0.2)
 LOST = np.tril(np.ones((40, 40)), -1) + 1e-3 * np.eye(40)
 
 # What a constructor refuses where it can look: makers of one description, and its numbers.
@@ -234,7 +227,7 @@ def test_a_traced_strategy_costs_at_least_what_its_inverse_as_rounded_does(small
         (lambda o: o.noise.scales, jnp.asarray([0.9])),
         (lambda o: o.noise.decays, jnp.asarray([0.88])),
         (lambda o: o.correlation_sensitivity, 0.25),
-        (lambda o: o.noise, BufferedToeplitzNoise([0.5, -0.3], [0.9, 0.2])),
+        (lambda o: o.noise, privacy.BufferedToeplitzNoise([0.5, -0.3], [0.9, 0.2])),
     ],
 )
 def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
@@ -253,7 +246,7 @@ def test_correlated_noise_that_is_set_costs_what_it_then_hides(where, number):
         _mu(eqx.tree_at(lambda o: o.noise.scales, optimiser, jnp.asarray([-0.9])))
 
 
-@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+@pytest.mark.parametrize("noise", [None, privacy.SecretNoise()], ids=["simulated", "secret"])
 def test_independent_noise_that_is_multiplied_by_less_costs_more(noise):
     optimiser = _optimiser(noise=noise)
     for number, mu in ((0.25, 2.0), (1.0, 0.5), (3.0, 0.5)):
@@ -265,10 +258,10 @@ def test_independent_noise_that_is_multiplied_by_less_costs_more(noise):
             _mu(eqx.tree_at(lambda o: o.correlation_sensitivity, optimiser, number))
 
 
-@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+@pytest.mark.parametrize("noise", [None, privacy.SecretNoise()], ids=["simulated", "secret"])
 @pytest.mark.parametrize("number", [0.0, np.nan, 2.0**61])
 def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
-    optimiser = _optimiser(noise=noise, sampler=PoissonSampler(20, 0.5))
+    optimiser = _optimiser(noise=noise, sampler=privacy.PoissonSampler(20, 0.5))
     with pytest.raises(ValueError, match="expected clip_norm > 0"):
         _mu(eqx.tree_at(lambda o: o.clip_norm, optimiser, number))
     without = eqx.tree_at(lambda o: o.noise_multiplier, optimiser, 0.0)
@@ -281,7 +274,7 @@ def test_a_clip_norm_outside_the_proof_is_not_accounted_for(noise, number):
 
 
 def _of_noise(noise, **changes):
-    given = {"noise": noise, "sampler": PoissonSampler(20, 0.5)} | changes
+    given = {"noise": noise, "sampler": privacy.PoissonSampler(20, 0.5)} | changes
     return _optimiser(**given)
 
 
@@ -311,7 +304,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("noise", [None, SecretNoise()], ids=["simulated", "secret"])
+@pytest.mark.parametrize("noise", [None, privacy.SecretNoise()], ids=["simulated", "secret"])
 @pytest.mark.parametrize("name", EDITS)
 def test_no_step_is_made_and_no_cost_stated_of_what_a_constructor_would_refuse(name, noise):
     changes, where, number = EDITS[name]
@@ -372,21 +365,21 @@ def test_a_number_of_steps_that_is_none_costs_infinity(number):
 
 
 def test_a_statement_is_checked_again_when_it_is_read():
-    poisson = PoissonSubsampledGaussian(PoissonSampler(20, 1.0), 4.0, 20)
-    release = Release("a sum", "replace-one", GaussianMechanism(1.0))
+    poisson = PoissonSubsampledGaussian(privacy.PoissonSampler(20, 1.0), 4.0, 20)
+    release = privacy.Release("a sum", "replace-one", privacy.GaussianMechanism(1.0))
     with pytest.raises(ValueError, match="expected an adjacency for which PoissonSubsampled"):
         _mu(eqx.tree_at(lambda r: r.mechanism, release, poisson))
     # A sum would hide what one of several takes off.
-    parts = Composition((ZeroConcentrated(1.0), ZeroConcentrated(2.0)))
-    objective = ObjectivePerturbation(1.0, 0.1)
+    parts = privacy.Composition((ZeroConcentrated(1.0), ZeroConcentrated(2.0)))
+    objective = privacy.ObjectivePerturbation(1.0, 0.1)
     for mechanism, where in (
         (poisson, lambda m: m.noise_multiplier),
         (objective, lambda m: m.log_jacobian),
         (objective, lambda m: m.shift),
-        (GaussianMechanism(1.0), lambda m: m.mu),
+        (privacy.GaussianMechanism(1.0), lambda m: m.mu),
         (parts, lambda m: m.mechanisms[0].zcdp),
     ):
         for number in (-1.0, np.nan):
             wrong = eqx.tree_at(where, mechanism, number)
             with pytest.raises(ValueError, match=">= 0, got"):
-                _mu(Release("a sum", mechanism.adjacencies[-1], wrong))
+                _mu(privacy.Release("a sum", mechanism.adjacencies[-1], wrong))

@@ -12,13 +12,7 @@ from dp_gd_numpy import clipped_descent, clipped_gradients, logistic_slope, twic
 from helpers import assert_mean_close, released_parameters
 
 import jaxdp
-from jaxdp.attacks import (
-    LevenbergMarquardt,
-    RandomFeaturesTarget,
-    reconstruct,
-    row_errors,
-    without_known_rows,
-)
+from jaxdp import attacks
 from jaxdp.attacks.informed import run_without_one
 from jaxdp.losses import Logistic
 from jaxdp.privacy import error_lower_bound
@@ -39,7 +33,7 @@ def _problem(count, dim, num_features, seed=0):
 def _without_known(problem, iterates, algorithm, loss=None):
     known = problem.train_inputs[:-1], problem.train_labels[:-1]
     given = iterates, problem.weights, RELU, algorithm, *known
-    return without_known_rows(*given, num_samples=problem.num_train, loss=loss)
+    return attacks.without_known_rows(*given, num_samples=problem.num_train, loss=loss)
 
 
 def _descent(problem, num_steps, slope=twice_the_residual):
@@ -122,22 +116,22 @@ def _squared_ratios_to_the_law(attack, num_runs):
         noise = 2 * CLIP * RATE / mu / count * generator.standard_normal(800)
         parameters = jnp.asarray(_descent(problem, 1)[0][-1] + noise, jnp.float32)
         expected = last_iterate_reconstruction_errors(problem, algorithm, num_known=count - 1)[0]
-        options = {"key": jr.key(seed), "optimiser": LevenbergMarquardt(), "num_starts": 6}
+        options = {"key": jr.key(seed), "optimiser": attacks.LevenbergMarquardt(), "num_starts": 6}
         found = attack(problem, algorithm, parameters, tolerance=1e-12, **options)
-        error = row_errors(problem.train_inputs[-1:], found.inputs[-1:])[0]
+        error = attacks.row_errors(problem.train_inputs[-1:], found.inputs[-1:])[0]
         ratios.append((error / expected) ** 2)
     return ratios
 
 
 def _knowing_rows(problem, algorithm, parameters, **options):
-    target = RandomFeaturesTarget(problem.weights, RELU, parameters)
+    target = attacks.RandomFeaturesTarget(problem.weights, RELU, parameters)
     known = problem.train_inputs[:-1]
-    return reconstruct(target, problem.num_train, known_inputs=known, **options)
+    return attacks.reconstruct(target, problem.num_train, known_inputs=known, **options)
 
 
 def _knowing_labels_too(problem, algorithm, parameters, **options):
     target = _without_known(problem, jnp.stack([0 * parameters, parameters]), algorithm)
-    return reconstruct(target, 1, **options)
+    return attacks.reconstruct(target, 1, **options)
 
 
 def test_the_attack_that_knows_the_other_rows_has_the_error_of_the_law():
@@ -163,9 +157,9 @@ def test_no_attack_is_below_the_bound():
     for seed in range(num_runs):
         problem = _problem(2, dim, 200, seed)
         (parameters,) = released_parameters(problem, algorithm, jr.key(seed))
-        options = {"key": jr.key(seed), "optimiser": LevenbergMarquardt(), "num_starts": 6}
+        options = {"key": jr.key(seed), "optimiser": attacks.LevenbergMarquardt(), "num_starts": 6}
         found = _knowing_labels_too(problem, algorithm, parameters, tolerance=1e-12, **options)
-        errors.append(row_errors(problem.train_inputs[-1:], found.inputs)[0])
+        errors.append(attacks.row_errors(problem.train_inputs[-1:], found.inputs)[0])
     spread = np.std(errors) / math.sqrt(num_runs)
     assert np.mean(errors) > error_lower_bound(mu / 2, dim) - 3 * spread
     # A guess without the parameters is further off.

@@ -4,12 +4,11 @@ import pathlib
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import pytest
 from attack_problems import ACTIVATIONS, JAX_ACTIVATIONS, projector_loss, random_victim, sphere_rows
 
-from jaxdp.attacks import NetworkTarget, RandomFeaturesTarget
+from jaxdp.attacks import RandomFeaturesTarget
 from jaxdp.attacks.objective import checked_loss, loss_and_gradient, relative_loss
 
 DIM, COUNT, FEATURES = 5, 3, 40
@@ -50,15 +49,6 @@ def test_the_gradient_is_that_of_the_projection(activation, outputs):
     np.testing.assert_allclose(evaluation.gradient, expected, atol=1e-7 * np.abs(expected).max())
     # The check sees a factor as small as the sphere's radial part.
     assert np.abs(1.001 * evaluation.gradient - expected).max() > 1e-4 * np.abs(expected).max()
-
-
-def test_the_gradient_of_a_network_is_that_of_the_projection():
-    network = eqx.nn.MLP(DIM, FEATURES, 8, 1, activation=jnp.tanh, key=jr.key(0))
-    parameters = np.random.default_rng(1).standard_normal((FEATURES, 2))
-    features = jax.jit(jax.vmap(network))
-    evaluation = evaluate(NetworkTarget(network, parameters, DIM), GUESS)
-    expected = _differences(lambda guess: projector_loss(features(guess), parameters), GUESS)
-    np.testing.assert_allclose(evaluation.gradient, expected, atol=1e-6 * np.abs(expected).max())
 
 
 # Source: DR (11).

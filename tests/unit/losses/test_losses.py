@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every_loss import BOUNDED, SCALAR
+from every_loss import SCALAR
 
 from jaxdp import losses
 from jaxdp.losses.linear_model import loss_gradient, loss_smoothness, slope_limits
@@ -173,21 +173,6 @@ def test_a_gradient_clipped_by_its_norm_has_the_slope_clipped_at_its_limit():
     norms = np.linalg.norm(slopes[:, None] * inputs, axis=1)
     factors = np.minimum(1, 2.0 / np.maximum(norms, 1e-30))
     np.testing.assert_allclose(clipped, factors[:, None] * slopes[:, None] * inputs, rtol=1e-6)
-
-
-@each_scalar
-def test_questions_are_answered(name):
-    entry = SCALAR[name]
-    assert entry.loss.num_outputs is None
-    assert entry.loss.class_labels == ((-1.0, 1.0) if entry.is_margin else None)
-    square = {"squared": 2.0, "half squared": 1.0}.get(name)
-    assert entry.loss.square_curvature == square
-    given = jnp.asarray([0.5, -2.0]), jnp.asarray([1.0, 1.0])
-    expected = {"accuracy": [1.0, 0.0]} if entry.is_margin else {}
-    assert {name: found.tolist() for name, found in entry.loss.measures(*given).items()} == expected
-    found = entry.loss.expected_measures(given[0], jnp.zeros(2), given[1])
-    assert {name: part.tolist() for name, part in found.items()} == expected
-    assert (name in BOUNDED) == bool(np.isfinite(entry.loss.slope_bound))
 
 
 SOFTMAX_10 = losses.Softmax(10)

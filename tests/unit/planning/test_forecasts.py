@@ -125,16 +125,6 @@ def test_disturbed_rows_of_other_shapes_and_other_words_are_refused():
 
 
 @pytest.mark.slow
-def test_numbers_without_classes_have_a_loss_alone():
-    inputs, labels, *test = _rows(1)
-    problem = jaxdp.FixedFeatures.from_arrays(inputs, labels, *test)
-    found = jaxdp.forecast(problem, **BUDGET, num_steps=5, sampling_rate=1.0)
-    assert found.accuracy is None
-    assert found.loss.low < found.loss.mean
-    assert all(one.accuracy is None for one in found.curve)
-
-
-@pytest.mark.slow
 def test_a_network_is_told_by_its_tangent():
     inputs, labels, *test = _rows(1, num_test=400)
     model = eqx.nn.MLP(5, "scalar", 8, 1, jax.nn.tanh, key=jr.key(0))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from jaxdp.plots import plot_images
 
@@ -47,13 +46,3 @@ def test_bytes_and_fractions_show_the_same_and_what_is_beyond_is_cut():
 def test_what_cannot_be_drawn_ends_with_one_line(stacks, options, message):
     with pytest.raises(ValueError, match=message):
         plot_images(*stacks, **options)
-
-
-def test_axes_can_be_drawn_into():
-    figure = Figure()
-    axes, other = figure.subplots(2)
-    assert plot_images(TRUTH, ax=axes) is figure
-    assert len(axes.images) == len(TRUTH)
-    assert not other.images
-    with pytest.raises(ValueError, match="figure or ax, got both"):
-        plot_images(TRUTH, figure=figure, ax=axes)

@@ -193,15 +193,3 @@ def test_decays_are_batched_and_bad_ones_are_void():
     np.testing.assert_allclose(risk[0], run(0.75)[0], rtol=1e-5)
     np.testing.assert_allclose(risk[1], _simulated(None).final_risk, rtol=1e-5)
     assert status[:, 0].tolist() == [jaxdp.Status.OK, jaxdp.Status.OK, jaxdp.Status.INVALID]
-
-
-def test_an_optimiser_of_a_compiled_step_serves_other_steps():
-    """What was traced in one of them is no part of the next."""
-    optimiser = _optimiser(jaxdp.TailAverage(), learning_rate=lambda time: RATE * (1 - time))
-
-    def step(model, state):
-        return optimiser.step(loss, model, state, *_data(), key=jr.key(0))[0]
-
-    state = optimiser.init(_start())
-    compiled = jax.jit(step)(_start(), state)
-    np.testing.assert_allclose(compiled, step(_start(), state), rtol=1e-6)

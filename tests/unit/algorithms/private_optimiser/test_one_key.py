@@ -9,23 +9,17 @@ import optax
 import pytest
 
 import jaxdp
+from jaxdp import privacy
 from jaxdp.algorithms import train
-from jaxdp.privacy import (
-    BufferedToeplitzNoise,
-    FixedSizeBatches,
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-)
 from jaxdp.privacy.batches.unamplified import AbstractUnamplifiedSampler
 
 RECORDS, STEPS = 20, 5
 DATA = np.ones((RECORDS, 2), np.float32), np.zeros(RECORDS, np.float32)
-EPOCHS = ShuffledEpochs(RECORDS, 4)
+EPOCHS = privacy.ShuffledEpochs(RECORDS, 4)
 NOISES = {
     "simulated": None,
-    "secret": SecretNoise(),
-    "correlated": BufferedToeplitzNoise([-0.1], [0.8]),
+    "secret": privacy.SecretNoise(),
+    "correlated": privacy.BufferedToeplitzNoise([-0.1], [0.8]),
 }
 
 
@@ -76,7 +70,7 @@ def _fresh():
 
 
 def test_with_fresh_keys_a_record_is_in_more_batches_than_are_accounted_for():
-    halves = ShuffledEpochs(RECORDS, RECORDS // 2)
+    halves = privacy.ShuffledEpochs(RECORDS, RECORDS // 2)
     for sampler, steps in ((EPOCHS, STEPS), (halves, 2), (InTurn(RECORDS, 4), STEPS)):
         assert sampler.uses(steps) == _most_batches(sampler, ONE[:steps]) == 1
         assert _most_batches(sampler, _fresh()[:steps]) > 1
@@ -118,11 +112,15 @@ def test_a_traced_second_key_leaves_no_numbers():
 
 @pytest.mark.parametrize(
     "sampler",
-    [ShuffledEpochs(RECORDS, RECORDS), FixedSizeBatches(RECORDS, 4), PoissonSampler(RECORDS, 0.2)],
+    [
+        privacy.ShuffledEpochs(RECORDS, RECORDS),
+        privacy.FixedSizeBatches(RECORDS, 4),
+        privacy.PoissonSampler(RECORDS, 0.2),
+    ],
     ids=["full", "fixed", "poisson"],
 )
 def test_where_every_batch_is_paid_for_each_step_may_have_its_own_key(sampler):
-    for noise in (None, SecretNoise()):
+    for noise in (None, privacy.SecretNoise()):
         optimiser = _optimiser(sampler, noise)
         assert not sampler.needs_one_key
         assert np.isfinite(_steps(optimiser, _fresh())).all()
@@ -130,7 +128,7 @@ def test_where_every_batch_is_paid_for_each_step_may_have_its_own_key(sampler):
 
 
 def test_a_state_that_was_stored_remembers_its_key(tmp_path):
-    optimiser, file = _optimiser(noise=SecretNoise()), tmp_path / "state.eqx"
+    optimiser, file = _optimiser(noise=privacy.SecretNoise()), tmp_path / "state.eqx"
     zeros = jnp.zeros(2)
     weight, state = optimiser.step(_loss, zeros, optimiser.init(zeros), *DATA, key=jr.key(0))
     eqx.tree_serialise_leaves(file, state)
@@ -138,7 +136,7 @@ def test_a_state_that_was_stored_remembers_its_key(tmp_path):
     optimiser.step(_loss, weight, state, *DATA, key=jr.key(0))
     with pytest.raises(ValueError, match="expected the key of the steps before"):
         optimiser.step(_loss, weight, state, *DATA, key=jr.key(1))
-    other = _optimiser(FixedSizeBatches(RECORDS, 4)).init(weight)
+    other = _optimiser(privacy.FixedSizeBatches(RECORDS, 4)).init(weight)
     with pytest.raises(ValueError, match="holds a digest of the run's key"):
         optimiser.step(_loss, weight, other, *DATA, key=jr.key(0))
 
@@ -147,7 +145,7 @@ def test_a_run_is_of_one_key_and_its_cost_says_so():
     def trained(optimiser, key):
         return train(optimiser, _loss, jnp.zeros(2), *DATA, key=key)
 
-    for noise in (None, SecretNoise()):
+    for noise in (None, privacy.SecretNoise()):
         optimiser = _optimiser(noise=noise)
         run = trained(optimiser, jr.key(3))
         cost = jaxdp.account(run, delta=1e-3)

@@ -15,19 +15,13 @@ import pytest
 from helpers import assert_variance
 
 import jaxdp
+from jaxdp import privacy
 from jaxdp.algorithms import NonPrivateOptimiser
-from jaxdp.privacy import (
-    FixedSizeBatches,
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-    gaussian_epsilon,
-)
 
 RECORDS = 12
 RANDOM = np.random.default_rng(0)
 DATA = RANDOM.normal(size=(RECORDS, 3)), RANDOM.normal(size=RECORDS)
-FULL, SGD = ShuffledEpochs(RECORDS, RECORDS), optax.sgd(1.0)
+FULL, SGD = privacy.ShuffledEpochs(RECORDS, RECORDS), optax.sgd(1.0)
 GIVEN = {"optimiser": SGD, "clip_norm": 1.0, "noise_multiplier": 2.0, "num_steps": 3}
 _optimiser = functools.partial(jaxdp.PrivateOptimiser, sampler=FULL, **GIVEN)
 
@@ -91,7 +85,7 @@ def test_nothing_is_released_after_the_last_step():
 
 @pytest.mark.parametrize(
     "sampler",
-    [ShuffledEpochs(RECORDS, 4), PoissonSampler(RECORDS, 0.25)],
+    [privacy.ShuffledEpochs(RECORDS, 4), privacy.PoissonSampler(RECORDS, 0.25)],
     ids=["epochs", "poisson"],
 )
 def test_calibrated_noise_keeps_the_budget_and_no_more(sampler):
@@ -127,13 +121,13 @@ def test_pickle_says_what_it_cannot_send(monkeypatch):
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_no_copy_has_the_secret_seed_of_a_run(copied):
-    noise = SecretNoise(2**200 + 1)
+    noise = privacy.SecretNoise(2**200 + 1)
     optimiser = _optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=noise)
     for thing in (optimiser, noise, noise.hiding(1.0)):
         with pytest.raises(ValueError, match=r"expected (noise= in replace|a secret seed to stay)"):
             copied(thing)
     # Noise of the system, and a seed that hides nothing, may be anywhere.
-    for reusable in (SecretNoise(), SecretNoise(7)):
+    for reusable in (privacy.SecretNoise(), privacy.SecretNoise(7)):
         assert copied(_optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=reusable))
 
 
@@ -142,9 +136,9 @@ def test_no_copy_has_the_secret_seed_of_a_run(copied):
 MANY, STEPS, NOISE, DELTA = 40, 10, 8.0, 1e-5
 # Of ten batches: how many one record can be in.
 REPLACED = {
-    "shuffled": (ShuffledEpochs(MANY, 10), 3),
-    "shuffled, all rows": (ShuffledEpochs(MANY, MANY), 10),
-    "fixed size": (FixedSizeBatches(MANY, 10), 10),
+    "shuffled": (privacy.ShuffledEpochs(MANY, 10), 3),
+    "shuffled, all rows": (privacy.ShuffledEpochs(MANY, MANY), 10),
+    "fixed size": (privacy.FixedSizeBatches(MANY, 10), 10),
 }
 
 
@@ -160,43 +154,47 @@ def test_a_replaced_record_pays_for_each_batch_that_it_can_be_in(name):
     # Each of those sums moves by 2C at most, under noise of 8C.
     mu = 2 * math.sqrt(uses) / NOISE
     assert (cost.adjacency, cost.mu) == ("replace-one", pytest.approx(mu, rel=1e-12))
-    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-9)
+    assert cost.epsilon == pytest.approx(privacy.gaussian_epsilon(mu, DELTA), rel=1e-9)
     assert f"{uses} of the {STEPS} batches at most" in str(cost)
     assert "Poisson" not in str(cost)
 
 
 def test_poisson_batches_are_amplified_for_a_record_that_is_left_out():
-    cost = _cost(PoissonSampler(MANY, 0.2))
+    cost = _cost(privacy.PoissonSampler(MANY, 0.2))
     # Without amplification ten sums, each of which moves by C.
-    assert cost.epsilon < 0.5 * gaussian_epsilon(math.sqrt(STEPS) / NOISE, DELTA)
+    assert cost.epsilon < 0.5 * privacy.gaussian_epsilon(math.sqrt(STEPS) / NOISE, DELTA)
     assert (cost.adjacency, cost.mu) == ("zero-out-one", None)
     assert "rate 0.2, which amplifies privacy" in str(cost)
 
 
 def test_a_poisson_rate_of_one_amplifies_nothing_and_is_not_replace_one():
-    cost = _cost(PoissonSampler(MANY, 1.0))
+    cost = _cost(privacy.PoissonSampler(MANY, 1.0))
     mu = math.sqrt(STEPS) / NOISE
     assert (cost.adjacency, cost.mu) == ("zero-out-one", pytest.approx(mu, rel=1e-12))
-    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-9)
+    assert cost.epsilon == pytest.approx(privacy.gaussian_epsilon(mu, DELTA), rel=1e-9)
     # The same noise promises half as much where a record is replaced.
-    assert _cost(ShuffledEpochs(MANY, MANY)).mu == pytest.approx(2 * cost.mu, rel=1e-12)
+    assert _cost(privacy.ShuffledEpochs(MANY, MANY)).mu == pytest.approx(2 * cost.mu, rel=1e-12)
     # One batch may overflow: then it is no Gaussian mechanism.
-    assert _cost(PoissonSampler(MANY, 1.0, capacity=MANY), noise_multiplier=50.0).mu is None
+    assert _cost(privacy.PoissonSampler(MANY, 1.0, capacity=MANY), noise_multiplier=50.0).mu is None
 
 
-@pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [privacy.PoissonSampler(MANY, 0.2), privacy.ShuffledEpochs(MANY, 10)], ids=repr
+)
 def test_averages_cost_nothing_and_secret_noise_only_changes_what_is_certified(sampler):
     plain = _cost(sampler)
     cost = _cost(sampler, average=jaxdp.TailAverage())
     assert (cost.epsilon, cost.mu) == (plain.epsilon, plain.mu)
-    secret = _cost(sampler, noise=SecretNoise())
+    secret = _cost(sampler, noise=privacy.SecretNoise())
     assert secret.epsilon == pytest.approx(plain.epsilon, rel=1e-6)
     assert secret.epsilon >= plain.epsilon
     assert (secret.is_certified, plain.is_certified) == (True, False)
     assert (secret.adjacency, plain.adjacency) == (sampler.adjacency, sampler.adjacency)
 
 
-@pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [privacy.PoissonSampler(MANY, 0.2), privacy.ShuffledEpochs(MANY, 10)], ids=repr
+)
 def test_without_noise_epsilon_is_infinite_and_the_cost_says_why(sampler):
     cost = _cost(sampler, noise_multiplier=0.0)
     assert (cost.epsilon, cost.is_certified) == (math.inf, False)

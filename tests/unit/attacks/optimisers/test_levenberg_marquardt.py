@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from attack_problems import kaufman_jacobian, sphere_rows
 
-from jaxdp.attacks import (
-    LevenbergMarquardt,
-    RandomFeaturesTarget,
-    minimum_norm_parameters,
-    reconstruct,
-    reconstruction_error,
-)
+from jaxdp import attacks
 from jaxdp.attacks.objective import loss_and_gradient
 from jaxdp.attacks.optimisers.base import Ending
 from jaxdp.attacks.optimisers.levenberg_marquardt import normal_equations
@@ -32,15 +26,15 @@ def _problem(seed, count, dim, num_features, outputs=()):
     inputs = sphere_rows(generator, count, dim)
     labels = generator.standard_normal((count, *outputs))
     weights = generator.standard_normal((num_features, dim)) / np.sqrt(dim)
-    parameters = minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
-    return inputs, RandomFeaturesTarget(weights, jax.nn.relu, parameters)
+    parameters = attacks.minimum_norm_parameters(inputs, labels, weights, jax.nn.relu)
+    return inputs, attacks.RandomFeaturesTarget(weights, jax.nn.relu, parameters)
 
 
 def _minimise(target, start, *, optimiser=None, tolerance=1e-7, num_known=0, **more):
     """Steps from one start, which costs all these tests but one compilation."""
     how = {"key": jr.key(0), "tolerance": tolerance, "num_known": num_known, **more}
     starts = jnp.asarray(start)[None]
-    attempt = (optimiser or LevenbergMarquardt()).minimise(target, starts, **how)
+    attempt = (optimiser or attacks.LevenbergMarquardt()).minimise(target, starts, **how)
     return attempt._replace(inputs=attempt.inputs[0], loss=float(attempt.loss[0]))
 
 
@@ -51,7 +45,7 @@ def test_the_normal_equations_are_those_of_kaufmans_jacobian():
     parameters = generator.standard_normal((40, 2))
     guess = sphere_rows(generator, 3, 4)
     is_free = np.array([False, True, True])
-    target = RandomFeaturesTarget(weights, jnp.tanh, parameters, block_size=16)
+    target = attacks.RandomFeaturesTarget(weights, jnp.tanh, parameters, block_size=16)
     # A matter of seconds without a compilation of the whole.
     compiled = eqx.filter_jit(normal_equations)
     matrix, slope = compiled(target, jnp.asarray(guess), jnp.asarray(is_free))
@@ -74,7 +68,7 @@ def test_the_normal_equations_are_those_of_kaufmans_jacobian():
 def test_it_converges_quadratically_to_the_truth():
     inputs, target = _problem(1, COUNT, DIM, FEATURES)
     near = inputs + 0.02 * sphere_rows(np.random.default_rng(2), COUNT, DIM)
-    how = {"tolerance": 1e-29, "optimiser": LevenbergMarquardt(damping=1e-7)}
+    how = {"tolerance": 1e-29, "optimiser": attacks.LevenbergMarquardt(damping=1e-7)}
     # The first loss, and a matrix and a trial for each step.
     budgets = [0.5 + steps * (DIM * COUNT + 1) / 2 for steps in (1, 2, 3, 6)]
     losses = [_minimise(target, near, max_passes=most, **how).loss for most in budgets]
@@ -92,7 +86,7 @@ def test_known_rows_stay_and_the_others_are_found():
     attempt = _minimise(target, start, max_passes=2000, num_known=2)
     assert attempt.status[0] == Ending.CONVERGED
     np.testing.assert_array_equal(attempt.inputs[:2], inputs[:2])
-    assert reconstruction_error(inputs, attempt.inputs) < 1e-8
+    assert attacks.reconstruction_error(inputs, attempt.inputs) < 1e-8
 
 
 @pytest.mark.usefixtures("float64")
@@ -122,9 +116,13 @@ def test_above_the_threshold_a_zero_loss_is_the_truth_and_below_it_is_not():
 
     def attack(seed, num_features, num_starts):
         inputs, target = _problem(seed, count, dim, num_features)
-        how = {"optimiser": LevenbergMarquardt(), "max_passes": 20_000, "num_starts": num_starts}
-        found = reconstruct(target, count, key=jr.key(seed), **how)
-        return found.converged, reconstruction_error(inputs, found.inputs)
+        how = {
+            "optimiser": attacks.LevenbergMarquardt(),
+            "max_passes": 20_000,
+            "num_starts": num_starts,
+        }
+        found = attacks.reconstruct(target, count, key=jr.key(seed), **how)
+        return found.converged, attacks.reconstruction_error(inputs, found.inputs)
 
     above = [attack(seed, 10 * dim * count, 16) for seed in range(5)]
     below = [attack(seed, dim * count // 2, 48) for seed in range(5)]

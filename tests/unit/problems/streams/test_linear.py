@@ -14,14 +14,6 @@ from helpers import assert_mean_close
 import jaxdp
 
 
-def test_isotropic_has_the_asked_risk_and_one_block():
-    problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3, initial_risk=0.7)
-    np.testing.assert_allclose(problem.risk(None, jnp.zeros(50)), 0.7, rtol=1e-6)
-    assert problem.blocks.eigenvalues.tolist() == [1.0]
-    assert problem.blocks.sizes == (50,)
-    assert problem.dim == 50
-
-
 def test_power_law_has_the_asked_condition_number_and_the_known_spectrum():
     problem = jaxdp.LinearRegression.power_law(1000, condition_number=2.0, label_noise=0.3)
     spectrum = np.asarray(problem.spectrum, np.float64)

@@ -1,6 +1,5 @@
 """Real tables: split, standardisation, and a risk that is not in-sample."""
 
-import canonical
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -99,12 +98,6 @@ def test_parameters_act_on_the_users_inputs():
     in_basis = np.asarray(problem.rotation).T @ np.asarray(runs.parameters[0])
     np.testing.assert_allclose(predicted, problem.rows @ in_basis, atol=1e-3)
     assert np.corrcoef(predicted, labels)[0, 1] > 0.8
-
-
-def test_predict_on_the_table_names_its_surrogate():
-    with pytest.raises(jaxdp.NotCoveredError, match=r"predict on its \.surrogate"):
-        jaxdp.predict(*canonical.PAIRS["table"])
-    assert canonical.predicted("table").risk.shape == (canonical.RECORDS + 1,)
 
 
 def test_a_pass_longer_than_the_table_is_refused():
