@@ -145,7 +145,7 @@ def test_a_number_out_of_its_range_that_is_set_costs_infinity(name):
 
 
 @pytest.mark.filterwarnings("ignore:the learning rate only goes")
-@pytest.mark.parametrize("rise", [9e-6, 1e-6, 6e-7])
+@pytest.mark.parametrize("rise", [9e-6, 6e-7])
 @pytest.mark.parametrize("num_steps", [10, 1000])
 def test_a_callable_that_rises_by_more_than_its_rounding_is_refused(rise, num_steps):
     for rate in (lambda t: 1 + rise * t, lambda t: 1 + rise * (t > 0.65)):
@@ -175,7 +175,7 @@ def test_rounding_is_that_of_the_rates_type_and_leaves_no_step_without_noise():
 
 
 @pytest.mark.filterwarnings("ignore:the learning rate only goes")
-@pytest.mark.parametrize("num_steps", [7, 100, 4000])
+@pytest.mark.parametrize("num_steps", [7, 4000])
 def test_what_falls_steeply_is_taken_with_the_rounding_of_its_terms(num_steps):
     knots, values = np.array([0.0, 0.3, 0.57, 1.0]), np.array([3.0, 2.9999, 1e-3, 9e-4])
     pieces = jaxdp.PiecewiseLinear(knots, values)

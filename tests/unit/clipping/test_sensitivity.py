@@ -207,7 +207,7 @@ def test_what_cancels_within_a_record_cannot_destroy_the_sum_of_the_others(name)
         assert np.linalg.norm(summed(loss, weight, attack)[0]) > 4
 
 
-@pytest.mark.parametrize("size", [1, 1024, 1025, 300_000])
+@pytest.mark.parametrize("size", [1025, 300_000])
 def test_no_record_is_longer_than_the_clip_norm(size):
     # One number dominates, so that squares of the others are small beside the sum.
     rng = np.random.default_rng(size)
