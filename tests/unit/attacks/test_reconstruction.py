@@ -1,4 +1,3 @@
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -6,7 +5,7 @@ import pytest
 from attack_problems import random_victim, single_target
 
 from experiments.networks.last_layer import TwoLayerNetwork
-from jaxdp.attacks import AbstractOptimiser, RandomFeaturesTarget, reconstruct, reconstruction_error
+from jaxdp.attacks import AbstractOptimiser, reconstruct, reconstruction_error
 from jaxdp.attacks.optimisers.base import Attempt, Ending
 from jaxdp.core.keys import purpose_key, run_keys
 
@@ -72,13 +71,3 @@ def test_starts_are_not_the_weights_of_a_network_of_the_same_key():
     # What they were: one key gives both, but for their lengths.
     once = jr.normal(run_keys(purpose_key(KEY, "init"), 1)[0], (COUNT, DIM))
     np.testing.assert_allclose(once / np.sqrt(DIM), rows, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_float64_targets_are_solved_in_float64():
-    with jax.enable_x64(True):
-        target = RandomFeaturesTarget(VICTIM.weights, jax.nn.relu, VICTIM.parameters)
-        exact = reconstruct(target, COUNT, key=KEY, tolerance=1e-18)
-        assert exact.inputs.dtype == jnp.float64
-        assert exact.converged
-        assert reconstruction_error(VICTIM.inputs, exact.inputs) < 1e-6

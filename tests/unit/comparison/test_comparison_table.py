@@ -4,7 +4,6 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import jaxdp
 from jaxdp.comparison.coinciding import coincidences, coinciding, distinct
@@ -59,10 +58,3 @@ def test_a_notebook_shows_the_table_and_the_picture():
     assert "<th>&lt;script&gt;</th>" in shown
     assert '<img alt="risk over time" src="data:image/png;base64,iVBOR' in shown
     assert shown.count("<tr>") == 5
-
-
-@pytest.mark.parametrize("scale", [0.0, 1e-9])
-def test_risks_of_any_size_are_compared(scale):
-    small = dataclasses.replace(ODE, risk=ODE.risk * scale, final_risk=ODE.final_risk * scale)
-    assert len(distinct([small, ODE])) == 2
-    assert len(distinct([small, small])) == 1

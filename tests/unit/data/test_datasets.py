@@ -220,10 +220,3 @@ def test_archives_that_are_no_tables_are_refused_by_the_name_of_the_file(tmp_pat
         path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
         with pytest.raises(ValueError, match=r"table\.npz: not a readable \.npz"):
             read_table(path)
-
-
-@pytest.mark.parametrize("name", ["a b", '"a b"', "a, b", "# a b"])
-def test_a_single_column_may_have_blanks_in_its_name(tmp_path, name):
-    written = f'"{name}"' if "," in name else name
-    path = _write(tmp_path, f"{written}\n1.5\n2.5\n")
-    np.testing.assert_array_equal(read_inputs(path, [name.strip('"# ')]), [[1.5], [2.5]])

@@ -166,19 +166,6 @@ def test_ten_classes_are_those_of_many_draws():
         assert_mean_close(squares, total, bias=bias * limit, rejects=[np.sum(found.mean[0] ** 2)])
 
 
-@pytest.mark.slow
-def test_few_nodes_are_as_good_as_stated():
-    """By default, at a deviation of one: largest errors of the mean as shares of the limit."""
-    for num_classes, bound in ((2, 0.003), (3, 0.01), (10, 0.03)):
-        mean, _, label, limit = _problem(num_classes, 60, 3)
-        variance, size = np.ones(60), np.minimum(limit, np.sqrt(2))
-        few, many = (_found(mean, variance, label, limit, count) for count in (54, FINE))
-        error = np.linalg.norm(few.mean - many.mean, axis=1) / size
-        assert error.max() < bound
-        # Errors have either sign: their mean over samples is smaller.
-        assert np.abs(np.mean((few.square - many.square) / size**2)) < bound / num_classes
-
-
 def test_without_spread_it_is_the_clip_itself():
     mean, _, label, limit = _problem(5, 20, 4)
     cases = zip(mean[:, None], [np.ones(1)] * 20, label, limit, strict=True)

@@ -83,22 +83,6 @@ def test_a_map_marks_the_least_value_and_leaves_failed_cells_empty():
     assert bar.get_ylim() == pytest.approx((0.01, 1.0))
 
 
-def _drawn_into(axes):
-    return [bool(each.has_data()) for each in axes]
-
-
-def test_axes_that_are_given_are_drawn_into():
-    figure = Figure()
-    above, below, other = figure.subplots(3)
-    assert plot_comparison(RUNS, ODE, ax=(above, below)) is figure
-    assert _drawn_into(figure.axes) == [True, True, False]
-    plot_grid(_grid(clip_scale=np.geomspace(0.1, 10, 5)), ax=other)
-    assert _drawn_into(figure.axes) == [True] * 3
-    panels = Figure().subplots(2, 2)
-    plot_grid(_grid(by=["a", "b"], clip_scale=np.ones(1), peak=np.arange(4.0)), ax=panels[0])
-    assert _drawn_into(panels.ravel()) == [True, True, False, False]
-
-
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
@@ -126,14 +110,6 @@ def pyplot(monkeypatch):
     plt.close("all")
     yield plt
     plt.close("all")
-
-
-def test_pyplot_saves_what_was_drawn_last(pyplot, tmp_path):
-    figure = plot_comparison(RUNS, ODE)
-    assert pyplot.gcf() is figure
-    pyplot.savefig(tmp_path / "pyplot.png")
-    # Not white.
-    assert pyplot.imread(tmp_path / "pyplot.png")[..., :3].std() > 0.05
 
 
 def test_a_script_that_draws_for_ever_keeps_few_figures_open(pyplot):

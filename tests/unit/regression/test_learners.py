@@ -17,7 +17,6 @@ from jaxdp.regression import (
     PrivateLinearRegression,
     Whitened,
     WithConstant,
-    methods,
     private_sums,
 )
 from jaxdp.regression.private_sums import released_scale
@@ -98,26 +97,6 @@ def test_skewed_labels_are_not_taken_for_their_bulk(kind, monkeypatch):
     assert explained() > 0.6
     monkeypatch.setattr(private_sums, "_scale_of_the_largest", lambda *_: 0.0)
     assert explained() < 0.2
-
-
-def test_rounds_of_moments_tell_rows_apart_that_are_nearly_alike(monkeypatch):
-    """Columns that vary by a twentieth of their public ranges."""
-    draw = np.random.default_rng(3)
-    inputs = 0.5 + 0.05 * draw.normal(size=(4000, 3))
-    labels = (inputs - 0.5) @ SLOPES * 20
-    labels += 0.5 * draw.normal(size=len(labels))
-
-    def explained():
-        learner, found = PrivateLinearRegression(_features(), (-10.0, 10.0)), []
-        for _ in range(8):
-            fit = learner.fit(inputs, labels, epsilon=0.5, delta=1e-6)
-            gap = np.asarray(fit.release(inputs)) - labels
-            found.append(1 - np.mean(gap**2) / labels.var())
-        return np.mean(found)
-
-    in_rounds = explained()
-    monkeypatch.setattr(methods, "_ROUNDS", (1.0,))
-    assert in_rounds > explained() + 0.1
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])

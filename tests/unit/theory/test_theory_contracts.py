@@ -120,18 +120,6 @@ def test_what_is_not_covered_is_said_before_any_work(theory, problem, algorithm,
         assert str(caught.value) == f"{name_of(theory)}: {theory.why_not(problem, algorithm)}"
 
 
-@pytest.mark.parametrize("optimiser", [optax.sgd, optax.adam])
-def test_a_sampler_of_another_number_of_rows_is_refused_before_anything_is_compiled(optimiser):
-    # Of sizes of its own, for which no other test has compiled a program.
-    _, problem = _rows(num_train=31, num_test=19)
-
-    def refused():
-        with pytest.raises(ValueError, match="expected 30 training rows"):
-            jaxdp.predict(problem, _optimiser(optimiser, POISSON))
-
-    assert programs_compiled(refused) == 0
-
-
 # For each theory numbers, all of which may be traced, and a prediction's number of them.
 
 

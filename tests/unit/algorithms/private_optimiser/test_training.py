@@ -132,20 +132,6 @@ def test_a_run_is_the_same_however_often_it_is_recorded():
     assert once.state.num_released == STEPS
 
 
-def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
-    optimiser = _private(noise_multiplier=5.0)
-    # When a bar is written over depends on the clock; at its end it always is.
-    note = training._cost_so_far(optimiser, 1e-3)
-    for made in (1, STEPS):
-        part = _private(noise_multiplier=5.0, num_steps=made)
-        epsilon = jaxdp.account(part, delta=1e-3).epsilon
-        assert note(made / STEPS) == f"epsilon {epsilon:.2f} after step {made}"
-    _train(optimiser, progress=True, delta=1e-3)
-    assert note(1.0) in capsys.readouterr().err
-    with pytest.raises(TypeError, match="a PrivateOptimiser where delta is given"):
-        _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
-
-
 def test_a_mesh_of_one_device_changes_nothing_and_others_are_refused():
     mesh = jax.make_mesh((1,), ("batch",))
     expected = _weights(_train(_private(num_steps=2)).model)
@@ -336,11 +322,6 @@ def test_a_run_is_not_lost_where_warnings_are_errors(capsys):
 
 def accuracy_of(model):
     return {"hit": accuracy(model, INPUTS, LABELS)}
-
-
-def test_the_count_stays_at_the_largest_number():
-    most = np.iinfo(np.int32).max
-    assert int(training._added(jnp.asarray(most - 1, jnp.int32), jnp.asarray(5, jnp.int32))) == most
 
 
 def _kept(weight, x, y):

@@ -16,7 +16,7 @@ from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
 from jaxdp.planning.features import drafts
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
-from jaxdp.planning.features.training_plan import LOOKED_AT, Cell, best_cell
+from jaxdp.planning.features.training_plan import LOOKED_AT
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
 from jaxdp.theory.features import modes as mode_basis
 from jaxdp.theory.features.modes import explicit_modes, kernel_modes
@@ -349,14 +349,6 @@ def test_a_plan_for_accuracy_has_more_of_it_and_a_larger_loss():
     assert accuracy[0] > loss[0]
     (cell,) = _softmax_plan("accuracy").table
     np.testing.assert_allclose(cell.risk, 1 - accuracy[1], rtol=0.02)
-
-
-def test_cells_are_told_apart_by_how_far_they_were_searched():
-    cells = [Cell(10, 1.0, 0.1, 1.0, 1.0, risk, "zero-out-one", False) for risk in (0.3, 0.29)]
-    coarse = cells[1]._replace(is_polished=False)
-    assert best_cell(tuple(cells)) == cells[1]
-    # A risk that was found coarsely is on fewer rows, and not compared.
-    assert best_cell((cells[0], coarse)) == cells[0]
 
 
 def test_rows_that_stand_for_all_predict_what_all_do(monkeypatch):

@@ -113,21 +113,6 @@ def test_no_rate_however_large_seems_to_be_better_than_the_best_of_all():
                 assert found > math.log(cell.constant) - 1e-4
 
 
-@pytest.mark.slow
-def test_beyond_the_cap_the_risk_is_the_predicted_one_and_far_beyond_it_is_punished():
-    setting = CELLS[1].setting
-    problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
-
-    def gap(caps):
-        rate = caps * setting.cap
-        algorithm = jaxdp.OnePassDPSGD(rate, 0.02, 1.0, 1000)
-        true = jaxdp.predict(problem, algorithm).final_risk
-        return _log_risk(rate, 0.02, setting) - math.log(true)
-
-    assert abs(gap(1.4)) < 1e-3
-    assert gap(2.0) > 0.5
-
-
 def test_what_a_family_is_asked_for_is_its_parameters_without_a_value():
     assert Parametric(jaxdp.Polynomial).names == ("peak", "power")
     assert Parametric(functools.partial(jaxdp.Polynomial, power=0.5)).names == ("peak",)

@@ -141,16 +141,6 @@ def test_unequal_eigenvalues_are_planned_through_their_modes(gamma, hyperbolic, 
 
 @pytest.mark.long_runs
 @pytest.mark.slow
-def test_one_eigenvalue_beside_zeros_is_not_taken_for_one():
-    half = jaxdp.LinearRegression(np.repeat([2.0, 0.0], 50), np.full(100, 0.1), 0.3)
-    plan = jaxdp.plan(half, num_samples=1000, rho=1.0)
-    assert plan.status == jaxdp.Status.OK
-    # With twice the eigenvalue half as many directions are learnt twice as fast.
-    assert 0.0029 < plan.floor < plan.final_risk < 0.0145
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
 @pytest.mark.usefixtures("without_floor")
 def test_at_a_large_condition_number_no_faster_or_slower_rate_is_better():
     """Coarse steps of the search take fast schedules for unstable, and end at .00283."""

@@ -54,12 +54,3 @@ def test_the_worst_regret_is_far_below_that_of_the_plan_of_least_worst_risk(
     np.testing.assert_allclose(regrets[::2, ::2].max(), plan.regret, rtol=1e-3)
     # Between the nine places it is no worse.
     assert regrets.max() < 1.05 * plan.regret
-
-
-@pytest.mark.slow
-def test_a_box_of_one_place_is_that_place():
-    box = jaxdp.Box(initial_risk=(0.5, 0.5), label_noise=(0.3, 0.3))
-    plan = jaxdp.plan(PROBLEM, num_samples=1000, rho=1.0, uncertainty=box)
-    assert plan.regret is not None
-    np.testing.assert_allclose(plan.regret, 1, atol=1e-3)
-    np.testing.assert_allclose(plan.final_risk, 0.0564845, rtol=1e-3)

@@ -107,13 +107,6 @@ def test_norms_may_differ_by_orders_of_magnitude(name):
     _assert_close(infinite_width_kernel(activation, inputs), closed_form(inputs), 1e-10)
 
 
-def test_many_norms_are_interpolated_without_loss():
-    inputs = np.random.default_rng(2).normal(size=(300, 20))
-    for name in ("absolute value", "erf", "sin"):
-        activation, closed_form = CLOSED_FORMS[name]
-        _assert_close(infinite_width_kernel(activation, inputs), closed_form(inputs), 5e-11)
-
-
 def test_tanh_agrees_with_two_dimensional_gauss_hermite():
     inputs = np.random.default_rng(3).normal(size=(8, 30))
     nodes, weights = np.polynomial.hermite_e.hermegauss(120)

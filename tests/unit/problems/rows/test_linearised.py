@@ -125,11 +125,6 @@ def test_what_is_no_network_of_single_rows_is_refused(change, error, expected):
         change(network())
 
 
-def test_dropout_that_is_switched_off_passes():
-    model = eqx.nn.inference_mode(Noisy(_linear(), eqx.nn.Dropout(0.5)))
-    assert network().replace(model=model).num_weights == 6
-
-
 def test_a_kernel_that_does_not_fit_is_refused_before_the_work_with_its_size(monkeypatch):
     monkeypatch.setattr(kernels, "memory_of_machine", lambda: 2.0**22)
     monkeypatch.setattr(kernels, "_of_output", None)
