@@ -112,6 +112,18 @@ def test_the_baseline_is_plain_gradient_descent():
         _assert_weights(trained.model, weights)
 
 
+def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
+    optimiser = _private(noise_multiplier=5.0)
+    # When a bar is written over depends on the clock; at its end it always is.
+    note = training._cost_so_far(optimiser, 1e-3)
+    for made in (1, STEPS):
+        part = _private(noise_multiplier=5.0, num_steps=made)
+        epsilon = jaxdp.account(part, delta=1e-3).epsilon
+        assert note(made / STEPS) == f"epsilon {epsilon:.2f} after step {made}"
+    _train(optimiser, progress=True, delta=1e-3)
+    assert note(1.0) in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_run_is_the_same_however_often_it_is_recorded():
     def evaluate(model):
