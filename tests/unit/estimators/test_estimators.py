@@ -220,21 +220,20 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
     assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
-KERNEL, MAP = "expected kernel .*, got ", "expected feature_map .*, got "
-RANGE = "input_range to be .*"
-UNIT = {"input_range": (-1, 1)}
+UNIT, PAIR = {"input_range": (-1, 1)}, r"expected input_range to be \(low, high\)"
 BOOK = pandas.DataFrame({"low": [0, 1], "high": [1, 9]}, index=["a", "b"])
 OF_BOTH = [
     ({"ridge": "auto"}, TypeError, "expected ridge to be .*, got .*'auto'"),
-    ({"kernel": "rbf", **UNIT}, TypeError, f"{KERNEL}str"),
-    ({"kernel": jaxdp.kernels.Gaussian, **UNIT}, TypeError, f"{KERNEL}the class Gaussian"),
+    (
+        {"kernel": jaxdp.kernels.Gaussian, **UNIT},
+        TypeError,
+        "expected kernel .*, got the class Gaus",
+    ),
     ({"input_range": (1, 0)}, ValueError, "input_range with low < high, got 1.0 and 0.0"),
-    ({"input_range": (0, np.inf)}, ValueError, "finite numbers in input_range"),
     ({"input_range": (-1, [1, 1, 1])}, ValueError, r"input_range .* 2 columns, got \[1, 1, 1\]"),
-    ({"input_range": (-1, "1")}, TypeError, f"{RANGE}, got '1'"),
     *(
-        ({"input_range": given}, TypeError, r"expected input_range to be \(low, high\)")
-        for given in (BOOK, BOOK.T, BOOK.low, {"a": (0, 1), "b": (1, 9)}, {"low": 0, "high": 1})
+        ({"input_range": given}, TypeError, PAIR)
+        for given in (BOOK, BOOK.low, {"low": 0, "high": 1})
     ),
     ({"random_state": 2**200, "noise_seed": 2**200}, ValueError, "random_state"),
     ({"noise_seed": PUBLIC_SEED}, ValueError, "noise_seed"),

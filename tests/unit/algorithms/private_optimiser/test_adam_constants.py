@@ -71,9 +71,7 @@ def _is_last(step, **_):
 
 RANDOM, ROOT = "as Adam does on random gradients", "inside the root"
 REFUSED = {
-    "Nesterov": (optax.nadam(0.1), RANDOM),
     "root": (optax.adam(0.1, eps_root=1e-8), ROOT),
-    "weight decay": (optax.adamw(0.1, weight_decay=1e-6), RANDOM),
     "AMSGrad": (optax.amsgrad(0.1), "holds no means"),
     "rounded means": (optax.adam(0.1, mu_dtype=jnp.bfloat16), "got one"),
     "signs at last": (
