@@ -220,21 +220,15 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
     assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
-UNIT, PAIR = {"input_range": (-1, 1)}, r"expected input_range to be \(low, high\)"
+PAIR = r"expected input_range to be \(low, high\)"
 BOOK = pandas.DataFrame({"low": [0, 1], "high": [1, 9]}, index=["a", "b"])
+KERNEL = {"kernel": jaxdp.kernels.Gaussian, "input_range": (-1, 1)}
 OF_BOTH = [
     ({"ridge": "auto"}, TypeError, "expected ridge to be .*, got .*'auto'"),
-    (
-        {"kernel": jaxdp.kernels.Gaussian, **UNIT},
-        TypeError,
-        "expected kernel .*, got the class Gaus",
-    ),
+    (KERNEL, TypeError, "expected kernel .*, got the class Gaussian"),
     ({"input_range": (1, 0)}, ValueError, "input_range with low < high, got 1.0 and 0.0"),
     ({"input_range": (-1, [1, 1, 1])}, ValueError, r"input_range .* 2 columns, got \[1, 1, 1\]"),
-    *(
-        ({"input_range": given}, TypeError, PAIR)
-        for given in (BOOK, BOOK.low, {"low": 0, "high": 1})
-    ),
+    *(({"input_range": one}, TypeError, PAIR) for one in (BOOK, BOOK.low, {"low": 0, "high": 1})),
     ({"random_state": 2**200, "noise_seed": 2**200}, ValueError, "random_state"),
     ({"noise_seed": PUBLIC_SEED}, ValueError, "noise_seed"),
 ]
