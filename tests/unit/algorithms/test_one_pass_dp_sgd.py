@@ -101,9 +101,7 @@ def _calibrated(epsilon, delta, schedule=SCHEDULES[1]):
     )
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1e-6, 1e-12), (1e-5, 1e-9), (0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-3)]
-)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-12), (0.1, 1e-6), (8.0, 1e-3)])
 def test_calibration_meets_its_target_and_wastes_nothing(epsilon, delta):
     achieved = jaxdp.account(_calibrated(epsilon, delta), delta=delta).epsilon
     assert epsilon * (1 - 1e-5) < achieved <= epsilon

@@ -207,7 +207,7 @@ def _exact_inverse(lower):
     return columns
 
 
-@pytest.mark.parametrize("smallest", [1.0, 0.1, 1e-3, 1e-6])
+@pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6])
 def test_a_traced_strategy_costs_at_least_what_its_inverse_as_rounded_does(smallest):
     strategy = np.tril(np.ones((6, 6)), -1) + smallest * np.eye(6)
     strategy /= np.linalg.norm(strategy, axis=0)

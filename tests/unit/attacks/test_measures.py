@@ -39,7 +39,7 @@ def test_errors_are_those_of_the_reference_case():
 
 # Source: DR (12).
 @pytest.mark.parametrize("has_flips", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 4, 5])
+@pytest.mark.parametrize("count", [1, 4])
 def test_no_assignment_and_no_signs_are_closer(count, has_flips):
     generator = np.random.default_rng(count)
     true, found = sphere_rows(generator, 2, count, 3)

@@ -10,7 +10,7 @@ from jaxdp.problems.rows import kernel_factors
 from jaxdp.problems.rows.kernel_factors import lanczos_eigenvalue, largest_eigenvalue
 
 
-@pytest.mark.parametrize("shape", [(40, 200), (200, 40), (30, 30), (2, 7), (1, 1)])
+@pytest.mark.parametrize("shape", [(40, 200), (200, 40), (1, 1)])
 def test_the_largest_eigenvalue_is_found_where_the_features_are(shape, monkeypatch):
     # Columns of unequal size, as features have that are not centred.
     features = np.random.default_rng(4).normal(size=shape) + 0.5
