@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pytest
 from attack_problems import JAX_ACTIVATIONS, random_victim
 from helpers import FALSE_ALARM
 from jaxtyping import Array, Float
@@ -130,6 +131,7 @@ def _level_of_fixed_points(make, num_problems=64):
     return 2 * min(law[: found + 1].sum(), law[found:].sum())
 
 
+@pytest.mark.slow
 def test_rows_are_found_in_an_order_of_chance():
     level = _level_of_fixed_points(
         lambda _, *model: RandomFeaturesTarget(model[0], _mixed, model[1])
@@ -137,6 +139,7 @@ def test_rows_are_found_in_an_order_of_chance():
     assert level > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_a_leak_of_the_true_rows_slopes_is_seen_in_the_order():
     """Erratum: with the true rows' slopes, found rows come in the true rows' order."""
     assert _level_of_fixed_points(_Leaking) < FALSE_ALARM

@@ -134,6 +134,7 @@ def _knowing_labels_too(problem, algorithm, parameters, **options):
     return attacks.reconstruct(target, 1, **options)
 
 
+@pytest.mark.slow
 def test_the_attack_that_knows_the_other_rows_has_the_error_of_the_law():
     ratios = _squared_ratios_to_the_law(_knowing_rows, 80)
     # The same check sees errors that are off by a third.

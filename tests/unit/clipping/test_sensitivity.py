@@ -377,6 +377,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_caught(bug, monkeypatch):
     plant, caught_by = PLANTED[bug]

@@ -269,7 +269,9 @@ def test_rows_that_share_the_nodes_out_agree_in_their_means_and_not_one_by_one(m
     mean, covariance, label, limit = _problem(10, 3000, seed=5)
     variance = covariance if method.endswith("correlated") else np.full(3000, 0.5)
     whole, shared = (
-        getattr(losses.Softmax(10, nodes_per_row=one), method)(mean, variance, label, limit)
+        jax.jit(getattr(losses.Softmax(10, nodes_per_row=one), method))(
+            mean, variance, label, limit
+        )
         for one in (None, 2)
     )
     for name in moments:

@@ -150,12 +150,13 @@ def _forget_the_momentum(patch):
     patch.setattr(Transformation, "update", forgets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "mistake"),
     [
         (_assert_simulates, _begin_the_tail_late),
-        pytest.param(_assert_trains, _forget_the_momentum, marks=pytest.mark.slow),
-        pytest.param(_assert_simulates, _ignore_the_average, marks=pytest.mark.slow),
+        (_assert_trains, _forget_the_momentum),
+        (_assert_simulates, _ignore_the_average),
     ],
 )
 def test_planted_mistakes_are_seen(mistake, check):

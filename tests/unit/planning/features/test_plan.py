@@ -131,15 +131,6 @@ def _assert_derivative(gradient, value_at):
         np.testing.assert_allclose(gradient[place], difference, rtol=1e-5, atol=1e-9)
 
 
-def test_the_gradient_is_the_derivative_of_the_value():
-    with jax.enable_x64():
-        evaluate = _risk_of(_algorithm(RATE, CLIP_NORM, PoissonSampler(NUM, 0.2)), _problem())
-        _, gradient, _ = evaluate(RATE, CLIP_NORM)
-        _assert_derivative(gradient, lambda *place: evaluate(*place)[0])
-        with pytest.raises(AssertionError):
-            _assert_derivative(gradient[::-1], lambda *place: evaluate(*place)[0])
-
-
 def _assert_predicted(problem, algorithm, evaluate, rank):
     """Value and gradient are those of the closure that `predict` asks."""
     theory = jaxdp.GaussianClosure(rank)

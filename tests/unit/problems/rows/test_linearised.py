@@ -17,7 +17,7 @@ def _features(problem, weights=None):
     weights = problem.weights if weights is None else weights
     rows = jnp.concatenate([problem.inputs, problem.test_inputs])
     of_row = jax.jacrev(lambda at, row: jnp.ravel(problem.prediction(at, row)))
-    found = jax.tree.leaves(jax.vmap(of_row, (None, 0))(weights, rows))
+    found = jax.tree.leaves(jax.jit(jax.vmap(of_row, (None, 0)))(weights, rows))
     shape = len(rows), problem.loss.num_outputs or 1, -1
     return np.concatenate([np.asarray(leaf, np.float64).reshape(shape) for leaf in found], axis=2)
 

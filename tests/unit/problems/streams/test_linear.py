@@ -93,8 +93,9 @@ def test_traced_blocks_are_the_concrete_ones_and_share_the_derivative():
 # Source: AC Assumption 1.
 def test_samples_have_the_described_law():
     problem = jaxdp.LinearRegression([1.6, 0.4], [1.0, -2.0], 0.5)
-    samples = jax.vmap(lambda index: problem.draw(None, jr.key(0), index))(jnp.arange(40_000))
-    inputs, noise = samples.inputs, samples.labels - samples.inputs @ problem.target
+    draw = jax.jit(jax.vmap(lambda index: problem.draw(None, jr.key(0), index)))
+    inputs, labels = jax.tree.map(np.asarray, jax.tree.leaves(draw(jnp.arange(40_000))))
+    noise = labels - inputs @ np.asarray(problem.target)
     assert_mean_close(inputs, [0, 0])
     assert_mean_close(inputs**2, problem.spectrum)
     assert_mean_close(inputs[:, 0] * inputs[:, 1], 0)
