@@ -21,7 +21,8 @@ def test_features_are_those_of_the_layer_whatever_the_blocks():
     expected = np.maximum(GUESS @ WEIGHTS.T, 0)
     for block_size in (None, 7, 25):
         target = RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA, block_size=block_size)
-        np.testing.assert_allclose(target.features(GUESS), expected, atol=1e-6)
+        found = eqx.filter_jit(lambda target: target.features(GUESS))(target)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_last_block_that_is_not_full_counts_no_feature_twice():

@@ -29,7 +29,8 @@ def test_the_factors_over_their_ratios_fall_between_their_limits():
     assert np.all(variance[ratios <= 1] > 0.5)
     assert np.all(factors[1][ratios > 1] > 0.5)
     # Little could be added to 1/2: at a ratio of one both are .516, (41).
-    assert float(jax.jit(variance_factor)(1.0)) == pytest.approx(1 - np.sqrt(2 / (np.pi * np.e)), rel=1e-6)
+    at_one = float(jax.jit(variance_factor)(1.0))
+    assert at_one == pytest.approx(1 - np.sqrt(2 / (np.pi * np.e)), rel=1e-6)
     # The monotone ratio is nu over c'^2; nu over c', as the proof has it, rises and falls.
     printed = variance * ratios
     assert printed[0] < printed.max() > printed[-1]
