@@ -46,6 +46,7 @@ def test_rows_that_meet_the_hypothesis_are_the_training_rows_with_their_signs():
 
 
 # Source: DR Theorem 1: the span holds more than the one vector that p = dn is counted from.
+@pytest.mark.slow
 def test_the_span_gives_rows_away_with_fewer_features_than_numbers_in_them():
     num_samples, dim = 6, 8
     width = 2 * (num_samples + dim)
@@ -62,6 +63,7 @@ def test_the_span_gives_rows_away_with_fewer_features_than_numbers_in_them():
 
 
 # Source: DR Theorem 2 and Remark 1: for an odd activation up to signs.
+@pytest.mark.slow
 def test_two_rows_are_both_found_from_the_span_for_tanh_up_to_signs():
     dim, rng = 8, np.random.default_rng(2)
     rows, weights = sphere_rows(rng, 2, dim), rng.standard_normal((120, dim)) / math.sqrt(dim)

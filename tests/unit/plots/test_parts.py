@@ -80,7 +80,8 @@ def test_parts_that_are_not_there_are_refused():
         jaxdp.plots.plot_parts(both)
 
 
-@pytest.mark.parametrize("is_sure", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_sure", [True, False])
 def test_bands_of_logits_are_near_what_the_noise_makes_of_coefficients(is_sure):
     draw = np.random.default_rng(0)
     inputs = draw.uniform(-1, 1, (4000, 6))

@@ -142,7 +142,8 @@ def test_what_looks_at_private_numbers_is_found(method):
         assert _distance(method, "squared", table, labels, np.ones(DIM), 1.0) <= MU
 
 
-@pytest.mark.parametrize("share", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [1.0, 0.5])
 def test_the_best_attack_on_a_whole_fit_is_as_good_as_mu_allows(share):
     """Who knows all rows but one asks which of two it is, by the likelihood of all releases."""
     table, labels = np.zeros((4, DIM)), np.zeros(4)
