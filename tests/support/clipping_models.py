@@ -143,10 +143,6 @@ def _wide_at_positions(layer, inputs, target):
     return jnp.sum(jnp.sin(jax.vmap(layer)(positions) * (1 + target)))
 
 
-def _with_transpose(layer, inputs, target):
-    return cross_entropy(lambda x: layer.weight.T @ jnp.tanh(layer(x)), inputs, target)
-
-
 def _penalised(layer, inputs, target):
     return cross_entropy(layer, inputs, target) + 0.3 * jnp.sum(layer.weight**2)
 
@@ -362,11 +358,6 @@ def _rounded(weight, inputs, target):
     return jnp.sum(jax.lax.reduce_precision(weight, 8, 7) @ inputs) * (target - 0.9)
 
 
-def _added_low_rank(factors, inputs, target):
-    whole, left, right = factors
-    return cross_entropy(lambda x: (whole + left @ right) @ x, inputs, target)
-
-
 def _bytes(key):
     return jr.randint(key, (BATCH, 5), 0, 256).astype(jnp.uint8)
 
@@ -386,7 +377,6 @@ def _lstm():
 
 FAMILIES = MadeWhenAsked(
     {
-        "linear model": lambda: _family(lambda w, x, y: (w @ x - y) ** 2 / 2, _normal(4)),
         "network": lambda: _family(cross_entropy, eqx.nn.MLP(4, 3, 6, 2, key=_key())),
         "convolutions": lambda: _family(cross_entropy, Convolutions(_key()), _images),
         "attention": lambda: _family(cross_entropy, Attention(_key()), _words),
@@ -414,7 +404,6 @@ FAMILIES = MadeWhenAsked(
         "repeated layer": lambda: _family(_repeated, _linear()),
         "several positions": lambda: _family(_at_positions, _linear(2, 5)),
         "wide layer at positions": lambda: _family(_wide_at_positions, _linear(12, 16)),
-        "weight and its transpose": lambda: _family(_with_transpose, _linear()),
         "penalised weight": lambda: _family(_penalised, _linear()),
         "tied embedding": lambda: _family(_tied, _normal(11, 3), _words),
         "per-sample keys": lambda: _family(_dropped, _linear(), _with_keys(4)),
@@ -426,7 +415,6 @@ FAMILIES = MadeWhenAsked(
         "products with batch axes": lambda: _family(_both_mapped, _normal(3, 5, 4)),
         "rows, clipped": lambda: _family(_looked_up("clip"), _normal(6, 3), _words),
         "rows, filled": lambda: _family(_looked_up("fill"), _normal(6, 3), _words),
-        "rows, promised": lambda: _family(_looked_up("promise_in_bounds"), _normal(6, 3), _words),
         "rows by bytes": lambda: _family(_few_bits, _normal(300, 3), _bytes),
         "two views of one weight": lambda: _family(_either_row, _normal(2, 4), falls_back={0}),
         "loss of the weight alone": lambda: _family(_alone, _normal(4), falls_back={0}),
@@ -441,9 +429,6 @@ FAMILIES = MadeWhenAsked(
             _straight_through, jnp.ones((4, 4)), falls_back={0}
         ),
         "rounded weight": lambda: _family(_rounded, _normal(4, 4), falls_back={0}),
-        "low-rank change of a weight": lambda: _family(
-            _added_low_rank, (_normal(4, 4), _normal(4, 2), _normal(2, 4)), falls_back={0, 1, 2}
-        ),
         "derivative rule of its own": lambda: _family(
             _own_rule, (jnp.arange(4.0), _linear()), falls_back={0}
         ),

@@ -2,17 +2,16 @@
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import FALSE_ALARM, assert_mean_close
+from helpers import assert_mean_close
 from worst_case import OneRecord
 
 import jaxdp
-from jaxdp.privacy import audit, independent_strategy, square_root_strategy
+from jaxdp.privacy import independent_strategy, square_root_strategy
 
 RATES = np.array([2.0, 0.0, 1.5, 0.5])
 COUNT, DIM, BATCH = 4, 3, 5
@@ -32,14 +31,10 @@ def test_the_steps_are_those_of_the_box():
     # The box, in NumPy.
     clip_norm = 0.5 * math.sqrt(DIM)
     noise = np.linalg.inv(STRATEGY) @ normals
-    theta, expected = np.zeros(DIM), []
-    for k in range(COUNT):
-        norms = np.linalg.norm(gradients[k], axis=1, keepdims=True)
-        mean = (gradients[k] * np.minimum(1, clip_norm / norms)).mean(axis=0)
-        theta = theta - RATES[k] * (mean + 2 * clip_norm / (BATCH * 1.5) * noise[k])
-        expected.append(theta)
-    algorithm = _algorithm()
-    theta = jnp.zeros(DIM)
+    norms = np.linalg.norm(gradients, axis=2, keepdims=True)
+    means = (gradients * np.minimum(1, clip_norm / norms)).mean(axis=1)
+    expected = -np.cumsum(RATES[:, None] * (means + 2 * clip_norm / (BATCH * 1.5) * noise), axis=0)
+    algorithm, theta = _algorithm(), jnp.zeros(DIM)
     state = algorithm.init(theta)
     for k in range(COUNT):
         fresh = algorithm.noise_std(k + 1, DIM) * jnp.asarray(normals[k], jnp.float32)
@@ -66,15 +61,9 @@ def _covariance(algorithm):
 def test_the_simulated_iterates_have_the_covariance_of_the_strategy(records):
     # A record that pushes nowhere: the iterates are the noise, and their risk is their value. 3
     # records leave steps that are padding, and 9 repeat some.
-    algorithm = _algorithm()
-    runs = jaxdp.simulate(
-        OneRecord(jnp.zeros(())),
-        algorithm,
-        key=jr.key(0),
-        num_runs=20_000,
-        records=records,
-        keep_parameters=True,
-    )
+    algorithm, problem = _algorithm(), OneRecord(jnp.zeros(()))
+    how = {"key": jr.key(0), "num_runs": 20_000, "records": records, "keep_parameters": True}
+    runs = jaxdp.simulate(problem, algorithm, **how)
     values = np.asarray(runs.risk, np.float64)
     steps = np.arange(records + 1) * COUNT // records
     covariance = np.pad(_covariance(algorithm), ((1, 0), (1, 0)))[np.ix_(steps, steps)]
@@ -87,16 +76,11 @@ def test_the_simulated_iterates_have_the_covariance_of_the_strategy(records):
     np.testing.assert_array_equal(runs.risk[:, -1], runs.final_risk)
     np.testing.assert_array_equal(runs.risk[:, -1], runs.parameters[:, 0])
     np.testing.assert_allclose(runs.time, steps / COUNT)
-    assert set(runs.observables) == {"clipped_fraction", "capped_fraction"}
     assert not runs.observables["capped_fraction"].any()
 
 
 def _score(algorithm, sign, key, strategy, column):
-    """What tells best in which direction the first record of one step pushes.
-
-    The other batches push toward zero as hard as they can: gradients that depend on all that was
-    released before. Who attacks knows them, and takes them off.
-    """
+    """What tells best in which direction the first record of one step pushes."""
     clip_norm = algorithm.clip.norm(1)
 
     def others(theta, count):
@@ -124,40 +108,16 @@ ALL_MOVE = np.array([2.0, 1.0, 1.5, 0.5])
 
 @pytest.mark.parametrize("column", [0, 1])
 def test_neighbours_are_told_apart_by_rho_times_the_column(column):
-    algorithm = _algorithm(rates=ALL_MOVE)
-    keys = jr.split(jr.key(3), 20_000)
-    plus, minus = (
-        np.asarray(
-            jax.vmap(lambda key, s=s: _score(algorithm, s, key, STRATEGY, column))(keys), np.float64
-        )
-        for s in (1.0, -1.0)
+    algorithm, keys = _algorithm(rates=ALL_MOVE), jr.split(jr.key(3), 20_000)
+    scores = (
+        jax.vmap(lambda key, sign=sign: _score(algorithm, sign, key, STRATEGY, column))(keys)
+        for sign in (1.0, -1.0)
     )
+    plus, minus = (np.asarray(score, np.float64) for score in scores)
     claim = 1.5 * np.linalg.norm(STRATEGY[:, column])
     assert claim == pytest.approx((1.2, 1.5)[column])
     standard = ((plus - plus.mean()) / (plus - minus).mean()) ** 2
-    assert_mean_close(standard, claim**-2)
-    for wrong in (0.93 * claim, claim / 1.5):
-        with pytest.raises(AssertionError):
-            assert_mean_close(standard, wrong**-2)
-
-
-def test_an_audit_finds_nine_tenths_of_the_claim_and_refutes_less_noise():
-    strategy = square_root_strategy(COUNT, 0.1)
-    algorithm = _algorithm(rates=ALL_MOVE, rho=2.0, strategy=strategy)
-    claim = jaxdp.account(algorithm, delta=1e-5).mu
-
-    def mechanism(data, key):
-        sign, rho = data
-        return _score(eqx.tree_at(lambda a: a.rho, algorithm, rho), sign, key, strategy, 1)
-
-    def audited(rho):
-        data = [(jnp.asarray(sign), jnp.asarray(rho)) for sign in (1.0, -1.0)]
-        options = {"num_trials": 20_000, "confidence": 1 - FALSE_ALARM, "key": jr.key(5)}
-        return audit(mechanism, *data, measure="mu", **options)
-
-    assert 0.9 * claim <= audited(claim) <= claim
-    # Two thirds of the noise, under the same claim.
-    assert audited(1.5 * claim) > claim
+    assert_mean_close(standard, claim**-2, rejects=[(0.93 * claim) ** -2, (claim / 1.5) ** -2])
 
 
 def test_costs_rho_whatever_the_rates_and_the_strategy():
@@ -172,22 +132,10 @@ def test_costs_rho_whatever_the_rates_and_the_strategy():
 
 def test_a_calibrated_pass_keeps_its_budget():
     given = {"rates": RATES, "clip_scale": 0.5, "batch_size": BATCH, "strategy": STRATEGY}
-    algorithm = jaxdp.CorrelatedDPSGD.calibrated(1.0, 1e-5, **given)
-    found = jaxdp.account(algorithm, delta=1e-5).epsilon
-    assert 0.9999 < found <= 1
 
-    def traced(epsilon):
+    def found(epsilon):
         algorithm = jaxdp.CorrelatedDPSGD.calibrated(epsilon, 1e-5, **given)
         return jaxdp.account(algorithm, delta=1e-5).epsilon
 
-    assert 0.99 < jax.jit(traced)(jnp.asarray(1.0)) <= 1
-
-
-def test_the_cost_of_a_traced_strategy_says_that_it_was_not_looked_at():
-    """What it costs is looked at in test_present_numbers."""
-    said = []
-    jax.eval_shape(
-        lambda s: said.extend(_algorithm(strategy=s).release().assumptions), jnp.asarray(STRATEGY)
-    )
-    assert any("was not checked" in sentence for sentence in said)
-    assert not any("looked at" in each for each in _algorithm().release().assumptions)
+    assert 0.9999 < found(1.0) <= 1
+    assert 0.99 < jax.jit(found)(jnp.asarray(1.0)) <= 1

@@ -6,9 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import FALSE_ALARM
+from helpers import FALSE_ALARM, released_parameters
 
 import jaxdp
+
+PUBLISHED, EXACT = jaxdp.algorithms.PublishedCalibration(), jaxdp.algorithms.ExactCalibration()
+
 
 BUDGET = {"learning_rate": 1e-3, "clip_norm": 2.0, "num_steps": 1000}  # eta T = 1
 DELTA = 1 / 2000
@@ -17,69 +20,44 @@ DELTA = 1 / 2000
 # Source: PF Proposition 3.2.
 @pytest.mark.parametrize(
     ("epsilon", "published", "exact"),
-    [
-        (0.5, 15.5958, 5.01416),
-        (1.0, 7.79790, 2.76667),
-        (4.0, 1.94947, 0.865548),
-        (8.0, 0.974737, 0.499742),
-    ],
+    [(0.5, 15.5958, 5.01416), (4.0, 1.94947, 0.865548), (8.0, 0.974737, 0.499742)],
 )
 def test_noise_scales_are_those_of_an_independent_computation(epsilon, published, exact):
-    for calibration, scale in [
-        (jaxdp.algorithms.PublishedCalibration(), published),
-        (jaxdp.algorithms.ExactCalibration(), exact),
-    ]:
+    for calibration, scale in ((PUBLISHED, published), (EXACT, exact)):
         algorithm = jaxdp.DPGD.calibrated(epsilon, DELTA, calibration=calibration, **BUDGET)
         assert float(algorithm.noise_scale) == pytest.approx(scale, rel=3e-6)
 
 
 def test_account_shows_the_proved_and_the_published_epsilon():
-    exact = jaxdp.account(jaxdp.DPGD.calibrated(4.0, DELTA, **BUDGET), delta=DELTA)
-    published = jaxdp.account(
-        jaxdp.DPGD.calibrated(
-            4.0, DELTA, calibration=jaxdp.algorithms.PublishedCalibration(), **BUDGET
-        ),
-        delta=DELTA,
-    )
-    assert exact.epsilon == pytest.approx(4.0, rel=1e-6)
-    assert exact.epsilon <= 4.0
+    algorithm = jaxdp.DPGD.calibrated(4.0, DELTA, calibration=PUBLISHED, **BUDGET)
+    published = jaxdp.account(algorithm, delta=DELTA)
     assert published.published_epsilon == pytest.approx(4.0, rel=1e-6)
-    assert published.published_epsilon <= 4.0
     assert published.epsilon == pytest.approx(1.5081, abs=1e-4)
     assert published.mu == pytest.approx(1 / 1.94947, rel=1e-5)
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.007, 1 / 3])
+@pytest.mark.parametrize("rate", [0.1, 0.007, 1 / 3])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 7.0])
 def test_rounding_never_costs_more_than_the_budget(rate, epsilon):
     settings = {"learning_rate": rate, "clip_norm": 1.0, "num_steps": 13}
-    for calibration in (
-        jaxdp.algorithms.ExactCalibration(),
-        jaxdp.algorithms.PublishedCalibration(),
-    ):
+    for calibration in (EXACT, PUBLISHED):
         algorithm = jaxdp.DPGD.calibrated(epsilon, 1e-5, calibration=calibration, **settings)
         cost = jaxdp.account(algorithm, delta=1e-5)
+        shown = cost.epsilon if calibration is EXACT else cost.published_epsilon
+        assert epsilon * (1 - 1e-6) < shown <= epsilon
         assert cost.epsilon <= epsilon
-        if isinstance(calibration, jaxdp.algorithms.PublishedCalibration):
-            assert cost.published_epsilon <= epsilon
 
 
 @pytest.mark.parametrize("epsilon", [5.637384, 1.1, 0.3])
 def test_the_published_calibration_rounds_toward_more_noise(epsilon):
-    def algorithm(epsilon):
-        return jaxdp.DPGD.calibrated(
-            epsilon,
-            1e-5,
-            learning_rate=0.1,
-            clip_norm=1.0,
-            num_steps=7,
-            calibration=jaxdp.algorithms.PublishedCalibration(),
-        )
+    def scale(epsilon):
+        given = {"learning_rate": 0.1, "clip_norm": 1.0, "num_steps": 7}
+        return jaxdp.DPGD.calibrated(epsilon, 1e-5, calibration=PUBLISHED, **given).noise_scale
 
     epsilon = jnp.float32(epsilon)
     needed = math.sqrt(8 * math.log(1e5) * 7 * float(np.float32(0.1))) / float(epsilon)
-    assert float(algorithm(epsilon).noise_scale) >= needed
-    assert float(jax.jit(lambda e: algorithm(e).noise_scale)(epsilon)) >= needed
+    assert float(scale(epsilon)) >= needed
+    assert float(jax.jit(scale)(epsilon)) >= needed
 
 
 def test_noise_below_the_smallest_number_is_refused():
@@ -87,23 +65,6 @@ def test_noise_below_the_smallest_number_is_refused():
         jaxdp.DPGD(1e-10, 1e-20, 10, 1e-16)
     mu = jax.jit(lambda clip: jaxdp.account(jaxdp.DPGD(1e-10, clip, 10, 1e-16), delta=1e-5).mu)
     assert math.isinf(mu(1e-20))
-
-
-def test_a_traced_number_of_steps_below_one_costs_infinity():
-    def mu(num_steps):
-        return jaxdp.account(jaxdp.DPGD(0.01, 1.0, num_steps, 1.0), delta=1e-5).mu
-
-    found = jax.vmap(mu)(jnp.asarray([1, 0, -1]))
-    assert np.isinf(found).tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize("num_steps", [1, 7, 1000])
-def test_the_account_is_that_of_the_composed_gaussian_steps(num_steps):
-    algorithm = jaxdp.DPGD(0.01, 3.0, num_steps, 0.4)
-    # A step releases a sum of sensitivity 2C with noise of standard deviation C * multiplier.
-    step_mu = 2 / float(algorithm.noise_multiplier)
-    mu = jaxdp.account(algorithm, delta=1e-5).mu
-    assert mu == pytest.approx(math.sqrt(num_steps) * step_mu, rel=1e-6)
 
 
 def test_the_noise_multiplier_is_the_noise_on_the_sum_over_the_clip_norm():
@@ -128,29 +89,19 @@ def test_beyond_its_range_the_proposition_states_no_epsilon():
 
 
 def test_traced_calibrations_agree_with_concrete_ones():
-    def scale(epsilon, num_steps, calibration):
-        return jaxdp.DPGD.calibrated(
-            epsilon,
-            DELTA,
-            learning_rate=1e-3,
-            clip_norm=2.0,
-            num_steps=num_steps,
-            calibration=calibration,
-        ).noise_scale
+    for calibration in (EXACT, PUBLISHED):
 
-    for calibration in (
-        jaxdp.algorithms.ExactCalibration(),
-        jaxdp.algorithms.PublishedCalibration(),
-    ):
-        traced = jax.jit(lambda e, n, c=calibration: scale(e, n, c))(4.0, 1000)
-        assert float(traced) == pytest.approx(float(scale(4.0, 1000, calibration)), rel=1e-4)
+        def scale(epsilon, num_steps, calibration=calibration):
+            given = BUDGET | {"num_steps": num_steps, "calibration": calibration}
+            return jaxdp.DPGD.calibrated(epsilon, DELTA, **given).noise_scale
+
+        traced = jax.jit(scale)(4.0, 1000)
+        assert float(traced) == pytest.approx(float(scale(4.0, 1000)), rel=1e-4)
 
 
 def test_a_traced_budget_outside_the_proposition_is_void():
     def run(epsilon):
-        algorithm = jaxdp.DPGD.calibrated(
-            epsilon, DELTA, calibration=jaxdp.algorithms.PublishedCalibration(), **BUDGET
-        )
+        algorithm = jaxdp.DPGD.calibrated(epsilon, DELTA, calibration=PUBLISHED, **BUDGET)
         return algorithm.is_valid, jaxdp.account(algorithm, delta=DELTA).mu
 
     valid, mu = jax.jit(jax.vmap(run))(jnp.asarray([4.0, 62.0, -1.0]))
@@ -171,23 +122,13 @@ def test_clipping_bounds_every_gradient_and_keeps_small_ones():
 def _mechanism(noise_scale):
     """One record of 20 pulls as hard as clipping lets it, up or down; the others do nothing."""
     algorithm = jaxdp.DPGD(0.01, 2.0, 10, noise_scale)
-    weights = jnp.ones((1, 1))
 
     def run(label, key):
         inputs = jnp.zeros((20, 1)).at[0, 0].set(0.5)
         labels = jnp.zeros(20).at[0].set(1e6 * label)
-        problem = jaxdp.RandomFeatures.from_arrays(
-            inputs, labels, jnp.ones((1, 1)), jnp.zeros(1), weights, lambda x: x
-        )
-        runs = jaxdp.simulate(
-            problem,
-            algorithm,
-            key=key,
-            simulator=jaxdp.Iterates(),
-            records=1,
-            keep_parameters=True,
-        )
-        return runs.parameters[0, 0]
+        test, weights = (jnp.ones((1, 1)), jnp.zeros(1)), jnp.ones((1, 1))
+        problem = jaxdp.RandomFeatures.from_arrays(inputs, labels, *test, weights, lambda x: x)
+        return released_parameters(problem, algorithm, key)[0, 0]
 
     return run
 

@@ -1,8 +1,4 @@
-"""The proof of PF Proposition 3.2, step by step: sensitivity, moments, composition, tail.
-
-Moments are integrals by quadrature and the exact delta is SciPy's; of jaxdp come the clipped update
-and its noise.
-"""
+"""The proof of PF Proposition 3.2, step by step: sensitivity, moments, composition, tail."""
 
 import math
 

@@ -14,14 +14,9 @@ SCHEDULES = [
     jaxdp.Constant(3.0),
     jaxdp.Polynomial(3.0, 0.5),
     jaxdp.Polynomial(3.0, 0.1),
-    jaxdp.Polynomial(3.0, 2.0),
     jaxdp.Hyperbolic(20.0, 0.05),
-    jaxdp.PiecewiseLinear([0.0, 0.5, 1.0], [4.0, 1.0, 1.0]),
     jaxdp.PiecewiseLinear([0.0, 0.3, 0.300001, 1.0], [3.0, 2.0, 0.5, 0.0]),
-    lambda t: 3.0 - t,
     lambda t: 3.0 * jnp.sqrt(1 - t),
-    # Rates whose squares underflow in float32 before the end.
-    jaxdp.Polynomial(3.0, 30.0),
     lambda t: jnp.exp(-80 * t),
     lambda t: jnp.where(t < 0.5, 2.0, 0.5),
 ]
@@ -55,12 +50,6 @@ def test_noise_does_not_depend_on_the_data_or_the_cap():
     assert algorithm.noise_std(jnp.asarray(10), 4) == pytest.approx(2 * 2 * 10.0, rel=1e-6)
 
 
-def test_no_noise_when_rho_is_infinite():
-    for clip_scale in (1.0, jnp.inf):
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, 0.5), clip_scale, jnp.inf, 10)
-        assert float(algorithm.noise_std(jnp.arange(1, 11), 4).max()) == 0
-
-
 # Source: AC Algorithm 1, Assumption 2.
 def test_update_reads_like_the_box():
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 0.5, 1.0, 10)
@@ -76,44 +65,29 @@ def test_update_reads_like_the_box():
 
 # Source: AC (12) to (15).
 @settings(max_examples=40)
-@given(
-    seed=st.integers(0, 2**31 - 1),
-    step_size=st.floats(0.01, 5.0),
-    scale=st.floats(0.1, 3.0),
-)
+@given(seed=st.integers(0, 2**31 - 1), step_size=st.floats(0.01, 5.0), scale=st.floats(0.1, 3.0))
 def test_batched_steps_do_not_expand_and_one_record_moves_them_by_the_sensitivity(
     seed, step_size, scale
 ):
     # What the privacy proof rests on, for batches at any step size.
-    rng = np.random.default_rng(seed)
-    dim, batch = 3, 4
-    algorithm = _BATCHED
+    rng, dim, batch = np.random.default_rng(seed), 3, 4
     problem = jaxdp.LinearRegression.isotropic(dim, label_noise=0.1)
     inputs = rng.normal(size=(batch, dim)) * np.exp(rng.normal(size=(batch, 1)))
     labels = rng.normal(size=batch) * 3
 
     def step(theta, inputs, labels):
+        theta = jnp.asarray(theta)
         samples = jaxdp.problems.Samples(jnp.asarray(inputs), jnp.asarray(labels))
-        return np.asarray(
-            algorithm.step(
-                jnp.asarray(theta),
-                None,
-                problem.gradient(jnp.asarray(theta), samples),
-                problem.smoothness(samples),
-                jnp.asarray(step_size),
-                jnp.zeros(dim),
-            ).parameters,
-            np.float64,
-        )
+        slopes = problem.gradient(theta, samples), problem.smoothness(samples)
+        moved = _BATCHED.step(theta, None, *slopes, jnp.asarray(step_size), jnp.zeros(dim))
+        return np.asarray(moved.parameters, np.float64)
 
     first, second = (scale * rng.normal(size=dim) for _ in range(2))
     moved = np.linalg.norm(step(first, inputs, labels) - step(second, inputs, labels))
     assert moved <= np.linalg.norm(first - second) * (1 + 1e-5) + 1e-5
-    changed_inputs, changed_labels = inputs.copy(), labels.copy()
-    changed_inputs[0], changed_labels[0] = rng.normal(size=dim) * 5, 20.0
-    distance = np.linalg.norm(
-        step(first, inputs, labels) - step(first, changed_inputs, changed_labels)
-    )
+    changed = inputs.copy(), labels.copy()
+    changed[0][0], changed[1][0] = rng.normal(size=dim) * 5, 20.0
+    distance = np.linalg.norm(step(first, inputs, labels) - step(first, *changed))
     sensitivity = 2 * step_size * 0.6 * np.sqrt(dim) / batch
     assert distance <= sensitivity * (1 + 1e-5) + 1e-5
 
@@ -127,9 +101,7 @@ def _calibrated(epsilon, delta, schedule=SCHEDULES[1]):
     )
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1e-6, 1e-12), (1e-5, 1e-9), (0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-3)]
-)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-12), (0.1, 1e-6), (8.0, 1e-3)])
 def test_calibration_meets_its_target_and_wastes_nothing(epsilon, delta):
     achieved = jaxdp.account(_calibrated(epsilon, delta), delta=delta).epsilon
     assert epsilon * (1 - 1e-5) < achieved <= epsilon
@@ -160,12 +132,3 @@ def test_half_precision_does_not_reach_the_noise():
     step_sizes, noise = (np.asarray(v, np.float64) for v in _rates_and_noise(algorithm))
     shift = 2 * float(algorithm.clip.norm(9)) * step_sizes[0]
     assert shift / np.sqrt(np.sum(noise**2)) == pytest.approx(cost.mu, rel=5e-6)
-
-
-def test_length_stays_static_in_a_batch_and_may_be_traced():
-    batch = jax.vmap(lambda c: jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), c, 1.0, 100))(jnp.ones(2))
-    assert batch.num_steps == 100
-    traced = jax.vmap(lambda n: jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, n))(
-        jnp.asarray([10, 20])
-    )
-    assert traced.num_steps.tolist() == [10, 20]

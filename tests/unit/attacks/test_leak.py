@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 from attack_problems import kaufman_jacobian, random_victim, single_target, sphere_rows
 
-from jaxdp.attacks import (
-    Reconstruction,
-    Verdict,
-    leak_report,
-)
+from jaxdp.attacks import Reconstruction, Verdict, leak_report
 from jaxdp.attacks.optimisers.base import Ending
 
 DIM, COUNT = 6, 3
@@ -81,32 +77,28 @@ def test_rows_that_leave_a_small_rest_are_not_called_nothing(outputs):
     # outputs it has raised their rank above the number of rows.
     truth, target = _target(120, noise=0.005, outputs=outputs)
     with_truth = leak_report(target, _found(truth, 0.3), truth)
+    assert with_truth.verdict is Verdict.FOUND
     loss = with_truth.true_loss
-    assert loss is not None
     assert 1e-6 < loss < 1e-4
     report = leak_report(target, _found(truth, loss))
-    assert report.verdict is Verdict.EXPLAINED
-    assert report.verdict.applies is None
-    assert report.loss == loss
+    assert (report.verdict, report.verdict.applies) == (Verdict.EXPLAINED, None)
     assert f"rows that explain all but {loss:.2g} of the parameters were found" in str(report)
     assert "nothing" not in str(report)
-    assert with_truth.verdict is Verdict.FOUND
 
 
-def test_a_loss_is_small_beside_what_fitted_rows_leave_by_chance():
-    _, wide = _target(120)
-    _, narrow = _target(24)
-    # Rows have 18 numbers: of noise they leave 1 - 18/120 and 1 - 18/24.
-    losses = 0.03, 0.08, 0.09
-    verdicts = [leak_report(wide, _found(STRAY, loss)).verdict for loss in losses]
-    assert verdicts == [Verdict.EXPLAINED, Verdict.EXPLAINED, Verdict.UNKNOWN]
-    losses = 0.02, 0.03
-    verdicts = [leak_report(narrow, _found(STRAY, loss)).verdict for loss in losses]
-    assert verdicts == [Verdict.EXPLAINED, Verdict.UNKNOWN]
-    # Fewer features than numbers: other rows explain the parameters as well.
-    _, few = _target(12)
-    assert leak_report(few, _found(STRAY, 1e-5)).verdict is Verdict.UNDETERMINED
-    assert "nothing" not in str(Verdict.UNKNOWN)
+@pytest.mark.parametrize(
+    ("num_features", "losses", "verdicts"),
+    [
+        # Rows have 18 numbers: of noise they leave 1 - 18/120 and 1 - 18/24.
+        (120, (0.03, 0.08, 0.09), [Verdict.EXPLAINED, Verdict.EXPLAINED, Verdict.UNKNOWN]),
+        (24, (0.02, 0.03), [Verdict.EXPLAINED, Verdict.UNKNOWN]),
+        # Fewer features than numbers: other rows explain the parameters as well.
+        (12, (1e-5,), [Verdict.UNDETERMINED]),
+    ],
+)
+def test_a_loss_is_small_beside_what_fitted_rows_leave_by_chance(num_features, losses, verdicts):
+    _, target = _target(num_features)
+    assert [leak_report(target, _found(STRAY, loss)).verdict for loss in losses] == verdicts
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,12 @@ import pathlib
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import pytest
 from attack_problems import sphere_rows
 from helpers import assert_mean_close
 
-from jaxdp.attacks import (
-    RandomFeaturesTarget,
-    RegeneratedWeights,
-    matching,
-    reconstruction_error,
-    row_errors,
-    span_residual,
-)
+from jaxdp import attacks
 
 CASE = json.loads((pathlib.Path(__file__).parent / "reference_case.json").read_text())
 TRUE, FOUND = np.array(CASE["inputs"]), np.array(CASE["found"])
@@ -38,30 +30,22 @@ def _brute_force(true, found, has_flips):
 def test_errors_are_those_of_the_reference_case():
     error = CASE["reconstruction_error"]
     flipped = CASE["reconstruction_error_with_sign_flips"]
-    np.testing.assert_allclose(reconstruction_error(TRUE, FOUND), error, rtol=1e-13)
-    found = reconstruction_error(TRUE, FOUND, allow_sign_flips=True)
+    np.testing.assert_allclose(attacks.reconstruction_error(TRUE, FOUND), error, rtol=1e-13)
+    found = attacks.reconstruction_error(TRUE, FOUND, allow_sign_flips=True)
     np.testing.assert_allclose(found, flipped, rtol=1e-13)
-    _, signs = matching(TRUE, FOUND, allow_sign_flips=True)
+    _, signs = attacks.matching(TRUE, FOUND, allow_sign_flips=True)
     assert (signs < 0).sum() == CASE["rows_flipped"]
 
 
 # Source: DR (12).
 @pytest.mark.parametrize("has_flips", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 4, 5])
+@pytest.mark.parametrize("count", [1, 4])
 def test_no_assignment_and_no_signs_are_closer(count, has_flips):
     generator = np.random.default_rng(count)
     true, found = sphere_rows(generator, 2, count, 3)
     expected = _brute_force(true, found, has_flips)
-    error = reconstruction_error(true, found, allow_sign_flips=has_flips)
+    error = attacks.reconstruction_error(true, found, allow_sign_flips=has_flips)
     np.testing.assert_allclose(error, expected, rtol=1e-12)
-
-
-def test_distances_enter_the_assignment_unsquared():
-    # In order the distances are 0 and 3, crossed 2 and 2: more together, less if squared.
-    sine, cosine = 0.75, np.sqrt(1 - 0.75**2)
-    true = np.array([[0, 0], [2 * cosine, 2 * sine]])
-    found = np.array([[0, 0], [2 * cosine, -2 * sine]])
-    np.testing.assert_allclose(row_errors(true, found), [0, 3 / np.sqrt(2)], rtol=1e-12)
 
 
 def test_the_matching_lays_found_rows_beside_the_true_ones():
@@ -69,39 +53,33 @@ def test_the_matching_lays_found_rows_beside_the_true_ones():
     true = sphere_rows(generator, 6, 9)
     shuffled = generator.permutation(6)
     sent = generator.choice([-1.0, 1.0], 6)
-    order, signs = matching(true, (sent[:, None] * true)[shuffled], allow_sign_flips=True)
+    order, signs = attacks.matching(true, (sent[:, None] * true)[shuffled], allow_sign_flips=True)
     beside = signs[:, None] * (sent[:, None] * true)[shuffled][order]
     np.testing.assert_array_equal(beside, true)
-    _, unflipped = matching(true, -true)
+    _, unflipped = attacks.matching(true, -true)
     np.testing.assert_array_equal(unflipped, np.ones(6))
-
-
-def test_small_errors_keep_their_digits():
-    true = sphere_rows(np.random.default_rng(5), 4, 6)
-    near = true + 1e-13 * np.eye(4, 6)
-    np.testing.assert_allclose(reconstruction_error(true, near), 1e-13 / np.sqrt(6), rtol=0.01)
 
 
 def test_independent_rows_are_at_the_chance_level():
     # 1.384 and 1.381 at d = 3072, n = 100, a study apart from this project.
     generator = np.random.default_rng(6)
     pairs = sphere_rows(generator, 4, 2, 100, 3072)
-    raw = np.ravel([row_errors(*pair) for pair in pairs])
-    flipped = np.ravel([row_errors(*pair, allow_sign_flips=True) for pair in pairs])
+    raw = np.ravel([attacks.row_errors(*pair) for pair in pairs])
+    flipped = np.ravel([attacks.row_errors(*pair, allow_sign_flips=True) for pair in pairs])
     assert_mean_close(raw, 1.384, bias=5e-4, rejects=[1.38])
     assert_mean_close(flipped, 1.381, bias=5e-4)
 
 
 @pytest.fixture(scope="module")
 def target():
-    return RandomFeaturesTarget(
+    return attacks.RandomFeaturesTarget(
         jnp.asarray(CASE["weights"]), jax.nn.relu, jnp.asarray(CASE["parameters"]), block_size=40
     )
 
 
 # Source: DR (167).
 def test_span_residual_is_that_of_the_reference_case(target):
-    found = span_residual(TRUE, FOUND, target)
+    found = attacks.span_residual(TRUE, FOUND, target)
     # The weights are rounded to float32.
     np.testing.assert_allclose(found, CASE["span_residual"], rtol=1e-6)
     assert abs(found - 0.99 * CASE["span_residual"]) > 1e-4
@@ -114,22 +92,10 @@ def test_found_rows_that_coincide_span_no_more_than_one(target):
     features, true = np.maximum(doubled @ weights.T, 0), np.maximum(TRUE @ weights.T, 0)
     projector = np.linalg.pinv(features) @ features
     left = np.linalg.norm(true - true @ projector, axis=1).mean() / np.sqrt(90)
-    np.testing.assert_allclose(span_residual(TRUE, doubled, target), left, rtol=1e-10)
-
-
-def test_span_residual_sees_regenerated_weights_block_by_block():
-    generator = np.random.default_rng(8)
-    true, found = sphere_rows(generator, 2, 3, 5)
-    regenerated = RegeneratedWeights(jr.key(1), 50, 5, block_size=16)
-    parameters = jnp.ones(50)
-    dense = RandomFeaturesTarget(regenerated.materialise(), jax.nn.relu, parameters)
-    blocks = RandomFeaturesTarget(regenerated, jax.nn.relu, parameters)
-    expected = span_residual(true, found, dense)
-    assert expected > 0.1
-    np.testing.assert_allclose(span_residual(true, found, blocks), expected, rtol=1e-7)
+    np.testing.assert_allclose(attacks.span_residual(TRUE, doubled, target), left, rtol=1e-10)
 
 
 def test_the_span_holds_its_own_rows_and_all_where_features_are_few(target):
-    assert span_residual(TRUE, TRUE[[2, 0, 3, 1]], target) < 1e-14
-    few = RandomFeaturesTarget(jnp.asarray(CASE["weights"])[:4], jnp.tanh, jnp.ones(4))
-    assert span_residual(TRUE, FOUND, few) < 1e-12
+    assert attacks.span_residual(TRUE, TRUE[[2, 0, 3, 1]], target) < 1e-14
+    few = attacks.RandomFeaturesTarget(jnp.asarray(CASE["weights"])[:4], jnp.tanh, jnp.ones(4))
+    assert attacks.span_residual(TRUE, FOUND, few) < 1e-12

@@ -43,15 +43,13 @@ def _case(*, mu, num_steps=1, clip=1.0, rate=1e-3, loss=None, slope=twice_the_re
     known = {} if loss is None else {"loss": loss}
     problem = jaxdp.RandomFeatures.from_arrays(rows, labels, rows, labels, weights, RELU, **known)
     predicted = membership_mu(problem, algorithm, other[0], label)
-    swapped = np.vstack([rows[:-1], other]), np.append(labels[:-1], label)
     candidates = np.vstack([rows[-1:], other]), np.array([1.0, label])
     given = weights, RELU, algorithm, rows[:-1], labels[:-1], *candidates
-    scores = [
-        membership_scores(
-            _runs(generator, *data, weights, algorithm, slope), *given, num_samples=COUNT, loss=loss
-        )
-        for data in ((rows, labels), swapped)
-    ]
+    swapped = np.vstack([rows[:-1], other]), np.append(labels[:-1], label)
+    scores = []
+    for data in ((rows, labels), swapped):
+        runs = _runs(generator, *data, weights, algorithm, slope)
+        scores.append(membership_scores(runs, *given, num_samples=COUNT, loss=loss))
     return scores, predicted, float(algorithm.mu)
 
 

@@ -10,14 +10,7 @@ import pytest
 from attack_problems import OwnModel, sphere_rows
 from helpers import MadeWhenAsked, quick_and_slow
 
-from jaxdp.attacks import (
-    NetworkTarget,
-    RandomFeaturesTarget,
-    network_target,
-    reconstruct,
-    reconstruction_error,
-    two_layer_target,
-)
+from jaxdp import attacks
 from jaxdp.attacks.objective import checked_loss
 
 DIM, COUNT, WIDTH = 6, 3, 40
@@ -98,13 +91,13 @@ SLOW = {"deep", "mlp without biases", "final activation", "sequential without bi
 def test_the_change_of_the_last_layer_lies_in_the_span_of_the_features(name):
     start, last, more = MODELS[name]
     trained = _trained(start, last)
-    target = network_target(trained, last(start), **more)
+    target = attacks.network_target(trained, last(start), **more)
     outputs = 1 if name == "scalar" else 2
     assert (target.dim, target.num_features, target.num_outputs) == (DIM, WIDTH, outputs)
     assert checked_loss(target, jnp.asarray(ROWS)) < 1e-9
     others = sphere_rows(np.random.default_rng(5), COUNT, DIM)
     assert checked_loss(target, jnp.asarray(others)) > 1e-2
-    by_weights = network_target(trained, last(start).weight, **more)
+    by_weights = attacks.network_target(trained, last(start).weight, **more)
     np.testing.assert_array_equal(by_weights.parameters, target.parameters)
 
 
@@ -112,7 +105,7 @@ def test_the_change_of_the_last_layer_lies_in_the_span_of_the_features(name):
 def test_features_are_those_of_the_trained_model(name, whole):
     start, last, more = MODELS[name]
     trained = _trained(start, last, whole=whole)
-    target = network_target(trained, last(start), **more)
+    target = attacks.network_target(trained, last(start), **more)
     features = np.asarray(target.features(jnp.asarray(ROWS)))
     outputs = features @ np.asarray(last(trained).weight).T + np.asarray(last(trained).bias)
     np.testing.assert_allclose(outputs, jax.vmap(trained)(ROWS), rtol=1e-4, atol=1e-5)
@@ -124,23 +117,25 @@ def test_features_are_those_of_the_trained_model(name, whole):
 def test_after_adam_the_change_is_in_no_such_span():
     start, last, _ = MODELS["mlp"]
     trained = _trained(start, last, optimiser=optax.adam(0.01))
-    assert checked_loss(network_target(trained, last(start)), jnp.asarray(ROWS)) > 1e-2
+    assert checked_loss(attacks.network_target(trained, last(start)), jnp.asarray(ROWS)) > 1e-2
 
 
 def test_a_two_layer_mlp_is_random_features_and_with_biases_a_network():
     start, last, _ = MODELS["mlp without biases"]
     trained = _trained(start, last)
-    target = two_layer_target(trained, last(start))
-    assert isinstance(target, RandomFeaturesTarget)
+    target = attacks.two_layer_target(trained, last(start))
+    assert isinstance(target, attacks.RandomFeaturesTarget)
     assert checked_loss(target, jnp.asarray(ROWS)) < 1e-9
-    other = network_target(trained, last(start))
+    other = attacks.network_target(trained, last(start))
     rows = jnp.asarray(ROWS)
     np.testing.assert_allclose(target.features(rows), other.features(rows), rtol=1e-5, atol=1e-6)
     for name in ("mlp", "scalar", "learnt activation"):
         start, last, _ = MODELS[name]
         moved = eqx.tree_at(lambda tree: tree.layers[-1].weight, start, replace_fn=lambda w: w + 1)
-        target, other = (make(moved, last(start)) for make in (two_layer_target, network_target))
-        assert isinstance(target, NetworkTarget)
+        target, other = (
+            make(moved, last(start)) for make in (attacks.two_layer_target, attacks.network_target)
+        )
+        assert isinstance(target, attacks.NetworkTarget)
         np.testing.assert_array_equal(target.parameters, other.parameters)
 
 
@@ -149,6 +144,8 @@ def test_a_two_layer_mlp_is_random_features_and_with_biases_a_network():
 def test_rows_are_read_off_an_mlp_that_optax_trained(whole, worst):
     start = eqx.nn.MLP(DIM, 2, 400, 1, **BARE, key=jr.key(0))
     trained = _trained(start, _layers_last, whole=whole, optimiser=optax.sgd(1e-3))
-    for make in (two_layer_target, network_target):
-        found = reconstruct(make(trained, start.layers[-1]), COUNT, key=jr.key(1), max_passes=800)
-        assert reconstruction_error(ROWS, found.inputs) < worst
+    for make in (attacks.two_layer_target, attacks.network_target):
+        found = attacks.reconstruct(
+            make(trained, start.layers[-1]), COUNT, key=jr.key(1), max_passes=800
+        )
+        assert attacks.reconstruction_error(ROWS, found.inputs) < worst

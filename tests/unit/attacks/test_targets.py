@@ -21,7 +21,8 @@ def test_features_are_those_of_the_layer_whatever_the_blocks():
     expected = np.maximum(GUESS @ WEIGHTS.T, 0)
     for block_size in (None, 7, 25):
         target = RandomFeaturesTarget(WEIGHTS, jax.nn.relu, THETA, block_size=block_size)
-        np.testing.assert_allclose(target.features(GUESS), expected, atol=1e-6)
+        found = eqx.filter_jit(lambda target: target.features(GUESS))(target)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_last_block_that_is_not_full_counts_no_feature_twice():
@@ -88,11 +89,6 @@ def test_every_row_and_key_has_its_own_numbers(whole):
     assert np.isin(other, whole).mean() < 0.001
 
 
-def test_rows_do_not_depend_on_how_many_there_are(whole):
-    shorter = RegeneratedWeights(KEY, 500, 9).materialise()
-    np.testing.assert_array_equal(shorter, whole[:500])
-
-
 def test_entries_are_normal_with_variance_one_over_the_dimension():
     entries = np.asarray(RegeneratedWeights(KEY, 4000, 101).materialise(), float).ravel()
     assert stats.kstest(entries * np.sqrt(101), "norm").pvalue > FALSE_ALARM
@@ -103,15 +99,6 @@ def test_entries_are_normal_with_variance_one_over_the_dimension():
     rows = entries.reshape(4000, 101)
     for other in (np.roll(rows, 1, 1), np.roll(rows, 51, 1), np.roll(rows, 1, 0)):
         assert abs(np.mean(rows * other) * 101) < 5 / np.sqrt(rows.size)
-
-
-def test_float64_arithmetic_sees_the_same_numbers(whole):
-    with jax.enable_x64(True):
-        weights = RegeneratedWeights(KEY, 1000, 9, block_size=300)
-        block = jax.jit(lambda index: weights.block(index))(0)
-        assert block.dtype == jnp.float32
-        # Up to the last digit, which the compiler's order of operations decides.
-        np.testing.assert_allclose(block, whole[:300], rtol=1e-6)
 
 
 def test_a_pass_holds_two_hundredths_of_the_matrix_at_most():

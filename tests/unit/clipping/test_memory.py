@@ -142,28 +142,23 @@ def test_slices_of_a_wide_weight_are_put_together_again(formula, size, monkeypat
     inputs, weight, outputs = formula.replace("->", ",").split(",")
     lengths = {"n": 1040 if size else 520, "k": 700, "o": 300, "e": 2}
     rng = np.random.default_rng(0)
-
-    def drawn(names):
-        return rng.normal(size=[lengths[name] for name in names]).astype(np.float32)
-
-    x, w, y = drawn(inputs), drawn(weight), drawn(outputs)
-    one = formula.replace("n", "")
-    total, norms = jaxdp.clipped_gradient_sum(
-        lambda w, x, y: jnp.sum(jnp.einsum(one, x, w) * y),
-        jnp.asarray(w),
-        x,
-        y,
-        clip_norm=100.0,
-        microbatch_size=size,
+    x, w, y = (
+        rng.normal(size=[lengths[name] for name in names]).astype(np.float32)
+        for names in (inputs, weight, outputs)
     )
+
+    def loss(w, x, y):
+        return jnp.sum(jnp.einsum(formula.replace("n", ""), x, w) * y)
+
+    options = {"clip_norm": 100.0, "microbatch_size": size}
+    total, norms = jaxdp.clipped_gradient_sum(loss, jnp.asarray(w), x, y, **options)
     assert set(cut) == {2}
     # The gradient is the product of x and y.
-    row = np.einsum(f"{inputs},{outputs}->n{weight}", x[:1], y[:1]).astype(np.float64)
+    x, y = (part.astype(np.float64) for part in (x, y))
+    row = np.einsum(f"{inputs},{outputs}->n{weight}", x[:1], y[:1])
     np.testing.assert_allclose(norms[0], np.linalg.norm(row), rtol=1e-6)
     factors = np.minimum(1, 100.0 / np.asarray(norms, np.float64))
-    expected = np.einsum(
-        f"n,{inputs},{outputs}->{weight}", factors, *(a.astype(np.float64) for a in (x, y))
-    )
+    expected = np.einsum(f"n,{inputs},{outputs}->{weight}", factors, x, y)
     np.testing.assert_allclose(total, expected, atol=1e-5 * np.abs(expected).max())
 
 

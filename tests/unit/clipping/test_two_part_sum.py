@@ -61,10 +61,7 @@ def test_sums_are_proved_here_under_every_transformation_and_looked_at_once(monk
 # bug: what takes the place of a function that known sums are made of
 PLANTED = {
     "errors dropped": ("two_sum", lambda left, right: (left + right, jnp.zeros_like(left))),
-    "added in float32": (
-        "add",
-        lambda left, right: jax.tree.map(jnp.add, left, right),
-    ),
+    "added in float32": ("add", lambda left, right: jax.tree.map(jnp.add, left, right)),
 }
 
 

@@ -1,11 +1,9 @@
 """The table fits a terminal, shows coinciding predictions once, and stands in a notebook."""
 
 import dataclasses
-import sys
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import jaxdp
 from jaxdp.comparison.table import WIDTH, coincidences, coinciding
@@ -58,24 +56,3 @@ def test_a_notebook_shows_the_table_and_the_picture():
     assert "<th>&lt;script&gt;</th>" in shown
     assert '<img alt="risk over time" src="data:image/png;base64,iVBOR' in shown
     assert shown.count("<tr>") == 5
-
-
-def test_without_matplotlib_a_notebook_shows_the_table_and_what_is_missing(monkeypatch):
-    for name in ("matplotlib", "matplotlib.figure"):
-        monkeypatch.setitem(sys.modules, name, None)
-    shown = jaxdp.compare(RUNS, ODE)._repr_html_()
-    assert "<table>" in shown
-    assert "matplotlib (the extra &#x27;plots&#x27;)" in shown
-
-
-def test_the_picture_has_one_curve_for_coinciding_predictions():
-    above, _ = jaxdp.compare(RUNS, ODE, *SAME, *OTHER).plot().axes
-    # The simulation, the first prediction with its bounds, and six more.
-    assert sum(not line.get_label().startswith("_") for line in above.lines) == 8
-
-
-@pytest.mark.parametrize("scale", [0.0, 1e-9])
-def test_risks_of_any_size_are_compared(scale):
-    small = dataclasses.replace(ODE, risk=ODE.risk * scale, final_risk=ODE.final_risk * scale)
-    assert len(coinciding([small, ODE])) == 2
-    assert len(coinciding([small, small])) == 1

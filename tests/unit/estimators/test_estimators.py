@@ -12,7 +12,6 @@ import pandas
 import pytest
 from helpers import Unreadable
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -61,17 +60,6 @@ def classifier():
     return _classifier().fit(INPUTS, KINDS)
 
 
-def test_arguments_are_kept_as_they_are_and_cloned():
-    estimator = _ridge(kernel=jaxdp.kernels.Matern(2.0, 1.5), ridge=jaxdp.kernels.SelectedRidge())
-    arguments = estimator.get_params()
-    assert arguments["num_projections"] == 20
-    assert clone(estimator).get_params() == arguments
-    assert estimator.set_params(num_features=7) is estimator
-    assert estimator.num_features == 7
-    with pytest.raises(NotFittedError):
-        estimator.predict(INPUTS)
-
-
 def test_predictions_are_the_released_function(ridge):
     np.testing.assert_array_equal(ridge.predict(INPUTS), np.asarray(ridge.release_(INPUTS)))
     assert np.abs(ridge.predict(100 * INPUTS)).max() <= 1
@@ -98,19 +86,13 @@ def test_something_is_learnt(ridge, classifier):
 
 
 def test_the_estimator_is_the_learner():
-    found = _ridge(ridge=0.01, intercept_share=0.2, residual_bound=0.7, noise_seed=NOISE_SEED)
+    own = {"ridge": 0.01, "intercept_share": 0.2, "residual_bound": 0.7}
     learner = jaxdp.kernels.PrivateKernelRidge(
-        kernel=jaxdp.kernels.Gaussian(np.sqrt(2)),
-        **SMALL,
-        label_bound=1.0,
-        input_bound=math.inf,
-        ridge=0.01,
-        intercept_share=0.2,
-        residual_bound=0.7,
+        jaxdp.kernels.Gaussian(np.sqrt(2)), **SMALL, **own, label_bound=1.0, input_bound=math.inf
     )
-    budget = {"epsilon": 5.0, "delta": 1e-5}
-    release = learner.fit(INPUTS, LABELS, **budget, public_seed=PUBLIC_SEED, noise_seed=NOISE_SEED)
-    found = found.fit(INPUTS, LABELS).release_
+    given = {"epsilon": 5.0, "delta": 1e-5, "public_seed": PUBLIC_SEED, "noise_seed": NOISE_SEED}
+    release = learner.fit(INPUTS, LABELS, **given)
+    found = _ridge(**own, noise_seed=NOISE_SEED).fit(INPUTS, LABELS).release_
     np.testing.assert_array_equal(found.coefficients, release.coefficients)
     assert found.intercept == release.intercept != 0
 
@@ -138,15 +120,14 @@ def test_no_print_or_notebook_shows_the_noise_seed(estimator):
     made = estimator(noise_seed=NOISE_SEED)
     copied = clone(made)
     for shown in (made, copied, make_pipeline(made)):
-        for text in (repr(shown), str(shown), shown._repr_html_(), f"{shown.get_params()}"):
+        # Formatters of dataclasses do not go by `repr`.
+        texts = repr(shown), str(shown), shown._repr_html_(), f"{shown.get_params()}"
+        for text in (*texts, eqx.tree_pformat(made)):
             assert str(NOISE_SEED) not in text
             assert hex(NOISE_SEED) not in text
-    # Formatters of dataclasses do not go by `repr`.
-    assert str(NOISE_SEED) not in eqx.tree_pformat(made)
     assert copied.noise_seed == NOISE_SEED
     assert copied.set_params(noise_seed=5).noise_seed == 5
     assert pickle.loads(pickle.dumps(copied)).noise_seed == 5
-    assert estimator().get_params()["noise_seed"] is None
 
 
 @pytest.mark.parametrize("estimator", [_ridge, _classifier])
@@ -167,31 +148,27 @@ def _labelled(kind, values):
     }[kind]()
 
 
-@pytest.mark.parametrize("kind", ["series", "dictionary", "array of xarray"])
 @pytest.mark.parametrize("names", [["age", "share"], [2020, 2019]])
+@pytest.mark.parametrize("kind", ["series", "dictionary", "array of xarray"])
 def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
     table = pandas.DataFrame(INPUTS * [50, 0.5], columns=names)
     low, high = np.array([-50, -0.5]), np.array([50, 0.5])
-    by_place = _ridge(input_range=(low, high)).fit(table, LABELS)
+    rows = INPUTS[:20] * [50, 0.5]
+
+    def features(*ends):
+        fitted = _ridge(input_range=ends).fit(table, LABELS).release_.features
+        return fitted, np.asarray(fitted(rows))
+
     # The lines of a book of columns, in an order of its own and with one more.
     ends = [_labelled(kind, {names[1]: end[1], "more": 7, names[0]: end[0]}) for end in (low, high)]
-    by_name = _ridge(input_range=tuple(ends)).fit(table, LABELS)
-    rows = INPUTS[:20] * [50, 0.5]
-    expected = np.asarray(by_place.release_.features(rows))
-    np.testing.assert_array_equal(by_name.release_.features(rows), expected)
-    swapped = _ridge(input_range=(low[::-1], high[::-1])).fit(table, LABELS)
-    assert np.abs(np.asarray(swapped.release_.features(rows)) - expected).max() > 0.01
-    one = _ridge(input_range=(-50, ends[1])).fit(table, LABELS)
-    np.testing.assert_array_equal(one.release_.features.base.low, [-50, -50])
+    (_, expected), (_, by_name) = features(low, high), features(*ends)
+    np.testing.assert_array_equal(by_name, expected)
+    assert np.abs(features(low[::-1], high[::-1])[1] - expected).max() > 0.01
+    np.testing.assert_array_equal(features(-50, ends[1])[0].base.low, [-50, -50])
+    unknown = r"by the names .* where they are labelled, got labels"
     for end, columns in ((_labelled(kind, {names[0]: 1, "more": 2}), table), (ends[1], INPUTS)):
-        with pytest.raises(ValueError, match=r"by column names if it is labelled, got labels"):
+        with pytest.raises(ValueError, match=unknown):
             _ridge(input_range=(-60, end)).fit(columns, LABELS)
-
-
-def test_a_series_without_labels_goes_by_place():
-    table = pandas.DataFrame(INPUTS, columns=["a", "b"])
-    found = _ridge(input_range=(-1, pandas.Series([1, 2]))).fit(table, LABELS)
-    np.testing.assert_array_equal(found.release_.features.base.high, [1, 2])
 
 
 @pytest.mark.parametrize("made", [list, tuple, np.array], ids=["list", "tuple", "array"])
@@ -203,37 +180,6 @@ def test_ranges_of_two_columns_that_may_be_lows_and_highs_as_well_are_refused(ma
     for low, high in ([0, 0], [10, 100]), ([-1, -1], [1, 1]), (np.array([-1, 1]), np.array([0, 9])):
         found = _ridge(input_range=(low, high)).fit(INPUTS, LABELS)
         np.testing.assert_array_equal(found.release_.features.base.low, low)
-
-
-def test_columns_named_by_numbers_are_taken_by_name():
-    table = pandas.DataFrame(INPUTS, columns=[2020, 2019])
-    found = _ridge().fit(table, LABELS)
-    assert found.release_.columns.inputs == ("2020", "2019")
-    expected = found.predict(table)
-    np.testing.assert_array_equal(found.predict(table[[2019, 2020]]), expected)
-    np.testing.assert_array_equal(found.release_(table[[2019, 2020]]), found.release_(INPUTS))
-    np.testing.assert_array_equal(found.release_(table.rename(columns=str)), found.release_(INPUTS))
-    with pytest.raises(ValueError, match="without '2019' and with '2018' besides"):
-        found.predict(table.rename(columns={2019: 2018}))
-
-
-def test_classes_that_are_numbers_are_kept_as_texts():
-    table = pandas.DataFrame(INPUTS, columns=["a", "b"])
-    found = _classifier(classes=(7, 3)).fit(table, np.where(KINDS == "left", 7, 3))
-    assert found.release_.columns == jaxdp.kernels.ColumnNames(("a", "b"), None, ("3", "7"))
-
-
-def test_an_input_bound_is_the_scale_of_the_default_kernel():
-    estimator = _ridge(input_bound=0.5).fit(INPUTS, LABELS)
-    inner = estimator.release_.features.base
-    assert inner.radius == 0.5
-    assert estimator.get_params()["kernel"] is None
-
-
-def test_scores_are_positive_for_the_second_class(classifier):
-    np.testing.assert_array_equal(classifier.classes_, ["left", "right"])
-    scores, predicted = classifier.decision_function(INPUTS), classifier.predict(INPUTS)
-    np.testing.assert_array_equal(predicted == "right", scores > 0)
 
 
 def test_three_classes_have_a_score_each_and_the_largest_names_the_class():
@@ -274,25 +220,15 @@ def test_classes_that_are_read_off_the_labels_cost_infinity(classifier):
     assert given.cost_.epsilon == pytest.approx(5, rel=1e-6)
 
 
-KERNEL, MAP = "expected kernel .*, got ", "expected feature_map .*, got "
-RANGE = "input_range to be .*"
-UNIT = {"input_range": (-1, 1)}
+PAIR = r"expected input_range to be \(low, high\)"
 BOOK = pandas.DataFrame({"low": [0, 1], "high": [1, 9]}, index=["a", "b"])
+KERNEL = {"kernel": jaxdp.kernels.Gaussian, "input_range": (-1, 1)}
 OF_BOTH = [
     ({"ridge": "auto"}, TypeError, "expected ridge to be .*, got .*'auto'"),
-    ({"kernel": "rbf", **UNIT}, TypeError, f"{KERNEL}str"),
-    ({"kernel": jaxdp.kernels.Gaussian, **UNIT}, TypeError, f"{KERNEL}the class Gaussian"),
-    ({"feature_map": "waves", **UNIT}, TypeError, f"{MAP}str"),
+    (KERNEL, TypeError, "expected kernel .*, got the class Gaussian"),
     ({"input_range": (1, 0)}, ValueError, "input_range with low < high, got 1.0 and 0.0"),
-    ({"input_range": (0, np.inf)}, ValueError, "finite numbers in input_range"),
     ({"input_range": (-1, [1, 1, 1])}, ValueError, r"input_range .* 2 columns, got \[1, 1, 1\]"),
-    ({"input_range": 1.0}, TypeError, f"{RANGE}, got 1.0"),
-    ({"input_range": (-1, "1")}, TypeError, f"{RANGE}, got '1'"),
-    *(
-        ({"input_range": given}, TypeError, r"expected input_range to be \(low, high\)")
-        for given in (BOOK, BOOK.T, BOOK.low, {"a": (0, 1), "b": (1, 9)}, {"low": 0, "high": 1})
-    ),
-    ({"random_state": np.random.RandomState(0)}, TypeError, "expected random_state"),
+    *(({"input_range": one}, TypeError, PAIR) for one in (BOOK, BOOK.low, {"low": 0, "high": 1})),
     ({"random_state": 2**200, "noise_seed": 2**200}, ValueError, "random_state"),
     ({"noise_seed": PUBLIC_SEED}, ValueError, "noise_seed"),
 ]
@@ -311,7 +247,6 @@ def test_wrong_arguments_are_refused_at_fit_as_they_were_given(
         estimator.fit(INPUTS, labels)
 
 
-SOME_MISSING = np.where(np.arange(ROWS) % 5 == 1, None, KINDS.astype(object))
 NO_NUMBERS = np.where(np.arange(ROWS) % 5 == 1, None, np.arange(ROWS) % 2)
 MIXED = "expected classes that are all texts or all numbers"
 MISSING = "expected labels that are all texts or all numbers, got a mixture or missing ones"
@@ -321,17 +256,12 @@ MISSING = "expected labels that are all texts or all numbers, got a mixture or m
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
     [
-        (None, np.zeros(ROWS, int), "expected two classes or more, got 1"),
         (None, LABELS, "Unknown label type"),
         (("left", "up"), KINDS, r"of the classes \['left', 'up'\], got 1 others"),
         (("up", "up"), KINDS, "expected classes that differ, got 2"),
-        (("a", "b", "c"), KINDS, r"of the classes \['a', 'b', 'c'\], got 2 others"),
         ({0, 1}, KINDS, "expected classes to be a list of labels, .* got set"),
         ("ab", KINDS, "expected classes to be a list of labels, .* got str"),
-        (("left", 1), KINDS, MIXED),
         ((None, 1), KINDS, MIXED),
-        (("left", "right"), SOME_MISSING, MISSING),
-        (("left", "right"), pandas.Series(SOME_MISSING, dtype="string"), MISSING),
         ((0, 1), NO_NUMBERS, MISSING),
     ],
     ids=lambda value: "",
@@ -339,18 +269,6 @@ MISSING = "expected labels that are all texts or all numbers, got a mixture or m
 def test_other_classes_are_refused(classes, labels, message):
     with pytest.raises((ValueError, TypeError), match=message):
         _classifier(classes=classes).fit(INPUTS, labels)
-
-
-def test_a_loss_a_label_bound_and_holes_are_refused():
-    with pytest.raises(TypeError, match=r"expected loss .*, got the class Logistic"):
-        _classifier(loss=jaxdp.losses.Logistic).fit(INPUTS, KINDS)
-    for bound in (None, "1"):
-        with pytest.raises(TypeError, match="expected label_bound to be a real number, got"):
-            _ridge().set_params(label_bound=bound).fit(INPUTS, LABELS)
-    spoiled = np.where(np.arange(ROWS)[:, None] == 3, np.nan, INPUTS)
-    for estimator, labels in ((_ridge(), LABELS), (_classifier(), KINDS)):
-        with pytest.raises(ValueError, match="contains NaN"):
-            estimator.fit(spoiled, labels)
 
 
 @pytest.mark.usefixtures("callers_line")
@@ -377,18 +295,12 @@ def test_a_function_of_a_row_may_replace_the_kernel(given):
 
 
 @pytest.mark.parametrize(
-    "fitted",
-    [
-        lambda: make_pipeline(StandardScaler(), _ridge()).fit(INPUTS, LABELS)[-1],
-        lambda: make_pipeline(StandardScaler(), _classifier()).fit(INPUTS, KINDS)[-1],
-    ],
-    ids=["ridge", "classifier"],
+    ("made", "labels"), [(_ridge, LABELS), (_classifier, KINDS)], ids=["ridge", "classifier"]
 )
-def test_a_cost_says_that_steps_before_the_fit_are_not_covered(fitted, tmp_path):
-    estimator = fitted()
+def test_a_cost_says_that_steps_before_the_fit_are_not_covered(made, labels, tmp_path):
+    estimator = make_pipeline(StandardScaler(), made()).fit(INPUTS, labels)[-1]
     needed = r"by a step of a Pipeline or by hand .*, came from public data"
     (said,) = [line for line in estimator.cost_.assumptions if re.search(needed, line)]
-    assert said in str(estimator.cost_)
     estimator.release_.save(tmp_path / "model.npz")
     assert said in jaxdp.kernels.load(tmp_path / "model.npz").cost.assumptions
 
@@ -407,16 +319,13 @@ ESTIMATORS = [
 def test_scikit_learn_finds_no_fault(estimator):
     from sklearn.utils.estimator_checks import check_estimator
 
-    expected = {
-        "check_methods_subset_invariance": "float32 products of blocks of other shapes round "
-        "otherwise, in the seventh digit",
-    }
+    reason = "float32 products of blocks of other shapes round otherwise, in the seventh digit"
+    expected = {"check_methods_subset_invariance": reason}
+    options = {"expected_failed_checks": expected, "on_fail": None, "on_skip": None}
     with warnings.catch_warnings():
         # The checks provoke warnings on purpose.
         warnings.simplefilter("ignore")
-        found = check_estimator(
-            estimator, expected_failed_checks=expected, on_fail=None, on_skip=None
-        )
+        found = check_estimator(estimator, **options)
     checks = {status: [] for status in ("passed", "failed", "skipped", "xfail")}
     for result in found:
         checks[result["status"]].append((result["check_name"], result["exception"]))

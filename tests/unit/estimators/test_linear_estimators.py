@@ -2,17 +2,13 @@
 
 import dataclasses
 import io
-import re
 import warnings
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
 
 from jaxdp.estimators import DPLinearRegression, DPLogisticRegression
 from jaxdp.privacy import gaussian_mu
@@ -86,19 +82,6 @@ def test_tables_with_text_and_missing_values_are_read_as_they_are():
         assert found.release_.columns.label == "income"
 
 
-def test_what_lies_beyond_public_ranges_is_told_to_the_curator_alone():
-    frame, labels = _frame(200)
-    found = DPLinearRegression(**BUDGET, input_range=(-1, 5), label_range=(0, 5))
-    with pytest.warns(UserWarning, match="curator") as caught:
-        found.fit(frame, labels)
-    said = [str(one.message) for one in caught]
-    assert len(said) == 2
-    assert re.search(r"\(a: \d+\)", said[0])
-    assert all("for the curator alone" in line for line in said)
-    assert {one.filename for one in caught} == {__file__}
-    assert "beyond" not in str(found.cost_)
-
-
 def test_a_forecast_reads_nothing_and_grows_with_what_is_spent():
     ranges = ([0, -1], [10, 1])
     found = [
@@ -111,28 +94,20 @@ def test_a_forecast_reads_nothing_and_grows_with_what_is_spent():
 
 
 def test_a_forecast_knows_the_loss_and_all_that_a_fit_spends():
-    ranges = ([0, -1], [10, 1])
-    regression = DPLinearRegression(0.5, 1e-6, input_range=ranges, label_range=(0, 1))
-    learnt = DPLinearRegression(0.5, 1e-6, input_range=ranges)
-    classes = DPLogisticRegression(0.5, 1e-6, input_range=ranges, classes=(0, 1))
-    found = [one.expected_score(2000).with_privacy for one in (classes, learnt, regression)]
+    given = {"epsilon": 0.5, "delta": 1e-6, "input_range": ([0, -1], [10, 1])}
+    regression = DPLinearRegression(**given, label_range=(0, 1))
+    classes = DPLogisticRegression(**given, classes=(0, 1))
+    learnt = DPLinearRegression(**given)
+    found = [one.forecast(2000).with_privacy for one in (classes, learnt, regression)]
     assert found == sorted(set(found))
     # Of a descent whose gradients have all but the moments' share, more would be left.
-    more = Automatic().predicted_risk(
-        num_features=3,
-        num_outputs=1,
-        num_samples=2000,
-        mu=gaussian_mu(0.5, 1e-6),
-        curvature=SQUARED,
-        scale_share=0.0,
-        other_share=0.0,
-        signal=0.5,
-    )
+    sizes = {"num_features": 3, "num_outputs": 1, "num_samples": 2000, "mu": gaussian_mu(0.5, 1e-6)}
+    shares = {"scale_share": 0.0, "other_share": 0.0, "signal": 0.5}
+    more = Automatic().predicted_risk(**sizes, **shares, curvature=SQUARED)
     assert 0.5 - 2 * more > found[-1]
 
 
 TEXTS = Columns({"a": (0, 10), "b": ["x", "y"]})
-NUMBERS_ALONE = Columns({"a": (0, 10), "b": (-1, 1)})
 
 
 @pytest.mark.parametrize(
@@ -140,8 +115,6 @@ NUMBERS_ALONE = Columns({"a": (0, 10), "b": (-1, 1)})
     [
         ({"input_range": RANGES}, 2000, "linear"),
         pytest.param({"input_range": RANGES}, 4000, "kernel", marks=pytest.mark.slow),
-        pytest.param({"columns": NUMBERS_ALONE}, 4000, "kernel", marks=pytest.mark.slow),
-        ({"columns": TEXTS}, 100, "linear"),
         ({"columns": TEXTS}, 4000, "additive"),
     ],
 )
@@ -149,44 +122,16 @@ def test_automatic_features_are_chosen_by_public_numbers(given, num_rows, expect
     frame, labels = _frame(num_rows)
     if given.get("columns") is TEXTS:
         frame["b"] = np.where(frame.b > 0, "x", "y")
+    options = {"label_range": (-10, 40), "features": "automatic", "noise_seed": 1 << 255}
     found = []
     # Nothing of a table but its shape decides: one of another law has features of that kind too.
     for inputs, targets in ((frame, labels), (frame.iloc[[0] * num_rows], 0 * labels)):
-        estimator = DPLinearRegression(
-            **BUDGET, **given, label_range=(-10, 40), features="automatic", noise_seed=1 << 255
-        )
-        found.append(estimator.fit(inputs, targets))
+        found.append(DPLinearRegression(**BUDGET, **given, **options).fit(inputs, targets))
         assert found[-1].features_ == expected
     named = DPLinearRegression(**found[0].get_params() | {"features": expected})
     named.fit(frame, labels)
     np.testing.assert_array_equal(named.predict(frame), found[0].predict(frame))
     assert named.release_.card == found[0].release_.card
-
-
-def test_automatic_features_need_a_plan():
-    frame, labels = _frame(600)
-    options = {"input_range": RANGES, "features": "automatic", "method": NoisyStatistics()}
-    with pytest.raises(ValueError, match="a method with a plan"):
-        DPLinearRegression(**BUDGET, **options).fit(frame, labels)
-
-
-def test_a_forecast_says_what_it_needs():
-    for ranges in ((0, 1), [0, 1]):
-        with pytest.raises(ValueError, match="a number for each column, such as"):
-            DPLinearRegression(**BUDGET, input_range=ranges).expected_score(100)
-    estimator = DPLinearRegression(**BUDGET, input_range=RANGES)
-    assert 0 < estimator.expected_score(10**5).with_privacy < 0.5
-    assert DPLinearRegression(**BUDGET, input_range=(0, [1, 10])).expected_score(10**5).num_samples
-    for signal in (0.0, -1, 1.1, np.nan, [0.5, 0.5]):
-        with pytest.raises(ValueError, match="signal"):
-            estimator.expected_score(100, signal=signal)
-
-
-def test_it_stands_at_the_end_of_a_pipeline_and_is_cloned():
-    frame, labels = _frame()
-    estimator = DPLinearRegression(**BUDGET, input_range=(-1, 1), label_range=(-10, 40))
-    pipeline = clone(make_pipeline(Normalizer(), estimator)).fit(frame.to_numpy(), labels)
-    assert any("from its own record alone" in line for line in pipeline[-1].cost_.assumptions)
 
 
 REFUSED = [
@@ -220,18 +165,14 @@ def _wide(frame):
 # What becomes of the table, its labels, the classes where they are such; and what is said of them.
 BAD_TABLES = [
     (lambda frame: frame.assign(a="secret"), NUMBERS, None, "got text in column 'a'.*Columns"),
-    (lambda frame: frame.assign(a=np.nan), NUMBERS, None, "X contains NaN"),
     (_wide, NUMBERS[:8], None, "no more columns than rows, got 10 columns of 8 rows"),
     (_same, pd.Series(NUMBERS, name="b"), None, "without the target, got 'b'"),
     (_same, [np.nan, 77] * 100, None, "y contains NaN"),
-    (_same, ["secret"] * 200, None, "got text"),
     (_same, NUMBERS[:-1], None, "inconsistent numbers"),
     (_same, ["secret", "lo"] * 100, ("lo", "hi"), "got 1 others"),
     (_same, ["lo", None] * 100, ("lo", "hi"), "missing ones"),
-    (_same, pd.Series(["lo", 77] * 100, dtype=object), ("lo", "hi"), "a mixture"),
     (_same, NUMBERS, ("0", "1"), r"\['0', '1'\], got numbers, and the classes are texts"),
     (_same, ["secret", "1"] * 100, (0, 1), r"\[0, 1\], got texts, and the classes are numbers"),
-    (_same, NUMBERS, (1,), "two classes or more"),
 ]
 
 
@@ -296,9 +237,8 @@ def test_labels_and_predictions_stay_within_the_range_of_labels(tmp_path):
 
 def test_a_forecast_of_little_is_told_before_the_budget_is_spent():
     frame, labels = _frame(300)
-    budget = {"epsilon": 0.5, "delta": 1e-6}
-    known = {"input_range": RANGES, "label_range": (-10, 40)}
-    found = DPLinearRegression(**budget, **known, features="additive")
+    given = {"epsilon": 0.5, "delta": 1e-6, "input_range": RANGES, "label_range": (-10, 40)}
+    found = DPLinearRegression(**given, features="additive")
     message = 'by a forecast that reads no record.*features="linear" would leave 0.4'
     # The warning is an error here, which nothing comes after.
     with pytest.raises(UserWarning, match=message):
@@ -308,21 +248,8 @@ def test_a_forecast_of_little_is_told_before_the_budget_is_spent():
         found.fit(frame, labels)
     assert caught[0].filename == __file__
     # Neither enough for its features nor without a plan.
-    DPLinearRegression(**budget, **known).fit(frame, labels)
-    DPLinearRegression(**budget, **known, features="additive", method=NoisyStatistics()).fit(
-        frame, labels
-    )
-
-
-def test_a_budget_that_allows_to_publish_a_record_is_told_once():
-    inputs, labels = np.random.default_rng(0).uniform(size=(2, 300))
-    fit = DPLinearRegression(4.0, 1 / 300, input_range=(0, 1), label_range=(0, 1)).fit
-    with pytest.warns(UserWarning, match=r"delta = 0.00333333 is at least 1/n") as told:
-        fit(inputs[:, None], labels)
-    assert len(told) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit(inputs[:299, None], labels[:299])
+    for more in ({}, {"features": "additive", "method": NoisyStatistics()}):
+        DPLinearRegression(**given, **more).fit(frame, labels)
 
 
 COLUMNS = Columns({"a": (0, 10), "c": ["low", "high"]})
@@ -333,20 +260,18 @@ def _mixed(num_rows=300):
     return frame.assign(c=np.where(labels > 15, "high", "low")), labels
 
 
-@pytest.mark.parametrize("features", ["linear", "additive", "kernel"])
+@pytest.mark.parametrize("features", ["linear", "kernel"])
 @pytest.mark.parametrize("known", [{"columns": COLUMNS}, {"input_range": RANGES}])
 def test_a_saved_function_reads_the_table_as_the_estimator_does(features, known, tmp_path):
     frame, labels = _mixed() if "columns" in known else _frame(300)
-    budget = {"epsilon": 60.0, "delta": 1e-6}
-    found = DPLinearRegression(**budget, **known, features=features, label_range=(-5, 40))
-    found.fit(frame, labels)
+    given = {"epsilon": 60.0, "delta": 1e-6, "features": features, "label_range": (-5, 40)}
+    found = DPLinearRegression(**given, **known).fit(frame, labels)
     expected = found.predict(frame)
     found.release_.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     np.testing.assert_allclose(again(frame[frame.columns[::-1]]), expected, rtol=1e-6)
     if "input_range" in known:
-        rows = frame.to_numpy()
-        np.testing.assert_allclose(jax.jit(again)(rows), expected, rtol=1e-4)
+        np.testing.assert_allclose(jax.jit(again)(frame.to_numpy()), expected, rtol=1e-4)
     # What a fit was given, not what the next one would be.
     found.set_params(columns=Columns({"a": (5, 6), "c": ["x"]}), input_range=None)
     np.testing.assert_array_equal(found.predict(frame), expected)
@@ -356,31 +281,28 @@ def test_rows_beyond_ranges_or_categories_are_told_of_once():
     frame, labels = _mixed()
     frame["c"] = frame["c"].where(frame.index > 4, "other")
     frame["a"] = frame["a"].where(frame.index > 2, 11)
-    for known, count, told in (
-        ({"columns": COLUMNS}, 5, "(a: 3, c: 5)"),
-        ({"input_range": ({"a": 0, "b": -1}, {"a": 10, "b": 1})}, 3, "(a: 3)"),
+    options = {"epsilon": 60.0, "delta": 1e-6, "label_range": (-5, 40)}
+    for known, table, told in (
+        ({"columns": COLUMNS}, frame, r"5 of 300 rows are beyond what.*\(a: 3, c: 5\).*curator"),
+        ({"input_range": RANGES}, frame[["a", "b"]], r"3 of 300 rows are beyond what.*\(a: 3\)"),
     ):
-        table = frame if "columns" in known else frame[["a", "b"]]
-        options = {"epsilon": 60.0, "label_range": (-5, 40)}
-        with pytest.warns(UserWarning, match=f"{count} of 300 rows are beyond what") as caught:
-            DPLinearRegression(delta=1e-6, **known, **options).fit(table, labels)
-        assert len(caught) == 1
-        assert told in str(caught[0].message)
-        assert caught[0].filename == __file__
+        with pytest.warns(UserWarning, match=told) as caught:
+            found = DPLinearRegression(**known, **options).fit(table, labels)
+        assert [one.filename for one in caught] == [__file__]
+        assert "beyond" not in str(found.cost_)
 
 
 def test_a_category_that_a_reader_took_for_missing_is_told_to_the_curator(recwarn):
     draw = np.random.default_rng(0)
-    written = pd.DataFrame(
-        {"where": draw.choice(["EU", "NA", "AS"], 600), "x": draw.uniform(size=600)}
-    )
+    kinds = ["EU", "NA", "AS"]
+    written = pd.DataFrame({"where": draw.choice(kinds, 600), "x": draw.uniform(size=600)})
     labels = written["x"].to_numpy()
-    columns = Columns({"where": ["EU", "NA", "AS"], "x": (0, 1)})
+    columns = Columns({"where": kinds, "x": (0, 1)})
     estimator = DPLinearRegression(8.0, 1e-6, columns=columns, label_range=(0, 1))
-    estimator.fit(written, labels)
     # A category may have no row, and rows may be missing.
-    estimator.fit(written.replace("NA", "EU"), labels)
-    estimator.fit(written.mask(draw.uniform(size=(600, 2)) < 0.2), labels)
+    hidden = written.mask(draw.uniform(size=(600, 2)) < 0.2)
+    for table in (written, written.replace("NA", "EU"), hidden):
+        estimator.fit(table, labels)
     assert not recwarn.list
     read = pd.read_csv(io.StringIO(written.to_csv(index=False)), dtype=str)
     missing = f"'where' has the category 'NA', and {read['where'].isna().sum()} of 600 are missing"
@@ -397,35 +319,14 @@ def test_labels_are_read_alike_with_columns_and_with_ranges():
         with pytest.warns(DataConversionWarning):
             found.fit(table, labels.to_numpy()[:, None])
         assert found.predict(table).shape == (300,)
-        with pytest.raises(ValueError, match="y to be passed"):
-            found.fit(table, None)
-        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-            found.fit(table, labels[:-1])
-        with pytest.raises(TypeError, match="no sample_weight: a weight changes how far"):
-            found.fit(table, labels, sample_weight=np.ones(300))
-        with pytest.raises(TypeError, match="no keywords besides X and y, got weights"):
-            found.fit(table, labels, weights=np.ones(300))
-
-
-def test_given_classes_may_be_any_numbers():
-    frame, labels = _mixed()
-    halves = np.where(labels > 15, 1.5, 0.5)
-    for known in ({"columns": COLUMNS}, {"input_range": (-1, 10)}):
-        table = frame if "columns" in known else frame[["a", "b"]]
-        found = DPLogisticRegression(**BUDGET, **known, classes=(0.5, 1.5)).fit(table, halves)
-        assert set(found.predict(table)) <= {0.5, 1.5}
-        with (
-            pytest.warns(match="epsilon is infinite"),
-            pytest.raises(ValueError, match="Unknown label type"),
+        for given, more, error, message in (
+            (None, {}, ValueError, "y to be passed"),
+            (labels[:-1], {}, ValueError, "inconsistent numbers of samples"),
+            (labels, {"sample_weight": np.ones(300)}, TypeError, "no sample_weight: a weight"),
+            (labels, {"weights": np.ones(300)}, TypeError, "no keywords besides X and y, got we"),
         ):
-            DPLogisticRegression(**BUDGET, **known).fit(table, labels)
-
-
-def test_names_are_those_of_the_last_fit():
-    frame, labels = _mixed()
-    found = DPLinearRegression(**BUDGET, columns=COLUMNS, label_range=(-5, 40))
-    assert found.fit(frame, labels).feature_names_in_.tolist() == ["a", "c"]
-    assert not hasattr(found.fit(frame[["a", "c"]].to_numpy(), labels), "feature_names_in_")
+            with pytest.raises(error, match=message):
+                found.fit(table, given, **more)
 
 
 @pytest.mark.parametrize("classes", [("lo", "hi"), ("lo", "mid", "hi")])
@@ -442,30 +343,27 @@ def test_probabilities_add_up_and_a_loaded_classifier_gives_those_of_the_estimat
     assert found.score(frame, named) > 0.85
     assert found.coef_.shape == ((2,) if len(classes) == 2 else (3, 2))
     found.release_.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    turned = frame[["b", "a"]]
+    again, turned = load(tmp_path / "model.npz"), frame[["b", "a"]]
     np.testing.assert_array_equal(again.predict(turned), found.predict(frame))
     np.testing.assert_array_equal(again.predict_proba(turned), chances)
     with pytest.raises(ValueError, match=r"with the columns of the fit, a, b, got .* without 'b'"):
         again.predict_proba(frame[["a"]])
     # Of rows without names the classes have numbers.
-    found.set_params(input_range=(-1, 10)).fit(frame.to_numpy(), named)
-    places = np.searchsorted(found.classes_, found.predict(frame.to_numpy()))
-    np.testing.assert_array_equal(found.release_.predict(frame.to_numpy()), places)
+    rows = frame.to_numpy()
+    found.set_params(input_range=(-1, 10)).fit(rows, named)
+    places = np.searchsorted(found.classes_, found.predict(rows))
+    np.testing.assert_array_equal(found.release_.predict(rows), places)
 
 
 def test_the_card_says_what_is_public_and_nothing_of_the_rows():
     frame, labels = _mixed()
-    options = {"columns": COLUMNS, "label_range": (-5, 40), "features": "additive"}
-    found = DPLinearRegression(**BUDGET, **options)
+    found = DPLinearRegression(**BUDGET, columns=COLUMNS, label_range=(-5, 40), features="additive")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cards = [found.fit(rows, labels).release_.card for rows in (frame, frame.assign(a=3.0))]
-    for text in ("from -5 to 40, a sum of one curve a column", "a: 0 to 10", "c: low, high"):
-        assert text in cards[0]
-    for entry in found.ledger_.entries:
-        assert f"{entry.share:.1%}  {entry.what}" in cards[0]
-    assert "300 " in cards[0]
+    spent = [f"{entry.share:.1%}  {entry.what}" for entry in found.ledger_.entries]
+    public = ("from -5 to 40, a sum of one curve a column", "a: 0 to 10", "c: low, high", "300 ")
+    assert [text for text in (*public, *spent) if text not in cards[0]] == []
     # Tables of one size and form: what the noise does, as learnt privately, alone differs.
     assert len({card.partition("noise_std")[0] for card in cards}) == 1
     assert found.release_.record.noise_std == tuple(found.noise_std_)

@@ -135,19 +135,6 @@ def test_a_leak_in_a_chained_error_or_a_warning_would_be_found():
     assert sum("731" in line for line in _said(chained)) == 3
 
 
-def test_errors_name_the_column_and_the_kind():
-    import pandas
-
-    table = pandas.DataFrame({"age": INPUTS[:, 0], "city": ["Bern"] * ROWS})
-    for kind, labels in LABELS.items():
-        with pytest.raises(TypeError, match="got text in column 'city'"):
-            _made(kind).fit(table, labels)
-    with pytest.raises(TypeError, match="expected y of real numbers, got text"):
-        _made("ridge").fit(INPUTS, LABELS["classifier"])
-    with pytest.raises(ValueError, match=r"expected X of shape \(rows, columns\), got \(40,\)"):
-        _made("ridge").fit(INPUTS[:, 0], LABELS["ridge"])
-
-
 def test_scores_are_those_of_scikit_learn(fitted):
     from sklearn.metrics import accuracy_score, r2_score
 

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from every_loss import BOUNDED, SCALAR
+from every_loss import SCALAR
+from scipy.special import log_softmax
 
 from jaxdp import losses
 from jaxdp.losses.linear_model import loss_gradient, loss_smoothness, slope_limits
@@ -69,14 +70,19 @@ def test_bounds_on_slope_and_curvature_hold_and_are_met(name):
 def test_float32_stays_float32_and_overflows_nowhere_it_need_not(name):
     entry = SCALAR[name]
     loss = entry.loss
-    predictions = jnp.asarray([-1e30, -1e4, 0.0, 1e4, 1e30], jnp.float32)
+    predictions = np.asarray([-1e30, -1e4, 0.0, 1e4, 1e30], np.float32)
+
+    @jax.jit
+    def found(label):
+        gradients = jax.vmap(jax.grad(loss.value), (0, None))(predictions, label)
+        return loss.value(predictions, label), loss.slope(predictions, label), gradients
+
     for label in entry.labels:
-        value, slope = loss.value(predictions, label), loss.slope(predictions, label)
+        value, slope, gradients = found(np.float32(label))
         assert value.dtype == slope.dtype == jnp.float32
         assert np.isfinite(slope).all()
         if np.isfinite(loss.slope_bound):
             assert np.isfinite(value).all()
-        gradients = jax.vmap(jax.grad(loss.value), (0, None))(predictions, jnp.float32(label))
         np.testing.assert_allclose(gradients, slope, rtol=1e-6)
         far = np.asarray([-1e150, 1e150])
         on_host = loss.on_host()
@@ -85,26 +91,26 @@ def test_float32_stays_float32_and_overflows_nowhere_it_need_not(name):
 
 def test_a_small_logistic_loss_keeps_its_digits():
     with jax.enable_x64(False):
-        np.testing.assert_allclose(losses.Logistic().value(jnp.float32(20), 1), np.exp(-20.0), 1e-6)
-        value = SOFTMAX.value(jnp.asarray([25.0, 0.0, 5.0]), 0)
+        value = jax.jit(losses.Logistic().value)(np.float32(20), 1)
+        np.testing.assert_allclose(value, np.exp(-20.0), rtol=1e-6)
+        logits = np.asarray([25.0, 0.0, 5.0], np.float32)
+        value, slope = jax.jit(lambda one: (SOFTMAX.value(one, 0), SOFTMAX.slope(one, 0)))(logits)
         np.testing.assert_allclose(value, np.exp(-25.0) + np.exp(-20.0), rtol=1e-6)
-        slope = SOFTMAX.slope(jnp.asarray([25.0, 0.0, 5.0]), 0)
         np.testing.assert_allclose(slope[0], -np.exp(-25.0) - np.exp(-20.0), rtol=1e-6)
 
 
 def test_softmax_is_the_cross_entropy_for_any_leading_shape_and_kind_of_label():
     logits = np.random.default_rng(2).standard_normal((4, 5, 3))
     labels = np.random.default_rng(3).integers(0, 3, (4, 5))
+    logs = log_softmax(logits, axis=-1)
+    expected = -np.take_along_axis(logs, labels[..., None], -1)[..., 0]
+    gradient = np.exp(logs) - np.eye(3)[labels]
     with jax.enable_x64():
-        logs = np.asarray(jax.nn.log_softmax(logits))
-        expected = -np.take_along_axis(logs, labels[..., None], -1)[..., 0]
         for kind in (np.int64, np.float32):
             found = jax.jit(SOFTMAX.value)(logits, jnp.asarray(labels.astype(kind)))
             np.testing.assert_allclose(found, expected, rtol=1e-13)
-        gradient = jax.grad(lambda logits: jnp.sum(SOFTMAX.value(logits, labels)))(logits)
-        np.testing.assert_allclose(SOFTMAX.slope(logits, labels), gradient, atol=1e-14)
-        one = jax.vmap(jax.vmap(SOFTMAX.slope))(jnp.asarray(logits), jnp.asarray(labels))
-        np.testing.assert_allclose(one, gradient, atol=1e-14)
+        for slope in (SOFTMAX.slope, jax.vmap(jax.vmap(SOFTMAX.slope))):
+            np.testing.assert_allclose(jax.jit(slope)(logits, labels), gradient, atol=1e-14)
     np.testing.assert_allclose(SOFTMAX.value(logits, labels, xp=np), expected, rtol=1e-13)
     np.testing.assert_allclose(SOFTMAX.slope(logits, labels, xp=np), gradient, rtol=0, atol=1e-14)
     # The solver's certificate knows no rounding of gaps to a label's logit that is far away.
@@ -130,23 +136,10 @@ def test_the_bounds_of_softmax_hold_and_are_met():
 
 
 def test_wrong_arguments_are_refused():
-    for wrong in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="expected finite width > 0"):
-            losses.Huber(wrong)
-    with pytest.raises(ValueError, match="num_classes"):
-        losses.Softmax(1)
     with pytest.raises(ValueError, match=r"expected predictions of shape \(..., 3\)"):
         SOFTMAX.value(jnp.zeros(4), 0)
     assert np.isnan(SOFTMAX.value(jnp.zeros(3), 3))
     assert np.isnan(SOFTMAX.slope(jnp.zeros(3), -1)).all()
-
-
-def test_a_width_can_be_swept_and_replaced():
-    widths = jnp.asarray([0.5, 1.0, 2.0])
-    slopes = jax.vmap(lambda width: losses.Huber(width).slope(1.5, 0.0))(widths)
-    assert slopes.tolist() == [0.5, 1.0, 1.5]
-    assert float(SCALAR["Huber"].loss.replace(width=2.0).slope_bound) == 2.0
-    assert float(jax.grad(lambda width: losses.Huber(width).value(3.0, 0.0))(1.0)) == 2.0
 
 
 @each_scalar
@@ -183,55 +176,10 @@ def test_a_gradient_clipped_by_its_norm_has_the_slope_clipped_at_its_limit():
     np.testing.assert_allclose(clipped, factors[:, None] * slopes[:, None] * inputs, rtol=1e-6)
 
 
-@each_scalar
-def test_questions_are_answered(name):
-    entry = SCALAR[name]
-    assert entry.loss.num_outputs is None
-    assert entry.loss.class_labels == ((-1.0, 1.0) if entry.is_margin else None)
-    square = {"squared": 2.0, "half squared": 1.0}.get(name)
-    assert entry.loss.square_curvature == square
-    given = jnp.asarray([0.5, -2.0]), jnp.asarray([1.0, 1.0])
-    expected = {"accuracy": [1.0, 0.0]} if entry.is_margin else {}
-    assert {name: found.tolist() for name, found in entry.loss.measures(*given).items()} == expected
-    found = entry.loss.expected_measures(given[0], jnp.zeros(2), given[1])
-    assert {name: part.tolist() for name, part in found.items()} == expected
-    assert (name in BOUNDED) == bool(np.isfinite(entry.loss.slope_bound))
-
-
-SOFTMAX_10 = losses.Softmax(10)
-
-
-def test_labels_of_each_loss_pass():
-    for entry in SCALAR.values():
-        given = np.asarray([1, -1, 1]) if entry.is_margin else [0.5, -3.0, 7]
-        entry.loss.require_labels("labels", given)
-    assert (SOFTMAX_10.num_outputs, SOFTMAX_10.class_labels[::9]) == (10, (0.0, 9.0))
-    SOFTMAX_10.require_labels("labels", jnp.asarray([0.0, 9.0]))
-    SOFTMAX_10.require_labels("labels", np.arange(10, dtype=np.uint8))
-
-
 @pytest.mark.parametrize(
-    ("loss", "labels", "message"),
-    [
-        (
-            losses.Logistic(),
-            [0, 1, 1],
-            r"expected train_labels -1 or \+1 for the Logistic loss, got values 0.0, 1.0; "
-            "for labels 0 and 1 use 2",
-        ),
-        (losses.Logistic(), [1, 2, 3, 4.5], r"Logistic loss, got values 1.0, 2.0, 3.0, \.\.\.$"),
-        (
-            SOFTMAX_10,
-            [0, 12],
-            r"expected train_labels to be whole numbers from 0 to 9 \(num_classes=10\), got 12$",
-        ),
-        (SOFTMAX_10, [0.5], "got 0.5$"),
-        (SOFTMAX_10, [-1], "got -1$"),
-    ],
+    ("loss", "labels"), [(losses.Logistic(), [1, 2, 3, 4.5]), (losses.Softmax(10), [0, 12, 0.5])]
 )
-def test_other_labels_are_refused(loss, labels, message):
-    with pytest.raises(ValueError, match=message):
-        loss.require_labels("train_labels", np.asarray(labels))
+def test_labels_that_are_private_are_refused_and_not_shown(loss, labels):
     with pytest.raises(ValueError, match=r"got others") as caught:
         loss.require_labels("train_labels", np.asarray(labels), are_private=True)
     assert not any(f"{label}" in str(caught.value).split("got")[1] for label in (12, 0.5, 4.5))

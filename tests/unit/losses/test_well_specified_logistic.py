@@ -126,19 +126,6 @@ def test_the_risk_is_zero_at_the_target_and_keeps_its_digits_beside_it():
 
 
 @pytest.mark.slow
-def test_at_the_origin_nothing_depends_on_an_angle():
-    zero, signal = jnp.zeros(()), jnp.asarray(2.0)
-    for limit, size in ((0.3, 0.3), (0.7, 0.5)):
-        slope = well_specified_slope(zero, zero, signal, jnp.asarray(limit))
-        np.testing.assert_allclose(slope.square, size**2, rtol=1e-5)
-        np.testing.assert_allclose(slope.clipped, limit < 0.5, atol=1e-6)
-        gradient = jax.jacfwd(well_specified_slope, argnums=(0, 1, 2, 3))(
-            zero, zero, signal, jnp.asarray(limit)
-        )
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("argument", range(4))
 def test_derivatives_are_finite_differences(argument):
     points = POINTS[[0, 3, 6, 8]]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from jaxdp.plots import plot_images
 
@@ -35,53 +34,15 @@ def test_bytes_and_fractions_show_the_same_and_what_is_beyond_is_cut():
     np.testing.assert_array_equal(beyond, np.clip(3 * TRUTH - 1, 0, 1))
 
 
-def test_grey_images_are_grey():
-    (shown,) = _placed(plot_images(TRUTH[:1, ..., 0]))
-    np.testing.assert_array_equal(shown, np.repeat(TRUTH[0, ..., :1], 3, axis=-1))
-
-
-def test_captions_labels_and_the_title_are_written(tmp_path):
-    captions = [[], [f"{number:.3f}" for number in range(7)]]
-    figure = plot_images(
-        TRUTH, TRUTH, labels=["truth", "found"], captions=captions, columns=4, title="a title"
-    )
-    (axes,) = figure.axes
-    written = [text.get_text() for text in axes.texts]
-    assert sorted(written) == sorted([*captions[1], *["truth", "found"] * 2])
-    assert axes.get_title(loc="left") == "a title"
-    assert not axes.axison
-    figure.savefig(tmp_path / "images.png")
-    assert (tmp_path / "images.png").stat().st_size > 3000
-
-
-def test_part_of_a_figure_can_be_drawn_into():
-    part, other = Figure().subfigures(1, 2)
-    assert plot_images(TRUTH, figure=part) is part
-    assert len(part.axes) == 1
-    assert not other.axes
-
-
 @pytest.mark.parametrize(
     ("stacks", "options", "message"),
     [
         ((TRUTH, TRUTH[1:]), {}, r"as many images each, got \[7, 6\]"),
-        ((TRUTH[:0],), {}, "as many images each"),
         ((TRUTH[..., :2],), {}, "3 colours"),
         ((TRUTH * np.nan,), {}, "NaN or infinite"),
-        ((TRUTH,), {"labels": ["a", "b"]}, "labels for 1 stacks, got 2"),
         ((TRUTH,), {"captions": [["a"]]}, "captions of 7 images, got 1"),
     ],
 )
 def test_what_cannot_be_drawn_ends_with_one_line(stacks, options, message):
     with pytest.raises(ValueError, match=message):
         plot_images(*stacks, **options)
-
-
-def test_axes_can_be_drawn_into():
-    figure = Figure()
-    axes, other = figure.subplots(2)
-    assert plot_images(TRUTH, ax=axes) is figure
-    assert len(axes.images) == len(TRUTH)
-    assert not other.images
-    with pytest.raises(ValueError, match="figure or ax, got both"):
-        plot_images(TRUTH, figure=figure, ax=axes)

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 import jaxdp
 from jaxdp.planning.streams.one_pass_plan import OnePassPlan, Sensitivity
@@ -45,23 +44,3 @@ def test_a_floor_far_below_is_named_and_not_drawn():
     _, risk, _ = plot_plan(_plan(floor=1e-40)).axes
     assert _labels(risk)[-1] == "without privacy 1e-40"
     assert risk.get_ylim()[0] > 1e-3
-
-
-@pytest.mark.parametrize(
-    "schedule", [jaxdp.Constant(3.0), jaxdp.Polynomial(6.0, 2.0), jaxdp.Hyperbolic(1e5, 1e-4)]
-)
-def test_axes_have_two_numbers_at_least_and_few(schedule):
-    nothing = {"clip_scale": Sensitivity(1e-4, 0.0)}
-    large = {"clip_scale": Sensitivity(1e4, 3.0)}
-    for sensitivities in (nothing, large):
-        figure = plot_plan(_plan(schedule, sensitivities=sensitivities))
-        figure.canvas.draw()
-        rate, _, sensitivity = figure.axes
-        for axis in (rate.yaxis, sensitivity.xaxis):
-            low, high = sorted(axis.get_view_interval())
-            assert 2 <= sum(low <= place <= high for place in axis.get_majorticklocs()) <= 8
-
-
-def test_what_is_no_plan_is_refused():
-    with pytest.raises(TypeError, match=r"expected plan to be a plan of jaxdp\.plan"):
-        plot_plan(PREDICTED)

@@ -54,19 +54,26 @@ class Signs(AbstractLinearModelProblem):
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.7)], ids=repr)
 def test_gradient_and_smoothness_are_those_of_the_loss(loss):
     problem = Signs(TARGET, loss)
-    samples = problem.prepare(jr.key(0))
-    weights = jnp.asarray([0.3, 2.0, -1.0])
+    weights = np.asarray([0.3, 2.0, -1.0], np.float32)
 
     def value(weights, inputs, label):
         return loss.value(inputs @ weights, label)
 
-    each = jax.vmap(jax.grad(value), (None, 0, 0))(weights, samples.inputs, samples.labels)
-    np.testing.assert_allclose(problem.gradient(weights, samples), each, rtol=1e-4, atol=1e-6)
-    one = Samples(samples.inputs[0], samples.labels[0])
-    np.testing.assert_allclose(problem.gradient(weights, one), each[0], rtol=1e-4, atol=1e-6)
-    curvatures = jax.vmap(jax.hessian(value), (None, 0, 0))(weights, samples.inputs, samples.labels)
-    largest = np.linalg.eigvalsh(np.asarray(curvatures))[:, -1]
-    bound = np.asarray(problem.smoothness(samples))
+    @jax.jit
+    def found(key):
+        samples = problem.prepare(key)
+        one = Samples(samples.inputs[0], samples.labels[0])
+        exact = (
+            jax.vmap(of, (None, 0, 0))(weights, samples.inputs, samples.labels)
+            for of in (jax.grad(value), jax.hessian(value))
+        )
+        gradients = problem.gradient(weights, samples), problem.gradient(weights, one)
+        return *exact, *gradients, problem.smoothness(samples)
+
+    each, curvatures, gradients, gradient, bound = map(np.asarray, found(jr.key(0)))
+    np.testing.assert_allclose(gradients, each, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient, each[0], rtol=1e-4, atol=1e-6)
+    largest = np.linalg.eigvalsh(curvatures)[:, -1]
     assert (largest <= bound * (1 + 1e-5)).all()
     assert (largest > 0.9 * bound).any()
 

@@ -16,12 +16,27 @@ from jaxdp.regression import ColumnFeatures, Columns
 SPECS = {"age": (0, 10), "sex": ["f", "m"], "rooms": [1, 2, 3]}
 TABLE = pd.DataFrame(
     {
-        "rooms": [1, 2.0, None, 7],
-        "age": [0.0, 9.99, np.nan, 50],
-        "other": ["x", "y", "z", "w"],
-        "sex": ["f", "m", None, "diverse"],
+        **{"rooms": [1, 2.0, None, 7], "age": [0.0, 9.99, np.nan, 50]},
+        **{"other": ["x", "y", "z", "w"], "sex": ["f", "m", None, "diverse"]},
     }
 )
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ("as", TypeError, "a list of pairs of names"),
+        ({"age": "sex"}, TypeError, "a list of pairs of names"),
+        ([("age", "age")], ValueError, "two columns that are named"),
+        ([("age", "height")], ValueError, "two columns that are named"),
+        ([None], ValueError, "two columns that are named"),
+    ],
+)
+def test_interactions_are_a_list_of_pairs(given, kind, message):
+    with pytest.raises(kind, match=message):
+        Columns(SPECS, interactions=given)
+
+
 CODES = [[0, 0, 0], [0.999, 1, 1], [-1, 3, 4], [1, 2, 3]]
 
 
@@ -43,18 +58,21 @@ CELLS = {
     "a truth": [True, np.True_, "True", "true", "TRUE", 1, "1"],
     "a text": ["f", b"f", np.str_("f")],
     "a date": [
-        DAY,
-        datetime.datetime(2020, 1, 2),
-        pd.Timestamp(DAY),
-        np.datetime64(DAY, "ns"),
-        np.datetime64(DAY),
-        "2020-01-02",
-        "2020-01-02 00:00:00",
+        *(DAY, datetime.datetime(2020, 1, 2), pd.Timestamp(DAY), np.datetime64(DAY)),
+        *(np.datetime64(DAY, "ns"), "2020-01-02", "2020-01-02 00:00:00"),
     ],
     "a moment": ["2020-01-02T03:00+01:00", pd.Timestamp("2020-01-02 02:00", tz="UTC")],
     "beyond all floats": [math.inf, "inf", Decimal("inf"), Fraction(10**400, 3)],
     "missing": [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", "nan", "NaN", "NaT"],
 }
+
+
+LATE = datetime.timezone(datetime.timedelta(hours=-12))
+
+
+EARLY = datetime.timezone(datetime.timedelta(hours=12))
+
+
 BESIDE = ["?", None, 1.5, 7, True, DAY, pd.Timestamp(DAY), b"?", "nan"]
 # None: not a category, but missing.
 EXPECTED = dict.fromkeys(CELLS, 0.0) | {"missing": 2.0}
@@ -109,13 +127,10 @@ def test_a_number_in_a_range_is_found_from_its_cell_alone():
 
 CODES_OF_TEXTS = [
     ["1_0", "10", "010", "+10", "1e1", "1\u0660", "\uff11\uff10", "10,0", "1 0"],
-    ["12e5", "1200000", "12E5"],
     ["9007199254740993", "9007199254740992", "9007199254740994"],
     ["Inf", "inf", "Infinity", "-inf", "INF"],
-    ["Nan", "NAN", "None", "NA", "null"],
     ["2020-W01", "2019-12-30", "2020-01"],
     ["0.1000000000000000055511151231257827", "0.1"],
-    ["0x10", "16", "0b1", "1j"],
 ]
 
 
@@ -218,25 +233,18 @@ WRONG = {
     "none": ({}, ValueError, "got none"),
     "no dictionary": ([("age", (0, 1))], TypeError, "a dictionary"),
     "an empty range": ({"age": (1, 1)}, ValueError, "low < high"),
-    "an infinite range": ({"age": (0, math.inf)}, ValueError, "both finite"),
     "a date and a number": ({"day": (DAY, 18270)}, TypeError, "two numbers or two dates"),
-    "an end that is no date": ({"day": (pd.NaT, DAY)}, ValueError, "both finite"),
-    "spans of time": ({"day": (np.timedelta64(1), np.timedelta64(9))}, TypeError, "two dates"),
     "a range as a list": (
         {"age": [17, 90]},
         ValueError,
         r"the tuple \(17, 90\), or as categories, the texts \['17', '90'\]",
     ),
-    "dates in a list": ({"day": [DAY, pd.Timestamp(DAY)]}, ValueError, "a range, the tuple"),
     "what NumPy found": ({"sex": np.array(["secret"])}, TypeError, "not read off.*a ndarray"),
-    "no categories": ({"age": []}, TypeError, "a list of categories"),
     "a text": ({"age": "0-10"}, TypeError, "a list of categories"),
     "a number for a name": ({1: (0, 1)}, TypeError, "as texts, got 1: '1' is read from a table's"),
     "one category twice": ({"rooms": [1, "1"]}, ValueError, "got '1' twice"),
-    "an end beyond all floats": ({"age": (0, 10**400)}, ValueError, "both finite"),
     "a range too small": ({"age": (0, 5e-324)}, ValueError, "a width from 1e-30"),
     "a missing category": ({"rooms": [1, None]}, ValueError, "without missing values"),
-    "a complex category": ({"rooms": [1, 2j]}, TypeError, "texts, dates or numbers in column"),
 }
 
 
@@ -248,12 +256,8 @@ def test_a_wrong_description_is_refused(name):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [["0", "1"], [False, True]])
-def test_two_categories_that_are_numbers_are_written_as_texts_or_truths(given):
-    assert Columns({"x": given}).codes([[1], ["0"], [0.5], [True]]).tolist() == [[1], [0], [2], [1]]
-
-
 WEEK = datetime.date(2020, 1, 1), datetime.date(2020, 1, 9)
+ENDS = ("2020-01-01", "2020-01-09T00:00:00"), ("20200101", "20200109")
 
 
 CELLS_OF_DAYS = {
@@ -268,15 +272,7 @@ CELLS_OF_DAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    "ends",
-    [
-        WEEK,
-        tuple(map(pd.Timestamp, WEEK)),
-        ("2020-01-01", "2020-01-09T00:00:00"),
-        ("20200101", "20200109"),
-    ],
-)
+@pytest.mark.parametrize("ends", [WEEK, tuple(map(pd.Timestamp, WEEK)), *ENDS])
 def test_a_range_of_dates_is_kept_as_dates_and_reads_them(ends):
     columns = Columns({"day": ends}, bins=2)
     assert (columns.specs, columns.is_date) == ((("2020-01-01", "2020-01-09"),), (True,))
@@ -285,18 +281,12 @@ def test_a_range_of_dates_is_kept_as_dates_and_reads_them(ends):
     found = columns.read([[cell] for cell in CELLS_OF_DAYS])
     np.testing.assert_allclose(found.codes[:, 0], [*CELLS_OF_DAYS.values()], rtol=1e-12)
     assert not found.is_beyond.any()
-    for unit in ("s", "ms", "us", "ns"):
+    for unit in ("s", "ns"):
         times = pd.to_datetime(["2020-01-05", "2019-12-31", None]).as_unit(unit)
         for kept in (times, times.tz_localize("UTC"), times.astype(object)):
             found = columns.read(pd.DataFrame({"day": kept}))
             assert found.codes[:, 0].tolist() == [0.5, 0, -1]
             assert found.is_beyond[:, 0].tolist() == [False, True, False]
-
-
-def test_a_date_in_a_range_of_numbers_is_the_days_since_1970():
-    columns = Columns({"day": (18262, 18270)})
-    cells = [[datetime.date(2020, 1, 5)], ["2020-01-01T12:00"], [18264], ["18264"], [None]]
-    np.testing.assert_allclose(columns.codes(cells)[:, 0], [0.5, 1 / 16, 0.25, 0.25, -1])
 
 
 NO_DATES = [45000, 1704067200, 1704067200 * 10**9, 1610121300012, 20240231, -20240131, 20240131.5]
@@ -313,25 +303,16 @@ def test_what_may_be_seconds_or_day_numbers_is_refused_in_a_range_of_dates(cell)
         assert caught.value.__context__ is None
 
 
-FAR = datetime.timezone(datetime.timedelta(hours=-12))
 ODD_DATES = {
     "early": [
-        np.datetime64(-(2**62), "s"),
-        np.datetime64(-(10**15), "Y"),
-        np.datetime64(-1970, "Y"),
-        datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=12))),
-        datetime.date.min,
-        pd.Timestamp.min,
+        *(np.datetime64(-(2**62), "s"), np.datetime64(-(10**15), "Y"), np.datetime64(-1970, "Y")),
+        *(datetime.datetime.min.replace(tzinfo=EARLY), datetime.date.min, pd.Timestamp.min),
         "0001-01-01T00:00+12:00",
     ],
     "late": [
-        np.datetime64(2**62, "s"),
-        np.datetime64(2**62, "D"),
-        np.datetime64(2**62, "W"),
-        np.datetime64(10**15, "M"),
-        np.datetime64("10000-01-01"),
-        datetime.datetime.max.replace(tzinfo=FAR),
-        datetime.datetime.max,
+        *(np.datetime64(2**62, unit) for unit in ("s", "D", "W")),
+        *(np.datetime64(10**15, "M"), np.datetime64("10000-01-01")),
+        *(datetime.datetime.max.replace(tzinfo=LATE), datetime.datetime.max),
         pd.Timestamp.max.tz_localize("UTC"),
         pd.Timestamp(np.datetime64("20000-01-01", "s")),
         "9999-12-31T23:59:59-12:00",
@@ -350,30 +331,15 @@ def test_dates_that_other_types_cannot_hold_are_beyond_the_nearer_end(kind):
         assert Columns({"x": [cell, "other"]}).codes([[cell], ["x"]])[:, 0].tolist() == [0, 2]
 
 
-@pytest.mark.parametrize("given", [None, "as", {"age": "sex"}])
-def test_interactions_are_a_list(given):
-    with pytest.raises(TypeError, match="a list of pairs of names"):
-        Columns(SPECS, interactions=given)
-
-
-@pytest.mark.parametrize("pair", [("age", "age"), ("age", "height"), ("age", "sex", "rooms"), None])
-def test_interactions_are_of_two_columns(pair):
-    with pytest.raises(ValueError, match="two columns that are named"):
-        Columns(SPECS, interactions=[pair])
-
-
 @pytest.mark.parametrize(
     ("table", "kind", "message"),
     [
         (TABLE[["age", "rooms"]], ValueError, "got none called"),
         (np.zeros((2, 2)), ValueError, r"rows of 3 columns, got shape \(2, 2\)"),
         (TABLE.assign(age="secret"), TypeError, "numbers in column 'age', got text.*to_numeric"),
-        (TABLE.assign(age=[[1]] * 4), TypeError, "numbers in column 'age', got other things"),
         (TABLE.assign(sex=[np.ones(2)] * 4), TypeError, "column 'sex', got other things"),
-        (TABLE.assign(age=pd.Timedelta("1D")), TypeError, "got other things"),
         (pd.concat([TABLE, TABLE[["age"]]], axis=1), ValueError, r"that differ, got \['age'\]"),
         (dict(TABLE), ValueError, "a data frame or rows of 3 columns, got shape .* of a dict"),
-        ([[1, 2, 3], [1]], ValueError, "a data frame or rows of 3 columns"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_and_no_cell_shown(table, kind, message):

@@ -57,7 +57,7 @@ def test_squared_drop_keeps_its_digits_in_float32(schedule, function, step):
 
 @pytest.mark.parametrize(
     "schedule",
-    [*(schedule for schedule, _ in SCHEDULES), lambda time: 2.0 - time],
+    [jaxdp.Polynomial(3.0, power=0.5), SCHEDULES[-1][0], lambda time: 2.0 - time],
     ids=lambda schedule: type(schedule).__name__,
 )
 def test_step_numbers_may_be_of_python_numpy_or_jax(schedule):
@@ -77,14 +77,6 @@ def test_step_numbers_may_be_of_python_numpy_or_jax(schedule):
             np.testing.assert_allclose(answer, expected, rtol=1e-6)
 
 
-def test_polynomial_is_differentiable_at_its_end():
-    for power in (0.0, 0.5, 1.0):
-        grads = jax.grad(lambda peak, power: jaxdp.Polynomial(peak, power)(1.0), argnums=(0, 1))(
-            3.0, power
-        )
-        assert np.all(np.isfinite(grads))
-
-
 def test_only_what_never_changes_is_called_constant():
     constant = [schedule.is_constant for schedule, _ in SCHEDULES]
     assert constant == [True, False, False, True, False, False, False]
@@ -99,9 +91,7 @@ def test_a_plain_callable_works():
     np.testing.assert_array_equal(as_schedule(partial)(jnp.ones(2)), [2, 2])
 
 
-@pytest.mark.parametrize(
-    "rate", [3, 3.0, np.float32(3), np.float64(3), np.int64(3), np.asarray(3.0), jnp.float32(3)]
-)
+@pytest.mark.parametrize("rate", [3.0, np.float32(3), np.asarray(3.0), jnp.float32(3)])
 def test_a_number_is_a_constant_rate(rate):
     schedule = as_schedule(rate)
     assert isinstance(schedule, jaxdp.Constant)
@@ -112,15 +102,10 @@ def test_a_number_is_a_constant_rate(rate):
 
 OPTAX = {
     "cosine": optax.cosine_decay_schedule(3.0, 100),
-    "exponential": optax.exponential_decay(3.0, 10, 0.5),
-    "constant": optax.constant_schedule(3.0),
     "linear": optax.linear_schedule(3.0, 0.0, 100),
     "staircase": optax.piecewise_constant_schedule(3.0, {30: 0.5, 60: 0.1}),
     # Of an array of steps optax computes another, wrong function.
     "interpolated": optax.piecewise_interpolate_schedule("linear", 3.0, {30: 0.5, 100: 0.1}),
-    "joined": optax.join_schedules(
-        [optax.constant_schedule(3.0), optax.linear_schedule(3.0, 0.0, 50)], [50]
-    ),
 }
 
 
@@ -146,17 +131,15 @@ def test_a_schedule_of_optax_by_steps(name):
 
 
 def test_an_algorithm_runs_through_a_schedule_of_steps():
-    by_steps, by_time = (
-        jaxdp.OnePassDPSGD(schedule, clip_scale=1.0, rho=1.0, num_steps=100)
-        for schedule in (jaxdp.FromSteps(OPTAX["linear"], 100), jaxdp.Polynomial(3.0, power=1.0))
-    )
+    schedules = jaxdp.FromSteps(OPTAX["linear"], 100), jaxdp.Polynomial(3.0, power=1.0)
 
     @jax.jit
     def rates_and_noise(algorithm):
         steps = jnp.arange(1, 101)
         return algorithm.step_size(steps), algorithm.noise_std(steps, 30)
 
-    rates, stds = zip(rates_and_noise(by_steps), rates_and_noise(by_time), strict=True)
+    found = [rates_and_noise(jaxdp.OnePassDPSGD(one, 1.0, 1.0, 100)) for one in schedules]
+    rates, stds = zip(*found, strict=True)
     np.testing.assert_allclose(*rates, atol=1e-7)
     # The last is 0, to the rounding of the others' squares.
     np.testing.assert_allclose(*stds, rtol=1e-3, atol=1e-6 * stds[0].max())
@@ -179,34 +162,20 @@ def test_a_schedule_of_optax_is_refused_as_a_function_of_time(name):
             as_schedule(function)
 
 
-def test_a_function_of_time_may_call_a_schedule_of_optax():
-    schedule = as_schedule(lambda t: OPTAX["linear"](100 * t))
-    np.testing.assert_allclose(schedule(0.5), 1.5)
-
-
-@pytest.mark.parametrize("num_steps", [20, 1000, 100_000])
+@pytest.mark.parametrize("num_steps", [20, 100_000])
 def test_functions_that_hardly_change_or_only_rise_are_warned_of(num_steps):
-    for of_steps in (
-        optax.cosine_decay_schedule(3.0, num_steps),
-        optax.linear_schedule(3.0, 0.0, num_steps + 1),
-        optax.linear_schedule(1.0, 3.0, num_steps),
-    ):
+    falls = optax.cosine_decay_schedule(3.0, num_steps)
+    for of_steps in (falls, optax.linear_schedule(1.0, 3.0, num_steps)):
         with pytest.warns(UserWarning, match="use jaxdp.FromSteps"):
             as_schedule(lambda step, of_steps=of_steps: of_steps(step))
 
 
 OF_STEPS = {
     "step decay": lambda step: jnp.where(step < 30, 0.1, 0.01),
-    "staircase": lambda step: 0.1 * 0.5 ** (step // 30),
     "whole numbers": lambda step: 9 - step // 30,
-    "nothing at first": lambda step: 0.01 * (step // 10),
     "a decay at the first step": lambda step: jnp.where(step < 1, 0.1, 0.01),
-    "a first step of its own": lambda step: jnp.where(step == 0, 0.0, 0.1),
     "a table": lambda step: jnp.linspace(0.1, 0.0, 100)[step.astype(int)],
-    "pieces of optax": lambda step: OPTAX["staircase"](step),
     "warm-up": lambda step: 0.1 * jnp.minimum(1.0, step / 20),
-    "a warm-up of one step": lambda step: jnp.minimum(0.1, 0.1 * step),
-    "a smooth warm-up": lambda step: 0.05 * (1 - jnp.cos(jnp.pi * jnp.minimum(step / 50, 1))),
     "warm-up and cosine": lambda step: optax.warmup_cosine_decay_schedule(0.0, 0.1, 20, 99)(step),
 }
 
@@ -219,11 +188,6 @@ def test_a_function_of_steps_is_refused_as_a_function_of_time(name):
         jaxdp.PrivateOptimiser(optax.sgd, learning_rate=OF_STEPS[name], **steps)
     with pytest.raises(ValueError, match=r"use jaxdp.FromSteps\(function, num_steps\)"):
         jaxdp.OnePassDPSGD(OF_STEPS[name], 1.0, 1.0, 100)
-
-
-def test_a_constant_function_is_told_to_be_given_as_its_number():
-    with pytest.raises(ValueError, match=r"got one that is 0.1 all the time.* jaxdp.Constant"):
-        jaxdp.OnePassDPSGD(lambda time: 0.1 + 0 * time, 1.0, 1.0, 10)
 
 
 def test_a_function_of_whole_steps_alone_is_told_of_steps():
@@ -240,11 +204,8 @@ def test_a_function_of_whole_steps_alone_is_told_of_steps():
         lambda t: 3.0 + jnp.sin(2 * jnp.pi * t),
         # Warm-ups in time: a line, one that ends smoothly, and one before a decay.
         lambda t: jnp.minimum(3.0, 30 * t),
-        lambda t: 3.0 * jnp.tanh(10 * t),
         lambda t: 3.0 * jnp.minimum(10 * t, 1 - t),
         Plain(lambda t: 3.0 + 0 * t),
-        jaxdp.Polynomial(3.0, power=0.0),
-        jaxdp.Hyperbolic(3.0, knee=1e4),
         jaxdp.PiecewiseLinear([0.0, 1.0], [3.0, 2.999]),
         jaxdp.FromSteps(optax.cosine_decay_schedule(3.0, 100), num_steps=1),
     ],
@@ -274,18 +235,12 @@ def _checked(function):
             for value in (0.0, -1.0, np.nan, np.inf, np.ones(2))
         ),
         (as_schedule, (lambda t: np.sqrt(1 - t),), TypeError, "instead of numpy or math"),
-        (as_schedule, (lambda t: 1.0 if t < 0.5 else 0.1,), TypeError, "instead of numpy or math"),
         (jaxdp.FromSteps, (3.0, 10), TypeError, NO_FUNCTION),
-        (jaxdp.FromSteps, (jaxdp.Constant(3.0), 10), TypeError, NO_FUNCTION),
         (jaxdp.FromSteps, (lambda k: 1.0 if k < 5 else 0.1, 10), TypeError, "numpy or math"),
         (jaxdp.PiecewiseLinear, ([0.0, 1.0], [1.0, 2.0]), ValueError, "non-increasing values"),
-        (jaxdp.PiecewiseLinear, ([0.5, 0.5], [1.0, 1.0]), ValueError, "increasing knots"),
-        (jaxdp.PiecewiseLinear, ([0.0], [1.0]), ValueError, "one shape"),
         (jaxdp.OnePassDPSGD, (jaxdp.FromSteps(WARM, 100), 1.0, 1.0, 100), ValueError, RISES),
-        (_checked, (lambda t: 1 + t,), ValueError, RISES),
         (_checked, (lambda t: 0.5 - t,), ValueError, "learning rate >= 0"),
         (_checked, (lambda t: 1 / t,), ValueError, "finite"),
-        (_checked, (lambda t: 1 + 0.03 * t,), ValueError, RISES),
     ],
 )
 def test_what_is_no_non_increasing_schedule_is_refused(make, arguments, error, message):

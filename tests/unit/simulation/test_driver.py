@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jaxdp
-from jaxdp.simulation import driver
 from jaxdp.simulation.driver import AbstractRuns, Reading, average_so_far, drive, ranges_of
 
 LAST = 1000
@@ -47,16 +46,12 @@ class _Counters(AbstractRuns):
         return {"share": reading.sums["steps"] / jnp.maximum(steps, 1)[None]}
 
 
-def _drive(num_steps, records, runs=None, progress=None, keep_parameters=False):
-    return drive(
-        _Counters() if runs is None else runs,
-        ranges_of(num_steps, records, progress),
-        keep_parameters=keep_parameters,
-        progress=progress,
-    )
+def _drive(num_steps, records, runs=None, progress=None, **how):
+    runs, ranges = runs or _Counters(), ranges_of(num_steps, records, progress)
+    return drive(runs, ranges, progress=progress, **{"keep_parameters": False} | how)
 
 
-@pytest.mark.parametrize(("num_steps", "records"), [(13, 5), (3, 8), (1, 1), (230, 100)])
+@pytest.mark.parametrize(("num_steps", "records"), [(13, 5), (3, 8), (230, 100)])
 def test_record_j_is_the_state_after_its_share_of_the_steps(num_steps, records):
     expected = np.arange(records + 1) * num_steps // records
     for progress in (None, lambda share: None):
@@ -111,14 +106,3 @@ def test_the_average_of_a_line_is_half_way_and_zero_at_the_start():
     np.testing.assert_allclose(average_so_far(values, times), expected, rtol=1e-6)
     # As a plain mean of the records would not be.
     assert not np.allclose(values.mean(axis=1), expected[:, -1], rtol=0.01)
-
-
-@pytest.mark.parametrize("longest", [1, 63, 64, 65, 1000])
-@pytest.mark.parametrize("numbers_per_step", [1, 10_000, 10_000_000])
-def test_even_chunks_cover_a_range_and_fit(longest, numbers_per_step):
-    count, size = driver.even_chunks(longest, numbers_per_step)
-    assert count * size >= longest > (count - 1) * size
-    assert size <= driver._CHUNK_STEPS
-    assert size == 1 or size * numbers_per_step <= driver._numbers_of_a_draw()
-    # Less than a step is padded in each chunk.
-    assert count * size - longest < count

@@ -139,15 +139,6 @@ def test_a_prediction_has_no_numbers_where_the_steps_were_used_up():
         assert np.all(np.isnan(values))
 
 
-def test_a_prediction_is_as_it_was_solved_where_the_solver_reached_the_end():
-    with jax.enable_x64():
-        found, stopped = _decay(jnp.asarray(2.0))
-        told = _told(found, stopped=stopped, std=2 * found)
-    assert int(told.status) == Status.OK
-    np.testing.assert_array_equal(told.risk, found)
-    np.testing.assert_array_equal(told.final_std, 2 * np.asarray(found)[-1])
-
-
 @pytest.mark.parametrize(
     ("values", "options", "status"),
     [

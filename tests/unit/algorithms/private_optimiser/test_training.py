@@ -33,14 +33,9 @@ def _model(num_hidden=1):
     return relu_network(PIXELS, WIDTH, CLASSES, num_hidden=num_hidden, key=jr.key(3))
 
 
-def _private(sampler=FULL, clip_norm=1.0, noise_multiplier=0.5, num_steps=STEPS):
-    return jaxdp.PrivateOptimiser(
-        SGD,
-        clip_norm=clip_norm,
-        noise_multiplier=noise_multiplier,
-        num_steps=num_steps,
-        sampler=sampler,
-    )
+def _private(sampler=FULL, clip_norm=1.0, noise_multiplier=0.5, num_steps=STEPS, **changes):
+    given = {"clip_norm": clip_norm, "noise_multiplier": noise_multiplier, "num_steps": num_steps}
+    return jaxdp.PrivateOptimiser(SGD, sampler=sampler, **given, **changes)
 
 
 def _train(optimiser, model=None, key=None, **options):
@@ -53,40 +48,29 @@ def _weights(model):
     return [np.asarray(layer.weight, np.float64) for layer in model.layers]
 
 
-def _gradients(weights, x, label):
-    """By hand: of minus the log of the softmax, with respect to each layer of a ReLU network."""
-    layers, active = [x], []
-    for weight in weights[:-1]:
-        before = weight @ layers[-1]
-        active.append(before > 0)
-        layers.append(before * active[-1])
-    logits = weights[-1] @ layers[-1]
-    back = np.exp(logits - logits.max())
-    back = back / back.sum() - np.eye(len(logits))[label]
-    found = []
-    for depth in reversed(range(len(weights))):
-        found.insert(0, np.outer(back, layers[depth]))
-        if depth > 0:
-            back = (weights[depth].T @ back) * active[depth - 1]
-    return found
+@jax.jit
+def _gradients(weights):
+    """Of each record, by each layer of a ReLU network: one after the other, and not by ghosts."""
+
+    def loss(weights, x, label):
+        for weight in weights[:-1]:
+            x = jax.nn.relu(weight @ x)
+        return -jax.nn.log_softmax(weights[-1] @ x)[label]
+
+    return jax.vmap(jax.grad(loss), (None, 0, 0))(weights, INPUTS, LABELS)
 
 
 def _algorithm_1(weights, clip_norm, noises):
-    """PF Algorithm 1 as it is printed, on the weights of all layers as one vector.
-
-    `noises` hold sqrt(eta) (2 C / n) sigma N(0, I) of each step.
-    """
+    """PF Algorithm 1 as printed; `noises` hold sqrt(eta) (2 C / n) sigma N(0, I) of each step."""
     for noise in noises:
-        total = [np.zeros_like(weight) for weight in weights]
-        for x, label in zip(INPUTS.astype(np.float64), LABELS, strict=True):
-            gradient = _gradients(weights, x, label)
-            norm = np.sqrt(sum(np.sum(part**2) for part in gradient))
-            # A record at which no neuron is active has no gradient.
-            factor = 1 / max(1, norm / clip_norm)
-            total = [part + factor * one for part, one in zip(total, gradient, strict=True)]
+        gradients = [np.asarray(part, np.float64) for part in _gradients(weights)]
+        norms = np.sqrt(sum(np.sum(part**2, axis=(1, 2)) for part in gradients))
+        # A record at which no neuron is active has no gradient.
+        factors = 1 / np.maximum(1, norms / clip_norm)
+        totals = [np.einsum("n,nij->ij", factors, part) for part in gradients]
         weights = [
-            weight - RATE * part / RECORDS - one
-            for weight, part, one in zip(weights, total, noise, strict=True)
+            weight - RATE * total / RECORDS - one
+            for weight, total, one in zip(weights, totals, noise, strict=True)
         ]
     return weights
 
@@ -99,12 +83,9 @@ def _assert_weights(model, expected):
 @pytest.mark.parametrize("num_hidden", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_step_with_its_noise_is_algorithm_1(num_hidden):
     model = _model(num_hidden)
-    norms = [
-        np.sqrt([np.sum(part**2) for part in _gradients(_weights(model), x, label)])
-        for x, label in zip(INPUTS, LABELS, strict=True)
-    ]
+    parts = [np.sum(np.square(part), axis=(1, 2)) for part in _gradients(_weights(model))]
     # The norms straddle the clip norm, and no layer alone decides.
-    clip_norm = float(np.median(np.linalg.norm(norms, axis=1)))
+    clip_norm = float(np.median(np.sqrt(sum(parts))))
     optimiser = _private(clip_norm=clip_norm, num_steps=1)
     zeros = jax.tree.map(jnp.zeros_like, eqx.filter(model, eqx.is_inexact_array))
     drawn = optimiser.noisy_sum(zeros, jnp.asarray(0), key=jr.key(7))
@@ -122,18 +103,6 @@ def test_steps_without_noise_are_algorithm_1_and_microbatches_change_nothing():
     _assert_weights(_train(quiet, microbatch_size=7).model, expected)
 
 
-def test_the_published_noise_is_that_of_algorithm_1():
-    # sqrt(eta) 2 C sigma / n with sigma = sqrt(eta T) sqrt(8 log(1/delta)) / epsilon.
-    epsilon, delta, clip_norm = 2.0, 1e-2, 0.7
-    sigma = np.sqrt(RATE * STEPS) * np.sqrt(8 * np.log(1 / delta)) / epsilon
-    expected = np.sqrt(RATE) * 2 * clip_norm * sigma / RECORDS
-    scale = jaxdp.algorithms.PublishedCalibration().noise_scale(
-        epsilon, delta, learning_rate=1.0, num_steps=STEPS
-    )
-    optimiser = _private(clip_norm=clip_norm, noise_multiplier=2 * scale)
-    assert pytest.approx(expected) == RATE * optimiser.nominal_std_of_mean
-
-
 def test_the_baseline_is_plain_gradient_descent():
     weights = _weights(_model())
     expected = _algorithm_1(weights, np.inf, STEPS * [(0.0, 0.0)])
@@ -141,6 +110,18 @@ def test_the_baseline_is_plain_gradient_descent():
     _assert_weights(trained.model, expected)
     with pytest.raises(AssertionError):
         _assert_weights(trained.model, weights)
+
+
+def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
+    optimiser = _private(noise_multiplier=5.0)
+    # When a bar is written over depends on the clock; at its end it always is.
+    note = training._cost_so_far(optimiser, 1e-3)
+    for made in (1, STEPS):
+        part = _private(noise_multiplier=5.0, num_steps=made)
+        epsilon = jaxdp.account(part, delta=1e-3).epsilon
+        assert note(made / STEPS) == f"epsilon {epsilon:.2f} after step {made}"
+    _train(optimiser, progress=True, delta=1e-3)
+    assert note(1.0) in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -161,20 +142,6 @@ def test_a_run_is_the_same_however_often_it_is_recorded():
     assert heard[-1] == 1.0
     assert heard == sorted(heard)
     assert once.state.num_released == STEPS
-
-
-def test_the_bar_shows_what_the_steps_so_far_cost(capsys):
-    optimiser = _private(noise_multiplier=5.0)
-    # When a bar is written over depends on the clock; at its end it always is.
-    note = training._cost_so_far(optimiser, 1e-3)
-    for made in (1, STEPS):
-        part = _private(noise_multiplier=5.0, num_steps=made)
-        epsilon = jaxdp.account(part, delta=1e-3).epsilon
-        assert note(made / STEPS) == f"epsilon {epsilon:.2f} after step {made}"
-    _train(optimiser, progress=True, delta=1e-3)
-    assert note(1.0) in capsys.readouterr().err
-    with pytest.raises(TypeError, match="a PrivateOptimiser if delta is given"):
-        _train(NonPrivateOptimiser(SGD, 2), progress=True, delta=1e-3)
 
 
 def test_a_mesh_of_one_device_changes_nothing_and_others_are_refused():
@@ -199,18 +166,6 @@ def test_runs_of_any_noise_clip_norm_and_length_share_a_compilation():
 
     assert programs() > 0
     assert programs(noise_multiplier=0.7, clip_norm=2.0, num_steps=2) == 0
-
-
-@pytest.mark.slow
-def test_runs_over_keys_and_noise_are_made_together():
-    def final(key, noise_multiplier):
-        optimiser = _private(noise_multiplier=noise_multiplier)
-        return _train(optimiser, key=key).model.layers[0].weight
-
-    keys, noises = jr.split(jr.key(0), 2), jnp.array([0.3, 3.0])
-    together = eqx.filter_vmap(final)(keys, noises)
-    for found, key, noise in zip(together, keys, noises, strict=True):
-        np.testing.assert_allclose(found, final(key, float(noise)), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("every", [None, 1])
@@ -244,9 +199,7 @@ def _fails_at(*calls, error=None, wrong=None):
 
 LATER = {
     "an error": ({"evaluate": _fails_at(2, error=OSError("disk"))}, "OSError: disk", (0, 2, 6)),
-    "at the end": ({"evaluate": _fails_at(3, 2, error=KeyError("a"))}, "KeyError: 'a'", (0, 2)),
     "names": ({"evaluate": _fails_at(1, wrong={"a": 1.0})}, "the same names and sh", (0, 4, 6)),
-    "shape": ({"evaluate": _fails_at(1, wrong={"loss": [1.0]})}, "the same names", (0, 4, 6)),
     "text": ({"evaluate": _fails_at(1, wrong={"loss": "1"})}, "to be a real number", (0, 4, 6)),
     "progress": ({"progress": _fails_at(1, error=RuntimeError())}, "RuntimeError", ()),
 }
@@ -264,12 +217,6 @@ def test_what_fails_beside_the_steps_loses_no_trained_model(name):
     assert run.steps == steps
     assert (run.records is None) == (not steps)
     _assert_weights(run.model, _weights(_train(_private()).model))
-
-
-def test_a_failure_beside_the_steps_is_printed_where_warnings_are_errors(capsys):
-    fails = _fails_at(1, error=OSError("disk"))
-    assert int(_train(_private(), evaluate=fails).state.num_released) == STEPS
-    assert "evaluate failed after step 6 of 6: OSError: disk" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
@@ -310,29 +257,18 @@ def test_an_interrupted_run_says_how_far_it_came_and_how_to_go_on(tmp_path):
 def test_numbers_and_truth_values_are_measured():
     run = _train(_private(), evaluate=lambda _: {"is_fine": True, "loss": 0.5}, every=4)
     assert run.steps == (0, 4, STEPS)
-    assert {name: values.shape for name, values in run.records.items()} == {
-        "is_fine": (3,),
-        "loss": (3,),
-    }
-
-
-def _constant(model, x, y):
-    return jnp.square(x).sum()
+    assert [run.records[name].shape for name in ("is_fine", "loss")] == [(3,), (3,)]
 
 
 def _stopped(model, x, y):
     return jax.lax.stop_gradient(cross_entropy(model, x, y))
 
 
-def _errors(model, x, y):
-    return (jnp.argmax(model(x)) != y).astype(float)
-
-
 def _compiled(model, x, y):
     return jax.jit(lambda logits: jnp.round(logits).sum())(model(x))
 
 
-@pytest.mark.parametrize("loss", [_constant, _stopped, _errors, _compiled])
+@pytest.mark.parametrize("loss", [_stopped, _compiled])
 @pytest.mark.parametrize("optimiser", [_private(), NonPrivateOptimiser(SGD, 2)], ids=type)
 def test_a_loss_without_a_gradient_is_refused_whatever_the_data(loss, optimiser):
     for inputs in (INPUTS, np.full_like(INPUTS, np.nan)):
@@ -358,23 +294,15 @@ def test_a_loss_that_uses_one_weight_alone_is_trained():
 
 @pytest.mark.usefixtures("callers_line")
 @pytest.mark.parametrize(
-    "optimiser",
+    ("optimiser", "kind"),
     [
-        _private(num_steps=3),
-        _private(PoissonSampler(RECORDS, 0.9), num_steps=3),
-        NonPrivateOptimiser(SGD, 3),
-        jaxdp.PrivateOptimiser(
-            SGD,
-            clip_norm=1.0,
-            noise_multiplier=1.0,
-            num_steps=3,
-            sampler=FULL,
-            noise=jaxdp.privacy.SecretNoise(),
-        ),
+        (_private(PoissonSampler(RECORDS, 0.9), num_steps=3), "simulated noise"),
+        (NonPrivateOptimiser(SGD, 3), "no privacy"),
+        (_private(num_steps=3, noise=jaxdp.privacy.SecretNoise()), "certified noise"),
     ],
-    ids=["full batch", "poisson", "baseline", "secret noise"],
+    ids=["poisson", "baseline", "secret noise"],
 )
-def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
+def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser, kind):
     options = {"key": jr.key(1), "evaluate": accuracy_of, "every": 3}
     whole = train(optimiser, cross_entropy, _model(), INPUTS, LABELS, **options)
     assert int(whole.num_dropped) == 0
@@ -382,23 +310,17 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
     spoiled[[4, 9]] = np.nan
     with pytest.warns(UserWarning, match="not finite .* depends on private data") as seen:
         found = train(optimiser, cross_entropy, _model(), spoiled, LABELS, **options)
-    assert len(seen) == 1
-    assert seen[0].filename == __file__
+    assert (len(seen), seen[0].filename) == (1, __file__)
     count = int(found.num_dropped)
-    is_poisson = isinstance(getattr(optimiser, "sampler", None), PoissonSampler)
     # Two records, three steps; a Poisson batch has each of them nine times in ten.
-    assert 1 <= count <= 6 if is_poisson else count == 6
+    assert 1 <= count <= 6 if kind == "simulated noise" else count == 6
     # What is released says nothing of it, and what is printed says for whom it is.
     assert "dropped" not in repr(found)
     text = " ".join(str(found).split())
     assert f"num_dropped {count} times that a record was not finite" in text
-    assert "outside the account" in text
-    private = isinstance(optimiser, jaxdp.PrivateOptimiser)
-    assert ("steps 3 noisy sums" in text) == private
-    is_secret = private and isinstance(optimiser.noise, jaxdp.privacy.SecretNoise)
-    kind = "certified noise" if is_secret else "simulated noise" if private else "no privacy"
+    assert "covered by no account" in text
     assert kind in text.partition("release ")[2]
-    if private:
+    if kind != "no privacy":
         assert found.release() == whole.release()
         assert not any("finite" in line for line in found.release().assumptions)
 
@@ -406,11 +328,10 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser):
 def test_a_run_is_not_lost_where_warnings_are_errors(capsys):
     spoiled = INPUTS.copy()
     spoiled[4] = np.nan
+    given = cross_entropy, _model(), spoiled, LABELS
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = train(
-            _private(num_steps=2), cross_entropy, _model(), spoiled, LABELS, key=jr.key(1)
-        )
+        found = train(_private(num_steps=2), *given, key=jr.key(1))
     assert int(found.state.num_released) == int(found.num_dropped) == 2
     assert "not finite 2 times" in capsys.readouterr().err
 
@@ -419,25 +340,15 @@ def accuracy_of(model):
     return {"hit": accuracy(model, INPUTS, LABELS)}
 
 
-def test_the_count_stays_at_the_largest_number():
-    most = np.iinfo(np.int32).max
-    assert int(training._added(jnp.asarray(most - 1, jnp.int32), jnp.asarray(5, jnp.int32))) == most
-
-
 def _kept(weight, x, y):
     """Linear in the weights, with a mask drawn from a record's key; the gradient is the mask."""
     return jnp.sum(weight * x[0] * jr.bernoulli(x[1], 0.5, weight.shape))
 
 
 def _dropout(sampler, num_steps=20, noise=None):
-    return jaxdp.PrivateOptimiser(
-        optax.sgd(1.0),
-        clip_norm=1e3,
-        noise_multiplier=0.0 if noise is None else 1e-9,
-        num_steps=num_steps,
-        sampler=sampler,
-        noise=noise,
-    )
+    given = {"num_steps": num_steps, "sampler": sampler, "noise": noise, "clip_norm": 1e3}
+    multiplier = 0.0 if noise is None else 1e-9
+    return jaxdp.PrivateOptimiser(optax.sgd(1.0), noise_multiplier=multiplier, **given)
 
 
 ONE = jaxdp.privacy.FixedSizeBatches(1, 1)
@@ -447,11 +358,10 @@ ONE = jaxdp.privacy.FixedSizeBatches(1, 1)
     "optimiser",
     [
         _dropout(ONE),
-        _dropout(ShuffledEpochs(1, 1)),
         _dropout(ONE, noise=jaxdp.privacy.SecretNoise()),
         NonPrivateOptimiser(optax.sgd(1.0), 20),
     ],
-    ids=["batches", "epochs", "secret noise", "baseline"],
+    ids=["batches", "secret noise", "baseline"],
 )
 def test_what_a_loss_draws_from_a_records_key_is_drawn_anew_at_every_step(optimiser):
     records = jnp.ones((1, 40)), jr.split(jr.key(9), 1)
@@ -465,23 +375,22 @@ def test_what_a_loss_draws_from_a_records_key_is_drawn_anew_at_every_step(optimi
 def test_keys_of_a_step_do_not_depend_on_how_one_came_to_it():
     inputs, targets = (jnp.ones((6, 40)), jr.split(jr.key(9), 6)), jnp.zeros(6)
     optimiser = _dropout(PoissonSampler(6, 0.5), num_steps=5)
-    weights = jnp.zeros(40)
-    model, state = weights, optimiser.init(weights)
+    model, state = jnp.zeros(40), optimiser.init(jnp.zeros(40))
     for step in range(5):
         if step == 2:
             # As from a checkpoint.
-            model, state = jax.tree.map(np.asarray, (model, state))
-            state = jax.tree.map(jnp.asarray, state)
+            kept = jax.tree.map(np.asarray, (model, state))
+            model, state = jax.tree.map(jnp.asarray, kept)
         model, state = optimiser.step(_kept, model, state, inputs, targets, key=jr.key(0))
-    whole = train(optimiser, _kept, weights, inputs, targets, key=jr.key(0))
+    whole = train(optimiser, _kept, jnp.zeros(40), inputs, targets, key=jr.key(0))
     np.testing.assert_array_equal(whole.model, model)
-    # Keys among the targets, and several for a record, are those of the step too.
-    many = jr.split(jr.key(9), (6, 2))
 
+    # Keys among the targets, and several for a record, are those of the step too.
     def by_target(weight, x, y):
         return jnp.sum(weight * x * jr.bernoulli(y[1], 0.5, weight.shape))
 
-    run = train(optimiser, by_target, weights, inputs[0], many, key=jr.key(0))
+    many = jr.split(jr.key(9), (6, 2))
+    run = train(optimiser, by_target, jnp.zeros(40), inputs[0], many, key=jr.key(0))
     assert len(np.unique(np.asarray(run.model))) > 3
 
 
@@ -493,10 +402,7 @@ def _linear(weight, x, y):
 
 
 def _fitted(inputs, targets):
-    sampler = jaxdp.privacy.FixedSizeBatches(4, 2)
-    optimiser = jaxdp.PrivateOptimiser(
-        SGD, clip_norm=1.0, noise_multiplier=1.0, num_steps=2, sampler=sampler
-    )
+    optimiser = _private(jaxdp.privacy.FixedSizeBatches(4, 2), num_steps=2)
     return train(optimiser, _linear, jnp.zeros(2), inputs, targets, key=jr.key(0)).model
 
 
@@ -504,10 +410,7 @@ ROWS, ANSWERS = np.arange(8.0, dtype=np.float32).reshape(4, 2), np.arange(4.0, d
 NO_NUMBERS = {
     "text": (np.array([SECRET] * 4), "text"),
     "objects": (np.array([SECRET] * 4, object), "objects of type str"),
-    "dates": (np.array(["2020-01-01"] * 4, "datetime64[D]"), "datetime64"),
-    "nothing": ([None] * 4, "objects of type NoneType"),
     "ragged": ([[1.0, 2.0], [3.0]] * 2, "rows of different lengths"),
-    "fields": (np.zeros(4, [("age", float)]), "named fields"),
 }
 
 
@@ -529,10 +432,8 @@ def test_rows_that_are_no_numbers_are_refused_without_a_word_of_them(name):
         (pd.DataFrame(ROWS), pd.Series(ANSWERS, index=list("abcd"))),
         (pd.DataFrame(ROWS).astype(object), pd.Series(ANSWERS).astype("Float32")),
         (ROWS.tolist(), ANSWERS.tolist()),
-        (ROWS.astype(object), tuple(ANSWERS)),
-        (ROWS.astype(">f4"), range(4)),
     ],
-    ids=["frame", "objects", "lists", "array of objects", "other byte order"],
+    ids=["frame", "objects", "lists"],
 )
 def test_tables_and_lists_of_numbers_are_arrays(inputs, targets):
     expected = _fitted(ROWS, ANSWERS)
@@ -542,20 +443,6 @@ def test_tables_and_lists_of_numbers_are_arrays(inputs, targets):
         for rows in ((inputs, targets), (ROWS, ANSWERS))
     ]
     np.testing.assert_array_equal(*sums)
-
-
-def test_what_a_table_leaves_out_is_a_record_that_is_dropped():
-    frame = pd.DataFrame({"age": pd.array([1, None, 3, 4], dtype="Int64"), "height": ANSWERS})
-    with pytest.warns(UserWarning, match="were not finite"):
-        _fitted(frame, ANSWERS)
-
-
-def test_labels_in_a_table_stay_whole_numbers():
-    # A cross-entropy takes no others.
-    found = train(
-        _private(), cross_entropy, _model(), pd.DataFrame(INPUTS), list(LABELS), key=jr.key(7)
-    )
-    _assert_weights(found.model, _weights(_train(_private()).model))
 
 
 def test_a_large_delta_is_warned_of_before_the_first_step():

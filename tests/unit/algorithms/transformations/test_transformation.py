@@ -9,13 +9,11 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from helpers import programs_compiled
 
 import jaxdp
 from jaxdp.algorithms import NonPrivateOptimiser, train
 from jaxdp.algorithms.transformations.transformation import Factory, Transformation
 from jaxdp.privacy import PoissonSampler, SecretNoise
-from jaxdp.simulation.rows import fixed_rows
 
 ROWS, DIM, STEPS = 12, 3, 6
 RANDOM = np.random.default_rng(0)
@@ -37,27 +35,13 @@ def loss(weights, x, y):
 
 
 def _private(optimiser=MOMENTUM, learning_rate: Any = None, num_steps=STEPS, **changes):
-    settings = {
-        "clip_norm": 0.7,
-        "noise_multiplier": 1.0,
-        "sampler": PoissonSampler(ROWS, 0.5),
-        **changes,
-    }
-    return jaxdp.PrivateOptimiser(
-        optimiser, learning_rate=learning_rate, num_steps=num_steps, **settings
-    )
+    given = {"clip_norm": 0.7, "noise_multiplier": 1.0, "sampler": PoissonSampler(ROWS, 0.5)}
+    given |= {"learning_rate": learning_rate, "num_steps": num_steps, **changes}
+    return jaxdp.PrivateOptimiser(optimiser, **given)
 
 
 def _trained(optimiser):
     return train(optimiser, loss, jnp.zeros(DIM), INPUTS, TARGETS, key=jr.key(0)).model
-
-
-def _stepped(optimiser, count=2):
-    model = jnp.zeros(DIM)
-    state = optimiser.init(model)
-    for _ in range(count):
-        model, state = optimiser.step(loss, model, state, INPUTS, TARGETS, key=jr.key(0))
-    return model
 
 
 def _simulated(optimiser):
@@ -70,7 +54,6 @@ def _simulated(optimiser):
 @pytest.mark.parametrize(
     ("factory", "rate", "plain"),
     [
-        pytest.param(MOMENTUM, 0.2, optax.sgd(0.2, momentum=0.9), marks=pytest.mark.slow),
         (optax.adam, jaxdp.Constant(0.2), optax.adam(0.2)),
         pytest.param(
             MOMENTUM,
@@ -79,7 +62,7 @@ def _simulated(optimiser):
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["heavy ball", "Adam", "schedule"],
+    ids=["Adam", "schedule"],
 )
 def test_a_factory_trains_as_its_transformation_does(factory, rate, plain):
     expected = _trained(_private(plain))
@@ -102,49 +85,22 @@ def test_a_schedule_is_read_at_the_share_of_the_steps_that_are_made():
         np.testing.assert_allclose(-update, 0.4 * np.sqrt(1 - step / 4), rtol=1e-6)
 
 
-KINDS = [float, np.float32, np.float64, jnp.float32, jnp.asarray]
-
-
-@pytest.mark.slow
-def test_a_new_rate_compiles_nothing():
-    def compiled(factory, rate):
-        def run():
-            optimiser = _private(factory, rate)
-            return _trained(optimiser), _stepped(optimiser), _simulated(optimiser)
-
-        return programs_compiled(run)
-
-    for rate in (*(kind(0.1) for kind in KINDS), jaxdp.Polynomial(0.3, 0.5)):
-        _private(MOMENTUM, rate)
-    compiled(MOMENTUM, 0.1)
-    compiled(MOMENTUM, jaxdp.Polynomial(0.3, 0.5))
-    sizes = fixed_rows._advance._cached._cache_size()
-    for number, kind in enumerate(KINDS):
-        assert compiled(MOMENTUM, kind(0.2 + 0.01 * number)) == 0
-    # Another partial of the same content, and another schedule of the same kind.
-    again = functools.partial(optax.sgd, momentum=0.9)
-    assert compiled(again, 0.3) == compiled(again, jaxdp.Polynomial(0.2, 0.25)) == 0
-    assert fixed_rows._advance._cached._cache_size() == sizes
-    # The count sees a rate that is part of the program.
-    assert programs_compiled(_trained, _private(optax.sgd(0.31, momentum=0.9))) > 0
-
-
 @pytest.mark.slow
 def test_rates_are_batched_and_differentiated():
+    close = {"rtol": 2e-2, "atol": 2e-3}
     for run in (_trained, _simulated):
 
         def final(rate, run=run):
             return run(_private(optax.sgd, rate))
 
-        rates = jnp.array([0.1, 0.2])
-        found = jax.vmap(final)(rates)
-        for one, rate in zip(found, rates, strict=True):
-            np.testing.assert_allclose(one, final(float(rate)), rtol=1e-5, atol=1e-6)
+        found = jax.vmap(final)(jnp.array([0.1, 0.2]))
+        for one, rate in zip(found, (0.1, 0.2), strict=True):
+            np.testing.assert_allclose(one, final(rate), rtol=1e-5, atol=1e-6)
         slope = jax.jacfwd(final)(0.2)
         difference = (np.asarray(final(0.21)) - np.asarray(final(0.19))) / 0.02
-        np.testing.assert_allclose(slope, difference, rtol=2e-2, atol=2e-3)
+        np.testing.assert_allclose(slope, difference, **close)
         with pytest.raises(AssertionError):
-            np.testing.assert_allclose(1.3 * slope, difference, rtol=2e-2, atol=2e-3)
+            np.testing.assert_allclose(1.3 * slope, difference, **close)
 
 
 def test_a_traced_rate_that_is_none_voids_the_run():
@@ -155,16 +111,6 @@ def test_a_traced_rate_that_is_none_voids_the_run():
 
     found = jax.vmap(status)(jnp.array([0.1, -0.1, jnp.nan]))[:, 0].tolist()
     assert found == [jaxdp.Status.OK, jaxdp.Status.INVALID, jaxdp.Status.INVALID]
-
-
-def test_weights_of_half_precision_take_steps_of_their_own_type():
-    for dtype in (jnp.bfloat16, jnp.float32):
-        weights = jnp.ones(3, dtype)
-        optimiser, plain = Transformation(MOMENTUM, jnp.float32(0.1)), MOMENTUM(0.1)
-        found = optimiser.update(weights, optimiser.init(weights), weights)
-        expected = plain.update(weights, plain.init(weights), weights)
-        assert jax.tree.all(jax.tree.map(jnp.array_equal, found, expected))
-        assert jax.tree.leaves(found)[0].dtype == dtype
 
 
 def test_partials_are_equal_by_content():
@@ -190,8 +136,6 @@ def test_partials_are_equal_by_content():
         (lambda rate: rate, 0.1, TypeError, "to make a transformation.*made"),
         (lambda rate: 1 / 0, 0.1, TypeError, "to make .* got one that raised ZeroDivisionError"),
         (optax.sgd, -0.1, ValueError, "expected finite learning_rate >= 0, got -0.1"),
-        (optax.sgd, np.ones(2), ValueError, "expected learning_rate to be a scalar"),
-        (optax.sgd, "0.1", TypeError, "expected learning_rate to be a real number"),
         (optax.sgd, COSINE, TypeError, "got a schedule of optax.* use jaxdp.FromSteps"),
         (optax.sgd, lambda time: 0.3 - time, ValueError, "finite and >= 0 at every step.*step 2"),
     ],
@@ -201,11 +145,3 @@ def test_wrong_optimisers_and_rates_are_refused(optimiser, rate, error, message)
         _private(optimiser, rate)
     with pytest.raises(error, match=message):
         NonPrivateOptimiser(optimiser, STEPS, learning_rate=rate)
-
-
-def test_a_traced_rate_and_secret_noise_do_not_go_together():
-    def final(rate):
-        return _stepped(_private(optax.sgd, rate, noise=SecretNoise(3)), count=1)
-
-    with pytest.raises(ValueError, match="outside jit, vmap and grad"):
-        jax.jit(final)(0.1)

@@ -6,27 +6,18 @@ import numpy as np
 import pytest
 from attack_problems import random_victim, single_target
 
-from jaxdp.attacks import (
-    NetworkTarget,
-    RandomFeaturesTarget,
-    RegeneratedWeights,
-    minimum_norm_parameters,
-    reconstruct,
-    reconstruction_error,
-)
+from jaxdp import attacks
 from jaxdp.attacks.optimisers.base import Ending
 
 
 def _errors(seeds, dim, count, widths, activation="relu", **more):
     """Reconstruction error and passes of each seed."""
-    results = []
+    results, size = [], int(widths * dim * count)
     for seed in seeds:
-        victim = random_victim(
-            seed, dim, count, int(widths * dim * count), activation=activation, **more
-        )
-        found = reconstruct(single_target(victim, activation), count, key=jr.key(seed))
+        victim = random_victim(seed, dim, count, size, activation=activation, **more)
+        found = attacks.reconstruct(single_target(victim, activation), count, key=jr.key(seed))
         flips = activation == "tanh"
-        error = reconstruction_error(victim.inputs, found.inputs, allow_sign_flips=flips)
+        error = attacks.reconstruction_error(victim.inputs, found.inputs, allow_sign_flips=flips)
         results.append((error, found.num_passes))
     return np.array(results).T
 
@@ -54,26 +45,28 @@ def test_noisy_parameters_stall_at_the_noise_with_rows_nearby():
     noise = np.random.default_rng(1).standard_normal(960)
     scale = 1e-2 * np.linalg.norm(victim.parameters) / np.sqrt(960)
     noisy = single_target(victim._replace(parameters=victim.parameters + scale * noise))
-    found = reconstruct(noisy, 4, key=jr.key(0))
+    found = attacks.reconstruct(noisy, 4, key=jr.key(0))
     assert found.status is Ending.STALLED
     assert not found.converged
     # n d of the p squares of the noise are fitted.
     np.testing.assert_allclose(found.loss, 1e-4 * (1 - 48 / 960), rtol=5 * np.sqrt(2 / 912))
-    assert reconstruction_error(victim.inputs, found.inputs) < 0.03
+    assert attacks.reconstruction_error(victim.inputs, found.inputs) < 0.03
 
 
 @pytest.mark.slow
 def test_a_network_and_regenerated_weights_are_solved():
     victim = random_victim(0, 12, 4, 480)
     labels = np.random.default_rng(1).standard_normal(4)
-    weights = RegeneratedWeights(jr.key(5), 480, 12, block_size=128)
-    theta = minimum_norm_parameters(victim.inputs, labels, weights, jax.nn.relu)
-    found = reconstruct(RandomFeaturesTarget(weights, jax.nn.relu, theta), 4, key=jr.key(0))
-    assert reconstruction_error(victim.inputs, found.inputs) <= 0.01
+    weights = attacks.RegeneratedWeights(jr.key(5), 480, 12, block_size=128)
+    theta = attacks.minimum_norm_parameters(victim.inputs, labels, weights, jax.nn.relu)
+    found = attacks.reconstruct(
+        attacks.RandomFeaturesTarget(weights, jax.nn.relu, theta), 4, key=jr.key(0)
+    )
+    assert attacks.reconstruction_error(victim.inputs, found.inputs) <= 0.01
     network = eqx.nn.MLP(
         12, 480, 64, 1, activation=jnp.tanh, final_activation=jax.nn.relu, key=jr.key(1)
     )
     features = np.asarray(jax.vmap(network)(jnp.asarray(victim.inputs, jnp.float32)), np.float64)
     theta = features.T @ np.linalg.solve(features @ features.T, labels)
-    found = reconstruct(NetworkTarget(network, theta, 12), 4, key=jr.key(0))
-    assert reconstruction_error(victim.inputs, found.inputs) <= 0.01
+    found = attacks.reconstruct(attacks.NetworkTarget(network, theta, 12), 4, key=jr.key(0))
+    assert attacks.reconstruction_error(victim.inputs, found.inputs) <= 0.01

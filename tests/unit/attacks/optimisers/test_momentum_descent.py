@@ -97,12 +97,3 @@ def test_known_rows_stay_and_a_start_that_is_no_number_ends_diverged(target):
     assert np.abs(attempt.inputs[0, 2] - START[2]).max() > 1e-3
     broken = _minimise(target, START[None] * np.nan, max_passes=20)
     assert broken.status[0] == Ending.DIVERGED
-
-
-def test_progress_is_reported_now_and_then(target):
-    seen = []
-    attempt = _minimise(
-        target, START[None], max_passes=150, tolerance=1e-30, progress=lambda *now: seen.append(now)
-    )
-    assert [passes for passes, _ in seen] == [100, 150]
-    assert attempt.loss[0] == seen[1][1] <= seen[0][1]

@@ -59,11 +59,7 @@ _PLANS, _FLOORS = {}, {}
 
 
 def plan_once(problem, num_samples, **options) -> jaxdp.planning.OnePassPlan:
-    """A plan, made once; the problem is kept with it, so that no other one has its id.
-
-    The floor of a problem and its samples is found once too: neither a budget nor a schedule
-    changes it.
-    """
+    """A plan, made once; the problem is kept with it, so that no other one has its id."""
     of_floor = id(problem), num_samples
     name = (*of_floor, *options.items())
     search = one_pass_plan.floor_of

@@ -39,18 +39,6 @@ def test_below_the_floor_no_epsilon_is_enough_and_just_above_it_one_is():
     assert math.isfinite(jaxdp.required_epsilon(PROBLEM, floor * 1.001, **ask))
 
 
-@pytest.mark.slow
-def test_a_family_asks_for_more_and_its_own_floor_is_noticed():
-    ask = {"rho": 1.0, "schedule": jaxdp.Constant}
-    count = jaxdp.required_samples(PROBLEM, 0.05, **ask)
-    assert count > 1068
-    plan = jaxdp.plan(PROBLEM, num_samples=count, **ask)
-    np.testing.assert_allclose(plan.final_risk, 0.05, rtol=1e-3)
-    # No constant rate comes near the floor, whatever epsilon is.
-    ask = {"num_samples": 1000, "delta": DELTA, "schedule": jaxdp.Constant}
-    assert math.isinf(jaxdp.required_epsilon(PROBLEM, 0.008, **ask))
-
-
 def test_best_risks_of_a_grid_fall_with_samples_and_with_rho():
     risks = best_risks(PROBLEM, num_samples=[[300], [1000], [3000]], rho=[0.3, 1.0, 3.0, np.inf])
     assert risks.shape == (3, 4)

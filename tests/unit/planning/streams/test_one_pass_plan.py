@@ -10,7 +10,6 @@ import pytest
 from plan_cells import CELLS, plan_once
 
 import jaxdp
-from jaxdp.core.display import as_text
 from jaxdp.planning.streams import one_pass_plan
 from jaxdp.planning.streams.best_schedule import solve
 from jaxdp.planning.streams.setting import setting_of
@@ -57,17 +56,9 @@ def test_a_plan_keeps_the_budget_and_spends_it(epsilon):
     assert 0.9999 * epsilon < cost.epsilon <= epsilon
     first = str(plan).splitlines()[0]
     assert first.startswith(f"Plan for 1,000 samples at epsilon {epsilon:g}, delta 1e-05 (rho = ")
-    assert float(first.partition("(rho = ")[2].split()[0]) == pytest.approx(
-        float(plan.algorithm.rho), rel=2e-3
-    )
-    assert float(_plan(rho=0.3).algorithm.rho) <= 0.3
-
-
-def test_a_plan_says_first_that_it_does_not_pay_for_what_was_estimated():
-    plan = _plan(epsilon=2.0, delta=DELTA)
-    words = "if the problem was estimated from private rows, no cost covers that"
-    assert words in str(plan).splitlines()[0]
-    assert words in " ".join(as_text(plan._explanation()).splitlines()[:2])
+    shown = float(first.partition("(rho = ")[2].split()[0])
+    assert shown == pytest.approx(float(plan.algorithm.rho), rel=2e-3)
+    assert "if the problem was estimated from private rows, no cost covers that" in first
 
 
 def test_a_larger_budget_and_more_samples_are_better():
@@ -104,33 +95,22 @@ def test_simulated_runs_reach_what_is_planned_and_not_with_noise_a_tenth_off():
 
 def test_what_is_printed_says_what_is_assumed_and_can_be_pasted():
     plan = _plan()
-    text = str(plan)
-    for words in ("taken as known", "not covered by rho"):
-        assert words in text
     assert plan.adjacency == jaxdp.account(plan.algorithm, delta=DELTA).adjacency == "replace-one"
-    for shown in (text, plan._repr_html_()):
-        assert "replace-one" in shown
+    for words in ("taken as known", "not covered by rho", "replace-one"):
+        assert words in str(plan)
     pasted = eval(plan.line, {"jaxdp": jaxdp})
-    assert pasted.num_steps == 1000
-    assert pasted.rho == plan.algorithm.rho
+    assert (pasted.num_steps, pasted.rho) == (1000, plan.algorithm.rho)
     # Few knots of few digits are enough to follow the schedule.
     assert len(plan.line) < 300
-    time = np.linspace(0, 1, 300)
-    np.testing.assert_allclose(
-        pasted.learning_rate(time), plan.algorithm.learning_rate(time), rtol=0.011
-    )
+    rates = (one.learning_rate(np.linspace(0, 1, 300)) for one in (pasted, plan.algorithm))
+    np.testing.assert_allclose(*rates, rtol=0.011)
+
+
+OTHERS = jaxdp.Constant, functools.partial(jaxdp.Polynomial, power=0.5), jaxdp.planning.FreeForm(24)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        jaxdp.Constant,
-        functools.partial(jaxdp.Polynomial, power=0.5),
-        jaxdp.planning.FreeForm(24),
-        jaxdp.Optimal,
-    ],
-)
+@pytest.mark.parametrize("schedule", [*OTHERS, jaxdp.Optimal])
 def test_a_plan_of_a_family_is_predicted_and_can_be_pasted(schedule):
     plan = _plan(rho=1.0, schedule=schedule)
     assert plan.status == jaxdp.Status.OK
@@ -157,16 +137,6 @@ def test_unequal_eigenvalues_are_planned_through_their_modes(gamma, hyperbolic, 
     equal = setting_of(UNEQUAL, count, 1.0).isotropic()
     naive = jaxdp.predict(UNEQUAL, solve(None, equal).algorithm(1.0, count)).final_risk
     assert plan.floor < plan.final_risk < float(naive)
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-def test_one_eigenvalue_beside_zeros_is_not_taken_for_one():
-    half = jaxdp.LinearRegression(np.repeat([2.0, 0.0], 50), np.full(100, 0.1), 0.3)
-    plan = jaxdp.plan(half, num_samples=1000, rho=1.0)
-    assert plan.status == jaxdp.Status.OK
-    # With twice the eigenvalue half as many directions are learnt twice as fast.
-    assert 0.0029 < plan.floor < plan.final_risk < 0.0145
 
 
 @pytest.mark.long_runs

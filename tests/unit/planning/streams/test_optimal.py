@@ -89,11 +89,7 @@ def test_budgets_in_a_batch_are_those_one_by_one():
 
 
 def _assert_stationary(cell, change=1.0):
-    r"""Of the risk, as a function of ln c and of the logarithms of the rates at the knots.
-
-    On the arc no knot matters, to first order. Where the schedule is flat only what keeps it
-    non-increasing is allowed: to lower its end, and, below the cap, to raise or lower all of it.
-    """
+    """Of the risk, as a function of ln c and of the logarithms of the rates at the knots."""
     setting = cell.setting
     solution = solve(None, setting)
     values, knots = solution.arguments["learning_rate"], solution.make.knots

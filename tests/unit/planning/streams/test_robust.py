@@ -54,18 +54,3 @@ def test_the_worst_regret_is_far_below_that_of_the_plan_of_least_worst_risk(
     np.testing.assert_allclose(regrets[::2, ::2].max(), plan.regret, rtol=1e-3)
     # Between the nine places it is no worse.
     assert regrets.max() < 1.05 * plan.regret
-
-
-@pytest.mark.slow
-def test_a_box_of_one_place_is_that_place():
-    box = jaxdp.Box(initial_risk=(0.5, 0.5), label_noise=(0.3, 0.3))
-    plan = jaxdp.plan(PROBLEM, num_samples=1000, rho=1.0, uncertainty=box)
-    assert plan.regret is not None
-    np.testing.assert_allclose(plan.regret, 1, atol=1e-3)
-    np.testing.assert_allclose(plan.final_risk, 0.0564845, rtol=1e-3)
-
-
-def test_a_box_has_nine_places_and_fewer_where_a_side_is_known():
-    assert len(BOX.places()) == 9
-    assert (5.0, 0.1) in BOX.places()
-    assert len(jaxdp.Box((0.5, 0.5), (0.0, 1.0)).places()) == 3

@@ -9,9 +9,6 @@ import pytest
 import jaxdp
 from jaxdp import losses
 from jaxdp.core.checks import NotCoveredError
-from jaxdp.problems import ReducedFeatures
-
-RNG = np.random.default_rng(0)
 
 
 def _arrays(num_train, num_test, num_features, dim=4):
@@ -48,14 +45,6 @@ def test_kernels_of_two_sets_of_weights_add_up(monkeypatch):
     np.testing.assert_allclose(whole.joint_kernel(), total, rtol=1e-5)
     features = np.concatenate([whole.train_features(), whole.test_features()])
     np.testing.assert_allclose(total, features @ features.T, rtol=1e-4)
-
-
-def test_a_singular_kernel_is_factored_all_the_same():
-    rows = RNG.normal(size=(5, 2))
-    kernel = rows @ rows.T
-    problem = ReducedFeatures.from_kernel(kernel, np.ones(3), np.ones(2))
-    root = np.concatenate([problem.train_features(), problem.test_features()])
-    np.testing.assert_allclose(root @ root.T, kernel, atol=1e-5)
 
 
 # Source: PF (3.7).
@@ -150,14 +139,6 @@ def test_rows_that_repeat_do_not_spoil_interpolation(num_features):
     expected = float(np.mean((on_test @ solution - problem.test_labels) ** 2))
     assert problem.interpolator_risk() == pytest.approx(expected, rel=0.02)
     assert problem.reduced().interpolator_risk() == pytest.approx(expected, rel=0.02)
-
-
-def test_half_precision_is_raised_to_single():
-    arrays = [np.asarray(array, np.float16) for array in _arrays(10, 4, 12)]
-    problem = jaxdp.RandomFeatures.from_arrays(*arrays)
-    assert problem.reduced().train_factor.dtype == jnp.float32
-    algorithm = jaxdp.DPGD(np.float16(1e-3), np.float16(0.01), 1000, np.float16(0.5))
-    assert float(algorithm.noise_std(60_000)) > 0
 
 
 def test_features_that_are_not_finite_are_refused():

@@ -13,15 +13,8 @@ MU_1, REST = 0.605705510, 0.394294490 - 0.605705510**2
 
 
 def _problem(num_train, dim, num_features, activation=jnp.tanh):
-    return jaxdp.RandomFeatures.sample(
-        num_train,
-        1,
-        dim,
-        num_features,
-        activation=activation,
-        inputs=sphere_inputs,
-        key=jax.random.key(4),
-    )
+    how = {"activation": activation, "inputs": sphere_inputs, "key": jax.random.key(4)}
+    return jaxdp.RandomFeatures.sample(num_train, 1, dim, num_features, **how)
 
 
 def _rows(problem):

@@ -44,21 +44,6 @@ def test_directions_and_label_noise_are_those_of_gaussian_inputs():
     np.testing.assert_allclose(*noises, atol=1e-5)
 
 
-def test_scales_come_as_often_as_their_weights_say():
-    scales = jaxdp.InputScales([1.0, 5.0, 1.0], [0.7, 0.0, 0.3])
-    assert np.all(_drawn(scales) == 1)
-    drawn = _drawn(SCALES)
-    for value, weight in zip(SCALES.values, SCALES.weights, strict=True):
-        assert_mean_close(drawn == value, weight)
-
-
-def test_every_constructor_keeps_the_scales():
-    for make in (jaxdp.LinearRegression.isotropic, jaxdp.LinearRegression.power_law):
-        options = {} if make == jaxdp.LinearRegression.isotropic else {"condition_number": 2.0}
-        problem = make(4, label_noise=0.1, input_scales=SCALES, **options)
-        assert problem.input_scales is SCALES
-
-
 def test_traced_scales_out_of_range_are_void():
     def is_valid(values, weights):
         problem = PROBLEM.replace(input_scales=jaxdp.InputScales(values, weights))

@@ -1,6 +1,5 @@
 """Real tables: split, standardisation, and a risk that is not in-sample."""
 
-import canonical
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,39 +21,27 @@ def test_a_pass_uses_each_training_row_once_and_no_held_out_row():
     problem = jaxdp.TabularRegression(*_table(rows=41))
     assert problem.num_steps == 20
     split = problem.prepare(jr.key(0))
-    drawn = [problem.draw(split, jr.key(1), index).inputs for index in range(problem.num_steps)]
-    rows = {tuple(np.asarray(row).tolist()) for row in problem.rows}
-    seen = {tuple(np.asarray(row).tolist()) for row in drawn}
+    draw = jax.jit(jax.vmap(lambda index: problem.draw(split, jr.key(1), index).inputs))
+    rows = set(map(tuple, np.asarray(problem.rows).tolist()))
+    seen = set(map(tuple, np.asarray(draw(jnp.arange(20))).tolist()))
     assert len(seen) == 20
     assert seen < rows
     assert len(set(np.asarray(split.order).tolist())) == 20
 
 
-def test_splits_differ_between_runs():
-    problem = jaxdp.TabularRegression(*_table(rows=41))
-    first, second = (problem.prepare(jr.key(seed)).order for seed in (0, 1))
-    assert set(first.tolist()) != set(second.tolist())
-
-
 def test_rows_that_are_not_the_surrogates_make_invalid_runs():
     problem = jaxdp.TabularRegression(*_table())
-    changed = [
-        eqx.tree_at(lambda p: p.rows, problem, 2 * problem.rows),
-        eqx.tree_at(lambda p: p.centred_labels, problem, 2 * problem.centred_labels),
-        eqx.tree_at(lambda p: p.surrogate.target, problem, 2 * problem.surrogate.target),
-    ]
-    assert not any(other.is_valid for other in changed)
-    assert problem.is_valid
+    is_valid = eqx.filter_jit(lambda problem: problem.is_valid)
+    assert is_valid(problem)
+    for where in (lambda p: p.rows, lambda p: p.centred_labels, lambda p: p.surrogate.target):
+        changed = eqx.tree_at(where, problem, 2 * where(problem))
+        assert not is_valid(changed)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 10)
-    runs = [
-        jaxdp.simulate(other, algorithm, key=jr.key(0), records=1)
-        for other in (problem, changed[0])
-    ]
-    assert [int(run.status[0]) for run in runs] == [jaxdp.Status.OK, jaxdp.Status.INVALID]
+    for one, status in ((problem, jaxdp.Status.OK), (changed, jaxdp.Status.INVALID)):
+        assert jaxdp.simulate(one, algorithm, key=jr.key(0), records=1).status[0] == status
     relabelled = problem.replace(labels=2 * problem.labels)
-    np.testing.assert_allclose(
-        relabelled.surrogate.target, 2 * problem.surrogate.target, rtol=1e-4, atol=1e-4
-    )
+    expected = 2 * problem.surrogate.target
+    np.testing.assert_allclose(relabelled.surrogate.target, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_rows_have_trace_dim_and_are_centred():
@@ -101,19 +88,6 @@ def test_held_out_risk_is_unbiased_and_without_the_correction_it_is_not():
 
 
 @pytest.mark.slow
-def test_collinear_columns_do_not_matter_to_the_risk():
-    inputs, labels = _table(rows=80)
-    doubled = np.concatenate([inputs, inputs[:, :1]], axis=1)
-    problem = jaxdp.TabularRegression(doubled, labels)
-    assert int((problem.surrogate.spectrum == 0).sum()) == 1
-    split = problem.prepare(jr.key(0))
-    assert np.isfinite(problem.risk(split, jnp.zeros(5)))
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(3.0), 1.0, 1.0, problem.num_steps)
-    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=3)
-    assert np.all(np.isfinite(runs.check().risk))
-
-
-@pytest.mark.slow
 def test_parameters_act_on_the_users_inputs():
     inputs, labels = _table()
     problem = jaxdp.TabularRegression(inputs, labels)
@@ -125,16 +99,6 @@ def test_parameters_act_on_the_users_inputs():
     in_basis = np.asarray(problem.rotation).T @ np.asarray(runs.parameters[0])
     np.testing.assert_allclose(predicted, problem.rows @ in_basis, atol=1e-3)
     assert np.corrcoef(predicted, labels)[0, 1] > 0.8
-
-
-def test_predict_on_the_table_names_its_surrogate():
-    with pytest.raises(jaxdp.NotCoveredError, match=r"predict on its \.surrogate"):
-        jaxdp.predict(*canonical.PAIRS["table"])
-    assert canonical.predicted("table").risk.shape == (canonical.RECORDS + 1,)
-
-
-def test_repr_says_what_was_done_without_privacy():
-    assert "non-privately" in repr(jaxdp.TabularRegression(*_table()))
 
 
 def test_a_pass_longer_than_the_table_is_refused():
@@ -149,9 +113,7 @@ def test_a_pass_longer_than_the_table_is_refused():
     ("spoil", "message"),
     [
         (lambda x, y: (x[:, 0], y), "shape"),
-        (lambda x, y: (x, y[:-1]), "shape"),
         (lambda x, y: (x * np.where(np.arange(4) == 1, 0, 1), y), "1 constant ones \\(number 1\\)"),
-        (lambda x, y: (np.where(np.arange(4) == 1, np.nan, x), y), "300 missing, infinite"),
         (lambda x, y: (x[:11], y[:11]), "at least 12 rows for 4 columns, got 11"),
         (lambda x, y: (x, 0 * y), "labels that vary"),
     ],
