@@ -25,22 +25,6 @@ class Config:
     smoke = harness.size(count=1)
 
 
-def test_a_dataset_has_its_variables_on_their_axes():
-    dataset = harness.dataset(
-        {"name": ("a", "b"), "place": np.arange(3.0)},
-        {"name": {"first": [1, 2]}, ("name", "place"): {"both": np.ones((2, 3))}, (): {"one": 5}},
-        {"seed": 4},
-    )
-    assert dataset.first.dims == ("name",)
-    assert dataset.both.dims == ("name", "place")
-    assert dataset.one.item() == 5
-    assert dataset.name.values.tolist() == ["a", "b"]
-    assert dataset.attrs == {"seed": 4}
-    in_seconds = harness.in_units(dataset, first="s", place="m")
-    assert in_seconds.first.attrs == {"units": "s"}
-    assert in_seconds.place.attrs == {"units": "m"}
-
-
 def test_work_is_spread_over_processes_of_one_thread_and_comes_back_in_order(monkeypatch, capsys):
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "7")
@@ -50,25 +34,6 @@ def test_work_is_spread_over_processes_of_one_thread_and_comes_back_in_order(mon
     apart = harness.spread(os.getenv, names, "item {}".format, fewest=3)
     assert apart == ["1", os.environ["PATH"], "1"]
     assert "3/3 item OMP_NUM_THREADS" in capsys.readouterr().err
-
-
-def test_an_empty_dataset_is_nan_and_is_filled_in_place():
-    axes = {"name": ("a", "b"), "run": 3}
-    dataset = harness.empty(axes, {("name", "run"): ["error", "loss"], "name": ["least"]})
-    assert dataset.error.dtype == np.float64
-    assert set(dataset.coords) == {"name"}
-    dataset.error[1, 2] = 7.0
-    assert dataset.error.sum() == 7
-    assert dataset.error.count() == 1
-    assert dataset.loss.isnull().all()
-    assert dataset.least.shape == (2,)
-
-
-def test_a_table_has_a_line_for_each_row_and_refuses_a_row_of_another_length():
-    lines = harness.table(["n", "risk"], [[1, "0.5"], (2, "0.25")]).split("\n")
-    assert lines == ["| n | risk |", "|---|---|", "| 1 | 0.5 |", "| 2 | 0.25 |"]
-    with pytest.raises(ValueError, match=r"expected 2 cells, got \[1\]"):
-        harness.table(["n", "risk"], [[1]])
 
 
 def test_standard_errors_are_those_of_means():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from experiments import harness, made_up, registry
+from experiments import harness, made_up
 from experiments.privacy_for_free import (
     fig01_mnist_width,
     fig02_mnist_samples,
@@ -14,7 +14,6 @@ from experiments.privacy_for_free import (
     mnist_runs,
 )
 from experiments.privacy_for_free.mnist_runs import (
-    SCALINGS,
     Budget,
     Outcome,
     exact,
@@ -36,27 +35,6 @@ def test_noise_is_calibrated_as_each_name_says():
     assert least.noise_multiplier == pytest.approx(2 * np.sqrt(24) / gaussian_mu(2.0, 1e-3))
     # A record is in a tenth of the batches; the noise on their sum is not a tenth, but less.
     assert poisson(budget, 24, 0.1).noise_multiplier < 0.5 * least.noise_multiplier
-
-
-def test_the_published_scaling_blows_up_dead_columns():
-    random = np.random.default_rng(0)
-    columns = [random.normal(3, 2, 200), random.normal(0, 1, 200), np.full(200, 0.1)]
-    rows = np.column_stack(columns).astype(np.float32)
-    published, floored = (make(rows) for make in reversed(SCALINGS.values()))
-    np.testing.assert_allclose(published(rows)[:, :2], floored(rows)[:, :2], rtol=1e-4)
-    np.testing.assert_allclose(published(np.ones((1, 3), np.float32))[0, 2], 0.9e8, rtol=1e-3)
-
-
-def test_two_kinds_of_neighbours_are_not_mixed_without_labels():
-    dataset = harness.read(harness.RESULTS / registry.entry("fig01_mnist_width").file)
-    (header,) = (
-        line for line in fig01_mnist_width.summary(dataset).splitlines() if "| width" in line
-    )
-    legend = [text.get_text() for text in fig01_mnist_width.plot(dataset).legends[0].get_texts()]
-    for cells, private in ((header.split("|"), "ε = "), (legend, "DP-GD")):
-        assert all("replace-one" in cell for cell in cells if private in cell and "Poi" not in cell)
-        assert all("zero-out-one" in cell for cell in cells if "Poisson" in cell)
-        assert sum("zero-out-one" in cell for cell in cells) == 1
 
 
 def test_the_papers_size_is_offered_and_is_the_papers(capsys):

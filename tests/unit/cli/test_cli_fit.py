@@ -48,13 +48,6 @@ def test_predictions_come_by_column_name(folder, run, tmp_path):
     assert not np.isin(np.array(cells, np.float32), release(INPUTS[:5, ::-1])).any()
 
 
-def test_the_target_may_be_in_the_new_table_and_is_not_looked_at(folder, run, tmp_path):
-    _, with_target, _ = run("predict", folder / "model.npz", folder / "table.csv")
-    other = written(tmp_path / "other.csv", "aby", *INPUTS.T, ["?"] * len(LABELS))
-    _, with_gaps, _ = run("predict", folder / "model.npz", other)
-    assert with_target == with_gaps
-
-
 def test_tables_without_names_are_read_by_position_where_that_is_said(folder, run, tmp_path):
     bare = written(tmp_path / "bare.csv", "", *INPUTS.T)
     named = written(tmp_path / "named.csv", "ab", *INPUTS.T)
@@ -144,13 +137,6 @@ def test_which_lines_are_rows_does_not_depend_on_the_numbers(run, tmp_path):
     assert "the first line may be names or data; say header or no header" in err
 
 
-def test_constant_columns_are_kept(run, tmp_path):
-    table = written(tmp_path / "flat.csv", "aby", INPUTS[:, 0], [1] * 512, [0.5] * 512)
-    arguments = [*SMALL, *REGRESSION, "--out", tmp_path / "m.npz", "--json"]
-    _, out, _ = run("fit", table, *arguments)
-    assert json.loads(out)["inputs"] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("read", "link"),
     [("table.csv", None), ("ranges.csv", os.symlink), ("model.npz", os.link), ("new.csv", None)],
@@ -171,15 +157,6 @@ def test_no_file_that_is_read_is_written_over(folder, run, tmp_path, read, link)
     assert (status, printed, err.count("\n")) == (2, "", 1)
     assert f"expected --out to be another file than {tmp_path / read}, got {out}" in err
     assert (tmp_path / read).read_bytes() == before
-
-
-def test_a_fit_writes_over_no_earlier_release(folder, run):
-    before = (folder / "model.npz").read_bytes()
-    given = "fit", folder / "table.csv", *REGRESSION, "--out", folder / "model.npz"
-    status, out, err = run(*given)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "model.npz exists; a release that was paid for is not overwritten" in err
-    assert (folder / "model.npz").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -75,15 +75,6 @@ def test_fit_predict_and_compare_read_the_same_columns(run, tmp_path, kind):
     assert np.ptp(by_place) > 0.1
 
 
-def test_names_in_a_list_are_quoted_as_in_a_table(run, tmp_path):
-    name = 'say "a",\nb'
-    (tmp_path / "table.csv").write_bytes(_text([name, "c", "y"], *INPUTS.T, LABELS))
-    fit = ["fit", tmp_path / "table.csv", *BUDGET, *SMALL, "--label-bound", "1", "--json"]
-    quoted = '"' + name.replace('"', '""') + '"'
-    status, out, _ = run(*fit, "--drop", quoted, "--out", tmp_path / "model.npz")
-    assert (status, json.loads(out)["inputs"]) == (0, ["c"])
-
-
 def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
     (tmp_path / "table.csv").write_bytes(_text(["a, b", "2019", "y"], *INPUTS.T, LABELS))
     fit = ["fit", tmp_path / "table.csv", *BUDGET[:4], *SMALL, "--label-bound", "1", "--header"]

@@ -96,22 +96,6 @@ def test_runs_print_the_mean_of_those_that_ended_well_and_how_many_did_not():
     assert "<td" in _runs()._repr_html_()
 
 
-def test_a_prediction_prints_its_numbers():
-    text = " ".join(str(_one(0)).split())
-    assert "status ok" in text
-    assert "final_risk 0.3 risk of the released iterate" in text
-    assert "std 0.25 to 0.25" in text
-
-
-def test_a_batch_prints_the_range_over_it():
-    batch = jax.vmap(lambda scale: jax.tree.map(lambda leaf: scale * leaf, _one(0)))(
-        jnp.arange(1.0, 4)
-    )
-    text = str(batch)
-    assert text.startswith("Trajectory: simulated, a batch of 3")
-    assert "0.3, 0.6, 0.9" in text
-
-
 def test_traced_trajectories_and_trees_without_numbers_print():
     said = []
     jax.jit(lambda one: (said.extend([str(one), repr(one)]), one.risk)[1])(_runs())
@@ -120,10 +104,6 @@ def test_traced_trajectories_and_trees_without_numbers_print():
     empty = jax.tree.map(lambda leaf: None, _runs())
     assert "risk=None" in repr(empty)
     assert str(empty).startswith("Trajectory: simulated")
-
-
-def test_runs_that_all_failed_print():
-    assert "none ended well" in str(dataclasses.replace(_runs(), status=jnp.ones(3, int)))
 
 
 def test_a_frame_has_a_row_for_each_record_of_each_run():

@@ -1,7 +1,6 @@
 """The tab of theory without a browser: what it refuses, what it says, and that nothing is lost."""
 
 import asyncio
-import dataclasses
 import threading
 from html.parser import HTMLParser
 
@@ -15,7 +14,7 @@ import jaxdp
 from jaxdp.explorer.fields import Number
 from jaxdp.explorer.parts import OVER, form, span
 from jaxdp.explorer.studies import STUDIES
-from jaxdp.explorer.theory_tab import TheoryTab, cost_html, figure_of, readout
+from jaxdp.explorer.theory_tab import TheoryTab, cost_html
 
 
 async def _opened():
@@ -108,16 +107,6 @@ def test_a_message_is_text_whatever_was_sent():
     assert shown.elements == [("div", {"class": "refused"})]
 
 
-@on_a_loop
-async def test_a_setting_is_there_once_its_choice_asks_for_it():
-    cards, widgets = form(Falling.fields)
-    (view,) = (one for one in cards[0] if widgets["extra"] in one.select())
-    assert not view.visible
-    widgets["pace"].value = "fast"
-    await asyncio.sleep(0.02)
-    assert view.visible
-
-
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.function.__name__)
 def test_a_slider_reaches_the_ends_of_its_range_and_stands_where_its_value_is(study):
     numbers = [field for field in study.fields if isinstance(field, Number)]
@@ -150,29 +139,6 @@ async def test_simulated_runs_are_drawn_and_said():
     await rest(tab)
     assert "standard error" not in tab.readout.object
     assert len(tab.picture.object.axes) == 1
-
-
-@on_a_loop
-async def test_a_curve_is_kept_beside_the_next_ones():
-    tab = await _opened()
-    tab.widgets["keep"].value = True
-    await rest(tab)
-    for rate in ("2", "3"):
-        tab.widgets["rate"].value = rate
-        await rest(tab)
-        np.testing.assert_allclose(tab.kept.risk, falling(1.0).risk)
-    assert "kept, to compare with" in tab.picture.object.axes[0].get_legend_handles_labels()[1]
-    tab.widgets["keep"].value = False
-    await rest(tab)
-    assert tab.kept is None
-
-
-def test_a_prediction_that_did_not_end_well_is_not_to_be_trusted():
-
-    unstable = dataclasses.replace(falling(1.0), status=np.asarray(jaxdp.Status.UNSTABLE))
-    assert "not to be trusted: unstable" in readout(unstable, None)
-    assert "trusted" not in readout(falling(1.0), None)
-    assert figure_of(Falling(), unstable, None, None) is not None
 
 
 @on_a_loop

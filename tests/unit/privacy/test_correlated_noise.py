@@ -207,12 +207,6 @@ def test_all_steps_have_one_scale_however_their_sums_are_made():
     np.testing.assert_array_equal(rounded, noise())
 
 
-def test_the_state_is_said_to_be_secret_and_the_noise_to_be_correlated():
-    text = " ".join(jaxdp.account(correlated(), delta=1e-5).assumptions)
-    assert "the noise is correlated over the steps" in text
-    assert "state and its checkpoints hold past noise and are not released" in text
-
-
 def test_weights_of_few_digits_are_trained():
     dtype = jnp.bfloat16
 

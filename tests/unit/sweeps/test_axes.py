@@ -28,11 +28,6 @@ def test_a_cells_key_depends_on_its_own_indices_alone():
     assert not jnp.array_equal(jr.key_data(cell_key(key, 4, 1)), jr.key_data(expected))
 
 
-def test_coordinates_keep_the_precision_that_was_given():
-    values = np.geomspace(0.1, 1, 7)
-    assert np.array_equal(as_axes({"c": values}).coordinates()["c"], values)
-
-
 @pytest.mark.parametrize(
     ("values", "labels"),
     [
@@ -90,7 +85,3 @@ def test_values_that_differ_in_kind_or_in_what_they_hold_are_two():
 def test_wrong_indices_of_a_cell_are_refused(arguments, kind, message):
     with pytest.raises(kind, match=message):
         cell_key(*arguments)
-
-
-def test_infinite_values_are_values():
-    assert np.isinf(as_axes({"c": np.array([1.0, np.inf])}).mapped_values(np.array([1]))["c"])

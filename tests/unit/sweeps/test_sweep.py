@@ -57,14 +57,6 @@ def test_the_function_is_traced_once_for_each_looped_value(tmp_path):
     assert sorted(calls) == [1, 2, 3]
 
 
-def test_looped_axes_alone_are_enough():
-    def named(key, letter):
-        return {"code": jnp.asarray(ord(letter))}
-
-    dataset = jaxdp.sweep(named, {"letter": ("a", "b")}, key=KEY)
-    assert dataset["code"].sel(letter="b") == ord("b")
-
-
 def test_a_trajectory_becomes_labelled_records():
     def risk(key, clip_scale):
         risk = clip_scale * jnp.ones((2, 5)) + jr.normal(key, (2, 1))

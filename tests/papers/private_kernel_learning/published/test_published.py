@@ -22,7 +22,7 @@ from experiments.private_kernel_learning.published import (
     GaussianUnlessFailure,
     HuberHinge,
 )
-from jaxdp.kernels import Gaussian, InnerProduct, load
+from jaxdp.kernels import Gaussian, InnerProduct
 from jaxdp.losses import Logistic
 from jaxdp.privacy import SecretNoise, gaussian_delta, gaussian_epsilon
 
@@ -354,15 +354,6 @@ def test_a_secret_projection_is_proved_but_for_its_tail():
 
 
 # Released objects.
-
-
-@pytest.mark.parametrize("name", ["Algorithm1", "Algorithm2", "Algorithm3", "Algorithm4"])
-def test_a_public_release_is_saved_and_loaded(name, releases, tmp_path):
-    release, inputs = releases[name], _table()[0]
-    release.save(tmp_path / "model.npz")
-    found = load(tmp_path / "model.npz")
-    np.testing.assert_array_equal(found(inputs), release(inputs))
-    assert found.cost == release.cost
 
 
 def test_a_curator_answers_the_same_question_the_same_way(releases):

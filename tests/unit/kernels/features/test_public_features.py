@@ -96,16 +96,6 @@ def test_where_a_range_is_said_nothing_is(made, case):
         made(**given).fit(TABLE, LABELS, **BUDGET)
 
 
-def test_an_infinite_bound_changes_no_number():
-    fits = []
-    for bound in (math.inf, None):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            learner = LEARNERS["ridge"](kernel=GAUSSIAN, input_bound=bound)
-            fits.append(learner.fit(TABLE, LABELS, **BUDGET))
-    np.testing.assert_array_equal(fits[0].coefficients, fits[1].coefficients)
-
-
 class _TooLong:
     """What rounding does to clipped features, a thousand times over."""
 

@@ -1,6 +1,5 @@
 """The one fit of all private learners: what it checks, and what becomes of a data frame."""
 
-import dataclasses
 import hashlib
 import math
 import warnings
@@ -191,12 +190,6 @@ def test_arrays_and_numbered_columns_have_no_names():
     with pytest.raises(TypeError, match="all texts, got 1 too"):
         columns_of(numbered)
     assert RIDGE.fit(TABLE, LABELS, **BUDGET).columns is None
-
-
-def test_a_label_that_is_among_the_inputs_is_refused_before_anything_is_spent():
-    labels = dataclasses.make_dataclass("Series", [("name", str)])("a")
-    with pytest.raises(ValueError, match="names that differ, got 'a' twice"):
-        RIDGE.fit(FRAME, labels, **BUDGET)
 
 
 TEXTS = ["1.5"] * 59 + ["secret"]

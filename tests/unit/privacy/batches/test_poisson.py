@@ -4,9 +4,7 @@ import functools
 import itertools
 import math
 
-import chex
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import mpmath
 import numpy as np
@@ -77,20 +75,6 @@ def test_padding_is_marked_and_a_valid_index():
     assert np.all(np.diff(indices[is_real]) > 0)
     # Real ones come first.
     assert np.all(np.diff(is_real.astype(int)) <= 0)
-
-
-def test_same_key_same_batch_and_one_compilation():
-    sampler = PoissonSampler(1000, 0.02)
-
-    @jax.jit
-    @chex.assert_max_traces(n=1)
-    def sample(key):
-        return sampler.sample(0, key=key)
-
-    first, again, other = (sample(jr.key(seed)) for seed in (3, 3, 4))
-    assert jnp.array_equal(first[0], again[0])
-    assert not jnp.array_equal(first[0], other[0])
-    assert jnp.array_equal(first[0], sampler.sample(0, key=jr.key(3))[0])
 
 
 @pytest.mark.parametrize(
