@@ -1,8 +1,4 @@
-"""Bugs that break privacy, planted one by one: each is caught by the test that bears its name.
-
-A test that no bug fails shows nothing. Each of the tests below, or of another room, passes on the
-code as it is, and fails once the bug beside it in `PLANTED` is put in.
-"""
+"""Bugs that break privacy, planted one by one: each is caught by the test that bears its name."""
 
 import equinox as eqx
 import jax

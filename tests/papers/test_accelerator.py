@@ -39,12 +39,6 @@ def rows(setting):
     raise MemoryError("too little memory\\nand a page about it")
 sys.modules["experiments.accelerator.grids"] = types.SimpleNamespace(rows=rows)
 """
-# What a full disk does to whoever writes to it; the signal would end the process.
-_FULL = """
-import resource, signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-"""
 _MAIN = """
 import sys
 from experiments.accelerator.__main__ import main
@@ -126,13 +120,6 @@ def test_a_part_that_raises_says_so_in_one_line_and_keeps_its_rows(tmp_path):
     assert ran.stderr == "  MemoryError: too little memory\n"
     (row,) = json.loads((tmp_path / "grids.json").read_text())["rows"]
     assert row["what"] == "the row"
-
-
-def test_a_full_disk_is_one_line(tmp_path):
-    ran = _run(_ROWS + _FULL, "--part", "grids", "--out", tmp_path)
-    assert ran.returncode == 1
-    assert ran.stderr.startswith("  OSError: [Errno 27]")
-    assert len(ran.stderr.splitlines()) == 1
 
 
 def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path, capsys):

@@ -48,12 +48,6 @@ def test_standard_errors_are_those_of_means():
     np.testing.assert_allclose(harness.standard_error(longer, "run") ** 2, squares)
 
 
-def test_two_checks_of_the_same_words_are_refused():
-    claims = harness.claims_of(lambda dataset: [Check("it is", "", bool(dataset.good))] * 2)
-    with pytest.raises(ValueError, match="different words"):
-        claims(xarray.Dataset({"good": True}))
-
-
 def _figure(good, run=None):
     """A module like a figure's, of which the one claim holds or not."""
     figure = types.ModuleType("experiments.paper.figure")
@@ -123,16 +117,6 @@ def test_a_modified_tree_is_refused_but_for_the_smoke_version(tmp_path, capsys, 
     _at_hand(monkeypatch, "abc")
     assert harness.command(figure, ["--out", str(tmp_path)]) == 0
     assert len(runs) == 2
-
-
-@pytest.mark.parametrize(("commit", "named"), [(None, "def"), ("abc", "abc")])
-def test_a_copy_without_a_repository_is_told_its_commit(commit, named, tmp_path, monkeypatch):
-    _at_hand(monkeypatch, commit)
-    monkeypatch.setattr(
-        sys.modules["experiments.harness.results"], "sources", lambda: Sources(commit, ())
-    )
-    assert harness.command(_figure(True), ["--out", str(tmp_path), "--code", "def"]) == 0
-    assert harness.read(tmp_path / "figure.nc").attrs["commit"] == named
 
 
 def test_what_is_saved_is_drawn_again_and_nothing_runs(tmp_path):

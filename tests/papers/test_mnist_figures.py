@@ -48,10 +48,7 @@ def test_the_papers_size_is_offered_and_is_the_papers(capsys):
 
 
 def _numbering(first=1, last=None):
-    """Training that takes no time: the n-th network has an accuracy of n in a thousand.
-
-    After the last one it is stopped, as by Ctrl-C.
-    """
+    """Training that takes no time: the n-th network has an accuracy of n in a thousand."""
     numbers = itertools.count(first)
 
     def outcome(optimiser, task, seed, *, microbatch_size=None):

@@ -1,7 +1,4 @@
-"""Every constructor and function of the contract table: what each kind of argument refuses.
-
-A wrong value is one error, which names the argument in one line and shows nothing private.
-"""
+"""Every constructor and function of the contract table: what each kind of argument refuses."""
 
 import importlib
 import inspect
@@ -260,10 +257,7 @@ EXCEPTIONS = {
 
 
 def _public_calls():
-    """The public functions, classes and further constructors, by their paths below jaxdp.
-
-    What draws and shows is left out: it releases nothing, and its imports are slow.
-    """
+    """The public functions, classes and further constructors, by their paths below jaxdp."""
     rooms = ["jaxdp", *(f"jaxdp.{room}" for room in ROOMS)]
     seen = set()
     for room in map(importlib.import_module, rooms):

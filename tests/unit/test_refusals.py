@@ -1,8 +1,4 @@
-"""Refusals that no kind of argument covers: relations between arguments, ranges, what helps.
-
-Another one is one line of `REFUSED`: what is changed in the right call of the contract table
-(contracts.py), and what is said. What a kind refuses of itself stands in test_contracts.py.
-"""
+"""Refusals that no kind of argument covers: relations between arguments, ranges, what helps."""
 
 import math
 

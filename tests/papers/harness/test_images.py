@@ -34,10 +34,3 @@ def test_an_image_of_a_single_colour_is_refused_by_its_number(colour):
     images[4] = colour
     with pytest.raises(ValueError, match=r"got 1 of a single colour \(number 4\)"):
         on_sphere(images)
-
-
-def test_images_of_another_shape_or_not_finite_are_refused():
-    with pytest.raises(ValueError, match="images x side x side x colours"):
-        on_sphere(IMAGES[0])
-    with pytest.raises(ValueError, match="got NaN or infinite"):
-        on_sphere(np.where(np.arange(9).reshape(9, 1, 1, 1) == 2, np.nan, IMAGES))

@@ -49,10 +49,3 @@ def test_the_last_layers_change_lies_in_the_span_of_the_true_features(victim):
     # The layer itself does not: the attacker needs where it began.
     whole = two_layer_target(trained, jnp.zeros_like(start.last))
     assert checked_loss(whole, jnp.asarray(inputs)) > 1e-2
-
-
-def test_a_layer_that_has_not_moved_is_refused(victim):
-    start, _, _ = victim
-    for make in (two_layer_target, network_target):
-        with pytest.raises(ValueError, match="zeros only"):
-            make(start, start.last)

@@ -1,8 +1,4 @@
-"""The documentation's site: it builds without a warning, and a browser shows what it should.
-
-Links and headings are checked by `mkdocs build --strict`. Needs the extra docs, and Chromium with
-its driver for what a browser shows; where they are not installed the tests are skipped.
-"""
+"""The documentation's site: it builds without a warning, and a browser shows what it should."""
 
 import functools
 import html

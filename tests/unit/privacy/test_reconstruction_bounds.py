@@ -26,12 +26,7 @@ def _directions(rng, count, dim):
 
 @functools.cache
 def _best_errors(dim, mu):
-    """|x - guess| of the best guess on the sphere from x + noise: a direction of radius 1.
-
-    Records differ by at most 2, so that the noise is 2 / mu. The posterior is symmetric about the
-    observed direction and falls away from it: that is the guess of least error, and of largest
-    probability to be within any error.
-    """
+    """|x - guess| of the best guess on the sphere from x + noise: a direction of radius 1."""
     rng = np.random.default_rng(0)
     true = _directions(rng, NUM_TRIALS, dim)
     seen = true + 2 / mu * rng.standard_normal(true.shape)

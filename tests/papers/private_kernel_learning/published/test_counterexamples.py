@@ -1,9 +1,4 @@
-"""Pairs of neighbours that the paper's calibrations do not protect, each beside one that does.
-
-Every divergence is exact: of two Gaussians, or of two minimisers of one coefficient, whose law has
-a closed form. Each claim of (epsilon, delta) that is false is exceeded, and the corrected noise
-keeps the same pair below delta.
-"""
+"""Pairs of neighbours that the paper's calibrations do not protect, each beside one that does."""
 
 import itertools
 import math

@@ -1,7 +1,4 @@
-"""The public features of a private learner: bounded in exact arithmetic, on inputs in a range.
-
-A fit to which nobody said where the inputs lie warns, once and before any data are seen.
-"""
+"""The public features of a private learner: bounded in exact arithmetic, on inputs in a range."""
 
 import functools
 import math

@@ -71,10 +71,7 @@ def _slopes(records, pull, coefficients):
 
 
 def _divergence(first, second, std, pull, num=61):
-    """Hockey-stick, by quadrature over the plane of the noise in which the data act.
-
-    Along (1, 1, 1) the slopes vanish, and what the noise does there is the same for both.
-    """
+    """Hockey-stick, by quadrature over the plane of the noise in which the data act."""
     nodes = np.linspace(-7, 7, num)
     weights = np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi) * (nodes[1] - nodes[0])
     plane = np.asarray([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])

@@ -45,11 +45,7 @@ def _published_tail(v, epsilon, *, num_guesses, num_canaries, delta):
 
 
 def _largest_probability(v, epsilon, delta, num_canaries, num_guesses):
-    """The highest probability of v correct guesses, over all mechanisms that are private.
-
-    A linear program whose unknowns are the probabilities of every guess (in, out or none, at
-    `num_guesses` of the canaries) given every set of included canaries, and their excesses.
-    """
+    """The highest probability of v correct guesses, over all mechanisms that are private."""
     included = list(itertools.product((-1, 1), repeat=num_canaries))
     guesses = [
         guess

@@ -30,10 +30,7 @@ both_adjacencies = pytest.mark.parametrize("adjacency", _BOTH)
 
 
 def _bounds(runs, delta, reach, num_points=2**20):
-    """epsilon of one record more, from losses rounded down and up on a grid: below and above it.
-
-    P = (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), composed by Fourier transform.
-    """
+    """epsilon of one record more, from losses rounded down and up on a grid: below and above it."""
     width = 2 * reach / num_points
     losses = (np.arange(num_points) - num_points // 2) * width
     edges = np.append(losses, losses[-1] + width)
