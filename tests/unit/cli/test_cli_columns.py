@@ -140,15 +140,8 @@ REFUSED = {
     "budget first": (["--epsilon", "0", "--target", "zzz"], None, "epsilon"),
     "no file": (["--columns", "none.json"], None, "none.json: no such file"),
     "another target": (["--target", "zzz"], None, "no target 'zzz' among age, degree, pay, inc"),
-    "a kernel's option": (["--scale", "1"], None, "--scale does not go with --columns"),
     "linear classes": (["--linear"], None, "'income', got --linear, which is for a range"),
     "no JSON": ([], "age: 17", "line 1 column 1 (char 0); expected a JSON object"),
-    "twice": ([], '{"age": {"range": [0, 1]}, "age": {"range": [0, 1]}}', "has 'age' twice"),
-    "dates to fill in": (
-        [],
-        _changed(age={"range": ["YYYY-MM-DD", "2020-01-01"]}),
-        "fill in the ranges and categories of 'age'",
-    ),
     "a target of dates": (
         ["--target", "age"],
         _changed(age={"range": ["2020-01-01", "2020-12-31"]}),
@@ -160,11 +153,6 @@ REFUSED = {
         "expected dates in column 'age', whose range is of dates, such as",
     ),
     "one class": ([], _changed(income={"categories": ["low"]}), "two classes or more of 'income'"),
-    "nothing to learn from": (
-        ["--target", "pay"],
-        json.dumps({"pay": KNOWN["pay"]}),
-        "no column besides the target 'pay'",
-    ),
     "a column that is not there": (
         [],
         _changed(height={"range": [0, 3]}),

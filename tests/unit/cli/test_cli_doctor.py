@@ -61,14 +61,6 @@ def test_the_numbers_come_out_right_here(run, monkeypatch, answers):
     assert [answer["is_right"] for answer in found["self_test"]] == [True, True]
 
 
-def test_a_package_that_is_missing_is_named(run, monkeypatch, answers):
-    monkeypatch.setattr(doctors, "_answers", lambda: answers)
-    monkeypatch.setattr(doctors, "_OPTIONAL", ("no-such-package",))
-    status, out, _ = run("doctor")
-    assert (status, bool(re.search("no-such-package +missing", out))) == (0, True)
-    assert 'pip install "jaxdp-lab[all]"' in out
-
-
 def test_known_faults_are_those_of_the_version():
     page = (ROOT / "docs/known_faults.md").read_text()
     for first, last, _ in doctors._FAULTS:

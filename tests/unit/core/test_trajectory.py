@@ -96,16 +96,6 @@ def test_runs_print_the_mean_of_those_that_ended_well_and_how_many_did_not():
     assert "<td" in _runs()._repr_html_()
 
 
-def test_traced_trajectories_and_trees_without_numbers_print():
-    said = []
-    jax.jit(lambda one: (said.extend([str(one), repr(one)]), one.risk)[1])(_runs())
-    assert "traced float32[3,3]" in said[0]
-    assert "risk=f32[3,3]" in said[1]
-    empty = jax.tree.map(lambda leaf: None, _runs())
-    assert "risk=None" in repr(empty)
-    assert str(empty).startswith("Trajectory: simulated")
-
-
 def test_a_frame_has_a_row_for_each_record_of_each_run():
     frame = _runs().to_pandas()
     assert list(frame.columns) == ["run", "time", "risk", "distance", "final_risk", "status"]
@@ -163,16 +153,6 @@ def test_a_prediction_is_drawn_with_the_band_that_it_predicts():
     lines, axes = _drawn(_ode().plot())
     np.testing.assert_allclose(lines["ODE"], _ode().risk)
     assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.1)
-
-
-def test_each_of_a_batch_has_a_curve_over_its_own_clock():
-    batch = jax.tree.map(
-        lambda leaf: jnp.stack([leaf, 2 * leaf]), dataclasses.replace(_ode(), std=None)
-    )
-    _, axes = _drawn(batch.plot())
-    assert [line.get_xdata()[-1] for line in axes.lines] == [1.0, 2.0]
-    assert len({str(line.get_color()) for line in axes.lines}) == 2
-    assert axes.get_xlim() == (0.0, 2.0)
 
 
 def test_an_observable_is_drawn_by_its_name_into_given_axes():

@@ -93,13 +93,7 @@ KNOWN = {
     "several": lambda delta: jaxdp.account(
         compose(_algorithm(jaxdp.Constant(1.0), 1.0, 1000), _MEAN), delta=delta
     ),
-    "a release": lambda delta: jaxdp.account(
-        dataclasses.replace(_MEAN, num_records=1000), delta=delta
-    ),
     "pass of a budget": lambda delta: jaxdp.OnePassDPSGD.calibrated(1.0, delta, **_PASS),
-    "correlated of a budget": lambda delta: jaxdp.CorrelatedDPSGD.calibrated(
-        1.0, delta, **_CORRELATED
-    ),
     "optimiser of a budget": lambda delta: jaxdp.PrivateOptimiser.calibrated(
         optax.sgd(0.1), 1.0, delta, **_SUMS
     ),

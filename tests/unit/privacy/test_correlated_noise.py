@@ -207,18 +207,6 @@ def test_all_steps_have_one_scale_however_their_sums_are_made():
     np.testing.assert_array_equal(rounded, noise())
 
 
-def test_weights_of_few_digits_are_trained():
-    dtype = jnp.bfloat16
-
-    def loss(weights, row, label):
-        return jnp.sum((row @ weights - label) ** 2)
-
-    rows = jnp.ones((NUM, 2), dtype), jnp.ones(NUM, dtype)
-    found = train(correlated(), loss, jnp.zeros(2, dtype), *rows, key=jax.random.key(0))
-    assert found.model.dtype == dtype
-    assert jnp.isfinite(found.model).all()
-
-
 def test_what_is_not_accounted_for_is_refused_before_the_first_step():
     def loss(weights, row, label):
         raise AssertionError("asked for a gradient")

@@ -45,8 +45,6 @@ UNBOUNDED = MadeWhenAsked(
 )
 BOUNDED = MadeWhenAsked(
     {
-        "bound": lambda: {"kernel": GAUSSIAN, "input_bound": 2.0},
-        "scaled already": lambda: {"kernel": GAUSSIAN, "input_bound": math.inf},
         "ranged": lambda: {"kernel": GAUSSIAN, "input_range": RANGE},
         "ranged map": lambda: {
             "kernel": None,
@@ -57,7 +55,6 @@ BOUNDED = MadeWhenAsked(
             "kernel": None,
             "feature_map": kernels.ClippedFeatures(kernels.NormScaling(_waves(), 1.0), 1.0),
         },
-        "function": lambda: {"kernel": None, "feature_map": _squares},
     }
 )
 LEARNERS = {
@@ -150,29 +147,3 @@ def test_any_function_of_a_row_gives_features_of_norm_one_at_most(made):
     assert release.coefficients.shape == (4,)
     with pytest.raises(TypeError, match="has no written form, so this cannot be saved"):
         release.save("never.npz")
-
-
-def test_a_function_sees_one_row_and_so_no_other_record():
-    """Standardising the table, the usual slip, is impossible: there is one row to look at."""
-
-    def standardised(row):
-        assert row.shape == (2,)
-        return (row - row.mean(axis=0)) / (1 + row.std(axis=0))
-
-    features = LEARNERS["ridge"](kernel=None, feature_map=standardised).features(2, 1)
-    before = np.asarray(features(jnp.asarray(TABLE)))
-    changed = TABLE.copy()
-    changed[0] = 1e4
-    after = np.asarray(features(jnp.asarray(changed)))
-    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [0]
-
-
-def test_noise_of_coefficients_is_stated_if_a_map_states_how_many_there_are():
-    learner = LEARNERS["classifier"](kernel=None, feature_map=_squares)
-    with pytest.raises(ValueError, match=r"wrap the function in FunctionFeatures\(function, "):
-        learner.noise_std(20, 1.0, 1e-5)
-    wrapped = kernels.ClippedFeatures(kernels.FunctionFeatures(_squares, 2), 1.0)
-    again = learner.replace(feature_map=wrapped)
-    assert again.noise_std(20, 1.0, 1e-5)["coefficients"] > 0
-    fits = [one.fit(TABLE, LABELS, **BUDGET).coefficients for one in (learner, again)]
-    np.testing.assert_array_equal(fits[0], fits[1])

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 from every_loss import BOUNDED
-from helpers import assert_variance, give_noise
+from helpers import give_noise
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, ndtr, softmax
 
@@ -194,27 +194,6 @@ def test_an_early_stopped_minimiser_is_caught(monkeypatch):
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) <= BUDGET["delta"]
     monkeypatch.setattr(learners, "minimise", one_step)
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) > 100 * BUDGET["delta"]
-
-
-def test_the_noise_that_is_drawn_has_the_stated_size():
-    # Records of zero features leave b alone to decide.
-    learner, num = _learner(ridge=0.1, feature_map=_Zero()), 100
-    stds = learner.noise_std(num, **BUDGET)
-    table = np.zeros((num, 1)), np.ones(num)
-    drawn = [_fit(learner, table, noise_seed=seed).coefficients for seed in range(10, 26)]
-    expected = math.hypot(stds["b"] / (num * 0.1), stds["coefficients"])
-    assert_variance(np.concatenate(drawn), expected**2)
-    with pytest.raises(AssertionError):
-        assert_variance(np.concatenate(drawn), (3 / 4 * expected) ** 2)
-
-
-class _Zero(jaxdp.kernels.AbstractFeatureMap):
-    """Fifty features, all of them zero."""
-
-    dim, num_outputs, norm_bound = 1, 50, 1.0
-
-    def __call__(self, inputs):
-        return jax.numpy.zeros((len(inputs), 50))
 
 
 def test_whether_a_function_is_released_depends_on_no_noise(monkeypatch):

@@ -166,17 +166,6 @@ def test_units_of_the_features_do_not_matter():
     assert other.log_jacobian == pytest.approx(one.log_jacobian)
 
 
-def test_the_tolerance_costs_a_negligible_share():
-    exact, covered = (
-        _calibrated(1.0, 1e-5, margin_loss=True, approximation_share=share) for share in (0.0, 0.01)
-    )
-    assert 1 < covered.noise_std / exact.noise_std < 1.0001
-    assert exact.coefficient_std(0.0) == 0.0
-    assert exact.coefficient_std(1e-9) == math.inf
-    expected = 2e-9 / (covered.ridge * 0.01 * 2 / covered.noise_std)
-    assert covered.coefficient_std(1e-9) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-300, 1e-150, 1e150, 1e300, 1.7e308])
 @pytest.mark.parametrize("delta", [1e-300, 1e-5])
 def test_a_budget_has_noise_that_float64_holds_or_is_refused_by_its_name(epsilon, delta):

@@ -112,33 +112,13 @@ def test_the_rounding_of_the_gradient_is_covered(loss, bound, scale):
         assert 0 < np.linalg.norm(off.astype(float)) <= covered
 
 
-def test_the_minimiser_lies_within_its_bound():
-    for loss in LOSSES:
-        for ridge in (1e-3, 1e-2, 1.0):
-            for noise in (0.0, 50.0):
-                objective = _objective(loss, num=100, dim=4, ridge=ridge, noise=noise)
-                found = minimise(objective, tolerance=1e-7)
-                assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound + 1e-6
+def test_the_bound_of_the_minimiser_is_nearly_reached():
     # Where there are no rows, points no worse than zero are up to twice as far.
     for noise in (0.3, 3e3):
         flat = _extreme(_TABLES["nothing"], Logistic(), flipped=False, noise=noise)
         opposite = 2 * minimise(flat, tolerance=1e-9).coefficients
         assert flat.at(opposite).value == pytest.approx(flat.at(0 * opposite).value, abs=1e-6)
         assert 1 < flat.coefficient_bound / np.linalg.norm(opposite) < (8 if noise < 1 else 1.01)
-
-
-@each_loss
-def test_accelerated_steps_alone_meet_the_tolerance_in_the_number_stated(loss, monkeypatch):
-    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
-    for noise in (0.5, 50.0):
-        objective = _objective(loss, num=50, dim=3, ridge=1e-1, noise=noise)
-        found = minimise(objective, tolerance=1e-7)
-        assert found.num_steps <= objective.num_accelerated_steps(1e-7)
-    # An objective whose curvatures lie at both ends of what is allowed.
-    features, pull = np.asarray([[1.0, 0.0]] * 50), np.asarray([0.5, 30.0])
-    flat = PerturbedObjective(features, np.ones(50), HuberHinge(1.5), 1e-3, pull, 1.0)
-    found = minimise(flat, tolerance=1e-7)
-    assert 50 < found.num_steps <= flat.num_accelerated_steps(1e-7)
 
 
 def test_a_step_that_overshoots_is_shortened():

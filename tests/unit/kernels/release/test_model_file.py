@@ -192,14 +192,12 @@ FORGERIES = {
     "a version that is no number": (_set("version", value=True), "expected version 5"),
     "another format": (_set("format", value="a sweep"), "but of 'a sweep'"),
     "unknown class": (_set("function", "class", value="os.system"), "unknown class, 'os.system'"),
-    "another class": (_set("function", "class", value="kernels.Gaussian"), "expected the fields"),
     "not a function": (
         lambda header, arrays: (arrays.clear(), header.update(function={"tuple": []})),
         "is not a released function",
     ),
     "unknown kind": (_set("function", value={"eval": "1"}), "unknown kind of part"),
     "text as bound": (_set(*_FIELDS, "label_bound", value="1"), "do not fit together"),
-    "a truth as bound": (_set(*_FIELDS, "label_bound", value=True), "label_bound of Rel.* is not"),
     "a number as assumption": (
         _set(*_STATEMENT, "assumptions", value={"tuple": [1]}),
         "assumptions of Release is not",
@@ -208,7 +206,6 @@ FORGERIES = {
     "mechanism": (_set(*_STATEMENT, "mechanism", "fields", "mu", value=-1.0), "do not fit"),
     "missing field": (lambda header, _: header["function"]["fields"].pop("delta"), "fields of"),
     "extra array": (lambda header, arrays: arrays.update(rows=np.ones(5)), "to nothing: rows"),
-    "missing array": (lambda header, arrays: arrays.pop("array_0"), "no array 'array_0'"),
     "no rows": (_set(*_FIELDS, "record", "fields", "num_samples", value=0), "num_samples >= 1"),
     "noise of others": (
         _set(*_FIELDS, "record", "fields", "noise_std", value={"tuple": [1.0]}),
@@ -218,9 +215,7 @@ FORGERIES = {
         _set(*_FIELDS, "record", "fields", "forecast", value=1),
         "forecast of FitRecord is not",
     ),
-    "shorter": (_array(lambda found: found[:-1]), "do not fit together"),
     "NaN": (_array(lambda found: found * np.nan), "not finite"),
-    "whole numbers": (_array(lambda found: found.astype(np.int32)), "do not fit together"),
     "text": (_array(lambda found: found.astype(str)), "to hold numbers"),
     "another order of bytes": (_array(lambda found: found.astype(">f4")), "to hold numbers, got >"),
     "float64": (_array(lambda found: found.astype(np.float64)), "enable x64"),

@@ -15,7 +15,7 @@ from experiments.private_kernel_learning import published
 from jaxdp import kernels, losses
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.kernels.release.released_function import FitRecord
-from jaxdp.kernels.release.tables import columns_of, real_array
+from jaxdp.kernels.release.tables import real_array
 from jaxdp.regression.methods import HuberLearner
 
 TABLE = np.random.default_rng(0).uniform(size=(60, 2)) * [1.0, 3.0]
@@ -151,11 +151,10 @@ def test_a_release_takes_the_columns_of_a_frame_by_name(name):
 @pytest.mark.parametrize(
     ("fitted", "given"),
     [
-        ([1, 0], [0, 1]),
         ([("x", 2019), ("x", 2020)], [("x", 2020), ("x", 2019)]),
         (pandas.to_datetime(["2020-01", "2020-02"]), pandas.to_datetime(["2020-02", "2020-01"])),
     ],
-    ids=["counted backwards", "pairs", "dates"],
+    ids=["pairs", "dates"],
 )
 def test_names_of_every_kind_are_found_in_another_order(fitted, given):
     release = RIDGE.fit(pandas.DataFrame(TABLE, columns=fitted), LABELS, **BUDGET)
@@ -178,18 +177,6 @@ def test_names_and_the_record_of_the_fit_are_saved(tmp_path):
     np.testing.assert_array_equal(kernels.load(path)(FRAME[["b", "a"]]), release(TABLE))
     assert kernels.load(path).record == release.record == FitRecord(len(TABLE))
     assert "n, public" in release.card
-
-
-def test_arrays_and_numbered_columns_have_no_names():
-    assert columns_of(TABLE) is None
-    numbered = Frame(a=LABELS)
-    numbered.columns = [0]
-    assert columns_of(numbered) is None
-    numbered.columns = ["a", 1]
-    numbered.shape = (60, 2)
-    with pytest.raises(TypeError, match="all texts, got 1 too"):
-        columns_of(numbered)
-    assert RIDGE.fit(TABLE, LABELS, **BUDGET).columns is None
 
 
 TEXTS = ["1.5"] * 59 + ["secret"]
