@@ -1,6 +1,5 @@
 """Ctrl-C, readers that go away, and the folder of compiled programs: the command as a process."""
 
-import concurrent.futures
 import os
 import pathlib
 import random
@@ -111,13 +110,6 @@ def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, cap
     assert (ended.value.code, err, owned) == (0, "", [True])
     assert out.startswith("usage: jaxdp ")
     assert "compare" in out
-
-
-def test_a_thread_that_may_not_handle_signals_leaves_them_alone():
-    before = signal.getsignal(signal.SIGINT)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(entry._end_by_interrupts).result()
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 ACCOUNT = ["account", "one-pass", "--rho", "1"]

@@ -10,7 +10,7 @@ import pytest
 import xarray
 
 from experiments import registry, smoke, staleness
-from experiments.harness import RESULTS, fingerprint, fingerprints, read
+from experiments.harness import fingerprint, fingerprints
 from experiments.harness.fingerprints import agreed, differences
 
 
@@ -85,35 +85,6 @@ def _result(entry, **facts):
 def test_a_result_is_stale_without_running_it(facts, words):
     assert staleness.why_stale(_ENTRY, _result(_ENTRY)) is None
     assert words in staleness.why_stale(_ENTRY, _result(_ENTRY, **facts))
-
-
-def _with_floats(value, change):
-    """A value of JSON with every number that is not whole changed."""
-    if isinstance(value, dict):
-        return {name: _with_floats(item, change) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_floats(item, change) for item in value]
-    return change(value) if isinstance(value, float) else value
-
-
-def _saved_as(entry, change):
-    """The saved result, or what would be of today, on a machine that rounds its numbers so."""
-    path = RESULTS / entry.paper / f"{entry.name}.nc"
-    saved = read(path) if path.exists() else _result(entry)
-    stored = _with_floats(json.loads(saved.attrs.get("fingerprint", "{}")), change)
-    config = _with_floats(json.loads(saved.attrs["config"]), change)
-    facts = {"config": json.dumps(config), "fingerprint": json.dumps(stored)}
-    return xarray.Dataset(attrs=saved.attrs | {k: v for k, v in facts.items() if k in saved.attrs})
-
-
-@pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
-def test_a_configuration_that_another_processor_rounds_is_the_same_and_no_other_is(entry):
-    for change in (lambda x: math.nextafter(x, math.inf), lambda x: math.nextafter(x, -math.inf)):
-        assert staleness.why_stale(entry, _saved_as(entry, change)) is None
-    config = staleness.as_saved(entry.load().Config())
-    if config != _with_floats(config, lambda x: x * (1 + 1e-8)):
-        found = staleness.why_stale(entry, _saved_as(entry, lambda x: x * (1 + 1e-8)))
-        assert "configuration has changed" in found
 
 
 def test_a_smoke_versions_configuration_is_compared_to_rounding():

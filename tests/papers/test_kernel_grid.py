@@ -1,7 +1,6 @@
 """One draw for a whole grid of private ridge regressions: its cells are fits."""
 
 import math
-import types
 
 import jax.random as jr
 import numpy as np
@@ -27,7 +26,6 @@ from experiments.private_kernel_learning.ridge_methods import (
     FeatureDraw,
     Method,
     intercept_share,
-    with_intercept,
 )
 from experiments.private_kernel_learning.synthetic import Split
 from experiments.private_kernel_learning.year_prediction import Songs
@@ -118,20 +116,6 @@ def test_a_published_cell_is_the_published_fit_with_the_same_noise(split, monkey
     fitted = _fitted(learner, split)
     np.testing.assert_allclose(cell[FORMS.index("as printed")], fitted, rtol=1e-5)
     assert abs(cell[FORMS.index("repaired")] / fitted - 1) > 0.01
-
-
-def test_the_intercepts_noise_is_a_tenth_of_the_residuals_bound_where_that_is_affordable():
-    bounds = Bounds(2.0, 0.5)
-    for epsilon, num_samples, kept in (
-        (0.3, 1000, True),
-        (0.05, 1000, False),
-        (10, 10**6, False),
-    ):
-        budget = Budget(epsilon, num_samples)
-        learner = with_intercept(Gaussian(1.0), 8, bounds, budget)
-        share, std = learner.intercept_share, learner.noise_std(*budget.arguments)["intercept"]
-        assert 0.1 <= share <= 0.9
-        assert np.isclose(std, 0.05, rtol=1e-6) == kept
 
 
 def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():
@@ -228,26 +212,6 @@ def test_public_songs_are_neither_trained_nor_tested_on(songs):
         year_prediction.draw(songs, 1000, together=13, key=jr.key(4))
 
 
-def _sides(songs, together, key):
-    """For every song that is left, 0 where it is trained and 1 where it is tested on."""
-    split = year_prediction.draw(songs, 1000, together=together, key=key)
-    places = {row.tobytes(): place for place, row in enumerate(songs.inputs)}
-    sides = np.full(len(songs.years), -1)
-    for side, rows in enumerate((split.train_inputs, split.test_inputs)):
-        sides[[places[row.tobytes()] for row in rows]] = side
-    return sides[year_prediction.NUM_PUBLIC :]
-
-
-def test_neighbours_are_on_one_side_and_which_one_is_random(songs):
-    keys = [jr.key(seed) for seed in range(40)]
-    runs = np.array([_sides(songs, 4, key) for key in keys]).reshape(-1, 6, 4)
-    assert (runs == runs[..., :1]).all()
-    # Every stretch is on either side, as often as a coin says, within four standard errors.
-    assert (abs(runs[..., 0].mean(axis=0) - 0.5) < 4 * 0.5 / 40**0.5).all()
-    single = np.array([_sides(songs, 1, key) for key in keys]).reshape(-1, 6, 4)
-    assert not (single == single[..., :1]).all()
-
-
 def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
     split = year_prediction.draw(songs, 20, key=jr.key(5))
     rows = split.train_inputs.copy()
@@ -257,27 +221,3 @@ def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
     np.testing.assert_array_equal(public(split).train_inputs[1:], public(other).train_inputs[1:])
     np.testing.assert_array_equal(public(split).test_inputs, public(other).test_inputs)
     assert abs(leaky(split).train_inputs[1:] - leaky(other).train_inputs[1:]).max() > 0.1
-
-
-def test_an_intercept_without_noise_bounds_no_residual():
-    random = np.random.default_rng(3)
-    inputs, labels = random.random((40, 4)), 1 + random.standard_normal(40)
-    split = Split(inputs[:30], labels[:30], inputs[30:], labels[30:])
-    bounds, noise = Bounds(9.0, 0.1), UnitNoise(np.zeros((2, 2)), np.zeros(2), 0.0)
-
-    def error(name, scale):
-        std = lambda *_: {"C": 0.0, "u": 0.0, name: scale}  # noqa: E731
-        method = Method(COSINES, lambda *_: types.SimpleNamespace(noise_std=std))
-        columns = np.cos(split.inputs[:, :2])
-        grid = Grid((1.0,), (2,))
-        return errors(method, columns, Gaussian(1.0), split, bounds, grid, noise)[0, 0, 0, -1]
-
-    train, test = (np.cos(part[:, :2]) for part in (split.train_inputs, split.test_inputs))
-    mean = split.train_labels.mean()
-    weights = np.linalg.solve(
-        train.T @ train / 30 + _GRID.ridges(30)[-1] * np.eye(2),
-        train.T @ (split.train_labels - mean) / 30,
-    )
-    expected = np.mean((test @ weights + mean - split.test_labels) ** 2)
-    np.testing.assert_allclose(error("intercept", 0.0), expected)
-    assert abs(error("intercept", 1e-12) / expected - 1) > 0.01

@@ -64,26 +64,3 @@ def test_a_copy_shows_what_its_cells_draw(path):
         shown = [each for each in cell.get("outputs", []) if "image/png" in each.get("data", {})]
         if cell["cell_type"] == "code":
             assert len(shown) == bool(is_drawing), f"{path.name}: {cell['id']}"
-
-
-def test_sliders_leave_their_picture_and_progress_bars_leave_nothing():
-    picture = {"output_type": "display_data", "metadata": {}, "data": {"text/plain": ["figure"]}}
-    state = {
-        "sliders": {"model_name": "VBoxModel", "state": {"children": ["IPY_MODEL_shown"]}},
-        "shown": {"model_name": "OutputModel", "state": {"outputs": [picture]}},
-        "bar": {"model_name": "HBoxModel", "state": {"children": ["IPY_MODEL_text"]}},
-        "text": {"model_name": "HTMLModel", "state": {}},
-    }
-    views = [
-        {"output_type": "display_data", "metadata": {}, "data": {TOOL._WIDGET: {"model_id": name}}}
-        for name in ("sliders", "bar", "taken back")
-    ]
-    lines = [
-        {"output_type": "stream", "name": "stderr", "text": text}
-        for text in ("train: 50%|##5  | 00:01<00:01", "predict: running, 00:03", "a warning")
-    ]
-    cell = {"cell_type": "code", "metadata": {}, "outputs": views + lines}
-    notebook = {"cells": [cell], "metadata": {"widgets": {TOOL._STATE: {"state": state}}}}
-    note, *others = TOOL.tidied(notebook, {"metadata": {}})["cells"][0]["outputs"]
-    assert note["data"]["text/plain"] == [TOOL._NOTE]
-    assert others == [picture, lines[-1]]

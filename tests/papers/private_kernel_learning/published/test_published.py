@@ -386,17 +386,6 @@ def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
     assert abs((values[0] * values[1]).mean()) > error
 
 
-def test_one_seed_gives_functions_of_one_name_noise_of_their_own(monkeypatch):
-    """Their averages could be subtracted otherwise: a repr tells no lambda from another."""
-    drawn, (inputs, labels) = _Drawn(monkeypatch), _table(8)
-    found = []
-    for function in (lambda rows: rows, lambda rows: rows**2):
-        learner = CanonicalEstimator(function, 2, 0.5, 1.0)
-        learner.fit(inputs, labels, **BUDGET, noise_seed=NOISE_SEED)
-        found.append(drawn.normals["theta"])
-    assert np.abs(found[0] - found[1]).min() > 1e-6
-
-
 def test_one_seed_gives_paths_of_another_history_normals_of_their_own(monkeypatch):
     """Two continuations that shared them would differ by what no noise hides."""
     drawn, (inputs, labels) = _Drawn(monkeypatch), _signed_table()
@@ -427,13 +416,6 @@ def test_what_a_release_says_of_itself_depends_on_neither_records_nor_noise(name
 
 
 # Wrong arguments.
-
-
-@pytest.mark.parametrize("name", ["Algorithm2", "Algorithm4", "Algorithm5"])
-def test_labels_other_than_signs_are_refused(name):
-    inputs, labels = _signed_table()
-    with pytest.raises(ValueError, match=r"labels -1 or \+1 for the \w+ loss, got others"):
-        _learners()[name].fit(inputs, (labels + 1) / 2, **BUDGET)
 
 
 @pytest.mark.slow
