@@ -10,7 +10,6 @@ from jaxdp.core import checks
 from jaxdp.core.checks import (
     described,
     given_array,
-    is_on_accelerator,
     require_finite,
     require_kind,
 )
@@ -51,12 +50,6 @@ def test_entries_that_are_not_finite_are_counted(dtype):
     require_finite("rows", [1, 2.0])
     with pytest.raises(TypeError, match="expected rows to be a real number"):
         require_finite("rows", ["1"])
-
-
-def test_the_cpu_is_no_accelerator_and_traced_values_are_nowhere():
-    assert not is_on_accelerator(jnp.ones(2))
-    assert not is_on_accelerator(np.ones(2))
-    jax.eval_shape(lambda value: require_finite("rows", value), jnp.ones(2))
 
 
 @pytest.mark.parametrize(

@@ -95,14 +95,6 @@ def test_a_file_that_is_not_to_be_replaced_stays(tmp_path, monkeypatch):
     assert _names(tmp_path) == ["_no_links", "file", "link"]
 
 
-def test_errors_name_the_file_that_was_asked_for(tmp_path):
-    absent = tmp_path / "folder" / "file"
-    with pytest.raises(FileNotFoundError) as lost:
-        write_whole(absent, b"new")
-    assert lost.value.filename == str(absent)
-    assert "partial" not in str(lost.value)
-
-
 def test_a_link_stays_a_link_to_what_is_written(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     write_whole(tmp_path / "link", b"content")

@@ -53,19 +53,6 @@ def test_a_dataset_has_time_runs_and_units():
     assert prediction.risk.dims == ("time",)
 
 
-def test_a_batch_keeps_its_clocks():
-    pytest.importorskip("xarray")
-    one = jaxdp.Trajectory(
-        time=jnp.array([0.0, 1.0]),
-        risk=jnp.array([[1.0, 0.5], [1.0, 0.4]]),
-        final_risk=jnp.array([0.5, 0.4]),
-        status=jnp.zeros(2, int),
-        observables={},
-    )
-    dataset = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf, leaf]), one).to_xarray()
-    assert dataset.risk.dims == ("run_0", "run_1", "record")
-
-
 @functools.cache
 def _runs():
     return jaxdp.Trajectory(

@@ -10,11 +10,10 @@ import param
 import pytest
 from falling import Falling, falling, on_a_loop, rest
 
-import jaxdp
 from jaxdp.explorer.fields import Number
 from jaxdp.explorer.parts import OVER, form, span
 from jaxdp.explorer.studies import STUDIES
-from jaxdp.explorer.theory_tab import TheoryTab, cost_html
+from jaxdp.explorer.theory_tab import TheoryTab
 
 
 async def _opened():
@@ -119,12 +118,6 @@ def test_a_slider_reaches_the_ends_of_its_range_and_stands_where_its_value_is(st
             assert field.checked(box.value) == value
         box.value = str(field.high)
         assert slider.value == slider.end
-
-
-def test_a_delta_of_one_in_n_is_warned_of():
-    algorithm = jaxdp.OnePassDPSGD(1.0, 1.0, rho=1.0, num_steps=100)
-    assert "at least 1/n = 0.01" in cost_html(algorithm, 0.01)
-    assert "at least 1/n" not in cost_html(algorithm, 0.009)
 
 
 @on_a_loop

@@ -14,7 +14,6 @@ from jaxdp.algorithms import train
 from jaxdp.clipping import TwoPartSum
 from jaxdp.privacy import (
     BufferedToeplitzNoise,
-    FixedSizeBatches,
     PoissonSampler,
     SecretNoise,
     ShuffledEpochs,
@@ -136,7 +135,6 @@ def test_the_best_test_between_neighbours_reaches_the_price_and_not_more(scale):
     [
         dict(num_steps=STEPS + 1),
         dict(sampler=PoissonSampler(NUM, 0.1)),
-        dict(sampler=FixedSizeBatches(NUM, 4)),
     ],
 )
 def test_nothing_is_claimed_where_a_record_may_be_in_several_batches(change):

@@ -3,8 +3,6 @@
 import functools
 import math
 import warnings
-from fractions import Fraction
-from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,7 +12,6 @@ from helpers import MadeWhenAsked, Unreadable
 
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
-from jaxdp.kernels.features.public_features import whole_features
 from jaxdp.kernels.functions.bounded import RangeScaling
 
 GAUSSIAN = kernels.Gaussian(1.0)
@@ -88,28 +85,6 @@ def test_where_a_range_is_said_nothing_is(made, case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(**given).fit(TABLE, LABELS, **BUDGET)
-
-
-class _TooLong:
-    """What rounding does to clipped features, a thousand times over."""
-
-    num_outputs, bound = 3, np.float32(0.7)
-
-    def __call__(self, inputs):
-        return inputs * 1.001
-
-
-def test_no_unit_row_is_longer_than_one_though_the_clipped_features_are():
-    generator = np.random.default_rng(0)
-    table = generator.normal(size=(50, 3))
-    table *= 0.7 / np.linalg.norm(table, axis=1, keepdims=True)
-    features: Any = _TooLong()
-    found = whole_features(features, table, 0.7, 21) * np.float32(2.0**-21)
-    for row in found:
-        squares = sum(Fraction(float(value)) ** 2 for value in row)
-        assert Fraction(1) - Fraction(1, 10**5) < squares <= 1
-    assert np.array_equal(found * 2.0**21, np.rint(found * 2.0**21))
-    np.testing.assert_allclose(found, table / 0.7, atol=1e-6)
 
 
 LOW, HIGH = np.array([0.0, -5.0, 100.0]), np.array([1.0, 5.0, 101.0])

@@ -213,28 +213,6 @@ def test_gradient_steps_meet_eight_times_any_rounding(monkeypatch):
             assert found.num_steps <= objective.num_gradient_steps(tolerance)
 
 
-def test_ten_classes_need_products_and_no_curvature_of_all_coefficients(monkeypatch):
-    # A matrix of all 5,000 coefficients would be 200 MB, and take 5,000 products with it.
-    passes, curvature_at = [], PerturbedObjective.curvature_at
-
-    def counted(self, coefficients):
-        times = curvature_at(self, coefficients)
-        return lambda direction: passes.append(direction) or times(direction)
-
-    monkeypatch.setattr(PerturbedObjective, "curvature_at", counted)
-    rng = np.random.default_rng(0)
-    # Singular values that decay, as those of a kernel's features do.
-    features = rng.normal(size=(600, 500)) * np.geomspace(1, 1e-3, 500)
-    features /= np.linalg.norm(features, axis=1).max() * 1.0001
-    labels = (rng.normal(size=600) + 9 * features[:, 0]).round().clip(-4, 5) + 4
-    noise = 600 * 1e-4 * rng.normal(size=5000)
-    given = features.astype(np.float32), labels, Softmax(10), 1e-4, noise, 1.0
-    objective = PerturbedObjective(*given)
-    found = minimise(objective, tolerance=1e-9)
-    assert found.num_steps <= 12
-    assert 20 < len(passes) < 200
-
-
 def test_a_loss_that_is_not_what_it_states_is_an_error(monkeypatch):
     # Its slope changes ten times as fast, and steps of the stated length go nowhere.
     monkeypatch.setattr(HuberHinge, "curvature_bound", 0.05)

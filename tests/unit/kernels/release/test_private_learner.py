@@ -148,21 +148,6 @@ def test_a_release_takes_the_columns_of_a_frame_by_name(name):
         release(more)
 
 
-@pytest.mark.parametrize(
-    ("fitted", "given"),
-    [
-        ([("x", 2019), ("x", 2020)], [("x", 2020), ("x", 2019)]),
-        (pandas.to_datetime(["2020-01", "2020-02"]), pandas.to_datetime(["2020-02", "2020-01"])),
-    ],
-    ids=["pairs", "dates"],
-)
-def test_names_of_every_kind_are_found_in_another_order(fitted, given):
-    release = RIDGE.fit(pandas.DataFrame(TABLE, columns=fitted), LABELS, **BUDGET)
-    backwards = pandas.DataFrame(TABLE[:, ::-1], columns=given)
-    np.testing.assert_array_equal(release(backwards), release(TABLE))
-    assert np.abs(np.asarray(release(TABLE[:, ::-1])) - np.asarray(release(TABLE))).max() > 1e-3
-
-
 def test_columns_without_names_are_taken_by_position():
     nameless = RIDGE.fit(TABLE, LABELS, **BUDGET)
     np.testing.assert_array_equal(nameless(FRAME), nameless(TABLE))

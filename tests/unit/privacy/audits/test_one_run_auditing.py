@@ -113,7 +113,7 @@ def test_bounds_are_a_little_above_the_published_ones(
 
 @pytest.mark.parametrize(
     ("num_canaries", "num_guesses", "num_correct"),
-    [(100, 50, 40), (100, 50, 50), (1000, 158, 120), (20, 20, 16), (3, 1, 1), (200, 100, 0)],
+    [(100, 50, 40), (1000, 158, 120), (200, 100, 0)],
 )
 def test_mu_is_refuted_where_one_of_its_pairs_of_epsilon_and_delta_is(
     num_canaries, num_guesses, num_correct
@@ -152,16 +152,6 @@ def test_the_tail_is_monotone(num_guesses, share, epsilon, log_delta):
         assert correct_guesses_tail(v - 1, epsilon, **sizes) >= here * (1 - 1e-9)
     sizes["delta"] *= 2
     assert correct_guesses_tail(v, epsilon, **sizes) >= here
-
-
-def test_guesses_are_the_ends_of_the_order():
-    scores = np.array([5.0, -1.0, -np.inf, 3.0, 0.0, np.inf])
-    included = np.array([True, False, False, False, True, True])
-    assert num_correct_guesses(scores, included, 2) == 2  # inf in, -inf out
-    assert num_correct_guesses(scores, included, 3) == 3  # 5 in as well
-    assert num_correct_guesses(scores, included, 4) == 4  # -1 out as well
-    assert num_correct_guesses(scores, included, 6) == 4  # 3 in and 0 out are wrong
-    assert num_correct_guesses(scores, ~included, 6) == 2
 
 
 # Whole numbers around 3e9 and nanoseconds in this order wrap in 32 bits, floats become equal there,

@@ -49,31 +49,17 @@ def test_the_rate_that_is_accounted_for_is_the_one_that_is_drawn():
     assert PoissonSampler(100, 2**-32).sampling_rate == 2**-32
 
 
-def test_rate_one_takes_everything():
+def test_records_stand_in_order_before_marked_padding_and_what_does_not_fit_is_left_out():
     sampler = PoissonSampler(7, 1.0)
     indices, is_real = sampler.sample(0, key=jr.key(0))
     assert is_real.tolist() == [True] * 7 + [False]
     assert indices.tolist() == [*range(7), 0]
     assert sampler.overflow_probability == 0
-
-
-def test_what_does_not_fit_is_left_out():
-    sampler = PoissonSampler(100, 0.5, capacity=20)
-    indices, is_real = sampler.sample(0, key=jr.key(1))
-    assert indices.shape == is_real.shape == (20,)
-    assert is_real.all()
-    whole, _ = PoissonSampler(100, 0.5).sample(0, key=jr.key(1))
-    assert indices.tolist() == whole[:20].tolist()
-    assert np.all(np.diff(indices) > 0)
-
-
-def test_padding_is_marked_and_a_valid_index():
-    sampler = PoissonSampler(50, 0.1)
-    indices, is_real = sampler.sample(0, key=jr.key(2))
-    assert sampler.capacity > is_real.sum() > 0
-    assert not indices[~is_real].any()
-    assert np.all(np.diff(indices[is_real]) > 0)
-    # Real ones come first.
+    few, _ = PoissonSampler(100, 0.5, capacity=20).sample(0, key=jr.key(1))
+    whole, is_real = PoissonSampler(100, 0.5).sample(0, key=jr.key(1))
+    assert few.tolist() == whole[:20].tolist()
+    assert not whole[~is_real].any()
+    assert np.all(np.diff(whole[is_real]) > 0)
     assert np.all(np.diff(is_real.astype(int)) <= 0)
 
 

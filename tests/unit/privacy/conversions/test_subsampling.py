@@ -1,14 +1,13 @@
 """Amplification by Poisson sampling: accountants against exact Gaussians and the definition."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from jaxdp.privacy import Composition, PoissonSampler, Release, account, gaussian_epsilon
+from jaxdp.privacy import Composition, PoissonSampler, gaussian_epsilon
 from jaxdp.privacy.batches.poisson import PoissonSubsampledGaussian
 from jaxdp.privacy.conversions.subsampling import (
     SampledGaussian,
@@ -156,25 +155,6 @@ def test_limits():
     assert _run_epsilon(0.1, math.inf, 10, 1e-5) == 0
     # A record that is hardly ever drawn needs no noise.
     assert _run_epsilon(1e-8, 0.0, 10, 1e-5) == 0
-
-
-def test_the_cost_states_its_adjacency_and_its_sampler():
-    mechanism = PoissonSubsampledGaussian(PoissonSampler(1000, 0.01), 1.0, 100)
-    cost = account(Release("DP-SGD", "zero-out-one", mechanism), delta=1e-5)
-    text = str(cost)
-    for words in ("zero-out-one", "Poisson sampler", "rate 0.01", "records at most"):
-        assert words in text
-    with pytest.raises(ValueError, match="expected an adjacency for which"):
-        Release("DP-SGD", "replace-one", mechanism)
-
-
-def test_without_the_extra_the_error_names_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    # Numbers that no other test asks for: what was asked for before is remembered.
-    with pytest.raises(ImportError, match=r"jaxdp-lab\[privacy\]"):
-        _run_epsilon(0.1234, 1.0, 10, 1e-5)
-    # What needs no accountant does not ask for it.
-    assert _run_epsilon(1.0, 1.0, 10, 1e-5) > 0
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.02, 0.003])
