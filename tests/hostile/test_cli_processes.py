@@ -3,7 +3,6 @@
 import os
 import pathlib
 import random
-import runpy
 import signal
 import stat
 import subprocess
@@ -96,20 +95,6 @@ def test_a_reader_that_has_gone_is_no_error(arguments):
         assert "Exception" not in (ran.stderr or "")
         assert ran.returncode in (0, 2, 141)
     os.close(writing)
-
-
-def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["jaxdp"])
-    # Another test may have imported it by its name.
-    monkeypatch.delitem(sys.modules, "jaxdp.__main__", raising=False)
-    owned = []
-    monkeypatch.setattr(entry, "_end_by_interrupts", lambda: owned.append(True))
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("jaxdp", run_name="__main__")
-    out, err = capsys.readouterr()
-    assert (ended.value.code, err, owned) == (0, "", [True])
-    assert out.startswith("usage: jaxdp ")
-    assert "compare" in out
 
 
 ACCOUNT = ["account", "one-pass", "--rho", "1"]

@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -94,28 +92,6 @@ def test_a_smoke_versions_configuration_is_compared_to_rounding():
         assert len(differences(one, other)) == lines
     assert not fingerprints.alike([1.0], [1.0, 1.0])
     assert not fingerprints.alike({"a": 1.0}, {"b": 1.0})
-
-
-def test_a_fingerprint_is_of_several_roundings_on_the_cpu_wherever_the_result_is_made(monkeypatch):
-    started = []
-
-    def run(words, *, env, **options):
-        started.append(words)
-        assert env["JAX_PLATFORMS"] == "cpu"
-        risk = {"mean": 1.0, "log": float(len(started)), "square": 1.0}
-        printed = json.dumps({"config": {}, "variables": {"risk": risk}})
-        return subprocess.CompletedProcess(words, 0, f"a line\n{printed}\n")
-
-    monkeypatch.setattr(fingerprints.subprocess, "run", run)
-    found = fingerprints.fingerprint_of(_ENTRY.name)
-    assert found == {"config": {}, "variables": {"risk": {"mean": 1.0, "square": 1.0}}}
-    assert started == len(fingerprints._ROUNDINGS) * [
-        [sys.executable, "-m", "experiments.smoke", _ENTRY.name]
-    ]
-    # A benchmark measures time, and what is not in the registry is nothing to judge.
-    assert fingerprints.fingerprint_of("simulators") is None
-    assert fingerprints.fingerprint_of("figure") is None
-    assert len(started) == len(fingerprints._ROUNDINGS)
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from experiments.private_kernel_learning.ridge_grid import (
     Grid,
     UnitNoise,
     errors,
-    solutions,
 )
 from experiments.private_kernel_learning.ridge_methods import (
     CLIPPED_PATHS,
@@ -31,7 +30,6 @@ from experiments.private_kernel_learning.synthetic import Split
 from experiments.private_kernel_learning.year_prediction import Songs
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
-from jaxdp.kernels.ridge.rules import ridge_path
 from jaxdp.privacy import SecretNoise
 
 _EPSILON, _BOUND, _SIZE, _RIDGE = 2.0, 1.5, 8, 3
@@ -129,17 +127,6 @@ def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():
                 assert_variance(drawn, wrong * variance)
 
 
-def test_the_repaired_solution_is_the_certified_learners():
-    random = np.random.default_rng(4)
-    square, vector = random.standard_normal((6, 6)), random.standard_normal(6)
-    matrix, ridges = square + square.T, np.array([0.1, 1.0])
-    printed, repaired = solutions(matrix, vector, ridges)
-    np.testing.assert_allclose(repaired.T, ridge_path(matrix, vector, ridges), rtol=1e-9)
-    for column, ridge in enumerate(ridges):
-        solved = np.linalg.solve(matrix + ridge * np.eye(6), vector)
-        np.testing.assert_allclose(printed[:, column], solved, rtol=1e-9)
-
-
 @pytest.mark.slow
 def test_the_first_columns_are_a_draw_of_that_many():
     inputs, kernel, key = np.random.default_rng(5).random((7, 3)), Gaussian(1.0), jr.key(0)
@@ -153,25 +140,6 @@ def test_the_first_columns_are_a_draw_of_that_many():
     waves = CosineFeatures.sample(kernel, 4, 3, key=key)(inputs)
     cosines = COSINES.draw(kernel, inputs, 12, key=key)
     np.testing.assert_allclose(COSINES.leading(cosines, 4), waves, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_synthetic_labels_are_the_target_and_truncated_noise():
-    split = synthetic.draw(4000, 10, 4, key=jr.key(3))
-    again = synthetic.draw(4000, 10, 4, key=jr.key(3))
-    np.testing.assert_array_equal(split.train_labels, again.train_labels)
-    assert split.test_inputs.shape == (10, 4)
-    assert split.inputs.min() >= 0
-    assert split.inputs.max() <= 1
-    # The target has no more than a few hundred dimensions on a cube of four.
-    powers = np.stack(np.meshgrid(*[range(5)] * 4), -1).reshape(-1, 4)
-    powers = powers[powers.sum(axis=1) <= 4]
-    basis = np.prod(split.train_inputs[:, None] ** powers, axis=-1)
-    fitted = np.linalg.lstsq(basis, split.train_labels, rcond=None)[0]
-    residuals = split.train_labels - basis @ fitted
-    assert abs(residuals).max() < 1.2 * synthetic.NOISE_BOUND
-    squares = residuals**2 * len(basis) / (len(basis) - len(powers))
-    assert_mean_close(squares, synthetic.NOISE_VARIANCE, sigmas=5, rejects=[synthetic.NOISE_STD**2])
 
 
 @pytest.mark.slow
