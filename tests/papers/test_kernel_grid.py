@@ -9,12 +9,7 @@ from helpers import assert_mean_close, assert_variance, give_noise
 
 from experiments.private_kernel_learning import synthetic, year_prediction
 from experiments.private_kernel_learning.published import Algorithm1, Algorithm3
-from experiments.private_kernel_learning.ridge_grid import (
-    FORMS,
-    Grid,
-    UnitNoise,
-    errors,
-)
+from experiments.private_kernel_learning.ridge_grid import FORMS, Grid, UnitNoise, errors
 from experiments.private_kernel_learning.ridge_methods import (
     CLIPPED_PATHS,
     COSINES,
@@ -82,13 +77,7 @@ def test_a_certified_cell_is_the_certified_fit_with_the_same_noise(
     give_noise(monkeypatch, lambda purpose, count: places[purpose])
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = PrivateKernelRidge(
-        Gaussian(1.0),
-        _SIZE,
-        32,
-        label_bound=_BOUND,
-        ridge=ridge,
-        input_bound=math.inf,
-        **options,
+        Gaussian(1.0), _SIZE, 32, label_bound=_BOUND, ridge=ridge, input_bound=math.inf, **options
     )
     noise = UnitNoise(*noise_of(normals, _SIZE, JointNoise(1.0, 1.0)), normals[0])
     features = learner.features(3, 4)

@@ -13,13 +13,7 @@ from experiments.privacy_for_free import (
     fig04_mnist_hyperparameters,
     mnist_runs,
 )
-from experiments.privacy_for_free.mnist_runs import (
-    Budget,
-    Outcome,
-    exact,
-    poisson,
-    published,
-)
+from experiments.privacy_for_free.mnist_runs import Budget, Outcome, exact, poisson, published
 from jaxdp.privacy import gaussian_mu
 
 FIGURES = [fig01_mnist_width, fig02_mnist_samples, fig04_mnist_hyperparameters]

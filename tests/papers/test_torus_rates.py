@@ -84,13 +84,7 @@ def test_fourier_features_have_the_risk_of_their_own_spectrum(torus):
 
     risks = [
         ridge_risks(
-            torus,
-            drawn_table(torus, 10**5, 0.5, rng),
-            rows,
-            [ridge],
-            bound=1,
-            level=level,
-            rng=rng,
+            torus, drawn_table(torus, 10**5, 0.5, rng), rows, [ridge], bound=1, level=level, rng=rng
         )[0]
         for _ in range(200)
     ]

@@ -246,10 +246,7 @@ _DEAR = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    quick_and_slow(CASES, *CASES.keys() - _DEAR),
-)
+@pytest.mark.parametrize("name", quick_and_slow(CASES, *CASES.keys() - _DEAR))
 def test_jaxdp_gives_the_same_answers(name):
     case = CASES[name]
     with jax.enable_x64():

@@ -130,11 +130,7 @@ assert 3e-6 < leaked < 3e-5, "the first error is about 1e-5"
         (r"^5 of 5 training rows were found \[", r"explain all but (1\.\d|2\.0)e-05 of the param"),
     ),
     "docs/how_to/audit.md": Said(
-        {
-            "the audit finds at least #. With": 0,
-            "With half the noise it finds # of 2": 0,
-        },
-        {},
+        {"the audit finds at least #. With": 0, "With half the noise it finds # of 2": 0}, {}
     ),
     "docs/how_to/read_a_table.md": Said({}, {}, (), r"target: y; inputs: x0, x1"),
 }

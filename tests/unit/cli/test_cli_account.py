@@ -9,9 +9,7 @@ import jaxdp
 
 
 def _cost(run, *arguments):
-    status, out, err = run("account", *arguments, "--json")
-    assert (status, err) == (0, "")
-    return json.loads(out)
+    return json.loads(run.well("account", *arguments, "--json"))
 
 
 @pytest.mark.parametrize(
@@ -61,8 +59,7 @@ def test_poisson_batches_cost_what_the_library_says(run):
 
 
 def test_the_text_begins_with_the_noise_rounded_toward_privacy(run):
-    status, out, err = run("account", "one-pass", "--epsilon", "2")
-    assert (status, err) == (0, "")
+    out = run.well("account", "one-pass", "--epsilon", "2")
     assert out.startswith("one-pass: rho 0.501551\nprivacy: (2.0000, 1e-05)-DP from 0.5016-GDP")
 
 
@@ -70,9 +67,7 @@ ASKED = [round(0.1 * 1.17**power, 6) for power in (0, 3, 7)]
 
 
 def _printed(run, *arguments):
-    status, out, _ = run("account", *arguments)
-    assert status == 0
-    return out.splitlines()[0].split()[-1]
+    return run.well("account", *arguments).splitlines()[0].split()[-1]
 
 
 @pytest.mark.parametrize("epsilon", ASKED)

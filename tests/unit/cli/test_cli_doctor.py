@@ -50,8 +50,7 @@ def answers():
 
 def test_the_numbers_come_out_right_here(run, monkeypatch, answers):
     monkeypatch.setattr(doctors, "_answers", lambda: answers)
-    status, out, err = run("doctor")
-    assert (status, err) == (0, "")
+    out = run.well("doctor")
     assert [line.split()[-1] for line in out.splitlines()[-3:]] == ["right", "right", "well"]
     for name in ("jax", "equinox", "diffrax"):
         assert re.search(f"packages +{name} +{re.escape(importlib.metadata.version(name))}", out)

@@ -9,12 +9,11 @@ import jaxdp
 
 @pytest.mark.slow
 def test_the_plan_is_printed_drawn_and_can_be_pasted(run, tmp_path):
-    status, out, err = run(
+    out = run.well(
         "plan",
         *("--dim", "100", "--num-samples", "10000", "--epsilon", "2", "--label-noise", ".3"),
         *("--out", str(tmp_path / "new")),
     )
-    assert (status, err) == (0, "")
     for words in (
         "Plan for 10,000 samples at epsilon 2, delta 1e-05",
         "neighbours differ in one record that is replaced (replace-one)",
@@ -46,12 +45,11 @@ def test_the_plan_is_printed_drawn_and_can_be_pasted(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_family_of_schedules_is_no_better_than_the_best(run, tmp_path):
-    status, out, err = run(
+    out = run.well(
         "plan",
         *("--num-samples", "1000", "--rho", "1", "--schedule", "hyperbolic", "--json"),
         *("--out", str(tmp_path)),
     )
-    assert (status, err) == (0, "")
     found = json.loads(out)
     assert "jaxdp.Hyperbolic(" in found["line"]
     assert found["predicted"]["final_risk"] > 0.056485
@@ -72,12 +70,10 @@ def test_a_target_risk_asks_for_samples_or_for_epsilon(run, tmp_path):
 
 def test_a_target_below_the_floor_is_answered_without_a_plan(run, tmp_path):
     shared = ["--target-risk", ".001", "--num-samples", "1000", "--out", str(tmp_path)]
-    status, out, err = run("plan", *shared)
-    assert (status, err) == (0, "")
+    out = run.well("plan", *shared)
     assert "A risk of 0.001 needs more than 1000 samples at any epsilon." in out
     assert "picture" not in out
-    status, out, _ = run("plan", *shared, "--json")
-    found = json.loads(out)
+    found = json.loads(run.well("plan", *shared, "--json"))
     assert found["required_epsilon"] == "inf"
     assert found["files"] == [str(tmp_path / "plan.json")]
     assert json.loads((tmp_path / "plan.json").read_text()) == found

@@ -7,12 +7,7 @@ import pytest
 
 import jaxdp
 from jaxdp.core import checks
-from jaxdp.core.checks import (
-    described,
-    given_array,
-    require_finite,
-    require_kind,
-)
+from jaxdp.core.checks import described, given_array, require_finite, require_kind
 
 
 def _accelerated(monkeypatch):

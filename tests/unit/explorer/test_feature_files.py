@@ -20,10 +20,7 @@ def _arrays(classes):
 
 
 def test_labels_say_which_loss_the_problem_has(tmp_path):
-    for classes, loss in (
-        ([-1, 1], jaxdp.losses.Logistic()),
-        ([0, 1, 2], jaxdp.losses.Softmax(3)),
-    ):
+    for classes, loss in (([-1, 1], jaxdp.losses.Logistic()), ([0, 1, 2], jaxdp.losses.Softmax(3))):
         arrays = _arrays(classes)
         np.savez(tmp_path / "features.npz", **arrays)
         found = open_features(tmp_path / "features.npz")

@@ -22,6 +22,12 @@ async def _opened():
     return tab
 
 
+async def _set(tab, **values):
+    for name, value in values.items():
+        tab.widgets[name].value = value
+    await rest(tab)
+
+
 def _slide(slider, place):
     with param.edit_constant(slider):
         slider.value_throttled = slider.value = place
@@ -68,14 +74,12 @@ async def test_a_slider_and_a_box_move_the_curve():
 async def test_a_bad_value_is_refused_with_one_message_and_nothing_is_lost(sent):
     tab = await _opened()
     before, said = tab.picture.object, tab.readout.object
-    tab.widgets["rate"].value = sent
-    await rest(tab)
+    await _set(tab, rate=sent)
     message = _Reader(tab.work.state.object)
     assert message.text.startswith("expected")
     assert message.elements == [("div", {"class": "refused"})]
     assert (tab.picture.object, tab.readout.object) == (before, said)
-    tab.widgets["rate"].value = "2"
-    await rest(tab)
+    await _set(tab, rate="2")
     assert "up to date" in tab.work.state.object
 
 
@@ -93,8 +97,7 @@ async def test_a_browser_that_sends_what_no_slider_sends_is_refused(sent):
 async def test_a_number_of_runs_that_is_not_offered_is_refused():
     tab = await _opened()
     tab.widgets["runs"].options = [10**9]
-    tab.widgets["runs"].value = 10**9
-    await rest(tab)
+    await _set(tab, runs=10**9)
     assert "expected one of no runs, 10 runs" in tab.work.state.object
     assert tab.study.described == [1]
 
@@ -123,13 +126,11 @@ def test_a_slider_reaches_the_ends_of_its_range_and_stands_where_its_value_is(st
 @on_a_loop
 async def test_simulated_runs_are_drawn_and_said():
     tab = await _opened()
-    tab.widgets["runs"].value = 10
-    await rest(tab)
+    await _set(tab, runs=10)
     assert "standard error of 10 runs" in tab.readout.object
     assert tab.text.value == "rate = 1.0  # 10"
     assert len(tab.picture.object.axes) == 2
-    tab.widgets["runs"].value = 0
-    await rest(tab)
+    await _set(tab, runs=0)
     assert "standard error" not in tab.readout.object
     assert len(tab.picture.object.axes) == 1
 
@@ -152,8 +153,7 @@ async def test_the_latest_settings_end_what_was_done_for_earlier_ones():
     tab.widgets["rate"].value = "2"
     assert await asyncio.to_thread(started.wait, 5)
     tab.study.during = lambda progress: None
-    tab.widgets["rate"].value = "5"
-    await rest(tab)
+    await _set(tab, rate="5")
     release.set()
     await asyncio.sleep(0.1)
     assert ended == ["Ended"]
@@ -194,11 +194,9 @@ async def test_what_breaks_is_said_and_does_not_keep_the_next_from_being_done(ca
         raise AssertionError("a defect <b>")
 
     tab.study.during = broken
-    tab.widgets["rate"].value = "2"
-    await rest(tab)
+    await _set(tab, rate="2")
     assert "a defect of jaxdp, AssertionError" in tab.work.state.object
     assert "a defect <b>" in capsys.readouterr().err
     tab.study.during = lambda progress: None
-    tab.widgets["rate"].value = "3"
-    await rest(tab)
+    await _set(tab, rate="3")
     np.testing.assert_allclose(tab.shown.risk, falling(3.0).risk)

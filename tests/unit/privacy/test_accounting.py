@@ -101,10 +101,7 @@ KNOWN = {
         1.0, delta, sampler=_BATCHES, num_steps=20
     ),
     "required epsilon": lambda delta: jaxdp.required_epsilon(
-        jaxdp.LinearRegression.isotropic(100, label_noise=0.3),
-        0.001,
-        num_samples=1000,
-        delta=delta,
+        jaxdp.LinearRegression.isotropic(100, label_noise=0.3), 0.001, num_samples=1000, delta=delta
     ),
 }
 

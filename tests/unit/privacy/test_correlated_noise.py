@@ -12,12 +12,7 @@ from scipy.stats import ks_2samp, norm
 import jaxdp
 from jaxdp.algorithms import train
 from jaxdp.clipping import TwoPartSum
-from jaxdp.privacy import (
-    BufferedToeplitzNoise,
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-)
+from jaxdp.privacy import BufferedToeplitzNoise, PoissonSampler, SecretNoise, ShuffledEpochs
 
 SCALES, DECAYS, STEPS = [-0.1, -0.3], [0.75, 0.25], 10
 NUM, WIDTH, CLIP, NOISE, RATE = 40, 12, 0.3, 3.0, 0.5
@@ -131,11 +126,7 @@ def test_the_best_test_between_neighbours_reaches_the_price_and_not_more(scale):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        dict(num_steps=STEPS + 1),
-        dict(sampler=PoissonSampler(NUM, 0.1)),
-    ],
+    "change", [dict(num_steps=STEPS + 1), dict(sampler=PoissonSampler(NUM, 0.1))]
 )
 def test_nothing_is_claimed_where_a_record_may_be_in_several_batches(change):
     algorithm = correlated(**change)

@@ -154,12 +154,7 @@ def _repeats(key, c):
 
 
 @pytest.mark.parametrize(
-    "function",
-    [
-        _calls(jax.pure_callback, vmap_method="sequential"),
-        _prints,
-        _repeats,
-    ],
+    "function", [_calls(jax.pure_callback, vmap_method="sequential"), _prints, _repeats]
 )
 def test_a_program_that_calls_the_host_needs_a_version(function, tmp_path):
     settings = {"key": jr.key(0), "store": tmp_path / "store", "quiet": True}

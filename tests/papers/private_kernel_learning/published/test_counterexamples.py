@@ -153,11 +153,7 @@ def _algorithm3(epsilon, delta):
 
 @pytest.mark.parametrize(
     ("name", "epsilon", "delta", "factor", "rel"),
-    [
-        ("u", 1.0, DELTA, 1.8, 0.02),
-        ("u", 10.0, 1e-5, 1282.0, 0.02),
-        ("C", 10.0, 1e-5, 7.1, 0.03),
-    ],
+    [("u", 1.0, DELTA, 1.8, 0.02), ("u", 10.0, 1e-5, 1282.0, 0.02), ("C", 10.0, 1e-5, 7.1, 0.03)],
 )
 def test_algorithm_3s_claims_of_u_and_of_c_are_false(name, epsilon, delta, factor, rel):
     first, second = _OPPOSITE
@@ -194,10 +190,7 @@ def test_algorithm_3_as_a_whole_is_private_up_to_epsilon_16_and_not_beyond(delta
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "divergence", "factor"),
-    [
-        (1.0, DELTA, 1.1e-3, 2.2),
-        (10.0, 1e-5, 2.9e-4, 29.0),
-    ],
+    [(1.0, DELTA, 1.1e-3, 2.2), (10.0, 1e-5, 2.9e-4, 29.0)],
 )
 def test_algorithm_3s_sensitivities_with_the_exact_multiplier_are_not_private(
     epsilon, delta, divergence, factor
@@ -322,8 +315,7 @@ def test_algorithm_2_is_violated_by_a_huber_hinge(epsilon, delta, factor):
 
 # Source: PK Theorem 20.
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "factor"),
-    [(10.0, 1e-6, 1.43), (10**0.5, 1e-9, 2.26), (10.0, 1e-9, 15.2)],
+    ("epsilon", "delta", "factor"), [(10.0, 1e-6, 1.43), (10**0.5, 1e-9, 2.26), (10.0, 1e-9, 15.2)]
 )
 def test_algorithm_4_is_violated_by_a_huber_hinge(epsilon, delta, factor):
     width = _WIDTHS_4[epsilon, delta]
@@ -350,12 +342,7 @@ def test_no_huber_hinge_violates_the_published_objective_perturbation_at_1e_5(na
 
 # Source: PK Algorithm 5.
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "factor"),
-    [
-        (1.0, DELTA, 3.1),
-        (0.1, 1e-5, 2.0),
-        (10.0, 1e-5, 7.9e3),
-    ],
+    ("epsilon", "delta", "factor"), [(1.0, DELTA, 3.1), (0.1, 1e-5, 2.0), (10.0, 1e-5, 7.9e3)]
 )
 def test_algorithm_5_is_violated_by_one_evaluation(epsilon, delta, factor):
     # A label is flipped where the loss is linear: the minimiser moves by 2 / (n lambda) times k_x.

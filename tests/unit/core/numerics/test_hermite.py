@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from jaxdp.core.numerics.hermite import (
-    hermite_coefficients,
-    host_function,
-    scaled_coefficients,
-)
+from jaxdp.core.numerics.hermite import hermite_coefficients, host_function, scaled_coefficients
 
 
 def _coefficients(activation, num_orders=8, scale=1.0):

@@ -43,10 +43,7 @@ UNBOUNDED = MadeWhenAsked(
 BOUNDED = MadeWhenAsked(
     {
         "ranged": lambda: {"kernel": GAUSSIAN, "input_range": RANGE},
-        "ranged map": lambda: {
-            "kernel": None,
-            "feature_map": RangeScaling(_waves(), *RANGE),
-        },
+        "ranged map": lambda: {"kernel": None, "feature_map": RangeScaling(_waves(), *RANGE)},
         "map in a range": lambda: {"kernel": None, "feature_map": _waves(), "input_range": RANGE},
         "norm": lambda: {
             "kernel": None,

@@ -12,10 +12,7 @@ from jaxdp import kernels
 
 PAIR = np.stack([INPUTS[0], INPUTS[0] + np.float32([0.3, -0.2, 0.4])])
 NUM = 36_000
-SAMPLERS = {
-    "paired": kernels.FourierFeatures.sample,
-    "cosine": kernels.CosineFeatures.sample,
-}
+SAMPLERS = {"paired": kernels.FourierFeatures.sample, "cosine": kernels.CosineFeatures.sample}
 
 
 def _terms(feature_map, pair):

@@ -16,19 +16,10 @@ from scipy.special import expit, ndtr, softmax
 
 import jaxdp
 from experiments.private_kernel_learning.published import HuberHinge
-from jaxdp.kernels import (
-    Gaussian,
-    InnerProduct,
-    PrivateKernelClassifier,
-)
+from jaxdp.kernels import Gaussian, InnerProduct, PrivateKernelClassifier
 from jaxdp.kernels.margin import learners
 from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
-from jaxdp.losses import (
-    AbstractMarginLoss,
-    Huber,
-    Logistic,
-    Softmax,
-)
+from jaxdp.losses import AbstractMarginLoss, Huber, Logistic, Softmax
 from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret.secret_noise import grid_unit
 from jaxdp.regression.methods import HuberLearner

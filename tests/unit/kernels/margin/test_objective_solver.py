@@ -10,13 +10,7 @@ from jaxdp.kernels.margin.objective_solver import minimise, newton_step
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.losses import Huber, Logistic, Softmax
 
-LOSSES = [
-    Logistic(),
-    HuberHinge(0.5),
-    HuberHinge(0.01),
-    Huber(0.5),
-    Softmax(3),
-]
+LOSSES = [Logistic(), HuberHinge(0.5), HuberHinge(0.01), Huber(0.5), Softmax(3)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
 

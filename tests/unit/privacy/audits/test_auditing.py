@@ -13,13 +13,7 @@ from worst_case import assert_rare, optimiser
 
 import jaxdp
 from jaxdp.algorithms import train
-from jaxdp.privacy import (
-    PoissonSampler,
-    SecretNoise,
-    ShuffledEpochs,
-    audit,
-    gaussian_epsilon,
-)
+from jaxdp.privacy import PoissonSampler, SecretNoise, ShuffledEpochs, audit, gaussian_epsilon
 
 MU = {"measure": "mu"}
 

@@ -13,13 +13,7 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 from scipy.stats import binom
 
-from jaxdp.privacy import (
-    audit,
-    audit_one_run,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-)
+from jaxdp.privacy import audit, audit_one_run, gaussian_delta, gaussian_epsilon, gaussian_mu
 from jaxdp.privacy.audits import events
 from jaxdp.privacy.audits.one_run import (
     bound_from_guesses,
@@ -112,8 +106,7 @@ def test_bounds_are_a_little_above_the_published_ones(
 
 
 @pytest.mark.parametrize(
-    ("num_canaries", "num_guesses", "num_correct"),
-    [(100, 50, 40), (1000, 158, 120), (200, 100, 0)],
+    ("num_canaries", "num_guesses", "num_correct"), [(100, 50, 40), (1000, 158, 120), (200, 100, 0)]
 )
 def test_mu_is_refuted_where_one_of_its_pairs_of_epsilon_and_delta_is(
     num_canaries, num_guesses, num_correct
