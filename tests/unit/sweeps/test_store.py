@@ -56,6 +56,14 @@ def _shards(store):
 
 
 @pytest.fixture
+def shard(tmp_path):
+    """A file of a small sweep's store, its arrays, and what it says of them."""
+    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
+    arrays = read_arrays(_shards(tmp_path)[0])
+    return _shards(tmp_path)[0], arrays, header_of(arrays)
+
+
+@pytest.fixture
 def traces(monkeypatch):
     """The combinations that are traced."""
     found, init = [], program.CellProgram.__init__
@@ -101,28 +109,21 @@ def test_every_cut_and_every_flipped_byte_of_numbers_is_detected(tmp_path):
         *({"variables": wrong} for wrong in (3, [3], [[]], [["a", 1, []]], [["b", ["d"], []]])),
     ],
 )
-def test_a_shard_that_is_described_as_something_else_is_damaged(tmp_path, change):
-    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
-    path = _shards(tmp_path)[0]
-    arrays = read_arrays(path)
-    about = header_of(arrays)
+def test_a_shard_that_is_described_as_something_else_is_damaged(shard, change):
+    path, arrays, about = shard
     assert not _is_damaged(path, archived(arrays | {"header": as_header(about)}))
     assert _is_damaged(path, archived(arrays | {"header": as_header(about | change)}))
 
 
-def test_a_shard_of_one_row_for_all_its_cells_is_damaged(tmp_path):
-    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
-    path = _shards(tmp_path)[0]
-    arrays = read_arrays(path)
+def test_a_shard_of_one_row_for_all_its_cells_is_damaged(shard):
+    path, arrays, about = shard
     assert len(arrays["value_0"]) > 1
-    assert _is_damaged(path, archived(arrays | {"value_0": arrays["value_0"][:1]}))
+    one_row = {"value_0": arrays["value_0"][:1], "header": as_header(about)}
+    assert _is_damaged(path, archived(arrays | one_row))
 
 
-def test_a_shard_of_another_sweep_is_refused_and_stays(tmp_path):
-    workload.run(workload.noisy, tmp_path, axes=workload.SMALL)
-    path = _shards(tmp_path)[0]
-    arrays = read_arrays(path)
-    about = header_of(arrays)
+def test_a_shard_of_another_sweep_is_refused_and_stays(shard, tmp_path):
+    path, arrays, about = shard
     path.write_bytes(archived(arrays | {"header": as_header(about | {"sweep": "0"})}))
     for read in (
         read_store,
