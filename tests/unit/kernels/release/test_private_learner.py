@@ -112,25 +112,7 @@ def test_labels_are_clipped_with_a_warning_and_the_release_does_not_say_so(name)
     np.testing.assert_array_equal(request.targets, 2 * LABELS)
 
 
-class Frame:
-    """A data frame, as much of one as is asked for: columns by name."""
-
-    def __init__(self, **columns):
-        self._columns = {name: np.asarray(column) for name, column in columns.items()}
-        self.columns = list(columns)
-        self.shape = (len(next(iter(self._columns.values()))), len(columns))
-        self.ndim = 2
-
-    def __array__(self, dtype=None, copy=None):
-        return np.stack(list(self._columns.values()), axis=1).astype(dtype or object)
-
-    def __getitem__(self, names):
-        if isinstance(names, str):
-            return self._columns[names]
-        return Frame(**{name: self._columns[name] for name in names})
-
-
-FRAME = Frame(a=TABLE[:, 0], b=TABLE[:, 1])
+FRAME = pandas.DataFrame(TABLE, columns=["a", "b"])
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -143,7 +125,7 @@ def test_a_release_takes_the_columns_of_a_frame_by_name(name):
     assert np.abs(np.asarray(release(TABLE[:, ::-1])) - by_place).max() > 1e-3
     with pytest.raises(ValueError, match="columns of the fit, a, b, got a table without 'b'"):
         release(FRAME[["a"]])
-    more = Frame(a=TABLE[:, 0], b=TABLE[:, 1], c=LABELS)
+    more = FRAME.assign(c=LABELS)
     with pytest.raises(ValueError, match="with 'c' besides"):
         release(more)
 
@@ -170,7 +152,7 @@ TEXTS = ["1.5"] * 59 + ["secret"]
 @pytest.mark.parametrize(
     ("inputs", "column"),
     [
-        (Frame(a=TABLE[:, 0], city=np.asarray(TEXTS, object)), "'city'"),
+        (FRAME[["a"]].assign(city=TEXTS), "'city'"),
         (np.stack([TABLE[:, 0], np.asarray(TEXTS, object)], axis=1), "1"),
         ([[1.0, "1.5"]] * 60, "1"),
         (np.asarray([["1", "2"]] * 60), "0"),
