@@ -65,8 +65,8 @@ def _runs():
     )
 
 
-def _one(place):
-    part = jax.tree.map(lambda leaf: leaf[place], dataclasses.replace(_runs(), time=_runs().risk))
+def _prediction():
+    part = jax.tree.map(lambda leaf: leaf[0], dataclasses.replace(_runs(), time=_runs().risk))
     return dataclasses.replace(part, time=_runs().time, std=jnp.full(3, 0.25))
 
 
@@ -93,7 +93,7 @@ def test_a_frame_has_a_row_for_each_record_of_each_run():
     assert row.final_risk.item() == pytest.approx(0.5)
     assert set(frame[frame.run == 2].status) == {"DIVERGED"}
     assert frame.attrs["label"] == "simulated"
-    single = _one(0).to_pandas()
+    single = _prediction().to_pandas()
     assert list(single.columns[:3]) == ["time", "risk", "std"]
     assert len(single) == 3
 
@@ -106,19 +106,6 @@ def test_a_frame_of_a_batch_of_runs_has_each_trajectory_at_its_own_times():
     assert np.array_equal(frame[frame.run_0 == 0].distance, np.arange(9.0))
     with pytest.raises(TypeError, match="concrete trajectory"):
         jax.jit(lambda one: one.to_pandas())(_runs())
-
-
-@functools.cache
-def _ode():
-    return jaxdp.Trajectory(
-        _runs().time,
-        _runs().risk[0],
-        _runs().final_risk[0],
-        jnp.asarray(0),
-        {},
-        jnp.full(3, 0.1),
-        label="ODE",
-    )
 
 
 def _drawn(figure):
@@ -137,9 +124,9 @@ def test_runs_are_drawn_as_the_mean_and_band_of_those_that_ended_well():
 
 
 def test_a_prediction_is_drawn_with_the_band_that_it_predicts():
-    lines, axes = _drawn(_ode().plot())
-    np.testing.assert_allclose(lines["ODE"], _ode().risk)
-    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.1)
+    lines, axes = _drawn(_prediction().plot())
+    np.testing.assert_allclose(lines["simulated"], _prediction().risk)
+    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.25)
 
 
 def test_an_observable_is_drawn_by_its_name_into_given_axes():
