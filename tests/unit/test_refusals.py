@@ -13,7 +13,6 @@ from attack_problems import OwnModel
 from contracts import named, parts, squared_loss
 
 import jaxdp
-from experiments.private_kernel_learning import published
 from jaxdp import algorithms, attacks, kernels, losses, planning, privacy, theory
 
 NAN, INF = math.nan, math.inf
@@ -506,10 +505,6 @@ CALLS = {
         "expected epsilon >= 0",
     ),
     "no step": (lambda p: p.sampler.mechanism(1.0, 0), "num_steps >= 1"),
-    "scores": (
-        lambda p: privacy.audit(p.theta, p.theta[:, None], measure="mu"),
-        "expected second_scores to be a vector",
-    ),
     "runs of recorded scores": (
         lambda p: privacy.audit(p.theta, p.theta, measure="mu", num_trials=7),
         "no num_trials and no key beside scores",
@@ -517,10 +512,6 @@ CALLS = {
     "one score": (
         lambda p: privacy.audit(p.theta, p.theta[:1], measure="mu"),
         r"enough trials .* got 20 on one input and 1|enough trials .* got 1 on one input and 20",
-    ),
-    "texts as scores": (
-        lambda p: privacy.audit(["a", "b"], p.theta, measure="mu"),
-        "first_scores to be a real number",
     ),
     "points of another length": (
         lambda p: p.kernel(p.rows, p.rows[:, :2]),
@@ -533,12 +524,6 @@ CALLS = {
     "a dimension of the torus": (
         lambda p: kernels.TorusKernel([1.0]).features(3, 2, key=p.key),
         "dim = 1, for the circle, got 2",
-    ),
-    "kernel without waves": (
-        lambda p: published.Algorithm3(kernels.InnerProduct(), 4, 0.1, 1.0).fit(
-            **p.table, **p.budget, public_seed=0
-        ),
-        "InnerProduct is not",
     ),
     "too many unknowns": (lambda p: _levenberg(p, 2100), r"at most 4096 unknowns d n .* got 4200"),
     "a row of a key": (lambda p: jaxdp.account(p.key, delta=0.1), r"got a jax\.random\.key"),
@@ -558,19 +543,13 @@ TRACED = {
     "epsilon": lambda p, value: privacy.calibrated_noise_multiplier(
         value, 0.1, sampler=p.poisson, num_steps=2
     ),
-    "eigenvalues": lambda p, value: theory.KernelSpectrum(jnp.ones(2) * value, np.ones(2)),
-    "baseline": lambda p, value: privacy.reconstruction_bound(1.0, value),
     "inputs": lambda p, value: jaxdp.LinearRegression.from_data(p.rows * value, p.signs),
-    "rows": lambda p, value: jaxdp.data.column_scaling(p.rows * value),
     "simulated": lambda p, value: jaxdp.compare(
         jaxdp.Trajectory(np.ones(2), np.ones(2) * value, np.ones(()), np.zeros((), int), {}), p.run
     ),
     "first_scores": lambda p, value: privacy.audit(p.theta * value, p.theta, measure="mu"),
     "problem": lambda p, value: jaxdp.plan(
         p.linear.replace(label_noise=value), num_samples=1000, rho=1.0
-    ),
-    "arguments of optimal_strategy": lambda p, value: planning.optimal_strategy(
-        p.linear, **p.correlated, rho=value
     ),
     "arguments": lambda p, value: privacy.ObjectivePerturbation(value, 0.1).epsilon(
         1e-5, "replace-one"

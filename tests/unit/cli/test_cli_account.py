@@ -35,14 +35,6 @@ def test_full_batches_cost_what_their_noise_multiplier_says(run):
     assert back["noise_multiplier"] == pytest.approx(4, rel=1e-4)
 
 
-def test_shuffled_epochs_count_the_batches_of_a_record(run):
-    options = ["--num-steps", "100", "--num-records", "1000", "--batch-size", "20"]
-    found = _cost(run, "dp-sgd", "--noise-multiplier", "4", "--delta", "1e-4", *options)
-    # Two epochs of fifty batches.
-    assert found["cost"]["mu"] == pytest.approx(2 * 2**0.5 / 4, rel=1e-6)
-    assert found["cost"]["adjacency"] == "replace-one"
-
-
 def test_poisson_batches_cost_what_the_library_says(run):
     pytest.importorskip("dp_accounting")
     options = ["--num-steps", "50", "--num-records", "1000", "--sampling-rate", ".01"]

@@ -35,33 +35,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_predictions_come_by_column_name(folder, run, tmp_path):
-    texts = ["text"] * 5
-    new = written(tmp_path / "new.csv", ["b", "z", "a"], INPUTS[:5, 1], texts, INPUTS[:5, 0])
-    out = run.well("predict", folder / "model.npz", new)
-    name, *cells = out.splitlines()
-    assert name == "prediction"
-    release = kernels.load(folder / "model.npz")
-    np.testing.assert_array_equal(np.array(cells, np.float32), release(INPUTS[:5]))
-    # The other order of the columns would not do.
-    assert not np.isin(np.array(cells, np.float32), release(INPUTS[:5, ::-1])).any()
-
-
-def test_tables_without_names_are_read_by_position_where_that_is_said(folder, run, tmp_path):
-    bare = written(tmp_path / "bare.csv", "", *INPUTS.T)
-    named = written(tmp_path / "named.csv", "ab", *INPUTS.T)
-    err = run.refused("predict", folder / "model.npz", bare)
-    assert "no columns 'a', 'b' among its 2" in err
-    _, first, _ = run("predict", folder / "model.npz", bare, "--no-header")
-    _, second, _ = run("predict", folder / "model.npz", named)
-    assert first == second
-    # Nor need the model have names, when it was saved by other means than the command.
-    release = kernels.load(folder / "model.npz")
-    dataclasses.replace(release, columns=None).save(tmp_path / "nameless.npz")
-    _, third, _ = run("predict", tmp_path / "nameless.npz", named)
-    assert third == second
-
-
 def test_predictions_as_a_file_and_as_one_json_object(folder, run, tmp_path):
     model, table, out_file = folder / "model.npz", folder / "table.csv", tmp_path / "found.csv"
     status, out, _ = run("predict", model, table, "--json", "--out", out_file)

@@ -89,7 +89,6 @@ def test_a_file_of_ranges_is_read_as_a_table_is(run, tmp_path):
 @pytest.mark.parametrize(
     ("high", "low", "classes"),
     [
-        ("+", "-", "+,-"),
         ("nan", "null", "nan,null"),
         ("1.0", "0.0", "1,0"),
         ("a, b", 'c "d"', '"a, b","c ""d"""'),
