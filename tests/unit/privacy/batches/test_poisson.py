@@ -55,8 +55,8 @@ def test_records_stand_in_order_before_marked_padding_and_what_does_not_fit_is_l
     assert is_real.tolist() == [True] * 7 + [False]
     assert indices.tolist() == [*range(7), 0]
     assert sampler.overflow_probability == 0
-    few, _ = PoissonSampler(7, 0.5, capacity=2).sample(0, key=jr.key(1))
-    whole, is_real = PoissonSampler(7, 0.5, capacity=8).sample(0, key=jr.key(1))
+    few, _ = PoissonSampler(40, 0.5, capacity=2).sample(0, key=jr.key(1))
+    whole, is_real = PoissonSampler(40, 0.5).sample(0, key=jr.key(1))
     assert is_real.sum() > 2
     assert few.tolist() == whole[:2].tolist()
     whole, is_real = np.asarray(whole), np.asarray(is_real)
