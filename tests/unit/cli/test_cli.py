@@ -46,9 +46,9 @@ def test_a_prediction_that_has_no_end_is_told_in_one_line(run, tmp_path):
 @pytest.mark.slow
 def test_compare_prints_a_table_and_writes_its_files_with_its_options(run, tmp_path):
     given = (
-        "--rho 2 --power 0 --num-steps 50 --delta 1e-6 --label-noise 0.1 --peak 1 --clip-scale 0.5"
+        "--rho 2 --power 0 --num-steps 50 --delta 1e-6 --label-noise .1 --peak 1 --clip-scale .5"
     )
-    out = run.well("compare", *SMALL, *given.split(), "--out", str(tmp_path / "new"))
+    out = run.well("compare", *SMALL, *given.split(), "--out", tmp_path / "new")
     for word in ("simulated", "ODE", "lower bound", "upper bound", "SDE", "final", "privacy:"):
         assert word in out
     assert f"picture: {tmp_path / 'new' / 'compare.png'}" in out
@@ -75,17 +75,8 @@ def test_a_table_is_compared_with_its_surrogate(run, tmp_path):
     inputs = rng.normal(size=(300, 3)) * [1, 100, 0.01]
     labels = inputs @ [1, 0.01, 100] + 0.3 * rng.normal(size=300)
     path = written(tmp_path / "table.csv", ["a", "b", "c", "price"], *inputs.T, labels)
-    out = run.well(
-        "compare",
-        "--data",
-        str(path),
-        "--target",
-        "price",
-        "--num-runs",
-        "4",
-        "--out",
-        str(tmp_path),
-    )
+    options = ["--target", "price", "--num-runs", "4", "--out"]
+    out = run.well("compare", "--data", path, *options, tmp_path)
     assert "surrogate" in out
     assert "non-privately" in out
     assert "centring and scaling the data by itself, is not included" in out
