@@ -1,7 +1,5 @@
 """Published private training: the scattering transform, features of one image, and the goals."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -68,9 +66,3 @@ def test_a_smoke_version_trains_at_its_budget_and_goes_on_from_what_it_kept(tmp_
     assert np.all(dataset.seconds > 0)
     assert np.all(dataset.peak_bytes > 1e8)
     assert all(published_digits.claims(dataset).values())
-
-
-def test_the_usual_size_has_a_rate_and_a_batch_for_each_model():
-    config = dataclasses.asdict(published_digits.Config())
-    fields = ("batch_sizes", "learning_rates", "published", "num_seeds")
-    assert {len(config[name]) for name in fields} == {len(config["models"])}

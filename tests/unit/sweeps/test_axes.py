@@ -11,16 +11,6 @@ from jaxdp.sweeps import cell_key
 from jaxdp.sweeps.axes import as_axes
 
 
-def test_cells_are_numbered_in_the_order_of_the_axes():
-    axes = as_axes({"a": np.arange(2), "name": ("x", "y", "z"), "b": np.linspace(0, 1, 4)})
-    assert (axes.num_combinations, axes.num_cells) == (3, 8)
-    assert axes.looped_values(2) == {"name": "z"}
-    cells = np.array([0, 5])
-    assert axes.mapped_values(cells)["a"].tolist() == [0, 1]
-    np.testing.assert_allclose(axes.mapped_values(cells)["b"], [0, 1 / 3], rtol=1e-6)
-    assert axes.indices(2, cells).tolist() == [[0, 2, 0], [1, 2, 1]]
-
-
 def test_a_cells_key_depends_on_its_own_indices_alone():
     key = jr.key(3)
     expected = jr.fold_in(jr.fold_in(key, 1), 4)
