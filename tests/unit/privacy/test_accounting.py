@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from helpers import FALSE_ALARM, assert_mean_close
+from helpers import FALSE_ALARM, assert_mean_close, quick_and_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worst_case import OneRecord
@@ -175,7 +175,7 @@ def _released(algorithm, sign, seed):
     return np.asarray(runs.parameters[:, 0], np.float64)
 
 
-@pytest.mark.parametrize("name", WORST_CASES)
+@pytest.mark.parametrize("name", quick_and_slow(WORST_CASES, "constant", "in batches"))
 def test_the_worst_case_reaches_the_claim_and_an_audit_nine_tenths_of_it(name):
     # The first record clipped at +C or -C moves the result by 2 eta_1 C / B; the noise of all
     # steps has standard deviation 2 C eta_1 / (rho B): the laws are N(0, 1) and N(rho, 1).

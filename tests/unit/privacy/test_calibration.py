@@ -123,6 +123,7 @@ def test_every_budget_that_is_calibrated_is_stated_of_either_noise(
     assert (certified.epsilon, certified.is_certified) == (cost.epsilon, True)
 
 
+@pytest.mark.slow
 def test_tiny_budgets_of_many_steps_are_amplified():
     """sqrt(T) q / s is about mu, a Gaussian's."""
     sampler, num_steps = PoissonSampler(2000, 0.01), 10_000
