@@ -1,10 +1,8 @@
 """Ctrl-C, readers that go away, and the folder of compiled programs: the command as a process."""
 
-import concurrent.futures
 import os
 import pathlib
 import random
-import runpy
 import signal
 import stat
 import subprocess
@@ -97,27 +95,6 @@ def test_a_reader_that_has_gone_is_no_error(arguments):
         assert "Exception" not in (ran.stderr or "")
         assert ran.returncode in (0, 2, 141)
     os.close(writing)
-
-
-def test_the_package_is_run_as_the_command_which_shows_its_help(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["jaxdp"])
-    # Another test may have imported it by its name.
-    monkeypatch.delitem(sys.modules, "jaxdp.__main__", raising=False)
-    owned = []
-    monkeypatch.setattr(entry, "_end_by_interrupts", lambda: owned.append(True))
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("jaxdp", run_name="__main__")
-    out, err = capsys.readouterr()
-    assert (ended.value.code, err, owned) == (0, "", [True])
-    assert out.startswith("usage: jaxdp ")
-    assert "compare" in out
-
-
-def test_a_thread_that_may_not_handle_signals_leaves_them_alone():
-    before = signal.getsignal(signal.SIGINT)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(entry._end_by_interrupts).result()
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 ACCOUNT = ["account", "one-pass", "--rho", "1"]

@@ -1,8 +1,4 @@
-"""Bugs in the arithmetic of private releases, planted one by one: each is caught by a test.
-
-What is proved for real numbers is lost in the machine by any of these: sums whose rounding is not
-covered, noise on a grid that is too fine, seeds that can be guessed, tails that end.
-"""
+"""Bugs in the arithmetic of private releases, planted one by one: each is caught by a test."""
 
 import jax.numpy as jnp
 import jax.random as jr

@@ -1,8 +1,4 @@
-"""Bugs that break privacy, planted one by one: each is caught by the test that bears its name.
-
-A test that no bug fails shows nothing. Each of the tests below, or of another room, passes on the
-code as it is, and fails once the bug beside it in `PLANTED` is put in.
-"""
+"""Bugs that break privacy, planted one by one: each is caught by the test that bears its name."""
 
 import equinox as eqx
 import jax
@@ -283,7 +279,7 @@ CAUGHT = {
         "one pass: noise for other neighbours": _one_pass_std(_scaled(1 / 2)),
     },
     _a_pass_is_calibrated: {
-        "one pass: rho 7 % too large": _swapped(calibration, "gaussian_mu", _scaled(1.07)),
+        "one pass: rho 7 % too large": _swapped(calibration, "gaussian_mu", _scaled(1.07))
     },
     test_a_capped_step_does_not_stretch_a_distance: {"one pass: no cap": _FORGET_THE_CAP},
     test_correlated_noise_covers_a_record_in_every_step: {
@@ -314,7 +310,7 @@ CAUGHT = {
     test_a_broken_record_adds_nothing: {
         "NaN record passed through": _swapped(
             ghost_pass, "_only", lambda honest: lambda keep, values: values
-        ),
+        )
     },
     test_noises_are_independent_over_steps_and_weights: {
         "key used twice": _USE_A_KEY_TWICE,

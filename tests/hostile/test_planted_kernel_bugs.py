@@ -1,8 +1,4 @@
-"""Bugs that break the privacy of kernel ridge regression, planted one by one.
-
-Each of the tests below passes on the code as it is, and fails once the bug beside it in `PLANTED`
-is put in: PK's own slips, as the counterexamples show them.
-"""
+"""Bugs that break the privacy of kernel ridge regression, planted one by one."""
 
 import math
 

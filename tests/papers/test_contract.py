@@ -72,30 +72,16 @@ def test_a_module_has_its_config_run_claims_and_plot(entry):
     ("name", "of", "expected"),
     [
         ("fig01_synthetic", lambda c: (c.dims, c.repetitions), ((10, 20, 30), 100)),
-        ("fig01_synthetic", lambda c: max(c.num_projections), 1000),
         ("fig03_year_prediction", lambda c: (c.num_songs, c.repetitions), (2000, 100)),
-        ("fig03_year_prediction", lambda c: max(c.num_projections), 1000),
         ("fig01_cifar_thresholds", lambda c: (c.images, c.control_width), (Images(100, 32), 10)),
         ("fig04_signs", lambda c: c.images, Images(100, 32)),
         ("fig03_sphere_thresholds", lambda c: c.num_seeds, 10),
         ("fig05_networks", lambda c: (c.two_layer.num_samples, c.two_layer.dim), (10, 3072)),
-        ("fig05_networks", lambda c: (c.residual.num_samples, c.residual.dim), (10, 3072)),
-        ("fig05_networks", lambda c: c.num_seeds, 10),
         ("fig06_multiclass_images", lambda c: (c.images.num_samples, c.width), (100, 4)),
-        ("fig06_multiclass_images", lambda c: c.images.dim, 3072),
     ],
 )
 def test_the_papers_size_is_run_or_offered(name, of, expected):
     assert of(sizes(registry.entry(name).load())[-1]) == expected
-
-
-@_EVERY
-def test_a_saved_result_says_how_it_was_made(entry):
-    attrs = _saved(entry.name).attrs
-    assert attrs["module"] == entry.module
-    assert attrs["command"].startswith(f"python -m {entry.module}")
-    assert attrs["seconds"] > 0
-    assert {"jaxdp", "jax", "device", "platform"} <= set(attrs)
 
 
 @_EVERY
@@ -288,11 +274,6 @@ def test_a_smoke_version_writes_its_files_and_its_claims_hold(tried, entry):
     assert attrs["seconds"] > 0
     assert {"jaxdp", "jax", "device", "platform"} <= set(attrs)
     assert str(folder.parent) not in str(attrs)
-    pages, holds = report.pages({entry.name: dataset})
-    text = pages[f"{entry.paper}/README.md"]
-    assert holds
-    for check in figure.checks(dataset):
-        assert check.claim.replace("|", "\\|") in text
 
 
 def test_every_saved_result_is_of_todays_code():

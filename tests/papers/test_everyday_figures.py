@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import jaxdp
 from experiments import harness, made_up, registry
-from experiments.everyday_dp_sgd import correlated_noise, multi_pass_plans
+from experiments.everyday_dp_sgd import correlated_noise
 from experiments.everyday_dp_sgd.correlated_noise_plans import FAMILIES, TOEPLITZ
 from experiments.everyday_dp_sgd.frozen_features import (
     Body,
@@ -17,11 +17,10 @@ from experiments.everyday_dp_sgd.frozen_features import (
     private_problem,
     random_relu,
 )
-from experiments.everyday_dp_sgd.multi_pass_plans import Plan, Setting, full_batch, one_pass
+from experiments.everyday_dp_sgd.multi_pass_plans import Plan, full_batch, one_pass
 from experiments.harness.mnist import read_mnist
 from jaxdp.privacy.strategies import check_strategy
 
-_SETTING = Setting(dim=8)
 _PUBLIC = 500
 
 
@@ -55,17 +54,6 @@ def test_the_private_rows_are_none_of_the_public_ones(mnist):
         private_problem(mnist, features, _PUBLIC, 701)
 
 
-def test_the_test_loss_of_kept_rows_is_the_excess_risk():
-    problem = _SETTING.rows(20, key=jr.key(1))
-    # At zero the excess risk is R(0), on rows drawn in any way.
-    start = problem.loss.value(0 * problem.test_labels, problem.test_labels)
-    assert float(np.mean(start)) == pytest.approx(0.5)
-    target = np.full(_SETTING.dim, (2 * 0.5 / _SETTING.dim) ** 0.5)
-    weights = np.linspace(-1, 1, _SETTING.dim)
-    risk = np.mean(problem.loss.value(problem.test_inputs @ weights, problem.test_labels))
-    assert float(risk) == pytest.approx(np.sum((weights - target) ** 2) / 2, rel=1e-5)
-
-
 def test_one_pass_and_full_batches_cost_the_same_for_the_same_neighbours():
     plan = Plan(peak=2.0, shape=0.3, clip_scale=0.4, num_steps=12, risk=0.1)
     costs = [
@@ -75,16 +63,6 @@ def test_one_pass_and_full_batches_cost_the_same_for_the_same_neighbours():
     for cost in costs:
         assert cost.mu == pytest.approx(0.7, rel=1e-6)
         assert "replace-one" in str(cost.adjacency)
-
-
-def test_a_shrinking_grid_finds_the_floor_of_a_crooked_valley():
-    def risks(points):
-        first, second, third = points.T
-        return (first - 0.3) ** 2 + 5 * (second - first**2) ** 2 + (third + 0.2) ** 2
-
-    best, risk = multi_pass_plans._shrinking_grid(risks, -np.ones(3), np.ones(3))
-    np.testing.assert_allclose(best, [0.3, 0.09, -0.2], atol=5e-3)
-    assert risk < 1e-4
 
 
 @pytest.mark.parametrize("name", {**FAMILIES, **TOEPLITZ})

@@ -25,22 +25,6 @@ class Config:
     smoke = harness.size(count=1)
 
 
-def test_a_dataset_has_its_variables_on_their_axes():
-    dataset = harness.dataset(
-        {"name": ("a", "b"), "place": np.arange(3.0)},
-        {"name": {"first": [1, 2]}, ("name", "place"): {"both": np.ones((2, 3))}, (): {"one": 5}},
-        {"seed": 4},
-    )
-    assert dataset.first.dims == ("name",)
-    assert dataset.both.dims == ("name", "place")
-    assert dataset.one.item() == 5
-    assert dataset.name.values.tolist() == ["a", "b"]
-    assert dataset.attrs == {"seed": 4}
-    in_seconds = harness.in_units(dataset, first="s", place="m")
-    assert in_seconds.first.attrs == {"units": "s"}
-    assert in_seconds.place.attrs == {"units": "m"}
-
-
 def test_work_is_spread_over_processes_of_one_thread_and_comes_back_in_order(monkeypatch, capsys):
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "7")
@@ -50,25 +34,6 @@ def test_work_is_spread_over_processes_of_one_thread_and_comes_back_in_order(mon
     apart = harness.spread(os.getenv, names, "item {}".format, fewest=3)
     assert apart == ["1", os.environ["PATH"], "1"]
     assert "3/3 item OMP_NUM_THREADS" in capsys.readouterr().err
-
-
-def test_an_empty_dataset_is_nan_and_is_filled_in_place():
-    axes = {"name": ("a", "b"), "run": 3}
-    dataset = harness.empty(axes, {("name", "run"): ["error", "loss"], "name": ["least"]})
-    assert dataset.error.dtype == np.float64
-    assert set(dataset.coords) == {"name"}
-    dataset.error[1, 2] = 7.0
-    assert dataset.error.sum() == 7
-    assert dataset.error.count() == 1
-    assert dataset.loss.isnull().all()
-    assert dataset.least.shape == (2,)
-
-
-def test_a_table_has_a_line_for_each_row_and_refuses_a_row_of_another_length():
-    lines = harness.table(["n", "risk"], [[1, "0.5"], (2, "0.25")]).split("\n")
-    assert lines == ["| n | risk |", "|---|---|", "| 1 | 0.5 |", "| 2 | 0.25 |"]
-    with pytest.raises(ValueError, match=r"expected 2 cells, got \[1\]"):
-        harness.table(["n", "risk"], [[1]])
 
 
 def test_standard_errors_are_those_of_means():
@@ -81,12 +46,6 @@ def test_standard_errors_are_those_of_means():
     # What was not run adds nothing, and is not counted.
     longer = values.pad(run=(0, 5), constant_values=np.nan)
     np.testing.assert_allclose(harness.standard_error(longer, "run") ** 2, squares)
-
-
-def test_two_checks_of_the_same_words_are_refused():
-    claims = harness.claims_of(lambda dataset: [Check("it is", "", bool(dataset.good))] * 2)
-    with pytest.raises(ValueError, match="different words"):
-        claims(xarray.Dataset({"good": True}))
 
 
 def _figure(good, run=None):
@@ -158,16 +117,6 @@ def test_a_modified_tree_is_refused_but_for_the_smoke_version(tmp_path, capsys, 
     _at_hand(monkeypatch, "abc")
     assert harness.command(figure, ["--out", str(tmp_path)]) == 0
     assert len(runs) == 2
-
-
-@pytest.mark.parametrize(("commit", "named"), [(None, "def"), ("abc", "abc")])
-def test_a_copy_without_a_repository_is_told_its_commit(commit, named, tmp_path, monkeypatch):
-    _at_hand(monkeypatch, commit)
-    monkeypatch.setattr(
-        sys.modules["experiments.harness.results"], "sources", lambda: Sources(commit, ())
-    )
-    assert harness.command(_figure(True), ["--out", str(tmp_path), "--code", "def"]) == 0
-    assert harness.read(tmp_path / "figure.nc").attrs["commit"] == named
 
 
 def test_what_is_saved_is_drawn_again_and_nothing_runs(tmp_path):

@@ -1,7 +1,6 @@
 """DR Figures 1, 2, 4 and 8, and the attack without V: the paper's size, images and victims."""
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from experiments.data_reconstruction.natural_images import (
     Images,
     frogs_and_trucks,
     made_up_images,
-    match,
-    stacked,
     train,
 )
 
@@ -39,20 +36,6 @@ def test_labels_go_with_the_classes_and_frogs_come_first():
         frogs_and_trucks(Images(5, made_up=True), None)
 
 
-def test_pictures_of_found_rows_stand_beside_their_images_and_keep_their_sign():
-    pictures = frogs_and_trucks(_WANTED, None)
-    true, order = pictures.rows.inputs, np.array([3, 0, 5, 1, 2, 4])
-    signs = np.array([1, 1, -1, 1, -1, 1])
-    matched = match(pictures, (signs[:, None] * true)[order], allow_sign_flips=True)
-    np.testing.assert_array_equal(matched.signs, signs)
-    np.testing.assert_allclose(matched.errors, 0, atol=1e-12)
-    images, found = stacked(pictures, matched.inputs).astype(int)
-    np.testing.assert_array_equal(images[signs > 0], found[signs > 0])
-    # A negative: darker where the image is lighter than the mean of all.
-    middle = 255 * pictures.rows.mean
-    assert np.all((images - middle)[signs < 0] * (found - middle)[signs < 0] <= 1)
-
-
 # About p = n, where least squares are solved otherwise, and beyond.
 @pytest.mark.parametrize(
     ("num_features", "block_size"), [(9, 4), pytest.param(40, 16, marks=pytest.mark.slow)]
@@ -68,9 +51,3 @@ def test_a_victim_of_regenerated_weights_is_that_of_the_same_weights_in_memory(
     np.testing.assert_allclose(model.target.parameters, expected, atol=2e-5)
     gaps = features @ expected - pictures.labels
     assert model.train_loss == pytest.approx(np.mean(gaps**2), abs=1e-9)
-
-
-def test_relu_and_tanh_is_their_sum():
-    values = jnp.linspace(-2, 2, 9)
-    expected = np.maximum(values, 0) + np.tanh(values)
-    np.testing.assert_allclose(fig04_signs.relu_and_tanh(values), expected, rtol=1e-6)

@@ -1,7 +1,6 @@
 """One draw for a whole grid of private ridge regressions: its cells are fits."""
 
 import math
-import types
 
 import jax.random as jr
 import numpy as np
@@ -10,13 +9,7 @@ from helpers import assert_mean_close, assert_variance, give_noise
 
 from experiments.private_kernel_learning import synthetic, year_prediction
 from experiments.private_kernel_learning.published import Algorithm1, Algorithm3
-from experiments.private_kernel_learning.ridge_grid import (
-    FORMS,
-    Grid,
-    UnitNoise,
-    errors,
-    solutions,
-)
+from experiments.private_kernel_learning.ridge_grid import FORMS, Grid, UnitNoise, errors
 from experiments.private_kernel_learning.ridge_methods import (
     CLIPPED_PATHS,
     COSINES,
@@ -27,13 +20,11 @@ from experiments.private_kernel_learning.ridge_methods import (
     FeatureDraw,
     Method,
     intercept_share,
-    with_intercept,
 )
 from experiments.private_kernel_learning.synthetic import Split
 from experiments.private_kernel_learning.year_prediction import Songs
 from jaxdp.kernels import CosineFeatures, FourierFeatures, Gaussian, PrivateKernelRidge
 from jaxdp.kernels.release.joint_release import JointNoise, noise_of, num_normals
-from jaxdp.kernels.ridge.rules import ridge_path
 from jaxdp.privacy import SecretNoise
 
 _EPSILON, _BOUND, _SIZE, _RIDGE = 2.0, 1.5, 8, 3
@@ -86,13 +77,7 @@ def test_a_certified_cell_is_the_certified_fit_with_the_same_noise(
     give_noise(monkeypatch, lambda purpose, count: places[purpose])
     ridge = _GRID.ridges(split.num_train)[_RIDGE]
     learner = PrivateKernelRidge(
-        Gaussian(1.0),
-        _SIZE,
-        32,
-        label_bound=_BOUND,
-        ridge=ridge,
-        input_bound=math.inf,
-        **options,
+        Gaussian(1.0), _SIZE, 32, label_bound=_BOUND, ridge=ridge, input_bound=math.inf, **options
     )
     noise = UnitNoise(*noise_of(normals, _SIZE, JointNoise(1.0, 1.0)), normals[0])
     features = learner.features(3, 4)
@@ -120,20 +105,6 @@ def test_a_published_cell_is_the_published_fit_with_the_same_noise(split, monkey
     assert abs(cell[FORMS.index("repaired")] / fitted - 1) > 0.01
 
 
-def test_the_intercepts_noise_is_a_tenth_of_the_residuals_bound_where_that_is_affordable():
-    bounds = Bounds(2.0, 0.5)
-    for epsilon, num_samples, kept in (
-        (0.3, 1000, True),
-        (0.05, 1000, False),
-        (10, 10**6, False),
-    ):
-        budget = Budget(epsilon, num_samples)
-        learner = with_intercept(Gaussian(1.0), 8, bounds, budget)
-        share, std = learner.intercept_share, learner.noise_std(*budget.arguments)["intercept"]
-        assert 0.1 <= share <= 0.9
-        assert np.isclose(std, 0.05, rtol=1e-6) == kept
-
-
 def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():
     noise = UnitNoise.draw(400, np.random.default_rng(3))
     np.testing.assert_array_equal(noise.matrix, noise.matrix.T)
@@ -143,17 +114,6 @@ def test_unit_noise_has_variance_one_on_the_diagonal_and_a_half_off_it():
         for wrong in (0.5, 2.0):
             with pytest.raises(AssertionError):
                 assert_variance(drawn, wrong * variance)
-
-
-def test_the_repaired_solution_is_the_certified_learners():
-    random = np.random.default_rng(4)
-    square, vector = random.standard_normal((6, 6)), random.standard_normal(6)
-    matrix, ridges = square + square.T, np.array([0.1, 1.0])
-    printed, repaired = solutions(matrix, vector, ridges)
-    np.testing.assert_allclose(repaired.T, ridge_path(matrix, vector, ridges), rtol=1e-9)
-    for column, ridge in enumerate(ridges):
-        solved = np.linalg.solve(matrix + ridge * np.eye(6), vector)
-        np.testing.assert_allclose(printed[:, column], solved, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -169,25 +129,6 @@ def test_the_first_columns_are_a_draw_of_that_many():
     waves = CosineFeatures.sample(kernel, 4, 3, key=key)(inputs)
     cosines = COSINES.draw(kernel, inputs, 12, key=key)
     np.testing.assert_allclose(COSINES.leading(cosines, 4), waves, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_synthetic_labels_are_the_target_and_truncated_noise():
-    split = synthetic.draw(4000, 10, 4, key=jr.key(3))
-    again = synthetic.draw(4000, 10, 4, key=jr.key(3))
-    np.testing.assert_array_equal(split.train_labels, again.train_labels)
-    assert split.test_inputs.shape == (10, 4)
-    assert split.inputs.min() >= 0
-    assert split.inputs.max() <= 1
-    # The target has no more than a few hundred dimensions on a cube of four.
-    powers = np.stack(np.meshgrid(*[range(5)] * 4), -1).reshape(-1, 4)
-    powers = powers[powers.sum(axis=1) <= 4]
-    basis = np.prod(split.train_inputs[:, None] ** powers, axis=-1)
-    fitted = np.linalg.lstsq(basis, split.train_labels, rcond=None)[0]
-    residuals = split.train_labels - basis @ fitted
-    assert abs(residuals).max() < 1.2 * synthetic.NOISE_BOUND
-    squares = residuals**2 * len(basis) / (len(basis) - len(powers))
-    assert_mean_close(squares, synthetic.NOISE_VARIANCE, sigmas=5, rejects=[synthetic.NOISE_STD**2])
 
 
 @pytest.mark.slow
@@ -228,26 +169,6 @@ def test_public_songs_are_neither_trained_nor_tested_on(songs):
         year_prediction.draw(songs, 1000, together=13, key=jr.key(4))
 
 
-def _sides(songs, together, key):
-    """For every song that is left, 0 where it is trained and 1 where it is tested on."""
-    split = year_prediction.draw(songs, 1000, together=together, key=key)
-    places = {row.tobytes(): place for place, row in enumerate(songs.inputs)}
-    sides = np.full(len(songs.years), -1)
-    for side, rows in enumerate((split.train_inputs, split.test_inputs)):
-        sides[[places[row.tobytes()] for row in rows]] = side
-    return sides[year_prediction.NUM_PUBLIC :]
-
-
-def test_neighbours_are_on_one_side_and_which_one_is_random(songs):
-    keys = [jr.key(seed) for seed in range(40)]
-    runs = np.array([_sides(songs, 4, key) for key in keys]).reshape(-1, 6, 4)
-    assert (runs == runs[..., :1]).all()
-    # Every stretch is on either side, as often as a coin says, within four standard errors.
-    assert (abs(runs[..., 0].mean(axis=0) - 0.5) < 4 * 0.5 / 40**0.5).all()
-    single = np.array([_sides(songs, 1, key) for key in keys]).reshape(-1, 6, 4)
-    assert not (single == single[..., :1]).all()
-
-
 def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
     split = year_prediction.draw(songs, 20, key=jr.key(5))
     rows = split.train_inputs.copy()
@@ -257,27 +178,3 @@ def test_another_song_moves_a_songs_features_in_the_papers_units_only(songs):
     np.testing.assert_array_equal(public(split).train_inputs[1:], public(other).train_inputs[1:])
     np.testing.assert_array_equal(public(split).test_inputs, public(other).test_inputs)
     assert abs(leaky(split).train_inputs[1:] - leaky(other).train_inputs[1:]).max() > 0.1
-
-
-def test_an_intercept_without_noise_bounds_no_residual():
-    random = np.random.default_rng(3)
-    inputs, labels = random.random((40, 4)), 1 + random.standard_normal(40)
-    split = Split(inputs[:30], labels[:30], inputs[30:], labels[30:])
-    bounds, noise = Bounds(9.0, 0.1), UnitNoise(np.zeros((2, 2)), np.zeros(2), 0.0)
-
-    def error(name, scale):
-        std = lambda *_: {"C": 0.0, "u": 0.0, name: scale}  # noqa: E731
-        method = Method(COSINES, lambda *_: types.SimpleNamespace(noise_std=std))
-        columns = np.cos(split.inputs[:, :2])
-        grid = Grid((1.0,), (2,))
-        return errors(method, columns, Gaussian(1.0), split, bounds, grid, noise)[0, 0, 0, -1]
-
-    train, test = (np.cos(part[:, :2]) for part in (split.train_inputs, split.test_inputs))
-    mean = split.train_labels.mean()
-    weights = np.linalg.solve(
-        train.T @ train / 30 + _GRID.ridges(30)[-1] * np.eye(2),
-        train.T @ (split.train_labels - mean) / 30,
-    )
-    expected = np.mean((test @ weights + mean - split.test_labels) ** 2)
-    np.testing.assert_allclose(error("intercept", 0.0), expected)
-    assert abs(error("intercept", 1e-12) / expected - 1) > 0.01

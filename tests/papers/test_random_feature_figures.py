@@ -10,17 +10,13 @@ import pytest
 
 import jaxdp
 from experiments import harness, registry
-from experiments.privacy_for_free import excess_risk, fig03_random_features
 from experiments.privacy_for_free.batches import (
     at_widths,
     final_risks,
     interpolator_risk,
     noise_per_root_time,
-    steps_for,
 )
 from experiments.privacy_for_free.fig03_checks import known_values
-
-FIGURES = [fig03_random_features, excess_risk]
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +65,6 @@ def test_settings_run_together_are_those_of_a_calibrated_algorithm(limit):
         np.testing.assert_allclose(risk, alone.final_risk, rtol=1e-5)
         fraction = alone.observables["clipped_fraction"]
         np.testing.assert_allclose(share, fraction[:, -1], rtol=1e-5)
-
-
-def test_steps_keep_the_rate_below_a_third_of_the_limit():
-    assert steps_for(10.0, 3.0, 4) == 10
-    assert steps_for(1.0, 3.0, 4) == 4
-
-
-@pytest.mark.parametrize("figure", FIGURES)
-def test_a_config_that_does_not_fit_is_refused(figure):
-    field = {fig03_random_features: "heat_width", excess_risk: "finite_dim"}[figure]
-    with pytest.raises(ValueError, match=field):
-        figure.Config(**{field: 7})
 
 
 def test_known_values_are_asked_for_at_the_papers_setting_and_can_be_missed():

@@ -1,9 +1,7 @@
 """Forecasts on bodies of others: what stands in for what, and what the table makes of it."""
 
-import jax.random as jr
 import numpy as np
 import pytest
-import xarray
 
 from experiments import made_up
 from experiments.forecast import bodies, stand_ins
@@ -27,54 +25,6 @@ def test_stand_ins_are_other_rows_of_the_classes_other_classes_or_rotated(data):
     assert {*found.private.labels} == {*found.other.labels} == {-1.0, 1.0}
     np.testing.assert_array_equal(found.rotated.images[3], np.rot90(found.alike.images[3]))
     np.testing.assert_array_equal(found.rotated.labels, found.alike.labels)
-
-
-@pytest.mark.slow
-@pytest.mark.optimised
-def test_the_small_network_learns_its_digits_and_random_convolutions_do_not(data):
-    rows = bodies.images_of(bodies.DIGITS, data, 200).other
-    half = len(rows.labels) // 2
-
-    def score(name):
-        body = bodies.body_of(name, data, 150, key=jr.key(0))
-        features = bodies.features_of(body, rows.images)
-        features = np.column_stack([features, np.ones(len(features))])
-        # Of few rows: a network that has learnt has them further apart.
-        found, *_ = np.linalg.lstsq(features[:30], rows.labels[:30], rcond=1e-2)
-        return np.mean(features[half:] @ found * rows.labels[half:] > 0)
-
-    trained, random = score(bodies.SMALL), score(bodies.RANDOM)
-    assert trained > 0.97
-    assert trained > random + 0.03
-
-
-def _dataset(error=0.0, half=0.05, best=0.9):
-    """Two cells with runs of accuracy .9, told with an error and a half width."""
-    cell, sizes = ("dataset", "body", "epsilon"), (1, 1, 2)
-    told = np.full(sizes, 0.9 + error)
-    runs = 0.9 + 0.01 * np.linspace(-1, 1, 10) * np.ones((*sizes, 3, 10))
-    plain = {"low": told - half, "high": told + half, "best_trial": np.full(sizes, best)}
-    plain |= {"told": told, "leak": told - 0.3, "leak_bound": told, "trials_epsilon": 9 * told}
-    variables = {name: (cell, one) for name, one in plain.items()}
-    variables |= {
-        "forecast_seconds": (cell, told),
-        "stand_in": ((*cell, "kind"), runs[..., 0]),
-        "accuracy": ((*cell, "kind", "run"), runs),
-        "num_train": (("dataset",), [5]),
-    }
-    axes = {"dataset": ["a"], "body": ["b"], "epsilon": [1.0, 2.0], "kind": list(stand_ins.KINDS)}
-    return xarray.Dataset(variables, axes)
-
-
-@pytest.mark.parametrize(
-    ("changed", "broken"),
-    [({}, []), ({"error": 0.02}, [0]), ({"half": 0.005}, [1]), ({"best": 0.91}, [2, 3, 4])],
-)
-def test_goals_are_missed_by_a_level_an_interval_or_settings_that_are_off(changed, broken):
-    dataset = _dataset(**changed)
-    holds = list(stand_ins.claims(dataset).values())
-    assert [place for place, one in enumerate(holds) if not one] == broken
-    assert stand_ins.summary(dataset).count("\n|") == 4
 
 
 @pytest.mark.slow

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 import xarray
-from scipy.stats import norm
 
-from experiments.aggressive_clipping import (
-    constant_clip,
-)
 from experiments.aggressive_clipping.small_gamma import fitted, shifted
 from experiments.aggressive_clipping.tuning import Setting, predicted, tune
-from experiments.benchmarks import ode_grid
 
 
 def _risk_of(log_power, shift=0.0):
@@ -29,40 +24,6 @@ def test_fits_find_the_exponents_of_powers():
     assert error < 1e-3
     # Without the shift the same data give a wrong exponent.
     assert abs(fitted(_risk_of(0.7, 5.0))[1][0] - 0.7) > 0.05
-
-
-def test_the_least_growing_clip_leaves_less_than_one_residual_in_a_pass():
-    for count in (10**3, 10**6):
-        found = constant_clip.clips(Setting(label_noise=1.0, initial_risk=1e-12), count)
-        expected = 2 * count * norm.sf(found["fixed root"])
-        assert 0.1 < expected < 1
-        np.testing.assert_allclose(found["fixed root"], found["adaptive root"], rtol=1e-6)
-        assert found["fixed log"] > found["fixed root"]
-
-
-def _timed(factor, error):
-    names = ["SciPy, RK45", "SciPy, DOP853", "SciPy, LSODA"]
-    names += ["jaxdp", "jaxdp, in batches of 100", "jaxdp, float32"]
-    seconds = [[[10.0], [9.0], [1.0], [9 / factor], [9 / factor], [0.01]]]
-    errors = [[1e-7, 1e-7, 1e-3, error, error, 1e-5]]
-    return xarray.Dataset(
-        {
-            "seconds": (("power", "candidate", "repeat"), seconds),
-            "error": (("power", "candidate"), errors),
-            "tolerance": (("power", "candidate"), np.full((1, 6), 1e-7)),
-        },
-        {"power": [0.5], "candidate": names},
-        {"cells": 100, "subset": 10, "devices": 2},
-    )
-
-
-def test_the_benchmark_counts_only_what_keeps_the_error(tmp_path):
-    # LSODA is fastest and wrong.
-    assert all(ode_grid.claims(_timed(101, 1e-7)).values())
-    assert not any(ode_grid.claims(_timed(99, 1e-7)).values())
-    assert not any(ode_grid.claims(_timed(101, 2e-6)).values())
-    ode_grid.plot(_timed(101, 1e-7)).savefig(tmp_path / "times.png")
-    assert ode_grid.summary(_timed(101, 1e-7)).count("\n|") == 8
 
 
 @pytest.mark.slow

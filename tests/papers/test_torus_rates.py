@@ -7,7 +7,6 @@ from helpers import assert_mean_close
 from experiments.private_kernel_learning import rates_runs
 from experiments.private_kernel_learning.torus import (
     Torus,
-    clipped,
     drawn_classes,
     drawn_table,
     logistic_excess,
@@ -51,19 +50,6 @@ def test_paths_and_fourier_features_have_the_kernel_as_mean(torus):
     np.testing.assert_allclose(np.sum(rows**2, axis=1), 1)
 
 
-def test_a_table_holds_the_rows_it_says(torus):
-    table = drawn_table(torus, 1000, 0.5, np.random.default_rng(1))
-    assert table.shares.sum() == pytest.approx(1)
-    counts = table.shares * 1000
-    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
-    signs = (table.labels * 1000 - counts * torus.values) / 0.5
-    assert np.all(np.abs(signs) <= counts + 1e-9)
-    halves = (signs + counts) / 2
-    np.testing.assert_allclose(halves, np.round(halves), atol=1e-6)
-    classes = drawn_classes(torus, 1000, np.random.default_rng(1))
-    assert np.all(np.abs(classes.labels) <= classes.shares + 1e-12)
-
-
 def test_without_noise_and_with_every_feature_the_target_is_found(torus):
     everything = synthesised(np.diag(torus.spectrum().eigenvalues ** 0.5))
     rng = np.random.default_rng(2)
@@ -98,19 +84,8 @@ def test_fourier_features_have_the_risk_of_their_own_spectrum(torus):
 
     risks = [
         ridge_risks(
-            torus,
-            drawn_table(torus, 10**5, 0.5, rng),
-            rows,
-            [ridge],
-            bound=1,
-            level=level,
-            rng=rng,
+            torus, drawn_table(torus, 10**5, 0.5, rng), rows, [ridge], bound=1, level=level, rng=rng
         )[0]
         for _ in range(200)
     ]
     assert_mean_close(risks, total(1), bias=0.03 * total(1), rejects=[total(4 / 3)])
-
-
-def test_clipping_leaves_short_rows_alone():
-    rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    np.testing.assert_allclose(clipped(rows, 1.0), [[0.6, 0.8], [0.3, 0.4], [0, 0]])

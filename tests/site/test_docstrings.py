@@ -1,9 +1,4 @@
-"""What a docstring owes its reader, of every name that a public package hands out.
-
-Functions: what each argument is, what comes back, an example; types of all of them. Classes: what
-each argument of the constructor, or each attribute of a result, is, and an example. Abstract
-classes, which nobody builds, need no example. That the examples run is shown by test_examples.py.
-"""
+"""What a docstring owes its reader, of every name that a public package hands out."""
 
 import enum
 import inspect

@@ -30,12 +30,6 @@ def _lines_of_code(path):
     return [line for line in lines if line.strip()]
 
 
-def test_there_are_a_dozen_and_each_has_its_script():
-    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"check"}
-    assert scripts == set(CASES)
-    assert len(CASES) >= 12
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_short_and_imports_numpy_alone(name):
     path = FOLDER / f"{name}.py"
@@ -70,14 +64,6 @@ def test_the_page_lists_every_case_and_its_source():
         assert f"({name}.py)" in page
         assert {"title", "what", "source", "inputs", "answers", "jaxdp"} <= set(case)
         assert case["title"] in page
-
-
-def test_nothing_but_the_answers_decides_the_exit_status(monkeypatch, capsys):
-    monkeypatch.setattr(RUNNER, "reproduced", lambda case: CASES[case.stem]["answers"])
-    assert RUNNER.main() == 0
-    monkeypatch.setattr(RUNNER, "largest_gap", lambda found, wanted: 1e-9)
-    assert RUNNER.main() == 1
-    assert "planned_risk" in capsys.readouterr().out
 
 
 # What jaxdp answers, case by case.
@@ -260,10 +246,7 @@ _DEAR = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    quick_and_slow(CASES, *CASES.keys() - _DEAR),
-)
+@pytest.mark.parametrize("name", quick_and_slow(CASES, *CASES.keys() - _DEAR))
 def test_jaxdp_gives_the_same_answers(name):
     case = CASES[name]
     with jax.enable_x64():

@@ -1,9 +1,4 @@
-"""The contract table: public constructors and functions, right arguments, and kinds of these.
-
-`ARGUMENTS` says by name of what kind an argument is and what it may be; a row, `(callable, its own
-right arguments, {argument: kind})`, says what is different. The kinds are in test_contracts.py.
-Nothing is made when this file is imported: rows have functions of the `parts` that all share.
-"""
+"""The contract table: public constructors and functions, right arguments, and kinds of these."""
 
 import functools
 import importlib

@@ -212,19 +212,6 @@ def test_every_door_lists_what_it_opens():
         assert all(hasattr(module, name) for name in listed), path
 
 
-def test_the_version_is_that_of_the_distribution(monkeypatch):
-    import jaxdp
-    from jaxdp.core.packages import version_of
-
-    assert jaxdp.__version__ == importlib.metadata.version("jaxdp-lab")
-
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert version_of.__wrapped__("jaxdp-lab") == "0+unknown"
-
-
 def test_no_module_shadows_a_verb():
     import jaxdp
 

@@ -1,7 +1,4 @@
-"""Every constructor and function of the contract table: what each kind of argument refuses.
-
-A wrong value is one error, which names the argument in one line and shows nothing private.
-"""
+"""Every constructor and function of the contract table: what each kind of argument refuses."""
 
 import importlib
 import inspect
@@ -205,19 +202,6 @@ def test_traced_lengths_have_one_type(dtype):
         assert not made[0].num_steps.weak_type
 
 
-@pytest.mark.parametrize("argument", ["clip_norm", "noise_multiplier"])
-def test_an_array_handed_to_an_optimiser_is_a_batch_of_optimisers(argument):
-    def std(values):
-        given = {"clip_norm": 1.0, "noise_multiplier": 1.0, argument: values}
-        return jaxdp.PrivateOptimiser(**parts().private_given | given).nominal_std_of_sum
-
-    with pytest.raises(
-        ValueError, match=rf"{argument} to be a scalar, .*\(3,\); make a batch with"
-    ):
-        jax.jit(std)(np.ones(3))
-    np.testing.assert_array_equal(jax.vmap(std)(jnp.arange(1, 4)), [1, 2, 3])
-
-
 # Of the default theory and simulator, and of the theory that is compiled fastest.
 RUNS = {
     "predict": lambda *pair: jaxdp.predict(*pair, records=2),
@@ -226,7 +210,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", quick_and_slow(RUNS, "a recursion", "simulate"))
+@pytest.mark.parametrize("name", quick_and_slow(RUNS, "a recursion"))
 def test_no_kind_of_scalar_compiles_a_second_program(name):
     # Of a dimension and a length that no other test has, so that something is compiled at all.
     pairs = [
@@ -260,10 +244,7 @@ EXCEPTIONS = {
 
 
 def _public_calls():
-    """The public functions, classes and further constructors, by their paths below jaxdp.
-
-    What draws and shows is left out: it releases nothing, and its imports are slow.
-    """
+    """The public functions, classes and further constructors, by their paths below jaxdp."""
     rooms = ["jaxdp", *(f"jaxdp.{room}" for room in ROOMS)]
     seen = set()
     for room in map(importlib.import_module, rooms):

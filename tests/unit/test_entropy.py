@@ -14,17 +14,6 @@ def _known(request, name):
         return known.draw(16)
 
 
-def _draws(known, name):
-    with known.stream(name):
-        return [known.draw(8) for _ in range(3)]
-
-
-def test_streams_are_their_names_and_seeds_and_never_repeat_themselves():
-    streams = [_draws(KnownEntropy(seed), name) for seed in (0, 1) for name in ("a", "b")]
-    assert len({word for stream in streams for word in stream}) == 12
-    assert _draws(KnownEntropy(0), "a") == streams[0]
-
-
 @pytest.fixture(scope="module")
 def made():
     return SecretNoise().words(2, "noise").tobytes()

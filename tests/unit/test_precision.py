@@ -171,48 +171,41 @@ def test_simulated_runs_keep_the_digits_of_their_sums(name):
     _assert_full(run, *pair, least=least)
 
 
-@pytest.mark.slow
-def test_a_table_keeps_the_digits_of_its_risk():
+def _table():
     rows = np.random.default_rng(3).normal(size=(14, 3))
-    problem = jaxdp.TabularRegression(rows, rows.sum(axis=1) + 0.1 * rows[:, 0] ** 2)
-    split = problem.prepare(jr.key(0))
-    _assert_full(lambda problem: problem.prepare(jr.key(0)), problem)
-    _assert_full(lambda problem: problem.risk(split, jnp.ones(3)), problem)
+    return jaxdp.TabularRegression(rows, rows.sum(axis=1) + 0.1 * rows[:, 0] ** 2)
 
 
-@pytest.mark.slow
-def test_features_and_their_kernel_keep_their_digits():
-    problem = jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0))
-    _assert_full(lambda problem: problem.train_features(), problem)
-    _assert_full(lambda problem: problem.joint_kernel(), problem)
-    _assert_full(lanczos_eigenvalue, jnp.ones((4, 3)))
+def _features():
+    return jaxdp.RandomFeatures.sample(4, 3, 2, 5, key=jr.key(0))
 
 
-KERNELS = {
-    "gaussian": kernels.Gaussian(0.75),
-    "laplace": kernels.Laplace(0.75),
-    "matern": kernels.Matern(0.75, 2.5),
-    "inner product": kernels.InnerProduct(),
+def _called(made, rows):
+    """A kernel or a feature map, called."""
+    return (lambda made, *rows: made(*rows)), made, *map(jnp.asarray, rows)
+
+
+GAUSSIAN, TORUS = kernels.Gaussian(0.75), kernels.TorusKernel
+# A function with its arguments.
+PARTS = {
+    "table": lambda: (lambda table: table.prepare(jr.key(0)), _table()),
+    "risk of a table": lambda: (lambda t: t.risk(t.prepare(jr.key(0)), jnp.ones(3)), _table()),
+    "features": lambda: (lambda problem: problem.train_features(), _features()),
+    "joint kernel": lambda: (lambda problem: problem.joint_kernel(), _features()),
+    "largest eigenvalue": lambda: (lanczos_eigenvalue, jnp.ones((4, 3))),
+    "inner product": lambda: _called(kernels.InnerProduct(), (ROWS, ROWS)),
+    "waves": lambda: _called(GAUSSIAN.features(4, 3, key=jr.key(0)), (ROWS,)),
+    "paths": lambda: _called(
+        kernels.SamplePaths.sample(GAUSSIAN, 4, 16, 3, key=jr.key(0)), (ROWS,)
+    ),
+    "torus": lambda: (lambda k, x: k.diagonal(x), TORUS.power_law(7, capacity=0.5), ROWS[:, :1]),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KERNELS)
-def test_kernels_and_their_features_keep_their_digits(name):
-    # Kernels of distances are functions of differences.
-    least = 0 if name in ("gaussian", "laplace", "matern") else 1
-    _assert_full(lambda kernel, rows: kernel(rows, rows), KERNELS[name], ROWS, least=least)
-    made = KERNELS[name].features(4, 3, key=jr.key(0))
-    _assert_full(lambda made, rows: made(rows), made, jnp.asarray(ROWS), least=0)
-
-
-@pytest.mark.slow
-def test_public_feature_maps_keep_their_digits():
-    gaussian, rows = KERNELS["gaussian"], jnp.asarray(ROWS)
-    torus = kernels.TorusKernel.power_law(7, capacity=0.5)
-    made = kernels.SamplePaths.sample(gaussian, 4, 16, 3, key=jr.key(0))
-    _assert_full(lambda made, rows: made(rows), made, rows)
-    _assert_full(lambda torus, rows: torus.diagonal(rows), torus, rows[:, :1])
+@pytest.mark.parametrize("name", PARTS)
+def test_problems_and_kernels_keep_their_digits(name):
+    _assert_full(*PARTS[name]())
 
 
 NETWORKS = {

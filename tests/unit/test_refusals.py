@@ -1,8 +1,4 @@
-"""Refusals that no kind of argument covers: relations between arguments, ranges, what helps.
-
-Another one is one line of `REFUSED`: what is changed in the right call of the contract table
-(contracts.py), and what is said. What a kind refuses of itself stands in test_contracts.py.
-"""
+"""Refusals that no kind of argument covers: relations between arguments, ranges, what helps."""
 
 import math
 
@@ -17,7 +13,6 @@ from attack_problems import OwnModel
 from contracts import named, parts, squared_loss
 
 import jaxdp
-from experiments.private_kernel_learning import published
 from jaxdp import algorithms, attacks, kernels, losses, planning, privacy, theory
 
 NAN, INF = math.nan, math.inf
@@ -46,8 +41,6 @@ REFUSED["LinearRegression.power_law"] = lambda p: [
 ]
 REFUSED["InputScales"] = lambda p: [
     ({"weights": [1.0]}, "one shape"),
-    ({"values": [], "weights": []}, "one shape"),
-    ({"values": [[1.0]], "weights": [[1.0]]}, "one shape"),
     ({"values": [INF, 1.0], "weights": [0.0, 1.0]}, "finite values > 0"),
     ({"weights": [1.5, -0.5]}, r"weights >= 0, got \[ 1.5 -0.5\]"),
     ({"values": [1.0, 2.0]}, "mean 1.5; divide the values by it"),
@@ -56,7 +49,6 @@ REFUSED["LogisticRegression"] = lambda p: [({"dim": 1}, "expected dim >= 2, got 
 REFUSED["RandomFeatures.from_arrays"] = lambda p: [
     ({"train_labels": np.ones(5)}, r"train_labels of shape \(40\), got \(5,\)"),
     ({"test_inputs": np.ones((2, 4))}, r"test_inputs of shape \(any, 3\)"),
-    ({"weights": np.ones((5, 4))}, r"weights of shape \(any, 3\), got \(5, 4\)"),
     ({"weights": np.ones((0, 3))}, "non-empty weights"),
     ({"train_inputs": np.full((40, 3), INF)}, "finite train_inputs, got 120"),
 ]
@@ -64,17 +56,11 @@ _LABELS = {
     "0 and 1": (CLASSES > 1, losses.Logistic(), r"-1 or \+1 for the Logistic .*2 \* labels - 1"),
     "too many": (CLASSES, losses.Softmax(2), r"from 0 to 1 \(num_classes=2\), got 2"),
     "negative": (CLASSES - 1, losses.Softmax(3), r"from 0 to 2 \(num_classes=3\), got -1"),
-    "between": (CLASSES + 0.5, losses.Softmax(3), r"whole numbers from 0 to 2 .* got 0.5"),
     "one-hot": (np.eye(3)[CLASSES], losses.Softmax(3), r"train_labels of shape \(40\)"),
-    "missing": (np.where(CLASSES, 1.0, NAN), losses.Squared(), "finite train_labels, got 14 ent"),
     "texts": (np.array(["a", "b"] * 20), losses.Logistic(), "train_labels .* ndarray of texts"),
 }
 REFUSED["FixedFeatures.from_arrays"] = lambda p: [
-    ({"test_features": np.zeros((40, 6))}, "test_features"),
     ({"train_features": np.zeros(4)}, "train_features"),
-    ({"train_features": np.full((40, 3), NAN)}, "finite train_features, got"),
-    ({"test_features": np.full((40, 3), NAN)}, "finite test_features, got"),
-    ({"train_labels": np.ones(3)}, "train_labels"),
     ({"test_labels": np.ones((40, 1))}, "test_labels"),
     ({"test_labels": np.full(40, NAN), "loss": losses.Huber(1.0)}, "finite test_labels, got 40"),
     *_each("loss", (None, "logistic", jnp.square), NO_LOSS),
@@ -109,12 +95,9 @@ REFUSED["CorrelatedDPSGD"] = lambda p: [
     *_each("strategy", ([[0.0, 0.0], [1.0, 1.0]], -np.eye(2)), "positive diagonal, got an entry"),
     ({"strategy": [[1.0, 0.0], [0.1, 1.0]]}, r"of norm at most 1, .* norm 1\.00499"),
     ({"strategy": [[0.5, 0.1], [0.0, 0.5]]}, "lower triangular"),
-    ({"strategy": 2 * np.eye(2)}, "columns of the strategy of norm at most 1"),
     ({"rates": np.ones(5)}, r"strategy of shape \(5, 5\)"),
     ({"rates": [1.0, -0.5]}, r"finite rates >= 0, got one of -0\.5"),
-    ({"rates": [1.0, INF]}, "finite rates >= 0, got one of inf"),
     ({"rates": 1.0}, r"a vector of one rate a step, got shape \(\)"),
-    ({"rates": []}, r"a vector of one rate a step, got shape \(0,\)"),
     ({"clip_scale": INF}, "without clipping no finite noise is private"),
 ]
 REFUSED["PrivateOptimiser"] = lambda p: [
@@ -211,10 +194,8 @@ REFUSED["privacy.calibrated_noise_multiplier"] = lambda p: [
 REFUSED["privacy.square_root_strategy"] = lambda p: [({"nu": 1.1}, "expected 0 <= nu <= 1")]
 REFUSED["privacy.BufferedToeplitzNoise"] = lambda p: [
     ({"decays": [0.5, 0.6]}, "vectors of one length"),
-    ({"scales": 0.1, "decays": 0.5}, "vectors of one length"),
     *_each("decays", ([1.0], [-0.1]), r"decays in \[0, 1\)"),
     ({"scales": [-0.3], "decays": [0.8]}, "grows without bound"),
-    ({"scales": [-0.1, 2.5], "decays": [0.5, 0]}, "grows without bound"),
     ({"scales": [3.0], "decays": [0.0]}, "a zero at .x. = 0.333"),
     ({"scales": [INF]}, "expected finite scales"),
 ]
@@ -277,7 +258,6 @@ REFUSED["forecast"] = lambda p: [
     ({"delta": 1e-4}, "delta = 0.0001 is at least 1/n = 0.0001"),
 ]
 REFUSED["required_samples"] = lambda p: [
-    ({"target_risk": 5.0}, "below the initial risk 1, got 5"),
     ({"rho": None}, "either rho or epsilon and delta, got neither"),
     ({"problem": p.logistic}, _INVERSE),
 ]
@@ -297,11 +277,8 @@ REFUSED["planning.optimal_strategy"] = lambda p: [
 ]
 REFUSED["Box"] = lambda p: [
     ({"initial_risk": (5.0, 0.05)}, "initial_risk with low <= high"),
-    ({"label_noise": (1.0, 0.1)}, "label_noise with low <= high"),
     ({"initial_risk": (0.0, 1.0)}, "initial_risk > 0"),
-    ({"label_noise": (-0.1, 1.0)}, "label_noise >= 0"),
     ({"initial_risk": (0.1, INF)}, "both finite"),
-    ({"initial_risk": (0.1, NAN)}, "low <= high"),
     *_each("initial_risk", ((0.1, 1.0, 2.0), 0.1), r"a pair \(low, high\)"),
 ]
 
@@ -312,17 +289,14 @@ REFUSED["kernels.Matern"] = lambda p: [
 ]
 REFUSED["kernels.TorusKernel"] = lambda p: [
     ({"eigenvalues": [1.0, -0.1]}, "none below 0"),
-    ({"eigenvalues": []}, "at least one eigenvalue"),
     ({"eigenvalues": [INF]}, "finite eigenvalues"),
 ]
 REFUSED["kernels.functions.bounded.RangeScaling"] = lambda p: [
     ({"low": np.zeros(2), "high": np.ones(2)}, r"low of shape \(3\)"),
     ({"low": np.zeros(3), "high": np.eye(3)[0]}, "low < high, got 0.0 and 0.0 in"),
-    ({"low": np.full(3, -INF)}, "finite low"),
 ]
 REFUSED["kernels.blockwise"] = lambda p: [
     ({"inputs": p.rows[0]}, "inputs of shape"),
-    ({"inputs": np.ones((4, 2))}, r"inputs of shape \(any, 3\), got \(4, 2\)"),
 ]
 REFUSED["kernels.ColumnNames"] = lambda p: [
     ({"inputs": ("a", "a")}, "names that differ, got 'a' twice"),
@@ -336,7 +310,6 @@ REFUSED["kernels.PrivateKernelRidge"] = lambda p: [
     ({"intercept_share": 1.0}, "0 <= intercept_share < 1"),
     ({"ridge": "auto"}, "expected ridge to be None, a number or a rule"),
     ({"input_bound": None, "input_range": (np.zeros(3), np.eye(3)[0])}, "low < high"),
-    ({"input_bound": None, "input_range": (np.zeros(3), np.ones(2))}, "of shape"),
     ({"input_bound": None, "input_range": 5.0}, r"expected input_range to be \(low, high\)"),
     ({"input_range": (np.zeros(3), np.ones(3))}, "or input_range, got both"),
     *(
@@ -373,11 +346,7 @@ def _spoilt(mlp):
 _ROWS = r"true_inputs of shape \(3, 3\)"
 REFUSED["attacks.RandomFeaturesTarget"] = lambda p: [
     ({"parameters": p.theta[1:]}, "each of the 20 features"),
-    ({"weights": NAN * p.weights}, "finite weights"),
-    ({"parameters": INF * p.theta}, "finite parameters"),
     ({"parameters": 0 * p.theta}, "zeros only"),
-    ({"parameters": p.theta[None, None]}, r"\(p,\) or \(p, k\)"),
-    ({"weights": p.weights[0]}, "expected weights of shape"),
     ({"activation": np.tanh}, "jax.numpy operations"),
     (
         {"weights": attacks.RegeneratedWeights(p.key, 20, 3), "parameters": p.theta[1:]},
@@ -404,7 +373,6 @@ REFUSED["attacks.two_layer_target"] = lambda p: [
 REFUSED["attacks.reconstruct"] = lambda p: [
     ({"num_samples": 20}, "span all parameters"),
     ({"known_inputs": p.rows[:2, 1:]}, "known_inputs of shape"),
-    ({"known_inputs": NAN * p.rows[:1]}, "finite known_inputs"),
     ({"optimiser": attacks.MomentumDescent}, "expected an optimiser such as"),
     ({"target": p.table}, "expected a target"),
 ]
@@ -413,7 +381,6 @@ REFUSED["attacks.without_known_rows"] = lambda p: [
     ({"num_samples": 2}, "fewer known rows than 2"),
     ({"iterates": p.iterates[:1]}, "two iterates"),
     ({"iterates": p.iterates[:, 1:]}, "iterates of shape"),
-    ({"iterates": NAN * p.iterates}, "finite iterates"),
 ]
 REFUSED["attacks.membership_scores"] = lambda p: [
     ({"num_samples": 4}, "expected 3 known records, all but one, got 2"),
@@ -421,7 +388,6 @@ REFUSED["attacks.membership_scores"] = lambda p: [
     ({"iterates": p.iterates}, "iterates of shape"),
     ({"inputs": p.rows[:2, 1:]}, "inputs of shape"),
     ({"iterates": np.zeros((1, 5, 20))}, "at most 4 iterates of 3 steps"),
-    ({"inputs": NAN * p.rows[:2]}, "finite inputs"),
     ({"loss": losses.Softmax(3)}, "loss that training used"),
 ]
 REFUSED["attacks.attained_tradeoff"] = lambda p: [
@@ -430,7 +396,6 @@ REFUSED["attacks.attained_tradeoff"] = lambda p: [
 ]
 REFUSED["attacks.row_errors"] = lambda p: [
     ({"found_inputs": p.rows[:2]}, "as many found rows"),
-    ({"found_inputs": p.rows[:, :2]}, "of the same length"),
     ({"true_inputs": p.rows[0], "found_inputs": p.rows[0]}, r"shape \(n, dim\)"),
     ({"true_inputs": p.rows[:0], "found_inputs": p.rows[:0]}, "not empty"),
     ({"found_inputs": NAN * p.rows}, "finite found_inputs, got 120"),
@@ -445,7 +410,6 @@ REFUSED["attacks.minimum_norm_parameters"] = lambda p: [
     ({"labels": p.signs[:2]}, r"labels of shape \(3\)"),
     ({"weights": p.weights[:, :2]}, r"weights of shape \(any, 3\)"),
     ({"weights": NAN * p.weights}, "finite weights"),
-    ({"labels": INF * p.signs[:3]}, "finite labels"),
 ]
 
 # Theory.
@@ -460,7 +424,6 @@ REFUSED["theory.last_iterate_reconstruction_errors"] = lambda p: [({"problem": p
 REFUSED["theory.membership_mu"] = lambda p: [
     ({"index": 40}, "index < 40"),
     ({"other_input": p.rows[0, :2]}, "other_input of shape"),
-    ({"other_input": np.full(3, NAN)}, "finite other_input"),
     ({"problem": p.wide}, _INFINITE),
 ]
 REFUSED["theory.row_error_lower_bound"] = lambda p: [
@@ -480,13 +443,10 @@ REFUSED["theory.KernelSpectrum"] = lambda p: [
 REFUSED["theory.KernelSpectrum.power_law"] = lambda p: [({"capacity": 1.0}, "capacity")]
 REFUSED["theory.polynomial_rate"] = lambda p: [
     ({"power": 1e300}, _HELD),
-    ({"smallest": 1e-200}, _HELD),
-    ({"rho": 1e-200}, _HELD),
     ({"largest": INF}, "largest < inf"),
     ({"gamma": 1.0}, r"expected gamma in \(0, 1\), got 1.0"),
     ({"power": 0.3}, "expected a finite power of 0, 1/2, or >= 1, got 0.3"),
     *_each("smallest", (1.2,), "expected 0 < smallest <= 1 <= largest"),
-    ({"largest": 0.9}, "expected 0 < smallest <= 1 <= largest"),
 ]
 REFUSED["CoupledODE"] = lambda p: [
     ({"quadratics": [1.0]}, "a dictionary from names"),
@@ -545,10 +505,6 @@ CALLS = {
         "expected epsilon >= 0",
     ),
     "no step": (lambda p: p.sampler.mechanism(1.0, 0), "num_steps >= 1"),
-    "scores": (
-        lambda p: privacy.audit(p.theta, p.theta[:, None], measure="mu"),
-        "expected second_scores to be a vector",
-    ),
     "runs of recorded scores": (
         lambda p: privacy.audit(p.theta, p.theta, measure="mu", num_trials=7),
         "no num_trials and no key with recorded",
@@ -556,10 +512,6 @@ CALLS = {
     "one score": (
         lambda p: privacy.audit(p.theta, p.theta[:1], measure="mu"),
         r"enough trials .* got 20 on one input and 1|enough trials .* got 1 on one input and 20",
-    ),
-    "texts as scores": (
-        lambda p: privacy.audit(["a", "b"], p.theta, measure="mu"),
-        "first_scores to be a real number",
     ),
     "points of another length": (
         lambda p: p.kernel(p.rows, p.rows[:, :2]),
@@ -572,12 +524,6 @@ CALLS = {
     "a dimension of the torus": (
         lambda p: kernels.TorusKernel([1.0]).features(3, 2, key=p.key),
         "dim = 1, for the circle, got 2",
-    ),
-    "kernel without waves": (
-        lambda p: published.Algorithm3(kernels.InnerProduct(), 4, 0.1, 1.0).fit(
-            **p.table, **p.budget, public_seed=0
-        ),
-        "InnerProduct is not",
     ),
     "too many unknowns": (lambda p: _levenberg(p, 2100), r"at most 4096 unknowns d n .* got 4200"),
     "a row of a key": (lambda p: jaxdp.account(p.key, delta=0.1), r"got a jax\.random\.key"),
@@ -597,19 +543,13 @@ TRACED = {
     "epsilon": lambda p, value: privacy.calibrated_noise_multiplier(
         value, 0.1, sampler=p.poisson, num_steps=2
     ),
-    "eigenvalues": lambda p, value: theory.KernelSpectrum(jnp.ones(2) * value, np.ones(2)),
-    "baseline": lambda p, value: privacy.reconstruction_bound(1.0, value),
     "inputs": lambda p, value: jaxdp.LinearRegression.from_data(p.rows * value, p.signs),
-    "rows": lambda p, value: jaxdp.data.column_scaling(p.rows * value),
     "simulated": lambda p, value: jaxdp.compare(
         jaxdp.Trajectory(np.ones(2), np.ones(2) * value, np.ones(()), np.zeros((), int), {}), p.run
     ),
     "first_scores": lambda p, value: privacy.audit(p.theta * value, p.theta, measure="mu"),
     "problem": lambda p, value: jaxdp.plan(
         p.linear.replace(label_noise=value), num_samples=1000, rho=1.0
-    ),
-    "arguments of optimal_strategy": lambda p, value: planning.optimal_strategy(
-        p.linear, **p.correlated, rho=value
     ),
     "arguments": lambda p, value: privacy.ObjectivePerturbationMechanism(value, 0.1).epsilon(
         1e-5, "replace-one"

@@ -1,6 +1,5 @@
 """Results show their numbers in notebooks, as tables without markup of their own or secrets."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,19 +21,6 @@ def _shown(result):
     assert html.startswith("<div>")
     assert "object at 0x" not in html
     return html
-
-
-def test_a_cost_shows_its_numbers_and_assumptions():
-    html = _shown(jaxdp.account(DESCENT, delta=1e-5))
-    for text in ("epsilon", "1.99", "replace-one", "simulated", "<li>"):
-        assert text in html
-    said = []
-    jax.jit(lambda epsilon: (said.append(_cost(epsilon)._repr_html_()), epsilon)[1])(1.0)
-    assert "traced float32[]" in said[0]
-
-
-def _cost(epsilon):
-    return jaxdp.privacy.Cost(epsilon, 1e-5, None, None, None, "replace-one", False, ())
 
 
 def test_what_an_attack_found_is_counted_and_not_shown():

@@ -54,10 +54,9 @@ _BATCH = _records(_IMAGES, _LABELS)
     [
         (b"", "expected records of 3073 bytes, got 0 bytes"),
         (_BATCH[:-1], "got 12291 bytes, which is 3 records and 3072 bytes"),
-        (_BATCH + b"\n", "4 records and 1 bytes"),
         (_records(_IMAGES, _LABELS + 7), "expected labels from 0 to 9, got 10"),
     ],
-    ids=["empty", "cut short", "too long", "label"],
+    ids=["empty", "cut short", "label"],
 )
 def test_broken_batches_end_with_one_line_that_names_them(tmp_path, content, message):
     (tmp_path / "data_batch_3.bin").write_bytes(content)
@@ -69,11 +68,7 @@ def test_broken_batches_end_with_one_line_that_names_them(tmp_path, content, mes
     [
         ({"images": _IMAGES}, "no array named labels"),
         ({"images": _IMAGES / 255, "labels": _LABELS}, "of uint8.*got float64"),
-        ({"images": _IMAGES[:, 1:], "labels": _LABELS}, r"got uint8, \(4, 31, 32, 3\)"),
-        ({"images": _IMAGES[:0], "labels": _LABELS[:0]}, "no image"),
         ({"images": _IMAGES, "labels": _LABELS[1:]}, r"each of 4 images, got uint8, \(3,\)"),
-        ({"images": _IMAGES, "labels": _LABELS - 0.5}, "whole number.*got float64"),
-        ({"images": _IMAGES, "labels": _LABELS.astype(int) - 1}, "from 0 to 9, got -1"),
         ({"images": np.array([None]), "labels": _LABELS}, "not an .npz of images and labels"),
     ],
     ids=lambda value: "" if isinstance(value, dict) else None,
@@ -81,21 +76,6 @@ def test_broken_batches_end_with_one_line_that_names_them(tmp_path, content, mes
 def test_archives_of_something_else_end_with_one_line(tmp_path, arrays, message):
     np.savez(tmp_path / "some.npz", **arrays)
     _refused(tmp_path, "some.npz", message)
-
-
-def test_damaged_missing_and_ambiguous_files_end_with_one_line(tmp_path):
-    _refused(tmp_path, "data_batch_1.bin", "no such file, nor an .npz beside it; give the folder")
-    np.savez(tmp_path / "some.npz", images=_IMAGES, labels=_LABELS)
-    whole = (tmp_path / "some.npz").read_bytes()
-    (tmp_path / "some.npz").write_bytes(whole[: len(whole) // 2])
-    _refused(tmp_path, "some.npz", "not an .npz of images and labels")
-    (tmp_path / "some.npz").write_bytes(b"not a zip file")
-    _refused(tmp_path, "some.npz", "not an .npz of images and labels")
-    with (tmp_path / "some.npz").open("wb") as file:
-        np.save(file, _IMAGES)
-    _refused(tmp_path, "some.npz", "damaged, or no archive of NumPy")
-    (tmp_path / "other.npz").write_bytes(whole)
-    _refused(tmp_path, tmp_path.name, "2 .npz files, expected one")
 
 
 def _refused(folder, name, message):

@@ -56,12 +56,9 @@ _CUT_SHORT = gzip.compress(_idx(_LABELS), mtime=0)[:-9]
     ("name", "content", "message"),
     [
         ("train-labels-idx1-ubyte", None, "train-labels-idx1-ubyte: no such file, plain or .gz"),
-        ("train-images-idx3-ubyte", b"", "magic number is missing, not 00000803"),
         ("train-images-idx3-ubyte", _idx(_LABELS), "magic number is 00000801, not 00000803"),
         ("train-images-idx3-ubyte", _idx(_IMAGES)[:-1], "announces 9408 bytes, 9407 follow"),
-        ("train-images-idx3-ubyte", _idx(_IMAGES)[:10], "ends within its header"),
         ("train-images-idx3-ubyte", _idx(_IMAGES[:, 1:]), "expected 28 x 28 pixels"),
-        ("train-images-idx3-ubyte", _idx(_IMAGES[:0]), "no image"),
         ("train-labels-idx1-ubyte", _idx(_LABELS[1:]), "11 labels for 12 images"),
         ("train-labels-idx1-ubyte", _idx(_LABELS + 1), "expected labels from 0 to 9, got 10"),
         ("t10k-labels-idx1-ubyte.gz", b"\x1f\x8b not gzip", "damaged gzip file"),

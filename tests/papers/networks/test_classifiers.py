@@ -1,14 +1,13 @@
 """ReLU classifiers: their form, their first weights, their loss and their accuracy."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
 from helpers import assert_mean_close, assert_variance
 
-from experiments.networks.classifiers import accuracy, cross_entropy, relu_network
+from experiments.networks.classifiers import accuracy, relu_network
 
 
 def _weights(model):
@@ -40,15 +39,6 @@ def test_the_first_weights_have_the_variance_of_he_initialisation():
     other = relu_network(100, 60, 50, num_hidden=2, key=jr.key(2))
     correlation = np.corrcoef(_weights(model)[0].ravel(), _weights(other)[0].ravel())[0, 1]
     assert abs(correlation) < 5 / np.sqrt(6000)
-
-
-def test_cross_entropy_is_minus_the_log_of_the_softmax():
-    model = relu_network(4, 8, 3, key=jr.key(3))
-    x = jnp.array([1.0, -2.0, 0.5, 3.0])
-    logits = np.asarray(model(x), np.float64)
-    expected = -np.log(np.exp(logits) / np.exp(logits).sum())
-    found = jax.vmap(lambda label: cross_entropy(model, x, label))(jnp.arange(3))
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_accuracy_counts_right_labels_over_batches():

@@ -107,16 +107,6 @@ def test_the_step_is_a_share_of_the_largest_stable_one():
     assert ended.status is not DescentStatus.CONVERGED
 
 
-def test_a_fitted_model_is_not_moved_and_steps_end_where_asked(trained):
-    _, inputs, labels = _task()
-    again = gradient_descent(trained.model, inputs, labels)
-    assert again.num_steps == 0
-    np.testing.assert_array_equal(_weights(again.model), _weights(trained.model))
-    short = gradient_descent(_task()[0], inputs, labels, max_steps=30)
-    assert short.status is DescentStatus.MAX_STEPS
-    assert short.num_steps == 30
-
-
 def test_a_dead_network_is_given_up():
     model, inputs, labels = _task()
     dead = jax.tree.map(jnp.zeros_like, model)

@@ -34,19 +34,8 @@ def titled(page: str, title: str) -> str:
     return block
 
 
-def code_of(page: str) -> str:
-    """What a reader who pastes every block of a page has run at its end."""
-    return "\n".join(blocks(page, "python"))
-
-
 def run(code: str, folder: pathlib.Path, bits: tuple[int, str] | None = None) -> str:
-    """What the code prints in a process of its own.
-
-    Args:
-        code: Python.
-        folder: where it runs.
-        bits: seed and name of the stream of random bits; None for the operating system's.
-    """
+    """What the code prints in a process of its own; `bits` are seed and name of its random bits."""
     return _printed([sys.executable, "-c", code], folder, bits)
 
 
@@ -77,13 +66,6 @@ def claimed(page: str, sentence: str) -> tuple[float, float]:
 
 
 def assert_as_claimed(page: str, sentence: str, value: float, *, spread: float = 0.0) -> None:
-    """The page's number is the value, to the digits shown.
-
-    Args:
-        page: that says it.
-        sentence: with `#` for the number.
-        value: that it should have.
-        spread: standard deviation of what differs with the bits; five are allowed.
-    """
+    """The number at `#` is the value to the digits shown, or within five deviations `spread`."""
     number, rounding = claimed(page, sentence)
     assert value == pytest.approx(number, abs=rounding + 5 * spread), sentence

@@ -4,37 +4,27 @@ import re
 from typing import NamedTuple
 
 import pytest
-from pages import PAGES, assert_as_claimed, blocks, code_of, run, run_commands, titled
-
-from experiments.benchmarks.private_kernel_ridge import noise_ratio
+from pages import PAGES, assert_as_claimed, blocks, run, run_commands, titled
 
 START, SWEEPS = "docs/index.md", "docs/how_to/sweep_on_a_cluster.md"
 
 
 class Said(NamedTuple):
-    """What a page says, beyond that it runs.
+    """What a page says, beyond that it runs."""
 
-    Attributes:
-        claims: its sentences with `#` for a number, each with the number's standard deviation.
-        code: code that tells these numbers, or asserts something, by the block after which it runs.
-        shown: patterns of what is printed.
-        commands: a pattern of what the page's commands print, which run after its code.
-    """
-
-    claims: dict[str, float]
-    code: dict[int, str]
-    shown: tuple[str, ...] = ()
-    commands: str = ""
+    claims: dict[str, float]  # sentences with `#` for a number, and the number's deviation
+    code: dict[int, str]  # what tells the numbers, by the block after which it runs
+    shown: tuple[str, ...] = ()  # patterns of what is printed
+    commands: str = ""  # a pattern of what the page's commands print
 
 
 SAID = {
     "docs/how_to/random_features.md": Said(
         {"with a test error of about # at $\\varepsilon = 4$": 0},
         {
-            0: """tell(simulated.final_risk.mean())
-clipped = simulated.observables["clipped_fraction"][:, -1].mean()
+            0: """clipped = simulated.observables["clipped_fraction"][:, -1].mean()
 assert abs(clipped - 4 / 5) < 0.05, "when four of five gradients are clipped"
-"""
+tell(simulated.final_risk.mean())"""
         },
         (r"final gap \d\.\d+e-0[3-9]", r"\(4\.0000, 0\.00125\)-DP"),
     ),
@@ -49,9 +39,8 @@ assert abs(clipped - 4 / 5) < 0.05, "when four of five gradients are clipped"
         },
         {
             0: """for found in predicted, simulated:
-    tell(found.final_risk.mean(), found.observables["accuracy"][..., -1].mean())
-""",
-            2: "tell(plan.predicted.final_risk)\nassert plan.algorithm.num_steps in (25, 100)",
+    tell(found.final_risk.mean(), found.observables["accuracy"][..., -1].mean())""",
+            2: "tell(plan.predicted.final_risk)",
         },
         # Within the limits of what a tangent tells: movement .8 and gap .3.
         (r"movement 0?\.[12]\d, kernel gap 0?\.0", r"\(1\.0000, 1e-05\)-DP; zero-out-one; simul"),
@@ -74,7 +63,6 @@ tell(plan.clip_norm, plan.algorithm.clip_scale, rates[0], rates[-1])
 """,
             2: "tell(plan.final_risk, predicted.final_std, plan.floor, samples)",
         },
-        (r"at epsilon 2, delta 1e-05 \(rho = ", r"\(2\.0000, 1e-05\)-DP"),
     ),
     "docs/how_to/tune_a_clip.md": Said(
         {
@@ -85,18 +73,13 @@ tell(plan.clip_norm, plan.algorithm.clip_scale, rates[0], rates[-1])
         },
         {
             0: """tell(scales[scale], peaks[peak], risks[scale, peak])
-tell(jnp.nanmin(risks[jnp.abs(scales - 1).argmin()]))
-assert abs(jax.grad(final_risk)(0.15, 20.0)) < 0.02
-"""
+tell(jnp.nanmin(risks[jnp.abs(scales - 1).argmin()]))"""
         },
     ),
     "docs/how_to/calibrate_a_budget.md": Said(
         {"less than 4 together: # at the same delta": 0},
         {1: "tell(jaxdp.account(both, delta=1e-5).epsilon)"},
-        (
-            r"DP.*?; replace-one;(.|\n)*?DP.*?; replace-one;(.|\n)*?DP.*?; zero-out-one;",
-            r"(\((2\.0000|1\.999\d), 1e-05\)-DP(.|\n)*?){3}",
-        ),
+        (r"(\((2\.0000|1\.999\d), 1e-05\)-DP(.|\n)*?){3}",),
     ),
     "docs/how_to/train_a_network.md": Said(
         {
@@ -106,20 +89,13 @@ assert abs(jax.grad(final_risk)(0.15, 20.0)) < 0.02
         },
         {
             # One training run on another processor; 297 images.
-            0: """assert len(run.records["accuracy"]) == 7
-assert abs(run.records["accuracy"][-1] - 0.8) < 0.08, "about four of five test images"
-""",
-            1: "import os\nassert os.path.getsize('accuracy.png') > 1000",
+            0: "assert abs(run.records['accuracy'][-1] - 0.8) < 0.08",
             2: """tell(jaxdp.account(run, delta=1e-5).epsilon)
 losses = jax.vmap(lambda x, y: loss(model, x, y))(inputs, labels)
 tell(100 * losses.mean() / labels.var())
 """,
         },
-        (
-            r"zero-out-one; simulated noise(.|\n)*zero-out-one; certified noise",
-            r"layers\[0\]\.up +product of norms",
-            r"layers\[0\]\.down +product of norms",
-        ),
+        (r"zero-out-one; simulated noise(.|\n)*zero-out-one; certified noise",),
     ),
     "docs/how_to/release_a_function.md": Said(
         {
@@ -131,9 +107,7 @@ tell(100 * losses.mean() / labels.var())
         },
         {
             2: "tell(error, table['price'].std())",
-            3: """tell(jnp.mean((release(inputs) - signal) ** 2), signal.var())
-assert abs(release.cost.epsilon - 1) < 1e-6
-""",
+            3: "tell(jnp.mean((release(inputs) - signal) ** 2), signal.var())",
             4: "assert 0 < jnp.mean((release(inputs) - signal) ** 2) < signal.var() / 3",
         },
         (r"^privacy: \(1\.0000, 1e-06\)-DP",),
@@ -146,10 +120,7 @@ assert abs(release.cost.epsilon - 1) < 1e-6
             "the second line shows it: 0.24, predicted #, at an": 0,
         },
         {
-            0: """others = jaxdp.problems.sphere_inputs(num_samples, dim, key=jax.random.key(9))
-assert max(report.errors) < 0.003 and attacks.reconstruction_error(inputs, others) > 0.8
-print(attacks.leak_report(target, found))
-""",
+            0: "assert max(report.errors) < 0.003; print(attacks.leak_report(target, found))",
             1: """others = jaxdp.problems.sphere_inputs(num_samples, dim, key=jax.random.key(9))
 tell(attacks.reconstruction_error(inputs, others), attack(private.parameters[0]), predicted)
 leaked = attack(attacks.minimum_norm_parameters(inputs, labels, weights, jax.nn.relu))
@@ -159,11 +130,7 @@ assert 3e-6 < leaked < 3e-5, "the first error is about 1e-5"
         (r"^5 of 5 training rows were found \[", r"explain all but (1\.\d|2\.0)e-05 of the param"),
     ),
     "docs/how_to/audit.md": Said(
-        {
-            "the audit finds at least #. With": 0,
-            "With half the noise it finds # of 2": 0,
-        },
-        {},
+        {"the audit finds at least #. With": 0, "With half the noise it finds # of 2": 0}, {}
     ),
     "docs/how_to/read_a_table.md": Said({}, {}, (), r"target: y; inputs: x0, x1"),
 }
@@ -244,28 +211,13 @@ def test_the_start_page_tells_what_a_smaller_rho_costs(printed):
     assert_as_claimed(START, "epsilon falls from 4.38 to #.", epsilon)
 
 
-def test_the_published_calibration_takes_as_much_more_noise_as_the_page_says():
-    page = "docs/how_to/release_a_function.md"
-    # At the delta of the benchmark's table.
-    ratios = {count: noise_ratio(count, 1000**-1.1) for count in (10, 100, 1000)}
-    on_c, on_u = ratios[100]
-    assert_as_claimed(page, "takes # times the noise on $C$", on_c)
-    assert_as_claimed(page, "and # times that on $u$ at", on_u)
-    values = [value for pair in ratios.values() for value in pair]
-    assert_as_claimed(page, "(# to 17.5 times over", min(values))
-    assert_as_claimed(page, "(3.9 to # times over", max(values))
-    with pytest.raises(AssertionError):
-        assert_as_claimed(page, "takes # times the noise on $C$", 1.05 * on_c)
-
-
 @slow_page
 def test_a_sweep_runs_as_it_stands_and_resumes(tmp_path):
     after = """
 print(float(abs(dataset.simulated / dataset.predicted - 1).median()))
-print(float(dataset.predicted.min()), dataset.predicted.size)
-"""
+print(float(dataset.predicted.min()), dataset.predicted.size)"""
     # The same script, run a second time.
-    (tmp_path / "grid.py").write_text(code_of(SWEEPS) + after)
+    (tmp_path / "grid.py").write_text("\n".join(blocks(SWEEPS, "python")) + after)
     code = "import runpy; runpy.run_path('grid.py', run_name='__main__')"
     first, second = (run(code, tmp_path) for _ in range(2))
     assert first == second
@@ -282,11 +234,10 @@ print(float(dataset.predicted.min()), dataset.predicted.size)
 @slow_page
 def test_the_same_sweep_by_dask_runs_as_it_stands_after_the_first(tmp_path):
     """With fewer cells; the module is made as the page says, of the block above."""
-    small = re.sub(r"geomspace\((.*), 12\)", r"geomspace(\1, 2)", code_of(SWEEPS))
+    whole = "\n".join(blocks(SWEEPS, "python"))
+    small = re.sub(r"geomspace\((.*), 12\)", r"geomspace(\1, 2)", whole)
     (tmp_path / "grid.py").write_text(small.split("dataset = ")[0])
-    (tmp_path / "alone.py").write_text(small)
+    run(small, tmp_path)
     (tmp_path / "by_dask.py").write_text(titled(SWEEPS, "by_dask.py"))
-    for script in ("alone.py", "by_dask.py"):
-        run(f"import runpy; runpy.run_path('{script}', run_name='__main__')", tmp_path)
-    stores = [path for path in tmp_path.iterdir() if list(path.glob("shard-*.npz"))]
-    assert len(stores) == 2
+    run("import runpy; runpy.run_path('by_dask.py', run_name='__main__')", tmp_path)
+    assert len({path.parent for path in tmp_path.glob("*/shard-*.npz")}) == 2

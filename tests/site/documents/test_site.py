@@ -1,8 +1,4 @@
-"""The documentation's site: it builds without a warning, and a browser shows what it should.
-
-Links and headings are checked by `mkdocs build --strict`. Needs the extra docs, and Chromium with
-its driver for what a browser shows; where they are not installed the tests are skipped.
-"""
+"""The documentation's site: it builds without a warning, and a browser shows what it should."""
 
 import functools
 import html
@@ -19,14 +15,11 @@ from pages import ROOT
 pytest.importorskip("selenium")
 pytest.importorskip("mkdocstrings", reason="of the extra docs")
 
-import code_names
 import formulas
-import links
 from browser import CHROMIUM, DRIVER, Browser
 
 from experiments import registry
 
-ADDRESS = "https://example.org/jaxdp"
 _TYPE = """
 const box = document.querySelector('[data-md-component=search-query]');
 box.focus();
@@ -109,7 +102,6 @@ def test_no_page_asks_another_server_and_on_a_narrow_screen_tables_scroll(browse
     ("words", "first"),
     [
         ("predict", "reference/jaxdp/predict/"),
-        ("privateoptimiser", "reference/jaxdp/PrivateOptimiser/"),
         ("logistic regression", "reference/jaxdp.estimators/DPLogisticRegression/"),
         ("missing values", "how_to/private_tables/"),
         ("opacus", ("how_to/", "compared/")),
@@ -120,55 +112,6 @@ def test_a_search_finds_first_what_a_person_wants(browser, words, first):
     browser.driver.execute_script(_TYPE, words)
     found = browser.wait(lambda: browser.driver.execute_script(_FOUND), 20)
     assert found[0].removeprefix(browser.url).startswith(first)
-
-
-def _address(identifier, from_url):
-    """As autorefs answers: it knows what it is asked for, unless that is nothing."""
-    if not identifier:
-        raise KeyError(identifier)
-    return identifier, None
-
-
-@pytest.mark.parametrize(
-    ("page", "there"),
-    [
-        ("<code>jaxdp.predict</code>", "jaxdp.predict"),
-        ("<code>train(loss, model)</code>", "jaxdp.train"),
-        ("<code>DPGD.calibrated</code>", "jaxdp.DPGD.calibrated"),
-        ("<code>jaxdp.losses</code>", "jaxdp.losses"),
-        (
-            '<span class="n">attacks</span><span class="o">.</span>'
-            '<span class="n">reconstruct</span><span class="p">(</span>',
-            "jaxdp.attacks.reconstruct",
-        ),
-        # An extra, an option, a variable, a method of another library, what is linked already.
-        ("<code>privacy</code>", None),
-        ("<code>jaxdp plan</code>", None),
-        ('<span class="n">plan</span>', None),
-        ('<span class="n">np</span><span class="o">.</span><span class="n">predict</span>', None),
-        ('<a href="#x"><code>jaxdp.predict</code></a>', None),
-        # In doubt, for two packages have one.
-        ("<code>Columns</code>", None),
-    ],
-)
-def test_code_names_are_links_to_what_explains_them(page, there):
-    found = re.findall(r'class="code-name" href="([^"]*)"', code_names.linked(page, "", _address))
-    assert found == ([] if there is None else [there])
-
-
-@pytest.mark.parametrize(
-    ("page", "written", "there"),
-    [
-        ("how_to/audit.md", "../../SECURITY.md#a", "../concepts/security.md#a"),
-        ("concepts/security.md", "docs/papers/ERRATA.md", "../papers/ERRATA.md"),
-        ("gallery/benchmarks/index.md", "../results/benchmarks/planning.png", "planning.png"),
-        ("papers/ERRATA.md", "../../jaxdp/theory", f"{ADDRESS}/tree/main/jaxdp/theory"),
-        ("index.md", "no_such_page.md", "no_such_page.md"),
-        ("concepts/security.md", "../../security/advisories", f"{ADDRESS}/security/advisories"),
-    ],
-)
-def test_links_of_the_tree_become_links_of_the_site(page, written, there):
-    assert links.rewritten(f"a [b]({written}), c", page, ADDRESS) == f"a [b]({there}), c"
 
 
 def test_a_wrong_formula_is_an_error_and_code_has_none():

@@ -1,13 +1,4 @@
-"""Every program that a process compiles, lowered for a TPU and for a GPU where there is neither.
-
-Lowering is where JAX says that an operation does not exist on a platform. Programs are seen where
-they are called: functions that `jax.jit` makes from now on, whether they are called or lowered by
-hand, as sweeps do; JAX's own functions that are compiled; and single operations outside of both.
-
-The process is told that it runs on a TPU (`jax.default_backend`), so that the choices are those
-that are made there. What is computed on the host whatever the device (`jax.default_device`) is
-left out, and float64 anywhere else is a fault, because a TPU has none.
-"""
+"""Every program that a process compiles, lowered for a TPU and for a GPU where there is neither."""
 
 import functools
 import sys
@@ -27,13 +18,7 @@ _OF_JAX = (jnp, jnp.fft, jnp.linalg, jax.nn, jax.scipy.linalg, jax.scipy.special
 
 
 class Programs:
-    """The programs of this process.
-
-    Attributes:
-        names: of the programs that were lowered, in their order.
-        faults: what is wrong with them, a line each.
-        seconds: of processor time that this took.
-    """
+    """The programs of this process."""
 
     def __init__(self):
         self.names: list[str] = []

@@ -161,26 +161,6 @@ def test_install_cell_leaves_a_jax_for_an_accelerator_alone_whatever_its_version
     assert found["jax"] == found["jaxlib"] == kept
 
 
-def test_install_cell_pins_the_jax_that_is_imported_where_there_are_two(monkeypatch, tmp_path):
-    pins = []
-
-    def record(command, **options):
-        assert command[:4] == [sys.executable, "-m", "pip", "install"]
-        assert not {"--upgrade", "-U", "--force-reinstall", "--ignore-installed"} & set(command)
-        assert command[-1].startswith("jaxdp-lab[notebooks] @ git+https://")
-        pins.extend(pathlib.Path(command[command.index("--constraint") + 1]).read_text().split())
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    for folder, version in (("shadowed", "0.1"), ("imported", "0.9")):
-        for name in ("jax", "jaxlib"):
-            _distribution(tmp_path / folder, name, version)
-        monkeypatch.syspath_prepend(tmp_path / folder)
-    monkeypatch.setattr(subprocess, "run", record)
-    monkeypatch.setitem(sys.modules, "jaxdp", None)
-    exec(_install_cell(NOTEBOOKS[0]), {})
-    assert pins == ["jax==0.9", "jaxlib==0.9"]
-
-
 def test_the_extra_that_the_install_cell_names_has_what_the_notebooks_import():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = " ".join(extras["optional-dependencies"]["notebooks"])

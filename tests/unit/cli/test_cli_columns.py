@@ -49,8 +49,7 @@ def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, run, monk
     secrets = "31.41592", "27182", "zarathustra", "1789-07-14"
     rows = [",".join(secrets), ",".join([*"12", "", "2000-01-01"])] * 60
     (tmp_path / "table.csv").write_text("\n".join(["a,b,name,born", *rows]) + "\n")
-    status, out, err = run("columns", "table.csv")
-    assert (status, err) == (0, "")
+    out = run.well("columns", "table.csv")
     text = (tmp_path / "columns.json").read_text()
     kinds = {"a": "range", "b": "range", "name": "categories", "born": "range"}
     found = json.loads(text)
@@ -72,21 +71,18 @@ def test_no_value_of_the_table_is_in_the_template_or_printed(tmp_path, run, monk
     (tmp_path / "bare.csv").write_text("zarathustra,3\nzarathustra,4\n")
     status, out, err = run("columns", "bare.csv", "--out", "bare.json")
     assert (status, out, "zarathustra" in err) == (2, "", False)
-    status, _, err = run("columns", "table.csv")
-    assert (status, "columns.json exists" in err) == (2, True)
+    assert "columns.json exists" in run.refused("columns", "table.csv")
 
 
 def test_an_unfilled_template_is_refused_with_the_columns_to_fill(folder, run):
     run("columns", "table.csv", "--out", "template.json")
-    status, out, err = _fit(run, known="template.json")
-    assert (status, out, err.count("\n")) == (2, "", 1)
+    err = _fit(run.refused, known="template.json")
     assert "fill in the ranges and categories of 'age', 'degree', 'pay', 'income'" in err
 
 
 @pytest.mark.parametrize("kind", ["--logistic", "--additive"])
 def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, run, kind):
-    status, out, err = _fit(run, kind)
-    assert (status, err) == (0, "")
+    out = _fit(run.well, kind)
     release = regression.load("model.npz")
     assert release.card in out
     assert release.columns.inputs == ("age", "degree", "pay")
@@ -97,8 +93,7 @@ def test_classes_of_a_table_with_text_and_gaps_are_learnt_and_predicted(folder, 
     found = release.predict(frame[["income", "pay", "degree", "age"]])
     assert np.mean(found == frame.income) > 0.6
     assert np.mean(found == np.roll(frame.income, 1)) < 0.5
-    status, out, err = run("predict", "model.npz", "table.csv", "--json")
-    assert (status, err) == (0, "")
+    out = run.well("predict", "model.npz", "table.csv", "--json")
     printed = json.loads(out)
     assert printed["class"] == found.tolist()
     chances = release.predict_proba(frame)
@@ -111,8 +106,7 @@ def test_a_range_of_the_target_makes_a_regression_of_the_columns_that_are_descri
     known = {name: KNOWN[name] for name in ("degree", "pay", "age")}
     (folder / "few.json").write_text(json.dumps(known), "utf-8-sig")
     arguments = ["--linear", "--delta", "1e-5", "--json"]
-    status, out, err = _fit(run, *arguments, target="pay", known="few.json")
-    assert (status, err) == (0, "")
+    out = _fit(run.well, *arguments, target="pay", known="few.json")
     found, release = json.loads(out), regression.load("model.npz")
     assert (found["inputs"], found["target"], found["rows"]) == (["degree", "age"], "pay", 400)
     assert found["card"] == release.card
@@ -127,8 +121,7 @@ def test_a_range_of_the_target_makes_a_regression_of_the_columns_that_are_descri
     (folder / "few.json").write_text(json.dumps(known))
     pd.read_csv("table.csv").assign(pay=(frame.pay > 25) * 1.0).to_csv("coded.csv", index=False)
     more = ["--out", "coded.npz"]
-    status, _, err = _fit(run, *more, target="pay", known="few.json", data="coded.csv")
-    assert (status, err) == (0, "")
+    _fit(run.well, *more, target="pay", known="few.json", data="coded.csv")
     assert set(regression.load("coded.npz").predict(frame)) == {"0", "1"}
 
 
@@ -140,15 +133,8 @@ REFUSED = {
     "budget first": (["--epsilon", "0", "--target", "zzz"], None, "epsilon"),
     "no file": (["--columns", "none.json"], None, "none.json: no such file"),
     "another target": (["--target", "zzz"], None, "no target 'zzz' among age, degree, pay, inc"),
-    "a kernel's option": (["--scale", "1"], None, "--scale does not go with --columns"),
     "linear classes": (["--linear"], None, "'income', got --linear, which is for a range"),
     "no JSON": ([], "age: 17", "line 1 column 1 (char 0); expected a JSON object"),
-    "twice": ([], '{"age": {"range": [0, 1]}, "age": {"range": [0, 1]}}', "has 'age' twice"),
-    "dates to fill in": (
-        [],
-        _changed(age={"range": ["YYYY-MM-DD", "2020-01-01"]}),
-        "fill in the ranges and categories of 'age'",
-    ),
     "a target of dates": (
         ["--target", "age"],
         _changed(age={"range": ["2020-01-01", "2020-12-31"]}),
@@ -160,11 +146,6 @@ REFUSED = {
         "expected dates in column 'age', whose range is of dates, such as",
     ),
     "one class": ([], _changed(income={"categories": ["low"]}), "two classes or more of 'income'"),
-    "nothing to learn from": (
-        ["--target", "pay"],
-        json.dumps({"pay": KNOWN["pay"]}),
-        "no column besides the target 'pay'",
-    ),
     "a column that is not there": (
         [],
         _changed(height={"range": [0, 3]}),
@@ -227,11 +208,9 @@ def test_a_range_of_dates_is_filled_in_fitted_and_predicted(tmp_path, run, monke
         "YYYY-MM-DD",
     ]
     (tmp_path / "columns.json").write_text(json.dumps(DATES))
-    status, out, err = _fit(run, target="y", data="t.csv")
-    assert (status, err) == (0, "")
+    out = _fit(run.well, target="y", data="t.csv")
     assert "seen: 2020-01-01 to 2024-12-31" in out
-    status, out, err = run("predict", "model.npz", "t.csv", "--json")
-    assert (status, err) == (0, "")
+    out = run.well("predict", "model.npz", "t.csv", "--json")
     found = np.array(json.loads(out)["prediction"])
     assert np.corrcoef(found, frame.y)[0, 1] > 0.98
     # As in Python.
@@ -239,6 +218,5 @@ def test_a_range_of_dates_is_filled_in_fitted_and_predicted(tmp_path, run, monke
     release = regression.load("model.npz")
     np.testing.assert_allclose(release.predict(frame)[10:], found[10:], rtol=1e-6)
     (tmp_path / "new.csv").write_text("seen\n45000\n")
-    status, out, err = run("predict", "model.npz", "new.csv")
-    assert (status, out, err.count("\n")) == (2, "", 1)
+    err = run.refused("predict", "model.npz", "new.csv")
     assert "new.csv: expected dates in column 'seen'" in err

@@ -11,8 +11,7 @@ from jaxdp import attacks
 @pytest.mark.slow
 def test_synthetic_rows_are_found_and_the_files_say_so(run, tmp_path):
     small = ["--dim", "8", "--num-samples", "3", "--num-features", "240"]
-    status, out, err = run("reconstruct", *small, "--out", tmp_path)
-    assert (status, err) == (0, "")
+    out = run.well("reconstruct", *small, "--out", tmp_path)
     assert "3 rows of 8 numbers from 240 relu features" in out
     assert "verdict: 3 of 3 training rows were found\n" in out
     numbers = json.loads((tmp_path / "reconstruct.json").read_text())
@@ -34,9 +33,8 @@ def test_a_model_is_attacked_from_its_file_alone(run, tmp_path):
     parameters = np.linalg.lstsq(np.maximum(true @ weights.T, 0), [1.0, -1.0, 0.7])[0]
     np.savez(tmp_path / "model.npz", weights=weights, parameters=parameters)
     given = tmp_path / "model.npz", "--num-samples", 3, "--json", "--out", tmp_path
-    status, out, _ = run("reconstruct", *given)
-    found = json.loads(out)
-    assert (status, found["converged"]) == (0, True)
+    found = json.loads(run.well("reconstruct", *given))
+    assert found["converged"]
     assert "error" not in found
     with np.load(tmp_path / "found.npz") as arrays:
         assert arrays.files == ["inputs"]

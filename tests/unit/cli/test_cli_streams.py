@@ -4,15 +4,14 @@ import contextlib
 import dataclasses
 import errno
 import io
-import os
 import subprocess
 import sys
 
 import pytest
 
 from jaxdp import cli, kernels
-from jaxdp.cli.streams import Stream, standard_streams
-from jaxdp.core.terminals import is_terminal, printable
+from jaxdp.cli.streams import standard_streams
+from jaxdp.core.terminals import printable
 
 ACCOUNT = ["account", "one-pass", "--rho", "1"]
 # A title, a screen that is cleared, a C1 sequence, and letters that run backwards.
@@ -150,11 +149,3 @@ def test_no_file_gets_the_place_of_a_closed_stream(tmp_path):
         ["sh", "-c", command, sys.executable, _OPENED, str(tmp_path / "file")], check=True
     )
     assert int((tmp_path / "file").read_text()) > 2
-
-
-def test_streams_that_cannot_tell_are_no_terminals():
-    for stream in (None, _closed(), _Bare(), io.StringIO(), object()):
-        assert not is_terminal(stream)
-        assert not Stream(stream).isatty()
-    with open(os.devnull) as file:
-        assert not is_terminal(file)

@@ -12,8 +12,7 @@ GRID = ["--dim", "20", "--clip-scale", "0.2,1", "--peak", "1,2,3"]
 
 
 def test_each_cell_is_predicted_and_the_best_is_named(run, tmp_path):
-    status, out, err = run("sweep", *GRID, "--num-steps", 67, "--json", "--out", tmp_path)
-    assert (status, err) == (0, "")
+    out = run.well("sweep", *GRID, "--num-steps", 67, "--json", "--out", tmp_path)
     found = json.loads(out)
     dataset = xarray.load_dataset(tmp_path / "sweep.nc", engine="h5netcdf")
     assert dataset["predicted"].dims == ("clip_scale", "peak", "rho")

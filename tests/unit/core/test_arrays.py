@@ -8,7 +8,7 @@ import pandas
 import pytest
 from helpers import programs_compiled
 
-from jaxdp.core.arrays import as_float, as_numbers
+from jaxdp.core.arrays import as_float
 from jaxdp.core.numerics.precision import x64
 
 GIVEN = {
@@ -53,54 +53,6 @@ def test_whole_numbers_too_large_for_32_bits_keep_their_size():
         assert float(np.ravel(as_float(value))[0]) == 3e9
     assert as_float([1, 2**70])[1] == 2.0**70
     assert as_float(1e300) == np.inf
-
-
-def test_what_is_no_number_is_refused():
-    itself: list = [1.0]
-    itself.append(itself)
-    for value in (
-        *(True, np.True_, 1j, "1", None, [[1.0], [2.0, 3.0]], [None, 1.0]),
-        *(np.longdouble(1), jax.random.key(0), itself),
-    ):
-        with pytest.raises(TypeError, match="expected rate to be a real number, got "):
-            as_float(value, "rate")
-    with pytest.raises(TypeError, match=r"got int of 1329 bits$"):
-        as_float(10**400, "rate")
-
-
-LARGE = {
-    "nanoseconds": pandas.Series(pandas.date_range("2024", periods=2)).astype("int64"),
-    "a list": [3_000_000_000] * 2,
-    "below": np.array([-(2**31) - 1]),
-    "unsigned": np.array([2**32], np.uint64),
-    "beyond 64 bits": [2**70],
-    "objects": np.array([2**40, 1], object),
-}
-
-
-@pytest.mark.parametrize("name", LARGE)
-def test_whole_numbers_that_would_wrap_are_refused_where_they_stay_whole(name):
-    with pytest.raises(ValueError, match=r"ages of whole .* u?int32 .*jax_enable_x64") as seen:
-        as_numbers(LARGE[name], "ages")
-    assert "000" not in str(seen.value)
-    with x64(True):
-        if name != "beyond 64 bits":
-            assert as_numbers(LARGE[name], "ages").dtype.kind in "iu"
-
-
-def test_whole_numbers_that_fit_stay_as_they_are():
-    for value in (np.array([2**31 - 1, -(2**31)]), np.array([2**32 - 1], np.uint64), [True]):
-        found = as_numbers(value, "ages")
-        np.testing.assert_array_equal(jnp.asarray(found), np.asarray(value))
-    assert as_numbers(np.zeros(0, np.int64), "ages").dtype == np.int64
-
-
-def test_a_constant_stays_known_inside_of_a_program():
-    def traced(time):
-        assert np.asarray(as_float([1.0, 2.0])).tolist() == [1.0, 2.0]
-        return time * as_float(2)
-
-    assert jax.jit(jax.vmap(traced))(jnp.ones(2)).tolist() == [2.0, 2.0]
 
 
 def test_what_was_given_may_change_afterwards():

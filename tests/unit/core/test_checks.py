@@ -7,15 +7,7 @@ import pytest
 
 import jaxdp
 from jaxdp.core import checks
-from jaxdp.core.arrays import as_float
-from jaxdp.core.checks import (
-    described,
-    given_array,
-    is_on_accelerator,
-    require_count,
-    require_finite,
-    require_kind,
-)
+from jaxdp.core.checks import described, given_array, require_finite, require_kind
 
 
 def _accelerated(monkeypatch):
@@ -43,24 +35,6 @@ def test_whole_arrays_stay_on_an_accelerator(monkeypatch, dtype):
     assert fetched == []
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.bfloat16])
-def test_entries_that_are_not_finite_are_counted(dtype):
-    values = jnp.asarray([jnp.inf, 1.0, jnp.nan], dtype)
-    for array in (values, np.asarray(values)):
-        with pytest.raises(ValueError, match="got 2 entries"):
-            require_finite("rows", array)
-    require_finite("rows", jnp.ones(3, dtype))
-    require_finite("rows", [1, 2.0])
-    with pytest.raises(TypeError, match="expected rows to be a real number"):
-        require_finite("rows", ["1"])
-
-
-def test_the_cpu_is_no_accelerator_and_traced_values_are_nowhere():
-    assert not is_on_accelerator(jnp.ones(2))
-    assert not is_on_accelerator(np.ones(2))
-    jax.eval_shape(lambda value: require_finite("rows", value), jnp.ones(2))
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -77,14 +51,6 @@ def test_an_error_about_a_kind_shows_neither_records_nor_seeds(value, shown):
     assert str(caught.value) == f"expected value to be a dict, got {shown}"
 
 
-def test_records_that_are_no_numbers_are_not_shown():
-    with pytest.raises(TypeError, match=r"expected inputs to be a real number, got list of") as one:
-        as_float([["alice", 1.0]], "inputs")
-    assert "alice" not in str(one.value)
-    with pytest.raises(TypeError, match=r"Python int, got ndarray of texts of shape \(1,\)$"):
-        require_count("num_steps", np.array(["alice"]))
-
-
 def test_a_method_that_was_not_called_is_told_from_what_it_returns():
     class Thing:
         def release(self):
@@ -95,13 +61,6 @@ def test_a_method_that_was_not_called_is_told_from_what_it_returns():
     assert checks.described(algorithm.release) == "the method release itself; call it"
     with pytest.raises(TypeError, match="got the method release itself; call it"):
         jaxdp.account(algorithm.release, delta=1e-5)
-
-
-def test_a_frame_in_the_place_of_numbers_is_described_by_its_columns_without_numbers():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [1.0, 2.0], "town": ["here", "there"], "b": [1, 2]})
-    assert checks.described(frame) == "DataFrame of shape (2, 3), without numbers in 'town'"
-    assert checks.described(frame[["a", "b"]]) == "DataFrame of shape (2, 2)"
 
 
 class _Rows:

@@ -25,6 +25,9 @@ CALLS = {
     "from jaxdp.estimators import DPKernelRidge": ("sklearn", "data"),
     "jaxdp.plots.plot_images(np.zeros((1, 2, 2)))": ("matplotlib", "plots"),
     "jaxdp.plots.plot_comparison(runs, run)": ("matplotlib", "plots"),
+    "run.plot()": ("matplotlib", "plots"),
+    "run.to_xarray()": ("xarray", "sweeps"),
+    "run.to_pandas()": ("pandas", "data"),
     "from jaxdp.data.datasets import read_table; read_table('t.csv', None)": ("pandas", "data"),
     "import optax; jaxdp.account(jaxdp.PrivateOptimiser(optax.sgd(.1), clip_norm=1., num_steps=9,"
     "noise_multiplier=1., sampler=jaxdp.privacy.PoissonSampler(100, .1)), delta=1e-5)": (
@@ -34,6 +37,12 @@ CALLS = {
 }
 _COMMANDS = {
     "compare --out o": ("matplotlib", "plots"),
+    "plan --num-samples 100 --out o": ("matplotlib", "plots"),
+    "compare --data t.csv --target y --out o": ("pandas", "data"),
+    "account dp-sgd --noise-multiplier 1 --num-steps 9 --num-records 99 --sampling-rate .1": (
+        "dp_accounting",
+        "privacy",
+    ),
     "sweep --out o": ("h5netcdf", "sweeps"),
     "explore --no-browser": ("panel", "explore"),
     "fit t.csv --epsilon 1 --delta 1e-5 --label-bound 1 --input-range 0:1 --out m.npz": (

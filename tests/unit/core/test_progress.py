@@ -106,24 +106,3 @@ def test_a_stream_that_is_missing_closed_or_broken_ends_no_call(monkeypatch, str
         with listening_where_seen(progress, "predict") as told:
             told(0.5)
             told(1.0)
-
-
-def test_a_stream_that_is_closed_on_the_way_ends_no_call(monkeypatch):
-    terminal = _terminal(monkeypatch)
-    with listening(True, "train") as told:
-        told(0.5)
-        terminal.close()
-        told(1.0)
-
-
-def test_a_bar_that_fails_ends_no_call(monkeypatch):
-    _terminal(monkeypatch)
-
-    def fail(*args, **kwargs):
-        raise RuntimeError("no display")
-
-    with listening(True, "train") as told:
-        monkeypatch.setattr("tqdm.auto.tqdm.refresh", fail)
-        monkeypatch.setattr("tqdm.auto.tqdm.update", fail)
-        told(0.5)
-        told(1.0)

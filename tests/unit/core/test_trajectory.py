@@ -53,19 +53,6 @@ def test_a_dataset_has_time_runs_and_units():
     assert prediction.risk.dims == ("time",)
 
 
-def test_a_batch_keeps_its_clocks():
-    pytest.importorskip("xarray")
-    one = jaxdp.Trajectory(
-        time=jnp.array([0.0, 1.0]),
-        risk=jnp.array([[1.0, 0.5], [1.0, 0.4]]),
-        final_risk=jnp.array([0.5, 0.4]),
-        status=jnp.zeros(2, int),
-        observables={},
-    )
-    dataset = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf, leaf]), one).to_xarray()
-    assert dataset.risk.dims == ("run_0", "run_1", "record")
-
-
 @functools.cache
 def _runs():
     return jaxdp.Trajectory(
@@ -78,8 +65,8 @@ def _runs():
     )
 
 
-def _one(place):
-    part = jax.tree.map(lambda leaf: leaf[place], dataclasses.replace(_runs(), time=_runs().risk))
+def _prediction():
+    part = jax.tree.map(lambda leaf: leaf[0], dataclasses.replace(_runs(), time=_runs().risk))
     return dataclasses.replace(part, time=_runs().time, std=jnp.full(3, 0.25))
 
 
@@ -96,36 +83,6 @@ def test_runs_print_the_mean_of_those_that_ended_well_and_how_many_did_not():
     assert "<td" in _runs()._repr_html_()
 
 
-def test_a_prediction_prints_its_numbers():
-    text = " ".join(str(_one(0)).split())
-    assert "status ok" in text
-    assert "final_risk 0.3 risk of the released iterate" in text
-    assert "std 0.25 to 0.25" in text
-
-
-def test_a_batch_prints_the_range_over_it():
-    batch = jax.vmap(lambda scale: jax.tree.map(lambda leaf: scale * leaf, _one(0)))(
-        jnp.arange(1.0, 4)
-    )
-    text = str(batch)
-    assert text.startswith("Trajectory: simulated, a batch of 3")
-    assert "0.3, 0.6, 0.9" in text
-
-
-def test_traced_trajectories_and_trees_without_numbers_print():
-    said = []
-    jax.jit(lambda one: (said.extend([str(one), repr(one)]), one.risk)[1])(_runs())
-    assert "traced float32[3,3]" in said[0]
-    assert "risk=f32[3,3]" in said[1]
-    empty = jax.tree.map(lambda leaf: None, _runs())
-    assert "risk=None" in repr(empty)
-    assert str(empty).startswith("Trajectory: simulated")
-
-
-def test_runs_that_all_failed_print():
-    assert "none ended well" in str(dataclasses.replace(_runs(), status=jnp.ones(3, int)))
-
-
 def test_a_frame_has_a_row_for_each_record_of_each_run():
     frame = _runs().to_pandas()
     assert list(frame.columns) == ["run", "time", "risk", "distance", "final_risk", "status"]
@@ -136,7 +93,7 @@ def test_a_frame_has_a_row_for_each_record_of_each_run():
     assert row.final_risk.item() == pytest.approx(0.5)
     assert set(frame[frame.run == 2].status) == {"DIVERGED"}
     assert frame.attrs["label"] == "simulated"
-    single = _one(0).to_pandas()
+    single = _prediction().to_pandas()
     assert list(single.columns[:3]) == ["time", "risk", "std"]
     assert len(single) == 3
 
@@ -149,19 +106,6 @@ def test_a_frame_of_a_batch_of_runs_has_each_trajectory_at_its_own_times():
     assert np.array_equal(frame[frame.run_0 == 0].distance, np.arange(9.0))
     with pytest.raises(TypeError, match="concrete trajectory"):
         jax.jit(lambda one: one.to_pandas())(_runs())
-
-
-@functools.cache
-def _ode():
-    return jaxdp.Trajectory(
-        _runs().time,
-        _runs().risk[0],
-        _runs().final_risk[0],
-        jnp.asarray(0),
-        {},
-        jnp.full(3, 0.1),
-        label="ODE",
-    )
 
 
 def _drawn(figure):
@@ -180,19 +124,9 @@ def test_runs_are_drawn_as_the_mean_and_band_of_those_that_ended_well():
 
 
 def test_a_prediction_is_drawn_with_the_band_that_it_predicts():
-    lines, axes = _drawn(_ode().plot())
-    np.testing.assert_allclose(lines["ODE"], _ode().risk)
-    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.1)
-
-
-def test_each_of_a_batch_has_a_curve_over_its_own_clock():
-    batch = jax.tree.map(
-        lambda leaf: jnp.stack([leaf, 2 * leaf]), dataclasses.replace(_ode(), std=None)
-    )
-    _, axes = _drawn(batch.plot())
-    assert [line.get_xdata()[-1] for line in axes.lines] == [1.0, 2.0]
-    assert len({str(line.get_color()) for line in axes.lines}) == 2
-    assert axes.get_xlim() == (0.0, 2.0)
+    lines, axes = _drawn(_prediction().plot())
+    np.testing.assert_allclose(lines["simulated"], _prediction().risk)
+    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.25)
 
 
 def test_an_observable_is_drawn_by_its_name_into_given_axes():

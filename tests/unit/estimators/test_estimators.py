@@ -165,7 +165,7 @@ def test_labelled_ranges_go_by_the_names_of_the_columns(kind, names):
     np.testing.assert_array_equal(by_name, expected)
     assert np.abs(features(low[::-1], high[::-1])[1] - expected).max() > 0.01
     np.testing.assert_array_equal(features(-50, ends[1])[0].base.low, [-50, -50])
-    unknown = r"by the names .* where they are labelled, got labels"
+    unknown = r"by column names if it is labelled, got labels"
     for end, columns in ((_labelled(kind, {names[0]: 1, "more": 2}), table), (ends[1], INPUTS)):
         with pytest.raises(ValueError, match=unknown):
             _ridge(input_range=(-60, end)).fit(columns, LABELS)

@@ -98,7 +98,7 @@ def test_a_forecast_knows_the_loss_and_all_that_a_fit_spends():
     regression = DPLinearRegression(**given, label_range=(0, 1))
     classes = DPLogisticRegression(**given, classes=(0, 1))
     learnt = DPLinearRegression(**given)
-    found = [one.forecast(2000).with_privacy for one in (classes, learnt, regression)]
+    found = [one.expected_score(2000).with_privacy for one in (classes, learnt, regression)]
     assert found == sorted(set(found))
     # Of a descent whose gradients have all but the moments' share, more would be left.
     sizes = {"num_features": 3, "num_outputs": 1, "num_samples": 2000, "mu": gaussian_mu(0.5, 1e-6)}

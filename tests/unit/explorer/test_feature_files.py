@@ -20,10 +20,7 @@ def _arrays(classes):
 
 
 def test_labels_say_which_loss_the_problem_has(tmp_path):
-    for classes, loss in (
-        ([-1, 1], jaxdp.losses.Logistic()),
-        ([0, 1, 2], jaxdp.losses.Softmax(3)),
-    ):
+    for classes, loss in (([-1, 1], jaxdp.losses.Logistic()), ([0, 1, 2], jaxdp.losses.Softmax(3))):
         arrays = _arrays(classes)
         np.savez(tmp_path / "features.npz", **arrays)
         found = open_features(tmp_path / "features.npz")
@@ -37,8 +34,6 @@ def test_labels_say_which_loss_the_problem_has(tmp_path):
     [
         ({"test_labels": None}, "got none of the name test_labels"),
         ({"train_labels": np.full(12, "cat")}, "train_labels"),
-        ({"test_features": np.full((12, 3), "cat")}, "test_features"),
-        ({"train_features": np.ones((12, 3), complex)}, "train_features"),
         ({"train_labels": np.resize([0.0, 0.5], 12)}, "expected train_labels -1 and 1"),
         ({"train_features": np.zeros((11, 3))}, "11"),
         ({"test_features": np.full((12, 3), np.nan)}, "finite"),

@@ -1,7 +1,6 @@
 """The tab of theory without a browser: what it refuses, what it says, and that nothing is lost."""
 
 import asyncio
-import dataclasses
 import threading
 from html.parser import HTMLParser
 
@@ -11,17 +10,22 @@ import param
 import pytest
 from falling import Falling, falling, on_a_loop, rest
 
-import jaxdp
 from jaxdp.explorer.fields import Number
 from jaxdp.explorer.parts import OVER, form, span
 from jaxdp.explorer.studies import STUDIES
-from jaxdp.explorer.theory_tab import TheoryTab, cost_html, figure_of, readout
+from jaxdp.explorer.theory_tab import TheoryTab
 
 
 async def _opened():
     tab = TheoryTab(Falling())
     await rest(tab)
     return tab
+
+
+async def _set(tab, **values):
+    for name, value in values.items():
+        tab.widgets[name].value = value
+    await rest(tab)
 
 
 def _slide(slider, place):
@@ -70,14 +74,12 @@ async def test_a_slider_and_a_box_move_the_curve():
 async def test_a_bad_value_is_refused_with_one_message_and_nothing_is_lost(sent):
     tab = await _opened()
     before, said = tab.picture.object, tab.readout.object
-    tab.widgets["rate"].value = sent
-    await rest(tab)
+    await _set(tab, rate=sent)
     message = _Reader(tab.work.state.object)
     assert message.text.startswith("expected")
     assert message.elements == [("div", {"class": "refused"})]
     assert (tab.picture.object, tab.readout.object) == (before, said)
-    tab.widgets["rate"].value = "2"
-    await rest(tab)
+    await _set(tab, rate="2")
     assert "up to date" in tab.work.state.object
 
 
@@ -95,8 +97,7 @@ async def test_a_browser_that_sends_what_no_slider_sends_is_refused(sent):
 async def test_a_number_of_runs_that_is_not_offered_is_refused():
     tab = await _opened()
     tab.widgets["runs"].options = [10**9]
-    tab.widgets["runs"].value = 10**9
-    await rest(tab)
+    await _set(tab, runs=10**9)
     assert "expected one of no runs, 10 runs" in tab.work.state.object
     assert tab.study.described == [1]
 
@@ -106,16 +107,6 @@ def test_a_message_is_text_whatever_was_sent():
     shown = _Reader(span("refused", f"got {sent}"))
     assert shown.text == f"got {sent}"
     assert shown.elements == [("div", {"class": "refused"})]
-
-
-@on_a_loop
-async def test_a_setting_is_there_once_its_choice_asks_for_it():
-    cards, widgets = form(Falling.fields)
-    (view,) = (one for one in cards[0] if widgets["extra"] in one.select())
-    assert not view.visible
-    widgets["pace"].value = "fast"
-    await asyncio.sleep(0.02)
-    assert view.visible
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.function.__name__)
@@ -132,47 +123,16 @@ def test_a_slider_reaches_the_ends_of_its_range_and_stands_where_its_value_is(st
         assert slider.value == slider.end
 
 
-def test_a_delta_of_one_in_n_is_warned_of():
-    algorithm = jaxdp.OnePassDPSGD(1.0, 1.0, rho=1.0, num_steps=100)
-    assert "at least 1/n = 0.01" in cost_html(algorithm, 0.01)
-    assert "at least 1/n" not in cost_html(algorithm, 0.009)
-
-
 @on_a_loop
 async def test_simulated_runs_are_drawn_and_said():
     tab = await _opened()
-    tab.widgets["runs"].value = 10
-    await rest(tab)
+    await _set(tab, runs=10)
     assert "standard error of 10 runs" in tab.readout.object
     assert tab.text.value == "rate = 1.0  # 10"
     assert len(tab.picture.object.axes) == 2
-    tab.widgets["runs"].value = 0
-    await rest(tab)
+    await _set(tab, runs=0)
     assert "standard error" not in tab.readout.object
     assert len(tab.picture.object.axes) == 1
-
-
-@on_a_loop
-async def test_a_curve_is_kept_beside_the_next_ones():
-    tab = await _opened()
-    tab.widgets["keep"].value = True
-    await rest(tab)
-    for rate in ("2", "3"):
-        tab.widgets["rate"].value = rate
-        await rest(tab)
-        np.testing.assert_allclose(tab.kept.risk, falling(1.0).risk)
-    assert "kept, to compare with" in tab.picture.object.axes[0].get_legend_handles_labels()[1]
-    tab.widgets["keep"].value = False
-    await rest(tab)
-    assert tab.kept is None
-
-
-def test_a_prediction_that_did_not_end_well_is_not_to_be_trusted():
-
-    unstable = dataclasses.replace(falling(1.0), status=np.asarray(jaxdp.Status.UNSTABLE))
-    assert "do not trust this prediction: unstable" in readout(unstable, None)
-    assert "trust" not in readout(falling(1.0), None)
-    assert figure_of(Falling(), unstable, None, None) is not None
 
 
 @on_a_loop
@@ -193,8 +153,7 @@ async def test_the_latest_settings_end_what_was_done_for_earlier_ones():
     tab.widgets["rate"].value = "2"
     assert await asyncio.to_thread(started.wait, 5)
     tab.study.during = lambda progress: None
-    tab.widgets["rate"].value = "5"
-    await rest(tab)
+    await _set(tab, rate="5")
     release.set()
     await asyncio.sleep(0.1)
     assert ended == ["Ended"]
@@ -235,11 +194,9 @@ async def test_what_breaks_is_said_and_does_not_keep_the_next_from_being_done(ca
         raise AssertionError("a defect <b>")
 
     tab.study.during = broken
-    tab.widgets["rate"].value = "2"
-    await rest(tab)
+    await _set(tab, rate="2")
     assert "a defect of jaxdp, AssertionError" in tab.work.state.object
     assert "a defect <b>" in capsys.readouterr().err
     tab.study.during = lambda progress: None
-    tab.widgets["rate"].value = "3"
-    await rest(tab)
+    await _set(tab, rate="3")
     np.testing.assert_allclose(tab.shown.risk, falling(3.0).risk)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from helpers import programs_compiled
 
-import jaxdp
 from jaxdp.comparison.picture import spread_of
 from jaxdp.explorer.fields import read
 from jaxdp.explorer.studies import STUDIES
@@ -68,24 +67,6 @@ def test_the_copied_python_makes_the_same_curve_and_cost(tmp_path, monkeypatch, 
 )
 def test_the_copied_python_makes_the_same_numbers(study, changes, num_runs, tmp_path, monkeypatch):
     _assert_copied(study, _values(study, **changes), num_runs, tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-def test_a_plan_of_the_stream_is_the_best_schedule_within_the_budget():
-    changes = {"dim": 100, "num_samples": 2000}
-    found = _described(STREAM, **changes, schedule="planned")
-    assert jaxdp.account(found.algorithm, delta=1e-5).epsilon <= 4
-    by_hand = STREAM.predict(_described(STREAM, **changes))
-    assert STREAM.predict(found).final_risk < 0.7 * by_hand.final_risk
-    assert found.plan.predicted.final_risk == pytest.approx(
-        STREAM.predict(found).final_risk, rel=0.01
-    )
-
-
-@pytest.mark.slow
-def test_a_plan_of_rows_is_better_than_the_settings():
-    found = _described(ROWS, **SMALL, schedule="planned")
-    assert ROWS.predict(found).final_risk < ROWS.predict(_described(ROWS, **SMALL)).final_risk
 
 
 @pytest.mark.parametrize("rate", [0.2, 1.0])

@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from helpers import FALSE_ALARM, assert_mean_close
+from helpers import FALSE_ALARM, assert_mean_close, quick_and_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worst_case import OneRecord
@@ -93,13 +93,7 @@ KNOWN = {
     "several": lambda delta: jaxdp.account(
         compose(_algorithm(jaxdp.Constant(1.0), 1.0, 1000), _MEAN), delta=delta
     ),
-    "a release": lambda delta: jaxdp.account(
-        dataclasses.replace(_MEAN, num_records=1000), delta=delta
-    ),
     "pass of a budget": lambda delta: jaxdp.OnePassDPSGD.calibrated(1.0, delta, **_PASS),
-    "correlated of a budget": lambda delta: jaxdp.CorrelatedDPSGD.calibrated(
-        1.0, delta, **_CORRELATED
-    ),
     "optimiser of a budget": lambda delta: jaxdp.PrivateOptimiser.calibrated(
         optax.sgd(0.1), 1.0, delta, **_SUMS
     ),
@@ -107,10 +101,7 @@ KNOWN = {
         1.0, delta, sampler=_BATCHES, num_steps=20
     ),
     "required epsilon": lambda delta: jaxdp.required_epsilon(
-        jaxdp.LinearRegression.isotropic(100, label_noise=0.3),
-        0.001,
-        num_samples=1000,
-        delta=delta,
+        jaxdp.LinearRegression.isotropic(100, label_noise=0.3), 0.001, num_samples=1000, delta=delta
     ),
 }
 
@@ -131,13 +122,6 @@ def test_nothing_is_said_of_delta_where_n_is_not_known():
         dataclasses.replace(_MEAN, num_records=0)
 
 
-def test_assumptions_are_stated_in_words():
-    text = " ".join(jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).assumptions)
-    words = "replace-one", "last iterate", "capped", "softmax", "not included", "floating point"
-    for word in words:
-        assert word in text
-
-
 def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
     release = Release(
         what="a kernel predictor",
@@ -153,16 +137,6 @@ def test_a_release_without_a_proof_costs_infinity_and_says_what_was_claimed():
         "privacy: (inf, 0.0001)-DP; replace-one; simulated noise; published: epsilon 1.0000"
     )
     assert jaxdp.account(release, delta=1e-6).published_epsilon == float("inf")
-
-
-def test_a_cost_names_its_neighbours_and_whether_its_noise_is_certified():
-    for adjacency in ("replace-one", "zero-out-one"):
-        for is_certified, word in ((False, "simulated noise"), (True, "certified noise")):
-            release = Release("a sum", adjacency, GaussianMechanism(1.0), is_certified=is_certified)
-            cost = jaxdp.account(release, delta=1e-5)
-            assert (cost.adjacency, cost.is_certified) == (adjacency, is_certified)
-            assert f"; {adjacency}; {word}" in str(cost).splitlines()[0]
-    assert not jaxdp.account(_algorithm(jaxdp.Constant(3.0)), delta=1e-5).is_certified
 
 
 @pytest.mark.parametrize(
@@ -201,7 +175,7 @@ def _released(algorithm, sign, seed):
     return np.asarray(runs.parameters[:, 0], np.float64)
 
 
-@pytest.mark.parametrize("name", WORST_CASES)
+@pytest.mark.parametrize("name", quick_and_slow(WORST_CASES, "constant", "in batches"))
 def test_the_worst_case_reaches_the_claim_and_an_audit_nine_tenths_of_it(name):
     # The first record clipped at +C or -C moves the result by 2 eta_1 C / B; the noise of all
     # steps has standard deviation 2 C eta_1 / (rho B): the laws are N(0, 1) and N(rho, 1).

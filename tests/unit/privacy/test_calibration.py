@@ -86,27 +86,6 @@ def test_limits():
     assert 0 < gaussian_noise_std(0.0, 1e-5, sensitivity=1.0) < math.inf
 
 
-_SAMPLER = PoissonSampler(10_000, 0.01)
-
-
-@pytest.mark.filterwarnings("ignore:delta = 0.001 is at least 1/n")
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "num_steps"),
-    [
-        pytest.param(0.5, 1e-6, 500, marks=pytest.mark.slow),
-        (4.0, 1e-5, 1),
-        pytest.param(30.0, 1e-3, 100, marks=pytest.mark.slow),
-    ],
-)
-def test_subsampled_noise_keeps_the_budget_and_wastes_little(epsilon, delta, num_steps):
-    found = calibrated_noise_multiplier(epsilon, delta, sampler=_SAMPLER, num_steps=num_steps)
-
-    def spent(multiplier):
-        return PoissonSubsampledGaussian(_SAMPLER, multiplier, num_steps).epsilon(delta, _ADDED)
-
-    assert spent(found) <= epsilon < spent(found * (1 - 1e-3))
-
-
 def test_batches_that_hardly_fit_get_the_noise_that_is_left():
     """Most of delta goes to batches that do not fit."""
     sampler = PoissonSampler(50, 0.9, capacity=49)
@@ -144,15 +123,7 @@ def test_every_budget_that_is_calibrated_is_stated_of_either_noise(
     assert (certified.epsilon, certified.is_certified) == (cost.epsilon, True)
 
 
-def test_large_budgets_have_the_noise_that_they_need():
-    """Noise .2943 has an epsilon of 99.9, by an account of its own (test_subsampling.py)."""
-    sampler = PoissonSampler(2000, 0.05)
-    found = calibrated_noise_multiplier(99.9, 1e-5, sampler=sampler, num_steps=200)
-    assert found == pytest.approx(0.2943, rel=1e-3)
-    sampler = PoissonSampler(2000, 0.01)
-    assert calibrated_noise_multiplier(1e3, 1e-8, sampler=sampler, num_steps=30) < 0.06
-
-
+@pytest.mark.slow
 def test_tiny_budgets_of_many_steps_are_amplified():
     """sqrt(T) q / s is about mu, a Gaussian's."""
     sampler, num_steps = PoissonSampler(2000, 0.01), 10_000

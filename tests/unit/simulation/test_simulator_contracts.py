@@ -221,7 +221,7 @@ UNEQUAL = STREAM.replace(spectrum=np.linspace(0.5, 1.5, 12))
 @pytest.mark.parametrize(
     ("simulator", "problem", "algorithm", "reason"),
     [
-        (None, FEATURES, PASS, "full-batch algorithm such as DPGD"),
+        (None, FEATURES, PASS, "DPGD or a PrivateOptimiser"),
         (jaxdp.Iterates(), STREAM, DESCENT, "uses each once, such as OnePassDPSGD, got DPGD"),
         (jaxdp.FunctionSpace(), FEATURES, PASS, "DPGD or a PrivateOptimiser"),
         (jaxdp.FunctionSpace(), STREAM, DESCENT, "features on fixed rows"),

@@ -11,26 +11,11 @@ from jaxdp.sweeps import cell_key
 from jaxdp.sweeps.axes import as_axes
 
 
-def test_cells_are_numbered_in_the_order_of_the_axes():
-    axes = as_axes({"a": np.arange(2), "name": ("x", "y", "z"), "b": np.linspace(0, 1, 4)})
-    assert (axes.num_combinations, axes.num_cells) == (3, 8)
-    assert axes.looped_values(2) == {"name": "z"}
-    cells = np.array([0, 5])
-    assert axes.mapped_values(cells)["a"].tolist() == [0, 1]
-    np.testing.assert_allclose(axes.mapped_values(cells)["b"], [0, 1 / 3], rtol=1e-6)
-    assert axes.indices(2, cells).tolist() == [[0, 2, 0], [1, 2, 1]]
-
-
 def test_a_cells_key_depends_on_its_own_indices_alone():
     key = jr.key(3)
     expected = jr.fold_in(jr.fold_in(key, 1), 4)
     assert jnp.array_equal(jr.key_data(cell_key(key, 1, 4)), jr.key_data(expected))
     assert not jnp.array_equal(jr.key_data(cell_key(key, 4, 1)), jr.key_data(expected))
-
-
-def test_coordinates_keep_the_precision_that_was_given():
-    values = np.geomspace(0.1, 1, 7)
-    assert np.array_equal(as_axes({"c": values}).coordinates()["c"], values)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +40,11 @@ def test_looped_values_are_labelled_by_themselves_or_by_name(values, labels):
         ({"c": jr.split(jr.key(0))}, TypeError, "real numbers, got .* of key<"),
         ({"c": np.ma.array([1.0, 2.0], mask=[True, False])}, TypeError, "got MaskedArray"),
         ({}, ValueError, "at least one axis"),
-        ({"c": ()}, ValueError, "axis c to have values"),
         ({"c": np.ones((2, 2))}, ValueError, "got .2, 2."),
         ({"c": np.array([1.0, np.nan])}, ValueError, "without NaN, got 1"),
         ({"key": np.ones(2)}, ValueError, 'none called "key"'),
         ({"n": np.array([2**40])}, ValueError, "int32 can hold, got 1099511627776"),
-        ({"c": np.array([1e300])}, ValueError, "float32 can hold"),
         ({"c": np.array([1.0, 2.0, 1.0 + 1e-9])}, ValueError, "axis c that differ in float32"),
-        ({"c": np.array([0.0, -0.0])}, ValueError, "axis c that differ"),
         ({"c": (1, 2, 1.0)}, ValueError, "axis c that differ"),
     ],
 )
@@ -90,7 +72,3 @@ def test_values_that_differ_in_kind_or_in_what_they_hold_are_two():
 def test_wrong_indices_of_a_cell_are_refused(arguments, kind, message):
     with pytest.raises(kind, match=message):
         cell_key(*arguments)
-
-
-def test_infinite_values_are_values():
-    assert np.isinf(as_axes({"c": np.array([1.0, np.inf])}).mapped_values(np.array([1]))["c"])

@@ -15,7 +15,7 @@ import pytest
 from processes import environment
 
 import jaxdp
-from jaxdp.core.digests import UnreadableError, digest, name_of
+from jaxdp.core.digests import UnreadableError, digest
 from jaxdp.sweeps.axes import as_axes
 from jaxdp.sweeps.program import CellProgram, program_of
 
@@ -154,12 +154,7 @@ def _repeats(key, c):
 
 
 @pytest.mark.parametrize(
-    "function",
-    [
-        _calls(jax.pure_callback, vmap_method="sequential"),
-        _prints,
-        _repeats,
-    ],
+    "function", [_calls(jax.pure_callback, vmap_method="sequential"), _prints, _repeats]
 )
 def test_a_program_that_calls_the_host_needs_a_version(function, tmp_path):
     settings = {"key": jr.key(0), "store": tmp_path / "store", "quiet": True}
@@ -251,9 +246,3 @@ def test_values_that_differ_have_other_digests():
     found = [digest(value) for value in values]
     assert found == [digest(value) for value in values]
     assert len({*found}) == len(values)
-
-
-def test_names_say_where_a_function_stands():
-    assert name_of(_prints).endswith("test_identity._prints")
-    named = name_of(functools.partial(_prints, 0.25, c=jaxdp.Polynomial(3.0, 0.5)))
-    assert named.endswith("test_identity._prints")

@@ -115,7 +115,7 @@ REFUSED = [
     *((theory, FEATURES, BATCHES, "describes DPGD.*, got OnePassDPSGD") for theory in ON_ROWS),
     (None, FEATURES, BATCHES, "^ModewiseClosure, GaussianClosure: it describes DPGD and P[^|]*$"),
     *((theory, EVEN, DESCENT, "RandomFeatures.*; on LinearR.* use OnePass") for theory in ON_ROWS),
-    (None, FEATURES, _optimiser(optax.adam, ShuffledEpochs(30, 10)), "share out an epoch"),
+    (None, FEATURES, _optimiser(optax.adam, ShuffledEpochs(30, 10)), "use FixedSizeBatches"),
 ]
 
 

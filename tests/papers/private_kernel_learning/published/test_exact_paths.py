@@ -9,28 +9,10 @@ from experiments.private_kernel_learning.published import ExactPaths, exact_samp
 from jaxdp import kernels
 from jaxdp.kernels.evaluation import host_gram
 
-DIM, NUM, KEY = 3, 60_000, jr.key(0)
+DIM, NUM = 3, 60_000
 POINTS = np.random.default_rng(0).uniform(-1.0, 1.0, (6, DIM))
 GAUSSIAN = kernels.Gaussian(0.75)
 KERNELS = {"gaussian": GAUSSIAN, "inner product": kernels.InnerProduct()}
-
-
-class _Shifted(kernels.AbstractKernel):
-    """A Gaussian kernel and a number: no kernel if the number is negative."""
-
-    number: float
-
-    def __call__(self, first, second):
-        return GAUSSIAN(first, second) + self.number
-
-    def diagonal(self, inputs):
-        return GAUSSIAN.diagonal(inputs) + self.number
-
-    def bound(self, radius=np.inf):
-        raise NotImplementedError
-
-    def features(self, num_features, dim, *, key):
-        raise NotImplementedError
 
 
 def test_exact_paths_are_a_cholesky_factor_times_normals():
@@ -75,28 +57,3 @@ def test_a_point_asked_for_twice_keeps_its_value():
     values = begun.continued(POINTS[:2], key=jr.key(2)).values
     gaps = (values[6:] - values[:2]) * 10
     assert 0.5e-5 < np.sqrt(np.mean(gaps**2)) < 3e-5
-
-
-def test_points_without_variance_have_value_zero():
-    points = np.concatenate([POINTS, np.zeros((1, DIM))])
-    paths = exact_sample_paths(KERNELS["inner product"], points, 8, key=jr.key(0))
-    assert not np.any(paths[-1])
-    assert np.all(paths[:-1] != 0)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"kernel": _Shifted(-2.0)}, "_Shifted is not at these points"),
-        ({"kernel": _Shifted(-0.9)}, "_Shifted is not at these points"),
-        ({"kernel": _Shifted(np.inf)}, "kernel with finite values"),
-        ({"points": np.nan * POINTS}, "finite points, got NaN"),
-        ({"points": POINTS[0]}, r"points of shape \(rows, dim\), got \(3,\)"),
-        ({"num_paths": 0}, "num_paths >= 1, got 0"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_has_no_paths_is_refused(given, message):
-    arguments = {"kernel": GAUSSIAN, "points": POINTS, "num_paths": 3} | given
-    with pytest.raises(ValueError, match=message):
-        ExactPaths.sample(**arguments, key=KEY)

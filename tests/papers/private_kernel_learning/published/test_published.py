@@ -22,7 +22,7 @@ from experiments.private_kernel_learning.published import (
     GaussianUnlessFailure,
     HuberHinge,
 )
-from jaxdp.kernels import Gaussian, InnerProduct, load
+from jaxdp.kernels import Gaussian, InnerProduct
 from jaxdp.losses import Logistic
 from jaxdp.privacy import SecretNoise, gaussian_delta, gaussian_epsilon
 
@@ -356,15 +356,6 @@ def test_a_secret_projection_is_proved_but_for_its_tail():
 # Released objects.
 
 
-@pytest.mark.parametrize("name", ["Algorithm1", "Algorithm2", "Algorithm3", "Algorithm4"])
-def test_a_public_release_is_saved_and_loaded(name, releases, tmp_path):
-    release, inputs = releases[name], _table()[0]
-    release.save(tmp_path / "model.npz")
-    found = load(tmp_path / "model.npz")
-    np.testing.assert_array_equal(found(inputs), release(inputs))
-    assert found.cost == release.cost
-
-
 def test_a_curator_answers_the_same_question_the_same_way(releases):
     release, inputs = releases["Algorithm5"], _table()[0]
     first = np.asarray(release(inputs[:3]))
@@ -393,17 +384,6 @@ def test_paths_that_are_continued_have_the_law_of_paths_drawn_at_once():
         error = 5 * products.std() / math.sqrt(20_000)
         assert abs(products.mean() - expected[i, j]) < error < 0.1
     assert abs((values[0] * values[1]).mean()) > error
-
-
-def test_one_seed_gives_functions_of_one_name_noise_of_their_own(monkeypatch):
-    """Their averages could be subtracted otherwise: a repr tells no lambda from another."""
-    drawn, (inputs, labels) = _Drawn(monkeypatch), _table(8)
-    found = []
-    for function in (lambda rows: rows, lambda rows: rows**2):
-        learner = CanonicalEstimator(function, 2, 0.5, 1.0)
-        learner.fit(inputs, labels, **BUDGET, noise_seed=NOISE_SEED)
-        found.append(drawn.normals["theta"])
-    assert np.abs(found[0] - found[1]).min() > 1e-6
 
 
 def test_one_seed_gives_paths_of_another_history_normals_of_their_own(monkeypatch):
@@ -436,13 +416,6 @@ def test_what_a_release_says_of_itself_depends_on_neither_records_nor_noise(name
 
 
 # Wrong arguments.
-
-
-@pytest.mark.parametrize("name", ["Algorithm2", "Algorithm4", "Algorithm5"])
-def test_labels_other_than_signs_are_refused(name):
-    inputs, labels = _signed_table()
-    with pytest.raises(ValueError, match=r"labels -1 or \+1 for the \w+ loss, got others"):
-        _learners()[name].fit(inputs, (labels + 1) / 2, **BUDGET)
 
 
 @pytest.mark.slow

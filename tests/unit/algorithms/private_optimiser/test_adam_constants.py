@@ -95,7 +95,7 @@ def test_traced_constants_and_rates_that_are_changed_are_named():
     def read(rate, factory):
         return adam_constants(_private(rate, factory)).learning_rate
 
-    with pytest.raises(jaxdp.NotCoveredError, match="another rate of the traced one"):
+    with pytest.raises(jaxdp.NotCoveredError, match="changes the traced rate"):
         jax.jit(lambda rate: read(rate, lambda rate: optax.adam(2 * rate)))(0.1)
     with pytest.raises(jaxdp.NotCoveredError):
         jax.jit(lambda eps: read(0.1 + 0 * eps, lambda rate: optax.adam(rate, eps=eps)))(0.1)

@@ -174,7 +174,7 @@ def test_what_has_no_proof_or_no_room_is_refused():
     for made, other in ((optimiser, plain), (plain, optimiser)):
         with pytest.raises(ValueError, match="expected a state of this optimiser's init"):
             made.step(loss, weights, other.init(weights), *GIVEN[1:], key=key)
-    with pytest.raises(ValueError, match="expected count_within where the clip norm adapts"):
+    with pytest.raises(ValueError, match="expected count_within because the clip norm adapts"):
         optimiser.update(weights, weights, state, key=key)
     with pytest.raises(TypeError, match=r"count_within to be one real number, got shape \(3,\)"):
         optimiser.update(weights, weights, state, key=key, count_within=jnp.ones(3))

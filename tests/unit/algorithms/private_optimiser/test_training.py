@@ -318,7 +318,7 @@ def test_records_that_are_dropped_are_counted_and_warned_of_once(optimiser, kind
     assert "dropped" not in repr(found)
     text = " ".join(str(found).split())
     assert f"num_dropped {count} times that a record was not finite" in text
-    assert "covered by no account" in text
+    assert "outside the account" in text
     assert kind in text.partition("release ")[2]
     if kind != "no privacy":
         assert found.release() == whole.release()

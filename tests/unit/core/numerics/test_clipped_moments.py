@@ -30,33 +30,24 @@ def test_moments_keep_their_digits(x64, tolerance):
         ratios = jnp.asarray(RATIOS)
         assert ratios.dtype == (jnp.float64 if x64 else jnp.float32)
         mu, nu, _ = np.transpose([_exact(ratio) for ratio in ratios])
-        np.testing.assert_allclose(descent_factor(ratios), mu, rtol=tolerance)
-        np.testing.assert_allclose(variance_factor(ratios), nu, rtol=tolerance)
-
-
-def test_the_printed_form_would_lose_its_digits_in_float32():
-    z = np.float32(1e-3)
-    printed = z**2 * (1 - jax.scipy.special.erf(z / np.sqrt(np.float32(2))))
-    printed += jax.scipy.special.erf(z / np.sqrt(np.float32(2)))
-    printed -= np.sqrt(np.float32(2 / np.pi)) * z * np.exp(-(z**2) / 2)
-    assert abs(float(printed) / _exact(z)[1] - 1) > 1e-5
+        np.testing.assert_allclose(jax.jit(descent_factor)(ratios), mu, rtol=tolerance)
+        np.testing.assert_allclose(jax.jit(variance_factor)(ratios), nu, rtol=tolerance)
 
 
 @pytest.mark.parametrize(("x64", "tolerance"), [(False, 3e-6), (True, 1e-12)])
 def test_derivatives_keep_their_digits(x64, tolerance):
     with jax.enable_x64(x64):
         ratios = jnp.asarray(RATIOS[RATIOS < 4])
-        slopes = jax.vmap(jax.grad(variance_factor))(ratios)
+        slopes = jax.jit(jax.vmap(jax.grad(variance_factor)))(ratios)
         expected = [_exact(ratio)[2] for ratio in ratios]
         np.testing.assert_allclose(slopes, expected, rtol=tolerance)
-        slopes = jax.vmap(jax.grad(descent_factor))(ratios)
+        slopes = jax.jit(jax.vmap(jax.grad(descent_factor)))(ratios)
         np.testing.assert_allclose(slopes, 2 * norm.pdf(np.asarray(ratios)), rtol=tolerance)
 
 
 def test_no_clipping_is_the_limit():
     for function in (descent_factor, variance_factor):
-        assert function(jnp.inf) == 1
-        assert jax.grad(function)(jnp.inf) == 0
+        assert jax.jit(jax.value_and_grad(function))(jnp.inf) == (1, 0)
 
 
 ALL_RATIOS = np.append(np.geomspace(1e-5, 39, 30), [0.999, 1.0, 1.001])

@@ -54,10 +54,9 @@ def test_tails_are_symmetric_and_finite():
 
 def test_a_number_depends_on_its_key_and_counters_alone():
     words, steps = key_words(jr.split(jr.key(0), 3)), jnp.arange(5, 9)
-    together = normal_pairs(words, steps[:, None], jnp.asarray(1), jnp.float32)
-    alone = normal_pairs(
-        key_words(jr.split(jr.key(0), 3)[2]), steps[3], jnp.asarray(1), jnp.float32
-    )
+    pairs = jax.jit(lambda words, steps: normal_pairs(words, steps, jnp.asarray(1), jnp.float32))
+    together = pairs(words, steps[:, None])
+    alone = pairs(key_words(jr.split(jr.key(0), 3)[2]), steps[3])
     np.testing.assert_array_equal([part[3, 2] for part in together], alone)
     assert np.unique(np.concatenate(together)).size == 2 * 4 * 3
 
@@ -80,7 +79,5 @@ def test_float64_numbers_are_normal_to_all_their_digits():
 def test_neighbouring_counters_are_uncorrelated_in_float64():
     # Two hashes make a pair there; none may be shared with the next pair.
     with jax.enable_x64():
-        words, steps = key_words(jr.key(0)), jnp.arange(20_000)
-        first, second = normal_pairs(words, steps[:, None], jnp.arange(2), jnp.float64)
-        columns = np.concatenate([first, second], axis=1)
+        columns = np.concatenate(_pairs(1, 20_000, jnp.float64), axis=1)
     assert np.abs(np.corrcoef(columns.T) - np.eye(4)).max() < 5 / np.sqrt(20_000)

@@ -1,13 +1,8 @@
-"""The public features of a private learner: bounded in exact arithmetic, on inputs in a range.
-
-A fit to which nobody said where the inputs lie warns, once and before any data are seen.
-"""
+"""The public features of a private learner: bounded in exact arithmetic, on inputs in a range."""
 
 import functools
 import math
 import warnings
-from fractions import Fraction
-from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -17,7 +12,6 @@ from helpers import MadeWhenAsked, Unreadable
 
 from jaxdp import kernels
 from jaxdp.kernels import PrivateKernelClassifier, PrivateKernelRidge
-from jaxdp.kernels.features.public_features import whole_features
 from jaxdp.kernels.functions.bounded import RangeScaling
 
 GAUSSIAN = kernels.Gaussian(1.0)
@@ -48,19 +42,13 @@ UNBOUNDED = MadeWhenAsked(
 )
 BOUNDED = MadeWhenAsked(
     {
-        "bound": lambda: {"kernel": GAUSSIAN, "input_bound": 2.0},
-        "scaled already": lambda: {"kernel": GAUSSIAN, "input_bound": math.inf},
         "ranged": lambda: {"kernel": GAUSSIAN, "input_range": RANGE},
-        "ranged map": lambda: {
-            "kernel": None,
-            "feature_map": RangeScaling(_waves(), *RANGE),
-        },
+        "ranged map": lambda: {"kernel": None, "feature_map": RangeScaling(_waves(), *RANGE)},
         "map in a range": lambda: {"kernel": None, "feature_map": _waves(), "input_range": RANGE},
         "norm": lambda: {
             "kernel": None,
             "feature_map": kernels.ClippedFeatures(kernels.NormScaling(_waves(), 1.0), 1.0),
         },
-        "function": lambda: {"kernel": None, "feature_map": _squares},
     }
 )
 LEARNERS = {
@@ -94,38 +82,6 @@ def test_where_a_range_is_said_nothing_is(made, case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(**given).fit(TABLE, LABELS, **BUDGET)
-
-
-def test_an_infinite_bound_changes_no_number():
-    fits = []
-    for bound in (math.inf, None):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            learner = LEARNERS["ridge"](kernel=GAUSSIAN, input_bound=bound)
-            fits.append(learner.fit(TABLE, LABELS, **BUDGET))
-    np.testing.assert_array_equal(fits[0].coefficients, fits[1].coefficients)
-
-
-class _TooLong:
-    """What rounding does to clipped features, a thousand times over."""
-
-    num_outputs, bound = 3, np.float32(0.7)
-
-    def __call__(self, inputs):
-        return inputs * 1.001
-
-
-def test_no_unit_row_is_longer_than_one_though_the_clipped_features_are():
-    generator = np.random.default_rng(0)
-    table = generator.normal(size=(50, 3))
-    table *= 0.7 / np.linalg.norm(table, axis=1, keepdims=True)
-    features: Any = _TooLong()
-    found = whole_features(features, table, 0.7, 21) * np.float32(2.0**-21)
-    for row in found:
-        squares = sum(Fraction(float(value)) ** 2 for value in row)
-        assert Fraction(1) - Fraction(1, 10**5) < squares <= 1
-    assert np.array_equal(found * 2.0**21, np.rint(found * 2.0**21))
-    np.testing.assert_allclose(found, table / 0.7, atol=1e-6)
 
 
 LOW, HIGH = np.array([0.0, -5.0, 100.0]), np.array([1.0, 5.0, 101.0])
@@ -163,29 +119,3 @@ def test_any_function_of_a_row_gives_features_of_norm_one_at_most(made):
     assert release.coefficients.shape == (4,)
     with pytest.raises(TypeError, match="has no written form, so this cannot be saved"):
         release.save("never.npz")
-
-
-def test_a_function_sees_one_row_and_so_no_other_record():
-    """Standardising the table, the usual slip, is impossible: there is one row to look at."""
-
-    def standardised(row):
-        assert row.shape == (2,)
-        return (row - row.mean(axis=0)) / (1 + row.std(axis=0))
-
-    features = LEARNERS["ridge"](kernel=None, feature_map=standardised).features(2, 1)
-    before = np.asarray(features(jnp.asarray(TABLE)))
-    changed = TABLE.copy()
-    changed[0] = 1e4
-    after = np.asarray(features(jnp.asarray(changed)))
-    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [0]
-
-
-def test_noise_of_coefficients_is_stated_if_a_map_states_how_many_there_are():
-    learner = LEARNERS["classifier"](kernel=None, feature_map=_squares)
-    with pytest.raises(ValueError, match=r"wrap the function in FunctionFeatures\(function, "):
-        learner.noise_std(20, 1.0, 1e-5)
-    wrapped = kernels.ClippedFeatures(kernels.FunctionFeatures(_squares, 2), 1.0)
-    again = learner.replace(feature_map=wrapped)
-    assert again.noise_std(20, 1.0, 1e-5)["coefficients"] > 0
-    fits = [one.fit(TABLE, LABELS, **BUDGET).coefficients for one in (learner, again)]
-    np.testing.assert_array_equal(fits[0], fits[1])

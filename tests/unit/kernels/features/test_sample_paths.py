@@ -2,7 +2,6 @@
 
 import jax.random as jr
 import numpy as np
-import pytest
 import scipy.stats
 from every_map import DIM, INPUTS, KERNELS
 from helpers import FALSE_ALARM, assert_mean_close
@@ -28,18 +27,6 @@ def test_paths_are_gaussian_with_the_covariance_of_their_features():
     assert_mean_close(columns.T, 0)
     assert scipy.stats.kstest(columns[0], scipy.stats.norm.cdf).pvalue > FALSE_ALARM
     assert scipy.stats.kstest(1.2 * columns[0], scipy.stats.norm.cdf).pvalue < FALSE_ALARM
-
-
-def test_squared_norms_have_mean_one_and_variance_two_over_m():
-    # Lemma 7: chi-square over M, here in independent groups of M = 5 columns.
-    columns = np.asarray(_paths(NUM)(INPUTS[:1]), np.float64)[0] * np.sqrt(NUM)
-    squares = np.mean(columns.reshape(-1, 5) ** 2, axis=1)
-    assert_mean_close(squares, 1.0)
-    assert_mean_close((squares - 1) ** 2, 2 / 5)
-    with pytest.raises(AssertionError, match="gap"):
-        assert_mean_close((squares - 1) ** 2, 2 / 5 * 4 / 3)
-    assert scipy.stats.kstest(5 * squares, scipy.stats.chi2(5).cdf).pvalue > FALSE_ALARM
-    assert scipy.stats.kstest(5 * squares, scipy.stats.chi2(6).cdf).pvalue < FALSE_ALARM
 
 
 def test_a_path_does_not_depend_on_how_many_there_are():

@@ -10,26 +10,16 @@ import jax
 import numpy as np
 import pytest
 from every_loss import BOUNDED
-from helpers import assert_variance, give_noise
+from helpers import give_noise
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, ndtr, softmax
 
 import jaxdp
 from experiments.private_kernel_learning.published import HuberHinge
-from jaxdp.kernels import (
-    Gaussian,
-    InnerProduct,
-    PrivateKernelClassifier,
-    load,
-)
+from jaxdp.kernels import Gaussian, InnerProduct, PrivateKernelClassifier
 from jaxdp.kernels.margin import learners
 from jaxdp.kernels.margin.objective_solver import Minimum, minimise, newton_step
-from jaxdp.losses import (
-    AbstractMarginLoss,
-    Huber,
-    Logistic,
-    Softmax,
-)
+from jaxdp.losses import AbstractMarginLoss, Huber, Logistic, Softmax
 from jaxdp.privacy import SecretNoise
 from jaxdp.privacy.secret.secret_noise import grid_unit
 from jaxdp.regression.methods import HuberLearner
@@ -197,43 +187,6 @@ def test_an_early_stopped_minimiser_is_caught(monkeypatch):
     assert _divergence(learner, _PRESENT, _ABSENT, monkeypatch) > 100 * BUDGET["delta"]
 
 
-def test_the_noise_that_is_drawn_has_the_stated_size():
-    # Records of zero features leave b alone to decide.
-    learner, num = _learner(ridge=0.1, feature_map=_Zero()), 100
-    stds = learner.noise_std(num, **BUDGET)
-    table = np.zeros((num, 1)), np.ones(num)
-    drawn = [_fit(learner, table, noise_seed=seed).coefficients for seed in range(10, 26)]
-    expected = math.hypot(stds["b"] / (num * 0.1), stds["coefficients"])
-    assert_variance(np.concatenate(drawn), expected**2)
-    with pytest.raises(AssertionError):
-        assert_variance(np.concatenate(drawn), (3 / 4 * expected) ** 2)
-
-
-class _Zero(jaxdp.kernels.AbstractFeatureMap):
-    """Fifty features, all of them zero."""
-
-    dim, num_outputs, norm_bound = 1, 50, 1.0
-
-    def __call__(self, inputs):
-        return jax.numpy.zeros((len(inputs), 50))
-
-
-def test_a_function_is_released_of_a_table_and_of_its_neighbours():
-    # One Newton step is enough where no record has features, and for no neighbour.
-    for loss in (Logistic(), HuberHinge(0.5)):
-        learner = _on_a_line(loss, max_steps=1, ridge=1.0)
-        for table in (_PRESENT, _ABSENT, _FLIPPED):
-            for seed in range(2**200, 2**200 + 5):
-                release = _fit(learner, table, noise_seed=seed)
-                assert release.cost.epsilon <= BUDGET["epsilon"]
-    # The coefficients are those of a fit without a limit, but for the noise of the tolerance.
-    limited, free = _learner(max_steps=1, tolerance=1e-8), _learner(tolerance=1e-8)
-    with pytest.MonkeyPatch.context() as patch:
-        _give_noise(patch, np.linspace(-1, 1, 20))
-        found = [np.asarray(_fit(learner).coefficients) for learner in (limited, free)]
-    np.testing.assert_allclose(*found, atol=1e-6)
-
-
 def test_whether_a_function_is_released_depends_on_no_noise(monkeypatch):
     # A linear term of more than average length allows for a less small tolerance; a fit that was
     # refused for it would leave a noise that is not normal.
@@ -278,31 +231,6 @@ def test_noise_for_the_tolerance_hides_the_solver(monkeypatch):
     assert stds["coefficients"] == pytest.approx(2e-4 / 0.05 / spread, rel=1e-4)
 
 
-def test_a_weak_budget_learns_three_classes_and_the_release_is_saved(tmp_path):
-    rng = np.random.default_rng(1)
-    inputs = rng.uniform(-1, 1, size=(2000, 2))
-    labels = np.digitize(inputs[:, 0], (-0.4, 0.4))
-    release = _fit(_learner(Softmax(3)), (inputs, labels), epsilon=20.0)
-    scores = np.asarray(release(inputs))
-    assert scores.shape == (2000, 3)
-    assert np.mean(scores.argmax(axis=1) == labels) > 0.8
-    assert np.mean(scores.argmax(axis=1) == np.roll(labels, 7)) < 0.5
-    assert release.cost.epsilon == pytest.approx(20.0, rel=1e-8)
-    assert release.cost.epsilon <= 20.0
-    assert release.cost.mu is None
-    release.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    np.testing.assert_array_equal(again(inputs), scores)
-    assert again.cost == release.cost
-
-
-def test_the_default_ridge_moves_no_prediction_by_more_than_the_bound():
-    learner = _learner(Huber(0.5))
-    found = learner.calibration(400, **BUDGET)
-    assert found.ridge == pytest.approx(found.noise_std / 400, rel=0.2)
-    assert not found.mechanism.has_signed_slopes
-
-
 def test_the_cost_is_what_was_asked_and_says_what_it_needs():
     release = _fit(_learner())
     assert release.cost.epsilon == pytest.approx(1.0, rel=1e-8)
@@ -334,24 +262,6 @@ def test_only_decreasing_losses_are_calibrated_as_margin_losses(monkeypatch):
         False,
     )
     assert known.noise_std < any_sign.noise_std
-
-
-def test_units_of_the_inputs_change_the_coefficients_alone():
-    line = InnerProduct().features(1, 4, key=jax.random.key(0))
-    inputs, labels = _table(200)
-    releases = []
-    for unit in (1.0, 8.0):
-        learner = PrivateKernelClassifier(
-            InnerProduct(), feature_map=line, input_bound=unit, ridge=0.05 * unit**2
-        )
-        releases.append(_fit_with_noise(learner, inputs * unit, labels))
-    np.testing.assert_allclose(releases[0], 8 * releases[1], rtol=1e-4, atol=1e-6)
-
-
-def _fit_with_noise(learner, inputs, labels):
-    with pytest.MonkeyPatch.context() as patch:
-        _give_noise(patch, np.asarray([0.5, -1.0, 0.2, 0.7]))
-        return np.asarray(_fit(learner, (inputs, labels)).coefficients)
 
 
 def test_one_secret_seed_gives_each_fit_noise_of_its_own(monkeypatch):

@@ -10,13 +10,7 @@ from jaxdp.kernels.margin.objective_solver import minimise, newton_step
 from jaxdp.kernels.margin.perturbed_objective import PerturbedObjective
 from jaxdp.losses import Huber, Logistic, Softmax
 
-LOSSES = [
-    Logistic(),
-    HuberHinge(0.5),
-    HuberHinge(0.01),
-    Huber(0.5),
-    Softmax(3),
-]
+LOSSES = [Logistic(), HuberHinge(0.5), HuberHinge(0.01), Huber(0.5), Softmax(3)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
 
@@ -112,33 +106,13 @@ def test_the_rounding_of_the_gradient_is_covered(loss, bound, scale):
         assert 0 < np.linalg.norm(off.astype(float)) <= covered
 
 
-def test_the_minimiser_lies_within_its_bound():
-    for loss in LOSSES:
-        for ridge in (1e-3, 1e-2, 1.0):
-            for noise in (0.0, 50.0):
-                objective = _objective(loss, num=100, dim=4, ridge=ridge, noise=noise)
-                found = minimise(objective, tolerance=1e-7)
-                assert np.linalg.norm(found.coefficients) <= objective.coefficient_bound + 1e-6
+def test_the_bound_of_the_minimiser_is_nearly_reached():
     # Where there are no rows, points no worse than zero are up to twice as far.
     for noise in (0.3, 3e3):
         flat = _extreme(_TABLES["nothing"], Logistic(), flipped=False, noise=noise)
         opposite = 2 * minimise(flat, tolerance=1e-9).coefficients
         assert flat.at(opposite).value == pytest.approx(flat.at(0 * opposite).value, abs=1e-6)
         assert 1 < flat.coefficient_bound / np.linalg.norm(opposite) < (8 if noise < 1 else 1.01)
-
-
-@each_loss
-def test_accelerated_steps_alone_meet_the_tolerance_in_the_number_stated(loss, monkeypatch):
-    monkeypatch.setattr(objective_solver, "_NEWTON_STEPS", 0)
-    for noise in (0.5, 50.0):
-        objective = _objective(loss, num=50, dim=3, ridge=1e-1, noise=noise)
-        found = minimise(objective, tolerance=1e-7)
-        assert found.num_steps <= objective.num_accelerated_steps(1e-7)
-    # An objective whose curvatures lie at both ends of what is allowed.
-    features, pull = np.asarray([[1.0, 0.0]] * 50), np.asarray([0.5, 30.0])
-    flat = PerturbedObjective(features, np.ones(50), HuberHinge(1.5), 1e-3, pull, 1.0)
-    found = minimise(flat, tolerance=1e-7)
-    assert 50 < found.num_steps <= flat.num_accelerated_steps(1e-7)
 
 
 def test_a_step_that_overshoots_is_shortened():
@@ -231,28 +205,6 @@ def test_gradient_steps_meet_eight_times_any_rounding(monkeypatch):
             found = minimise(objective, tolerance=tolerance)
             assert np.linalg.norm(true(objective, found.coefficients).gradient) <= tolerance
             assert found.num_steps <= objective.num_gradient_steps(tolerance)
-
-
-def test_ten_classes_need_products_and_no_curvature_of_all_coefficients(monkeypatch):
-    # A matrix of all 5,000 coefficients would be 200 MB, and take 5,000 products with it.
-    passes, curvature_at = [], PerturbedObjective.curvature_at
-
-    def counted(self, coefficients):
-        times = curvature_at(self, coefficients)
-        return lambda direction: passes.append(direction) or times(direction)
-
-    monkeypatch.setattr(PerturbedObjective, "curvature_at", counted)
-    rng = np.random.default_rng(0)
-    # Singular values that decay, as those of a kernel's features do.
-    features = rng.normal(size=(600, 500)) * np.geomspace(1, 1e-3, 500)
-    features /= np.linalg.norm(features, axis=1).max() * 1.0001
-    labels = (rng.normal(size=600) + 9 * features[:, 0]).round().clip(-4, 5) + 4
-    noise = 600 * 1e-4 * rng.normal(size=5000)
-    given = features.astype(np.float32), labels, Softmax(10), 1e-4, noise, 1.0
-    objective = PerturbedObjective(*given)
-    found = minimise(objective, tolerance=1e-9)
-    assert found.num_steps <= 12
-    assert 20 < len(passes) < 200
 
 
 def test_a_loss_that_is_not_what_it_states_is_an_error(monkeypatch):

@@ -56,19 +56,6 @@ def test_two_classes_are_the_logistic_loss_of_their_difference():
     assert two.log_jacobian == pytest.approx(margin.log_jacobian, rel=1e-9)
 
 
-def test_ten_classes_cost_far_less_than_ten_classifiers():
-    given = {"num_samples": 1000, "ridge": 0.01}
-    softmaxes = [
-        softmax_perturbation_std(1.0, 1e-5, input_bound=1.0, num_classes=k, **given).noise_std
-        for k in (2, 10)
-    ]
-    one = objective_perturbation_std(
-        1.0, 1e-5, input_bound=1.0, lipschitz=1.0, smoothness=0.25, margin_loss=True, **given
-    ).noise_std
-    assert 1 < softmaxes[1] / softmaxes[0] < 1.25
-    assert softmaxes[1] < 0.6 * math.sqrt(10) * one
-
-
 def _slopes(records, pull, coefficients):
     """Gradient and Jacobian of the summed objective but for b, one feature a record."""
     slopes = pull * coefficients
@@ -84,10 +71,7 @@ def _slopes(records, pull, coefficients):
 
 
 def _divergence(first, second, std, pull, num=61):
-    """Hockey-stick, by quadrature over the plane of the noise in which the data act.
-
-    Along (1, 1, 1) the slopes vanish, and what the noise does there is the same for both.
-    """
+    """Hockey-stick, by quadrature over the plane of the noise in which the data act."""
     nodes = np.linspace(-7, 7, num)
     weights = np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi) * (nodes[1] - nodes[0])
     plane = np.asarray([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])

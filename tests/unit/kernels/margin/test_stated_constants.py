@@ -12,13 +12,7 @@ from every_loss import BOUNDED
 from experiments.private_kernel_learning.published import HuberHinge
 from jaxdp.kernels import Gaussian, PrivateKernelClassifier
 from jaxdp.kernels.margin.stated_constants import require_true_constants
-from jaxdp.losses import (
-    AbstractMarginLoss,
-    AbstractResidualLoss,
-    Huber,
-    Softmax,
-    Squared,
-)
+from jaxdp.losses import AbstractMarginLoss, AbstractResidualLoss, Huber, Softmax, Squared
 from jaxdp.regression.methods import HuberLearner
 
 LOSSES = {name: entry.loss for name, entry in BOUNDED.items()} | {"hinge": HuberHinge(0.5)}

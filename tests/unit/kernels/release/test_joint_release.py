@@ -10,7 +10,6 @@ import pytest
 from helpers import FALSE_ALARM, assert_variance
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, chisquare
 
@@ -70,36 +69,6 @@ def test_no_pair_of_records_exceeds_the_sensitivity(numbers, balance, bounds):
     assert found <= largest * (1 + 1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("balance", BALANCES)
-def test_brute_force_finds_the_sensitivity(balance):
-    def negative(numbers):
-        first, second = numbers[:4], numbers[4:8]
-        first, second = (z / max(1, np.linalg.norm(z)) for z in (first, second))
-        label, other = np.clip(numbers[8:], -1, 1)
-        return -_distance(first, second, label, other, math.sqrt(balance))
-
-    generator = np.random.default_rng(0)
-    best = min(
-        minimize(negative, generator.normal(size=10), method="L-BFGS-B").fun for _ in range(20)
-    )
-    # At a = 2 the top is flat to fourth order: a search ends where differences drown in rounding.
-    assert 1 - 1e-7 <= -best / unit_sensitivity(balance) <= 1
-
-
-def test_known_sensitivities():
-    # (B, T, w, Delta), from an independent computation.
-    for bound, label_bound, weight, expected in (
-        (1, 1.5, 0.4, 1.6687720036002525),
-        (1, 2, 0.8, 3.2),
-        (1.3, 1, 1.1, 3.2456201256462536),
-        (1, 0.7, 3.0, 4.2),
-    ):
-        found = joint_sensitivity(input_bound=bound, label_bound=label_bound, weight=weight)
-        assert found == pytest.approx(expected, rel=1e-11)
-        assert found >= expected * (1 - 1e-15)
-
-
 _EACH_BALANCE = [
     pytest.param(0.5, marks=pytest.mark.slow),
     1.0,
@@ -148,13 +117,6 @@ def test_noise_has_the_stated_standard_deviations_and_is_symmetric():
     assert_variance(vectors, 0.25)
     with pytest.raises(AssertionError):
         assert_variance(matrices, 4.0)
-
-
-def test_calibrated_noise_is_the_sensitivity_over_mu():
-    # `test_ridge` has numbers of an independent computation at a = 1.
-    both = JointNoise.calibrated(1.0, 2.0)
-    # At a = 2, u alone would have 2 and C alone sqrt 2.
-    assert both == pytest.approx((2 * math.sqrt(2), 2.0), rel=1e-9)
 
 
 def test_sums_are_exact_in_any_order_and_in_any_blocks():

@@ -23,7 +23,6 @@ from jaxdp.kernels import (
     Theorem11Rule,
 )
 from jaxdp.kernels.base import AbstractFeatureMap
-from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.release.joint_release import JointNoise, grid_bits
 from jaxdp.kernels.ridge import learner as ridge_learner
 from jaxdp.kernels.ridge.learner import RidgeNoise
@@ -190,19 +189,6 @@ def test_predictions_are_within_the_label_bound():
     assert (np.abs(values) == 1.5).any()
 
 
-def test_seeds_decide_and_the_operating_system_never_repeats():
-    first, again = _fit(_learner()), _fit(_learner())
-    assert np.array_equal(first.coefficients, again.coefficients)
-    different = [
-        _fit(_learner(), noise_seed=3),
-        _fit(_learner(), noise_seed=None),
-        _fit(_learner(), noise_seed=None),
-        _fit(_learner(), public_seed=4),
-    ]
-    found = {tuple(np.asarray(each.coefficients).tolist()) for each in (first, *different)}
-    assert len(found) == 5
-
-
 def test_eleven_guesses_of_a_small_seed_single_out_a_label_and_its_cost_is_infinite():
     """Who knows all records but the first label fits again with every seed and both labels."""
     candidates = [np.append(label, LABELS[1:]) for label in (-1.0, 1.0)]
@@ -303,26 +289,10 @@ def test_a_release_is_a_function_under_every_transformation():
     np.testing.assert_allclose(jax.jit(release)(NEW), values, atol=1e-6)
     each = jax.vmap(lambda row: release(row[None])[0])(jnp.asarray(NEW))
     np.testing.assert_allclose(each, values, atol=1e-6)
-    slopes = jax.grad(lambda rows: release(rows).sum())(jnp.asarray(NEW))
-    step = 1e-2
-    moved = release(NEW + step * np.eye(DIM, dtype=np.float32)[0])
-    np.testing.assert_allclose(slopes[:, 0], (moved - values) / step, atol=0.02)
     assert release(np.zeros((0, DIM))).shape == (0,)
 
 
-def test_public_features_may_replace_the_sample_paths():
-    # Nystrom features of public landmarks, as the how-to page writes them.
-    kernel, landmarks = Gaussian(1.0), np.random.default_rng(5).uniform(size=(20, DIM))
-    values, vectors = np.linalg.eigh(host_gram(kernel, landmarks, landmarks))
-    kept = values > 1e-6 * values.max()
-    projection = jnp.asarray(vectors[:, kept] / np.sqrt(values[kept]))
-
-    def nystrom(row):
-        return (kernel(row[None], landmarks) @ projection)[0]
-
-    release = _fit(_learner(feature_map=nystrom), epsilon=1e6)
-    assert release.features.num_outputs == kept.sum()
-    assert np.mean((np.asarray(release(INPUTS)) - LABELS) ** 2) < 1e-3
+def test_a_feature_map_has_its_own_bound_or_that_of_the_kernel():
     # A map of unbounded norm takes its bound from the kernel.
     paths = SamplePaths.sample(Gaussian(1.0), 5, 8, DIM, key=jr.key(0))
     assert _learner(feature_map=paths).feature_bound == 1.0
@@ -354,14 +324,9 @@ def test_float64_is_kept_under_x64(monkeypatch):
     ("wrong", "kind", "message"),
     [
         ({"epsilon": 1e300}, ValueError, "noise is calibrated"),
-        ({"inputs": [[math.nan] * 3] * 60}, ValueError, "expected finite inputs, got 180"),
         ({"inputs": [[1e39] * 3] * 60}, ValueError, "expected inputs of magnitude at most 3.4"),
-        ({"labels": [math.nan] * 60}, ValueError, "expected finite labels, got 60"),
         ({"labels": LABELS[:-1]}, ValueError, "expected one label for each of 60 rows, got 59"),
-        ({"labels": LABELS[:, None]}, ValueError, "expected labels of shape"),
-        ({"inputs": LABELS}, ValueError, "expected inputs of shape"),
         ({"inputs": INPUTS[:1], "labels": LABELS[:1]}, ValueError, "at least 2 records"),
-        ({"inputs": [["a"] * 3] * 60}, TypeError, "expected inputs of real numbers"),
         ({"labels": LABELS + 1j}, TypeError, "expected labels of real numbers"),
     ],
 )
@@ -381,8 +346,6 @@ def test_an_input_whose_features_overflow_has_none_as_when_learning():
 
 def test_a_release_refuses_inputs_that_it_cannot_read():
     release = _fit(_learner())
-    with pytest.raises(ValueError, match="expected inputs of magnitude at most"):
-        release(np.full((2, 3), 1e39))
     with pytest.raises(ValueError, match="expected inputs of shape"):
         release(np.ones((2, 4)))
     with pytest.raises(ValueError, match="expected finite inputs"):

@@ -14,7 +14,7 @@ from helpers import assert_mean_close
 import jaxdp
 from jaxdp.core.display import as_text
 from jaxdp.planning.features import closure_risk as of_closure
-from jaxdp.planning.features import drafts
+from jaxdp.planning.features import private_training
 from jaxdp.planning.features.closure_risk import Draw, LinearRisk, closure_risk, stable_rates
 from jaxdp.planning.features.training_plan import LOOKED_AT
 from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
@@ -90,7 +90,7 @@ def test_the_table_has_every_cell_once_and_the_best_is_chosen():
     assert plan.algorithm.num_steps == plan.chosen.num_steps
     assert plan.algorithm.clip_norm == plan.chosen.clip_norm
     # What is repeated is looked at once.
-    assert drafts._listed("num_steps", [20, 20, 10]) == (20, 10)
+    assert private_training._listed("num_steps", [20, 20, 10]) == (20, 10)
 
 
 def _assert_simulated(plan, rejects=()):

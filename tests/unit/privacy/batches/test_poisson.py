@@ -4,9 +4,7 @@ import functools
 import itertools
 import math
 
-import chex
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import mpmath
 import numpy as np
@@ -51,46 +49,20 @@ def test_the_rate_that_is_accounted_for_is_the_one_that_is_drawn():
     assert PoissonSampler(100, 2**-32).sampling_rate == 2**-32
 
 
-def test_rate_one_takes_everything():
+def test_records_stand_in_order_before_marked_padding_and_what_does_not_fit_is_left_out():
     sampler = PoissonSampler(7, 1.0)
     indices, is_real = sampler.sample(0, key=jr.key(0))
     assert is_real.tolist() == [True] * 7 + [False]
     assert indices.tolist() == [*range(7), 0]
     assert sampler.overflow_probability == 0
-
-
-def test_what_does_not_fit_is_left_out():
-    sampler = PoissonSampler(100, 0.5, capacity=20)
-    indices, is_real = sampler.sample(0, key=jr.key(1))
-    assert indices.shape == is_real.shape == (20,)
-    assert is_real.all()
-    whole, _ = PoissonSampler(100, 0.5).sample(0, key=jr.key(1))
-    assert indices.tolist() == whole[:20].tolist()
-    assert np.all(np.diff(indices) > 0)
-
-
-def test_padding_is_marked_and_a_valid_index():
-    sampler = PoissonSampler(50, 0.1)
-    indices, is_real = sampler.sample(0, key=jr.key(2))
-    assert sampler.capacity > is_real.sum() > 0
-    assert not indices[~is_real].any()
-    assert np.all(np.diff(indices[is_real]) > 0)
-    # Real ones come first.
+    few, _ = PoissonSampler(40, 0.5, capacity=2).sample(0, key=jr.key(1))
+    whole, is_real = PoissonSampler(40, 0.5).sample(0, key=jr.key(1))
+    assert is_real.sum() > 2
+    assert few.tolist() == whole[:2].tolist()
+    whole, is_real = np.asarray(whole), np.asarray(is_real)
+    assert not whole[~is_real].any()
+    assert np.all(np.diff(whole[is_real]) > 0)
     assert np.all(np.diff(is_real.astype(int)) <= 0)
-
-
-def test_same_key_same_batch_and_one_compilation():
-    sampler = PoissonSampler(1000, 0.02)
-
-    @jax.jit
-    @chex.assert_max_traces(n=1)
-    def sample(key):
-        return sampler.sample(0, key=key)
-
-    first, again, other = (sample(jr.key(seed)) for seed in (3, 3, 4))
-    assert jnp.array_equal(first[0], again[0])
-    assert not jnp.array_equal(first[0], other[0])
-    assert jnp.array_equal(first[0], sampler.sample(0, key=jr.key(3))[0])
 
 
 @pytest.mark.parametrize(

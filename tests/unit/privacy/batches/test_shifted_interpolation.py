@@ -1,9 +1,4 @@
-r"""One-pass DP-SGD is rho-GDP where steps contract: exact divergences by quadrature, in NumPy.
-
-Algorithm 1 in one dimension is written out here once more, and the law of its last iterate is
-carried from step to step by integrals over the one before: nothing is sampled, and jaxdp gives
-only the curve of N(0, 1) against N(rho, 1) that the result must not exceed.
-"""
+r"""One-pass DP-SGD is rho-GDP where steps contract: exact divergences by quadrature, in NumPy."""
 
 import math
 from typing import NamedTuple
@@ -151,11 +146,7 @@ def _integrated(law: Law, kinks, reach) -> Law:
 
 
 def divergences(first: Law, second: Law) -> np.ndarray:
-    """delta(epsilon), the hockey-stick divergence, at EPSILONS: P - e^epsilon Q where positive.
-
-    Of the first law from the second, and of the second from the first. Where it is positive is
-    found from a grid; there the integrand is 0, so that an error of the place enters squared.
-    """
+    """delta(epsilon), the hockey-stick divergence, at EPSILONS: P - e^epsilon Q where positive."""
     means = np.concatenate([first.means, second.means])
     theta = np.arange(means.min() - 9 * first.std, means.max() + 9 * first.std, first.std / 20)
     ratio = np.log(first.density(theta)) - np.log(second.density(theta))
@@ -179,10 +170,7 @@ def _between(ends, theta):
 
 
 def share_of_the_claim(run: Run, step: int, rho=RHO) -> float:
-    """The largest share of the claimed delta that two neighbours reach, in both directions.
-
-    They differ in the first record of one step: one pushes up, the other down, both clipped.
-    """
+    """The largest share of the claimed delta that two neighbours reach, in both directions."""
     laws = [last_iterate(run.replaced(step, record)) for record in (UP, DOWN)]
     claim = gaussian_delta(rho, EPSILONS)
     return (divergences(*laws) / claim).max()

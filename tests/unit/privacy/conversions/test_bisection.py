@@ -3,25 +3,20 @@
 import math
 
 import pytest
-from scipy.special import erfc
 
-from jaxdp.privacy.conversions.bisection import largest_within, log_excess
+from jaxdp.privacy.conversions.bisection import largest_within
 
 # Functions of x that are positive above a point, and that point.
 POINTS = (1e-130, 3e-9, 0.7, 1.0, math.pi, 4.1e8, 2e140)
 KINDS = {
     "a line": lambda x, point: x - point,
-    "a logarithm": lambda x, point: math.log(x / point),
     "a high power": lambda x, point: math.expm1(min(9 * math.log(x / point), 700.0)),
     "a root, flat below": lambda x, point: math.sqrt(max(x / point - 1, 0.0)),
-    "a step": lambda x, point: 1.0 if x > point else -1.0,
     "a step from 0": lambda x, point: 1.0 if x > point else 0.0,
-    "infinite above": lambda x, point: math.inf if x > point else -1e-9,
     "infinite below": lambda x, point: 1e-9 if x > point else -math.inf,
     "not a number above": lambda x, point: math.nan if x > point else -1.0,
-    "steep, then flat": lambda x, point: math.tanh(1e6 * (x / point - 1)),
 }
-SMOOTH = ("a line", "a logarithm", "a high power")
+SMOOTH = ("a line", "a high power")
 
 
 class Counted:
@@ -58,20 +53,3 @@ def test_nothing_within_is_0_and_everything_is_infinity():
     assert largest_within(lambda x: x - 1.0, 2.0, 3.0) == 0
     assert largest_within(lambda x: x - 3.0, 1.0, 3.0) == math.inf
     assert largest_within(lambda x: x - 3.0, 1.0, 3.0, strictly=True) == math.nextafter(3, 0)
-
-
-def test_a_function_that_rounds_is_negative_at_what_is_found_and_not_at_the_next():
-    # Its values are those of a tail, in steps of their own rounding.
-    def excess(x):
-        return 1e-9 - float(erfc(x))
-
-    found = largest_within(excess, strictly=True)
-    assert excess(found) < 0 <= excess(math.nextafter(found, math.inf))
-    assert found == pytest.approx(4.320005384913445, rel=1e-13)
-
-
-@pytest.mark.parametrize("amount", [0.0, 5e-324, 1e-300, 0.3, math.nextafter(0.3, 1), 1.0, 1e300])
-@pytest.mark.parametrize("limit", [0.0, 5e-324, 1e-300, 0.3, 1.0])
-def test_the_excess_has_the_sign_of_the_difference(amount, limit):
-    excess = log_excess(amount, limit)
-    assert (excess > 0, excess < 0) == (amount > limit, amount < limit)
