@@ -320,7 +320,7 @@ _row(
     lambda p: {"optimiser": p.baseline, **p.batch},
     kinds="loss evaluate: function, targets: data, model: thing, microbatch_size delta: -",
 )
-_row("ExponentialAverage")
+_row("algorithms.ExponentialAverage")
 _row(
     "algorithms.AdaptiveClip",
     lambda p: {"initial": 2.0, "count_noise": 2.0},
@@ -335,7 +335,7 @@ _rows(
     kinds="targets: data, loss: function, clip_norm: number, model: tree",
 )
 _row(
-    "per_sample_gradient_norms",
+    "clipping.per_sample_gradient_norms",
     lambda p: p.batch,
     kinds="targets: data, loss: function, clip_norm: number, model: tree",
 )
@@ -451,13 +451,16 @@ _row("compare", lambda p: {"simulated": p.run}, kinds="simulated: thing")
 _row("comparison.average", lambda p: {"runs": p.run}, kinds="runs: thing")
 for _reader in ("CoupledODE", "GaussianClosure", "Iterates", "FunctionSpace"):
     _row(f"{_reader}.why_not", owner=lambda p, kind=_reader: getattr(jaxdp, kind)())
-_rows("CoupledODE Fluctuations LowerBound UpperBound TightLowerBound TightUpperBound")
+_rows("CoupledODE Fluctuations LowerBound UpperBound theory.TightLowerBound theory.TightUpperBound")
 _row("GaussianClosure", lambda p: {"rank": 4, "spread_rank": 4})
-_row("ClippedDiffusion", lambda p: {"rank": 4})
-_row("ModewiseClosure", lambda p: {"spread_draws": 4})
+_row("theory.ClippedDiffusion", lambda p: {"rank": 4})
+_row("theory.ModewiseClosure", lambda p: {"spread_draws": 4})
 _row("TangentClosure", lambda p: {"num_modes": 4, "rank": 4}, kinds="kernel: -")
 _row("Iterates", lambda p: {"chunk_size": 4})
-_rows("HomogenizedSDE ClippedSDE OrnsteinUhlenbeckSDE", lambda p: {"num_steps": 4})
+_rows(
+    "HomogenizedSDE simulation.ClippedSDE simulation.OrnsteinUhlenbeckSDE",
+    lambda p: {"num_steps": 4},
+)
 _row("theory.KernelSpectrum", kinds="multiplicities: -")
 _row(
     "theory.KernelSpectrum.power_law", kinds="source: positive, num_exact ranges_per_decade: count"
@@ -499,7 +502,7 @@ _rows(
     kinds="error: positives, dim num_samples num_features: count",
     takes_arrays=True,
 )
-_row("hermite_coefficients", kinds="max_order: natural")
+_row("problems.hermite_coefficients", kinds="max_order: natural")
 
 # Planning.
 _row(
@@ -527,7 +530,7 @@ _row(
     lambda p: {"initial_risk": (0.5, 1.0), "label_noise": (0.5, 1.0)},
     kinds="initial_risk label_noise: -",
 )
-_row("FreeForm")
+_row("planning.FreeForm")
 
 # Kernels and losses.
 _rows("kernels.Gaussian kernels.Laplace")

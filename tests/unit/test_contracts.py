@@ -227,8 +227,8 @@ def test_no_kind_of_scalar_compiles_a_second_program(name):
 
 # Public callables, or arguments of theirs, that need no row, each with its reason.
 EXCEPTIONS = {
-    "results, which the library makes": "Comparison Cost Status algorithms.AdamConstants "
-    "algorithms.LinearState algorithms.OptimiserState algorithms.Training "
+    "results, which the library makes": "comparison.Comparison privacy.Cost Status "
+    "algorithms.AdamConstants algorithms.LinearState algorithms.OptimiserState algorithms.Training "
     "attacks.PredictedMembership attacks.Reconstruction attacks.Verdict planning.Forecast "
     "planning.OnePassPlan planning.TrainingPlan theory.ExcessRisk",
     "with tests of their own": "attacks.predicted_membership.record sweep sweeps.cell_key",

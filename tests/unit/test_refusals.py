@@ -129,8 +129,8 @@ REFUSED["train"] = lambda p: [
     ({"loss": lambda model, input: 0.0}, "expected .*loss"),
     ({"optimiser": p.private.replace(sampler=privacy.ShuffledEpochs(31, 31))}, "31 training rows"),
 ]
-REFUSED["ExponentialAverage"] = lambda p: [({"decay": 1.0}, "expected 0 <= decay < 1")]
-REFUSED["per_sample_gradient_norms"] = lambda p: [
+REFUSED["algorithms.ExponentialAverage"] = lambda p: [({"decay": 1.0}, "expected 0 <= decay < 1")]
+REFUSED["clipping.per_sample_gradient_norms"] = lambda p: [
     ({"loss": lambda model, input: 0.0}, "expected .*loss"),
     ({"model": eqx.nn.Linear}, "expected model"),
 ]
