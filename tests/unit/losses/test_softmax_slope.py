@@ -297,3 +297,16 @@ def test_blocks_of_rows_are_as_one_row_after_the_other(method):
     part = slope(*(one[650:] for one in (mean, variance, label, limit)))
     for found, expected in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
         np.testing.assert_allclose(found[650:], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_few_nodes_are_as_good_as_stated():
+    """By default, at a deviation of one: largest errors of the mean as shares of the limit."""
+    for num_classes, bound in ((2, 0.003), (3, 0.01), (10, 0.03)):
+        mean, _, label, limit = _problem(num_classes, 60, 3)
+        variance, size = np.ones(60), np.minimum(limit, np.sqrt(2))
+        few, many = (_found(mean, variance, label, limit, count) for count in (54, FINE))
+        error = np.linalg.norm(few.mean - many.mean, axis=1) / size
+        assert error.max() < bound
+        # Errors have either sign: their mean over samples is smaller.
+        assert np.abs(np.mean((few.square - many.square) / size**2)) < bound / num_classes

@@ -243,6 +243,7 @@ def test_values_that_differ_have_other_digests():
     values = [1, 1.0, True, "1", b"1", None, 10**5000, (1, (2,)), ((1, 2),), [1, 2], (1, 2)]
     values += [{"a": 1}, {"a": 2}, {1, 2}, np.ones(1, ">f4"), np.ones(1, "<f4"), np.float32(1)]
     values += [jr.key(0), jr.key_data(jr.key(0)), "\ud800", jaxdp.Constant(1.0), np.zeros((0, 2))]
+    values += [jaxdp.Constant, jaxdp.Polynomial]
     found = [digest(value) for value in values]
     assert found == [digest(value) for value in values]
     assert len({*found}) == len(values)

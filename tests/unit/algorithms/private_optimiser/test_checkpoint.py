@@ -170,6 +170,14 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
         trained(tmp_path)
 
 
+def test_a_checkpoint_of_an_earlier_version_is_called_so(tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoint, "_FORMAT", 1)
+        trained(tmp_path)
+    with pytest.raises(ValueError, match="format 1, not 3"):
+        trained(tmp_path)
+
+
 def _on_disk_with_room_for(writes, monkeypatch):
     """Let the disk be full after so many checkpoints; returns what was written, or begun."""
     written = []
