@@ -24,6 +24,7 @@ import xarray
 from experiments.harness.fingerprints import fingerprint_of
 from experiments.harness.results import RESULTS, read, save
 from experiments.harness.sources import sources
+from jaxdp.core.pictures import letter_panels
 
 Item = TypeVar("Item")
 
@@ -99,7 +100,15 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
 
 def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int:
     """Draw a saved result beside its file and judge it; 1 when one of its claims is false."""
-    figure.plot(saved).savefig(path.with_suffix(".png"), dpi=150)
+    drawn = figure.plot(saved)
+    # Twins share their place, and a colour bar is no panel.
+    panels = {
+        (id(axes.figure), axes.get_position().bounds): axes
+        for axes in reversed(drawn.axes)
+        if axes.get_label() != "<colorbar>"
+    }
+    letter_panels([*reversed(panels.values())])
+    drawn.savefig(path.with_suffix(".png"), dpi=150)
     verdicts = figure.claims(saved)
     for claim, holds in verdicts.items():
         print(f"{'true ' if holds else 'FALSE'}  {claim}")

@@ -118,8 +118,10 @@ def plot_comparison(
         figure.get_figure(root=True).set_size_inches(_WIDTH, _HEIGHT + _LINE * lines / 2)
     else:
         above.legend(frameon=False)
-    minus = f"minus {reference.label or 'prediction'}" if reference else ""
-    below.set_ylabel(textwrap.fill(minus, _LABEL_WIDTH))
+    if reference:
+        below.set_ylabel(
+            textwrap.fill(f"simulated − {reference.label or 'predicted'}", _LABEL_WIDTH)
+        )
     if has_jump:
         ticks = ends * np.asarray([0, 0.25, 0.5, 0.75, 1.0, _RELEASED_AT])
         named = ends == 1.0

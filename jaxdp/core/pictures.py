@@ -3,7 +3,9 @@
 import collections
 import functools
 import io
+import string
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,4 +73,14 @@ def panels_in(
         axes = given_axes(ax, rows * columns, words)
         return axes[0].figure, axes
     figure = new_figure(size)
-    return figure, list(np.ravel(figure.subplots(rows, columns, **layout)))
+    axes = list(np.ravel(figure.subplots(rows, columns, **layout)))
+    letter_panels(axes)
+    return figure, axes
+
+
+def letter_panels(axes: "Sequence[Axes]") -> None:
+    """Mark panels with a, b, c, ... at their upper left, if there are several."""
+    if 1 < len(axes) <= len(string.ascii_lowercase):
+        for letter, panel in zip(string.ascii_lowercase, axes, strict=False):
+            title = rf"$\mathbf{{{letter}}}$  {panel.get_title(loc='left')}".rstrip()
+            panel.set_title(title, loc="left", fontsize="medium")

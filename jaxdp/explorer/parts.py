@@ -118,12 +118,12 @@ def _slider(field: Number, box: Any) -> Any:
 
 
 def side_by_side(left: Any, *right: Any) -> panel.Column:
-    """Put settings to the left of their results; above them on a narrow screen."""
+    """Put settings to the left of their results; below them on a narrow screen."""
     # By default a child of a flexible box is never narrower than its content.
     styles = {"flex": "1 1 560px", "min-width": "min(300px, 100%)"}
     wide = panel.Column(*right, sizing_mode="stretch_width", max_width=1000, styles=styles)
-    # A panel.Row would not wrap on a narrow screen.
-    look = {"flex-direction": "row", "flex-wrap": "wrap"}
+    # A panel.Row would not wrap on a narrow screen. Reversed lines begin at the bottom.
+    look = {"flex-direction": "row", "flex-wrap": "wrap-reverse", "align-items": "flex-end"}
     return panel.Column(left, wide, sizing_mode="stretch_width", styles=look)
 
 

@@ -19,11 +19,17 @@ from jaxdp.core.packages import repository_address, require_extra
 from jaxdp.explorer.files import open_features, open_store
 
 LOOPBACK = "127.0.0.1"
-# Without this a phone shrinks a page as wide as a desktop's screen.
-_TEMPLATE = (
-    '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
-    "{% endblock %}"
-)
+# Without the viewport a phone shrinks a page as wide as a desktop's screen. If the system is dark,
+# all colours are inverted, with their hues kept.
+_TEMPLATE = """\
+{% block preamble %}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+html { background: white; }
+@media (prefers-color-scheme: dark) { html { filter: invert(0.9) hue-rotate(180deg); } }
+</style>
+{% endblock %}
+"""
 _HEAD = (
     "<h1>What will private learning give?</h1>"
     '<p class="note">Move a slider: the predicted curve of DP-SGD and its cost follow. {}</p>'

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, letter_panels, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +94,9 @@ def _cells(ax: Any, count: int) -> "tuple[Figure | SubFigure, np.ndarray]":
     rows = math.ceil(count / columns)
     size = (5.0, 3.8) if count == 1 else (1.2 + 3.0 * columns, 2.9 * rows)
     figure = new_figure(size)
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    cells = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    letter_panels(cells.ravel()[:count].tolist())
+    return figure, cells
 
 
 def _draw_map(axes: "Axes", values: "DataArray", scale: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxdp.core.checks import require_count
-from jaxdp.core.pictures import given_axes, new_figure
+from jaxdp.core.pictures import given_axes, letter_panels, new_figure
 from jaxdp.kernels import ReleasedFunction
 from jaxdp.regression import ColumnFeatures, WithConstant
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL, _ACROSS = (2.6, 2.1), 4  # inches of a panel, and panels side by side
-_BAND = "noise, 2 std"
+_PART, _BAND = "part", "noise, 2 std"
 _MOST_NAMES = 12  # largest number of readable categories under a panel
 
 
 def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None":
     """Draw an additive model: the part of each column in the function, with its noise.
 
-    A part is centred over its bins or categories, without missing values; dates are days
-    since 1970. Bands are two planned standard deviations of the gradients' noise, without sampling
-    error; in simulations refits spread by 0.5 to 2.1 times as much, most at small budgets.
+    A part is centred over its bins or categories, without missing values. All panels have one
+    vertical scale. Bands are two planned standard deviations of the gradients' noise, without
+    sampling error; in simulations refits spread by 0.5 to 2.1 times as much, most at small budgets.
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with
@@ -74,9 +74,10 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         across = min(_ACROSS, count)
         down = -(-count // across)
         figure = new_figure((_PANEL[0] * across, _PANEL[1] * down))
-        axes = np.ravel(figure.subplots(down, across, squeeze=False))
+        axes = np.ravel(figure.subplots(down, across, squeeze=False, sharey=True))
         for spare in axes[count:]:
             spare.remove()
+        letter_panels(axes[:count].tolist())
     else:
         axes = given_axes(ax, count, "one for each column")
         figure = axes[0].get_figure(root=True)
@@ -89,16 +90,20 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         values = values - values.mean()
         if is_number:
             edges = columns.edges(number)
-            panel.tick_params(axis="x", rotation=30 * columns.is_date[number])
+            if columns.is_date[number]:
+                # Matplotlib counts days since 1970 too.
+                panel.xaxis_date()
+                panel.tick_params(axis="x", rotation=30)
             if spread is not None:
                 band = {"fill": True, "alpha": 0.25, "color": "C0", "label": _BAND}
                 panel.stairs(values + spread, edges, baseline=values - spread, **band)
-            panel.stairs(values, edges, baseline=None, linewidth=1.2, color="C0")
+            curve = {"baseline": None, "linewidth": 1.2, "color": "C0", "label": _PART}
+            panel.stairs(values, edges, **curve)
         else:
             names = [str(key) for key in spec]
-            label = _BAND if spread is not None else None
-            dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "label": label}
-            panel.errorbar(range(shown), values, spread, **dots)
+            dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "color": "C0"}
+            label = _PART if spread is None else f"{_PART}, {_BAND}"
+            panel.errorbar(range(shown), values, spread, label=label, **dots)
             every = -(-shown // _MOST_NAMES)
             turned: Any = {"rotation": 60, "ha": "right", "fontsize": 6}
             panel.set_xticks(range(0, shown, every), names[::every], **turned)
@@ -108,8 +113,11 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
         start += size
     for panel in axes[:count:_ACROSS]:
         panel.set_ylabel(_added_to(release, place), fontsize=7)
-    if len(noise_std):
-        axes[0].legend(fontsize=6)
+    handles = {}
+    for panel in axes[:count]:
+        found = panel.get_legend_handles_labels()
+        handles |= dict(zip(found[1], found[0], strict=True))
+    axes[0].legend([*handles.values()], [*handles], fontsize=6)
     return figure
 
 
