@@ -1,4 +1,4 @@
-"""What PK's figures share: errors averaged over repetitions, in tables, and drawn."""
+"""Shared by PK's figures: errors averaged over repetitions, in tables, and drawn."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
 def all_repetitions(
     once: Callable[[tuple[Any, int]], xarray.Dataset], axis: str, values: Sequence, repetitions: int
 ) -> xarray.Dataset:
-    """Every repetition at every value of an axis, in processes where they are many."""
+    """Every repetition at every value of an axis, in processes if they are many."""
     cells = [(value, number) for value in values for number in range(repetitions)]
     found = spread(once, cells, f"{axis} {{0[0]:.3g}}, repetition {{0[1]}}".format)
     rows = [
@@ -125,7 +125,7 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def _logarithmic(axes: Axes, title: str) -> None:
-    """Both axes, with plain numbers; 2 and 5 are marked too where there are few powers of ten."""
+    """Both axes, with plain numbers; 2 and 5 are marked too if there are few powers of ten."""
     axes.set(xscale="log", yscale="log")
     tidy(axes, title)
     low, high = axes.get_ylim()

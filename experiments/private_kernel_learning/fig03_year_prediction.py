@@ -69,7 +69,7 @@ nothing is private; certified rows: units from the public songs. Otherwise as Fi
 _PREFIX = """\
 A file of so few is no random sample of that set but its beginning, album after album, and all
 repetitions split the same rows: standard errors are over splits, features and noise, and say
-nothing of other songs. What is not reproduced here may hold there. """
+nothing about other songs. Claims that are not reproduced here may hold there. """
 _AGAINST_M = """\
 Against M, the least error over λ; bands are two standard errors. The noise does not depend on the
 bandwidth, but the wider the kernel, the fewer directions there are to learn.
@@ -248,7 +248,7 @@ def _beside_the_mean_label(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _units(dataset: xarray.Dataset) -> Check:
-    """What standardising on the training rows is worth where nothing has to be private."""
+    """The gain from standardising on the training rows if nothing has to be private."""
     public, leaky = (
         dataset[name].min(("num_projections", "features")).mean("repetition")
         for name in ("noiseless", "leaky_noiseless")

@@ -86,7 +86,7 @@ def _loss_at_most(dataset: xarray.Dataset, learner: str) -> xarray.DataArray:
 
 
 def _medians(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Random projection, published noise, at one lambda, n^-.4: good where C is positive."""
+    """Random projection, published noise, at one lambda, n^-0.4: good if C is positive."""
     return dataset.fixed_error.sel(learner=RP_PUBLISHED).median("repetition")
 
 
@@ -95,7 +95,7 @@ def _resonances(dataset: xarray.Dataset, least: float, claim: str) -> Check:
     peaks = medians.sel(form="as printed") / medians.sel(form="repaired", drop=True)
     most = peaks.max(("epsilon", "num_projections"))
     return Check(
-        "the peaks are resonances of an indefinite matrix: at lambda = n^-.4 its positive part "
+        "the peaks are resonances of an indefinite matrix: at lambda = n^-0.4 its positive part "
         f"has a median error {claim}",
         listed(most, "{:.0f} times"),
         bool((most > least).all()),
@@ -182,7 +182,7 @@ def synthetic_summary(dataset: xarray.Dataset) -> str:
         f"shrinks twice as much. Standard errors are {float((error / mean).median()):.0%} in the "
         "median published cell.\n\n"
         + table_of_best(dataset, "dim", "d")
-        + "\n\nMedian error of random projection with the published noise at λ = n^-.4, over ε "
+        + "\n\nMedian error of random projection with the published noise at λ = n^-0.4, over ε "
         "and M:\n\n- " + "\n- ".join(rows)
     )
 

@@ -86,7 +86,7 @@ class PublicTable(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Of the Gaussian kernel: the root of the number of variables."""
+        """Scale of the Gaussian kernel: the root of the number of variables."""
         return math.sqrt(self.num_variables)
 
     def split(self, test_share: float, *, key: Key[Array, ""]) -> Split:

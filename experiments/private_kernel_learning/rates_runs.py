@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 
 
 def joint_noise(level: float) -> ReleaseNoise:
-    """What the certified learner adds to the averages, for features and labels within 1."""
+    """The certified learner's noise on the averages, for features and labels within 1."""
     noise = JointNoise.calibrated(level, 1.0)
     return ReleaseNoise(noise.covariance, noise.correlation)
 

@@ -92,7 +92,7 @@ PAIRS = FeatureDraw(_pairs, _first_pairs)
 
 
 class Budget(NamedTuple):
-    """What may be lost, and how many records share the noise."""
+    """The privacy budget, and how many records share the noise."""
 
     epsilon: float
     num_samples: int
@@ -118,8 +118,8 @@ class Bounds(NamedTuple):
 def intercept_share(bounds: Bounds, budget: Budget) -> float:
     """The part of mu^2 that makes the intercept's noise a tenth of R, from a tenth to nine tenths.
 
-    Free of data. A fixed tenth would, at epsilon = .1, leave the mean label with more noise than
-    all that is to be learnt; a fixed half would double the other noise's variance for nothing.
+    Free of data. At epsilon = 0.1 a fixed tenth would leave more noise on the mean label than there
+    is to learn; a fixed half would double the other noise's variance for nothing.
     """
     std = 2 * bounds.label / (budget.num_samples * gaussian_mu(budget.epsilon, budget.delta))
     return min(0.9, max(0.1, (10 * std / bounds.residual) ** 2))
@@ -143,9 +143,9 @@ class Method(NamedTuple):
     """Features, and the learner of a kernel, M, bounds and a budget whose noise is added.
 
     Attributes:
-        features: what the statistics are of.
-        learner: None for no noise.
-        has_intercept: whether one is released where there is no noise.
+        features: the features in the statistics.
+        learner: the learner; None for no noise.
+        has_intercept: whether to release an intercept if there is no noise.
     """
 
     features: FeatureDraw

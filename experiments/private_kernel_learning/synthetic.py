@@ -1,8 +1,8 @@
 r"""The synthetic data of PK section 5: sums of ten Gaussian kernels with noise.
 
 $Y = \sum_{j \le 10} c_j k(X, z_j) + \varepsilon$ with $c_j$ uniform on [0, 1], $z_j$ on $[0, 1]^d$,
-and $\varepsilon$ of variance .01 before it is truncated at $\pm .1$, .0029 after. The law of X is
-not in the paper; here, as for z, it is uniform on $[0, 1]^d$.
+and $\varepsilon$ of variance 0.01 before truncation at $\pm 0.1$, 0.0029 after. The law of X is not
+in the paper; here, as for z, it is uniform on $[0, 1]^d$.
 """
 
 from typing import NamedTuple

@@ -25,9 +25,9 @@ _MAX_STEPS = 60
 class Torus(NamedTuple):
     r"""A kernel with $\mu_k \propto k^{-1/\gamma}$ per frequency, of trace 1, and a target.
 
-    eigenvalues: of frequencies 0 to G/2 - 1, each but the first for a cosine and a sine.
-    coefficients: of the target on 1, cosine, sine, cosine, ...
-    values: of the target at the grid's points, at most 1/2.
+    eigenvalues: $\mu_k$ at frequencies 0 to G/2 - 1, each but the first for a cosine and a sine.
+    coefficients: the target's coefficients on 1, cosine, sine, cosine, ...
+    values: the target at the grid's points, at most 1/2.
     """
 
     eigenvalues: Float[np.ndarray, " frequencies"]
@@ -51,7 +51,7 @@ class Torus(NamedTuple):
         return len(self.values)
 
     def spectrum(self, power: float = 1.0) -> KernelSpectrum:
-        """What theory is told; of the rougher kernel with eigenvalues mu^power."""
+        """The theory's input, for the rougher kernel with eigenvalues mu^power."""
         return KernelSpectrum(np.repeat(self.powers(power), 2)[1:], self.coefficients**2)
 
     def powers(self, power: float) -> Float[np.ndarray, " frequencies"]:

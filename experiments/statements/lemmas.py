@@ -60,7 +60,7 @@ def _sides_of(statement: Callable, config: Config) -> Callable[[], Iterator[Side
 
 
 def _named(statement: Callable) -> str:
-    """What the statement says, with its place in the paper."""
+    """The statement in words, with its place in the paper."""
     says, _, source = (inspect.getdoc(statement) or "").partition("\n\nSource: ")
     return f"{' '.join(source.split()).removesuffix('.')}: {' '.join(says.split())}"
 

@@ -26,10 +26,10 @@ def is_bounded(function: HostFunction) -> bool:
 
 
 def largest_jump(function: HostFunction) -> float:
-    """0 where the function is continuous; a jump below 1e-4 of its largest modulus is not seen.
+    """0 if the function is continuous; a jump below 1e-4 of its largest modulus is not seen.
 
     Raises:
-        ValueError: as `smooth_panels`.
+        ValueError: from `smooth_panels`.
     """
     kinks = smooth_panels(function, 1.0).kinks
     if not len(kinks):

@@ -55,15 +55,15 @@ _FALSE = (
 class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
     r"""PK Algorithm 5 as printed: $\tilde f = f + \sigma h$, h a path of GP(0, k).
 
-    $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. There is nothing that could
-    be published whole: what is returned answers queries. Source: PK Algorithm 5, in A.11.
+    $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. The function
+    cannot be published as a whole: the result answers queries. Source: PK Algorithm 5, in A.11.
 
     Args:
         kernel: k.
         ridge: $\lambda > 0$.
-        loss: of the margin, for labels -1 and +1.
-        input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
-            nowhere else.
+        loss: a function of the margin, for labels -1 and +1.
+        input_bound: rows are scaled down to this norm first; needed if nothing else bounds
+            the kernel.
 
     Example:
         >>> from jaxdp.kernels import Gaussian

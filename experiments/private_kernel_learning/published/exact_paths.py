@@ -33,7 +33,7 @@ def exact_sample_paths(
     """The values of exact sample paths, $h_M$ with M = `num_paths`, at the points.
 
     Args:
-        kernel, points, num_paths, key: as for `ExactPaths.sample`.
+        kernel, points, num_paths, key: the arguments of `ExactPaths.sample`.
 
     Returns:
         A row for each point and a column for each path, in float64.
@@ -56,14 +56,14 @@ class ExactPaths(eqx.Module):
     nugget is a part of each point's own variance, so it depends on no data beside that point. A
     point that is asked for twice gets two values, some $10^{-5}$ standard deviations apart.
 
-    This is secret state: it holds the points, and the values tell them. Never release it.
+    This is secret state: it holds the points, and the values reveal them. Never release it.
 
     Attributes:
         kernel: k.
         points: x, (n, d), float64.
         deviations: $k(x_i, x_i)^{1/2}$, (n,).
         factor: lower Cholesky factor of the points' correlations, (n, n).
-        normals: what the factor is multiplied with, (n, M).
+        normals: standard normals, multiplied by the factor, (n, M).
 
     Example:
         >>> import jax, numpy as np
@@ -91,7 +91,7 @@ class ExactPaths(eqx.Module):
             kernel: k, positive semi-definite.
             points: x, (n, d).
             num_paths: M >= 1.
-            key: of the normals, by NumPy's generator, which is good statistically and no more;
+            key: random key of the normals, for NumPy's generator, which is not cryptographic;
                 those of the first points do not depend on how many there are.
 
         Raises:
@@ -153,7 +153,7 @@ def _deviations(kernel, points):
 
 
 def _inverse_outer(first, second):
-    """What turns covariances into correlations; 0 where a point has no variance."""
+    """Factors from covariances to correlations; 0 if a point has no variance."""
     inverses = [np.divide(1, x, where=x > 0, out=np.zeros_like(x)) for x in (first, second)]
     return inverses[0][:, None] * inverses[1]
 

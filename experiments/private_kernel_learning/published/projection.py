@@ -1,8 +1,8 @@
 """The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
 
-PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, but for
-an event of small probability; a guarantee that rests on it is a `GaussianUnlessFailure`. A
-projection that is known has a bound at every input, its operator norm, which is far larger.
+PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, except
+on an event of small probability; a guarantee that rests on it is a `GaussianUnlessFailure`. A known
+projection is bounded at every input by its operator norm, which is far larger.
 """
 
 import math

@@ -31,7 +31,7 @@ _LEAST_CLIP, _MOST_CLIP = 0.02, 8.0
 
 
 class Law(NamedTuple):
-    """What the fall depends on besides state, clip and rate; K = strength c^2."""
+    """Parameters of the fall besides state, clip and rate; K = strength c^2."""
 
     gamma: float
     strength: float
@@ -123,7 +123,7 @@ def _spread(clip: np.ndarray, risk: np.ndarray, law: Law) -> np.ndarray:
 
 
 def _middle_clip(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Between two clips, also where one is zero or infinite."""
+    """A clip between two, even if one is zero or infinite."""
     inner = np.sqrt(np.where(np.isinf(high), 4 * low, high) * np.where(low == 0, high / 4, low))
     return np.where(low == high, low, inner)
 

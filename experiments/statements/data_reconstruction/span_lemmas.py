@@ -6,11 +6,11 @@ $\varphi(\hat x) = \sum_i a_i\varphi(x_i)$. With the non-linear part $\tilde\phi
 p exceeds dn: that $a_i$ is $\tilde\varphi(x_i)^\top\tilde\varphi(\hat x)/(\tilde\mu^2p)$ (B.2, the
 left half of (6)), that $|a|^2$ is 1 (B.3, the right half), and that the entrywise powers of
 $X\hat x/d$ are no longer than those of its largest entry C (B.4, (7)). Their bounds are orders,
-without constants: `stated_orders`. Printed without its factor p is (6)'s first half; B.2 has it.
+without constants: `stated_orders`. (6)'s first half is printed without its factor p; B.2 has it.
 
 They rest on Lemma B.1: for an activation with $\mu_0 = \mu_2 = 0$ the products
 $\tilde\varphi(x)^\top\tilde\varphi(x')$ of two rows have the mean
-$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: next to nothing but for a row with itself. Without those two
+$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: almost 0 except for a row with itself. Without those two
 they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
 
 All in float64 on the host. `inputs` are training rows X, `found_inputs` rows $\hat x$, `weights` V

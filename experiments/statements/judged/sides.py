@@ -85,9 +85,9 @@ def order(
 
     Args:
         words: the numbers in words.
-        ratios: one row a size.
-        sizes: in growing order.
-        power: of the size, by which the smaller order is smaller.
+        ratios: one row for each size.
+        sizes: the sizes, in growing order.
+        power: the smaller order is the order times size^-power.
         room: factor from which on a ratio counts as grown.
     """
     rows = np.reshape(ratios, (len(sizes), -1))

@@ -24,13 +24,13 @@ _Verdicts = dict[str, tuple[str, bool | None]]
 
 
 class Assumption(NamedTuple):
-    """One thing that a theorem assumes, and how a problem stands to it.
+    """One assumption of a theorem, and whether a problem meets it.
 
     Attributes:
-        name: where it is stated.
-        statement: what is assumed.
-        found: what was found, in words with numbers.
-        holds: whether it holds; None where no sample can decide it.
+        name: its name in the paper.
+        statement: the assumption in words.
+        found: the finding, in words with numbers.
+        holds: True if it holds; None if no sample can decide it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Assumption(NamedTuple):
 def excess_risk_assumptions(
     problem: RandomFeatures, *, epsilon: float | None = None, delta: float | None = None
 ) -> tuple[Assumption, ...]:
-    r"""The assumptions of PF Theorem 1 on a problem, and on a budget where one is given.
+    r"""The assumptions of PF Theorem 1 on a problem, and on a budget if one is given.
 
     Orders of sizes are compared with constants of one. So read, the two conditions
     $d\log^2d < n < d^{3/2}/\log^3d$ contradict each other for every $4 \le d < e^{35.7}$: the

@@ -81,10 +81,10 @@ class ErrorOrders(NamedTuple):
     """Orders of the parts of a learner's root excess risk, whose sum bounds it.
 
     Attributes:
-        sampling: n records in place of their law.
+        sampling: n records in place of their distribution.
         projection: M paths in place of the kernel.
-        bias: of the ridge.
-        privacy: of the noise; 0 without.
+        bias: the part of the ridge.
+        privacy: the part of the noise; 0 without.
     """
 
     sampling: float

@@ -10,11 +10,11 @@ Sun and Zhang 2021), and a wrong guess costs $a^2$. So the excess risk is at lea
 $$ \frac{a^2}2\sum_{l \le d}\Bigl(0.9e^{-10\varepsilon D_l} - 10D_l\delta\Bigr)_+, $$
 
 for any d and a. The smaller $\lVert\phi_l\rVert_1$ is, the better is its coefficient hidden: a
-function that is nearly 0 but for a few places needs few labels changed.
+function that is nearly 0 except in a few places needs few labels changed.
 
 PK Theorem 10 replaces $1/\lVert\phi_l\rVert_1^2$, which the separation of its targets is
 proportional to, by the upper bound $1/(c_3\mu_l^\beta)$ of Assumption 7, where a lower bound is
-needed. Its rate $(n\varepsilon)^{-4r/(2r+\gamma+\beta)}$ follows where $\lVert\phi_l\rVert_1^2$ is
+needed. Its rate $(n\varepsilon)^{-4r/(2r+\gamma+\beta)}$ follows if $\lVert\phi_l\rVert_1^2$ is
 of the order of $\mu_l^\beta$, from both sides. Under Assumption 7 alone it is false: on the torus,
 where $\lVert\phi_l\rVert_1$ is constant, Assumption 7 holds with $\beta = 1$, and the canonical
 estimator is faster than the rate for it.
@@ -68,7 +68,7 @@ def private_lower_bound(
     Over the targets $L^rg$ with $\lVert g\rVert \le R$, with labels $\pm\kappa^{2r}R$ and a fixed
     law of the inputs; the largest of the bounds over d and the amplitude. Source: the proof of PK
     Theorem 10, with the separation of the targets as it is; the module says what that changes.
-    What n records cost without privacy is left out.
+    The cost of n records without privacy is left out.
 
     Args:
         eigenvalues: $\mu_l > 0$, from the largest down; their sum is $E k(X, X) \le \kappa^2$.
@@ -115,7 +115,7 @@ def private_lipschitz_lower_bound(
     distance (PK Assumption 10). Source: PK Theorem 23, whose proof is one line.
 
     Args:
-        eigenvalues, modulus_means, source, radius, kernel_bound: as `private_lower_bound`.
+        eigenvalues, modulus_means, source, radius, kernel_bound: the same as there.
         given: num_samples, epsilon and delta.
     """
     reach = kernel_bound ** (2 * source) * radius

@@ -28,8 +28,8 @@ class KernelRate(NamedTuple):
 
     Attributes:
         decay: a and b.
-        ridge: p and q of $\lambda = n^{-p} \vee (n\epsilon)^{-q}$; None where nothing is chosen.
-        projections: s and t of $M = n^s \wedge (n\epsilon)^t$; None where nothing is chosen.
+        ridge: p and q of $\lambda = n^{-p} \vee (n\epsilon)^{-q}$; None if nothing is chosen.
+        projections: s and t of $M = n^s \wedge (n\epsilon)^t$; None if nothing is chosen.
     """
 
     decay: Exponents
@@ -52,12 +52,12 @@ class KernelRate(NamedTuple):
 
 
 def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> KernelRate:
-    r"""The minimax rate: what no private learner can beat, in the worst case over targets.
+    r"""The minimax rate, which no private learner can beat in the worst case over targets.
 
-    The canonical estimator reaches it where the kernel with eigenvalues $\mu_l^\beta$ is bounded.
+    The canonical estimator reaches it if the kernel with eigenvalues $\mu_l^\beta$ is bounded.
     Source: PK Theorem 10 (squared loss) and Theorem 23 (some Lipschitz loss). The sensitivity of
     the canonical estimator is misprinted (`canonical_excess_risk`). That nobody is faster follows
-    where $(E|\phi_l|)^2$ is of the order of $\mu_l^\beta$ (`private_lower_bound`), and not under
+    if $(E|\phi_l|)^2$ is of the order of $\mu_l^\beta$ (`private_lower_bound`), and not under
     Assumption 7, which bounds it from below alone and always holds with $\beta = 1$: on the torus
     the canonical estimator is faster than the rate for any $\beta > \gamma$.
     """
