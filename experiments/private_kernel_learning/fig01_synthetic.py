@@ -277,7 +277,8 @@ not in the paper and may be why; no choice of them that was tried gives its figu
 rows are releases: public bounds, λ by the size of the noise, M fixed, a share of the budget for the
 mean label by a public rule; at ε = 0.1 there is little to learn but that mean. Under weak privacy
 an intercept hurts on these data: the target is a sum of kernels, nearly proportional to the
-kernel's first eigenfunction, and one coefficient captures most of it if no constant is taken off."""
+kernel's first eigenfunction, and one coefficient captures most of it unless a constant is taken
+off."""
 
 
 claims = harness.claims_of(checks)

@@ -281,8 +281,9 @@ def _powers(dataset: xarray.Dataset) -> Check:
     least = float(last.min() / dataset.power_canonical[-1])
     limit = minimax_rate(source, capacity, capacity).decay.privacy
     return Check(
-        f"beta < 1 (gamma = beta = {capacity:g}): with the kernel to the power b the predicted exponent "
-        "is 4r/(2r + gamma + b), to 0.03, and the rougher kernel wins at the highest level",
+        f"beta < 1 (gamma = beta = {capacity:g}): with the kernel to the power b the predicted "
+        "exponent is 4r/(2r + gamma + b), to 0.03, and the rougher kernel wins at the highest "
+        "level",
         f"{listed(found, 'b = {:g}: {:.3f} ({:.3f})')}; gains {gain:.1f} times; the canonical "
         f"estimator ({limit:.3f}) is {least:.0f} times lower still",
         max(abs(value - rate) for _, value, rate in found) < 0.03 and gain > 1.2,

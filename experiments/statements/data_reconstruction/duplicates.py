@@ -9,8 +9,8 @@ $$ 1 - \frac1{E\phi^2}\Bigl[\frac{\mu_0^4}{E\phi^2} + \frac{\mu_1^4}{E\phi'^2}\B
 
 stays outside: $3/4 - 1/\pi^2$ for ReLU, 0.265 for tanh, 0 for linear features alone.
 Near-duplicates at a finite distance reach further, along a curve that falls to 0 only when one of
-them arrives at $x_2$. It is computed from the kernel, over pairs on the great circle through $x_1$ and $x_2$;
-no better pair off it was found, but that is not proved.
+them arrives at $x_2$. It is computed from the kernel, over pairs on the great circle through $x_1$
+and $x_2$; no better pair off it was found, which is no proof.
 
 Derived: test_duplicates.py compares with least squares on random features, and with pairs that are
 drawn anywhere.
