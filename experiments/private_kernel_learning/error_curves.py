@@ -85,7 +85,7 @@ def best_noiseless(dataset: xarray.Dataset) -> float:
 
 
 def section(title: str, dataset: xarray.Dataset) -> str:
-    """A table of all errors at one setting, by epsilon, under a line of what needs no budget."""
+    """All errors at one setting, by epsilon, under a line of those that need no budget."""
     best = best_noiseless(dataset)
     line = f"mean label {float(dataset.constant.mean()):.4g}; at best, with no privacy, {best:.4g}."
     errors, free = oracle(dataset), dataset.data_free
@@ -100,7 +100,7 @@ def section(title: str, dataset: xarray.Dataset) -> str:
 
 
 def against_epsilon(axes: Axes, dataset: xarray.Dataset, title: str) -> None:
-    """The oracle's curves, the data-free release, and what needs no budget."""
+    """The oracle's curves, the data-free release, and the errors that need no budget."""
     for name in dataset.learner.values:
         _curve(axes, oracle(dataset).sel(learner=name), "epsilon", **_style(name))
     style = {"color": PURPLE, "marker": "s", "label": "the same, chosen without data"}

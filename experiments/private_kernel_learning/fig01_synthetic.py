@@ -111,7 +111,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The order of the methods, the reference's numbers, what a curator can reach, and the M."""
+    """The order of the methods, the reference's numbers, a curator's errors, and the M."""
     found = [*_order(dataset), *_less_noise(dataset), *_rules(dataset), _noiseless(dataset)]
     if dataset.attrs["num_train"] == NUM_TRAIN:
         found += [*_beside_the_study(dataset), *_losses(dataset)]
@@ -195,7 +195,7 @@ def _rules(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _noiseless(dataset: xarray.Dataset) -> Check:
-    # An intercept is no help where labels are a sum of kernels.
+    # An intercept is no help if labels are a sum of kernels.
     plain = dataset.noiseless.sel(features=["RP", "RFF"])
     best = plain.min("num_projections").mean("repetition")
     limit = 0.01 if dataset.attrs["num_train"] == NUM_TRAIN else 0.05

@@ -2,9 +2,9 @@ r"""PK Figures 3 and 7 to 12: test error on the year-prediction data, five bandw
 
 Figure 3 is the bandwidth $2^4$ and one curve against M; Figure 7 has all five, and Figures 8 to 12
 the curves against M, a row for each bandwidth; of these the picture has the least, the middle and
-the largest epsilon, the result all. The published algorithms stand in the paper's units, those of
-the training rows, which no proof covers; the certified ones in public units. Curves are an
-oracle's, as in `fig01_synthetic.py`, with data-free releases beside them.
+the largest epsilon, the result all. The published algorithms use the paper's units, those of the
+training rows, which no proof covers; the certified ones use public units. Curves are an
+oracle's, as in `fig01_synthetic.py`, next to data-free releases.
 
 Source: PK Figures 3 and 7 to 12.
 """

@@ -17,7 +17,7 @@ from experiments.statements.private_kernel_learning.rates import (
 
 _NUM_RESAMPLES = 400
 _SIGMAS, _LINE_SIGMAS = 3.0, 4.0
-# Of the drawn line: what is far below it, and where no mean is.
+# Shares of the drawn line: far below it, and below all means.
 _FAR, _LEAST = 0.8, 0.5
 
 
@@ -38,7 +38,7 @@ def slope(values: xarray.DataArray, level: str) -> float:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """Exponents found beside those printed and derived."""
+    """Fitted exponents next to the printed and the derived ones."""
     rows = []
     for source in dataset.source.values:
         at = dataset.sel(source=source)
@@ -81,7 +81,7 @@ def summary(dataset: xarray.Dataset) -> str:
 
 
 def _table_of_samples(dataset: xarray.Dataset) -> str:
-    """Exponents of n beside the two that the theorem prints."""
+    """Exponents of n next to the two that the theorem prints."""
     rows = []
     for name, axis, what in (
         ("by_samples", "samples", "no privacy, Theorem 11's M"),
@@ -125,16 +125,16 @@ def _table_of_powers(dataset: xarray.Dataset) -> str:
     ]
     return (
         f"beta < 1: gamma = beta = {capacity:g}, r = {source:g}, predicted risks at tuned d, M and "
-        "ridge. A rougher kernel, which needs no knowledge of the inputs' law if it is one "
-        "of a family (Matern), closes the gap in the exponent as far as its power may fall (to r "
-        "for a ridge), but not in the constant. A known basis, cut off and weighted by mu to a "
-        "power just above beta, comes near the canonical estimator, noise on C included; flat "
-        "weights do not, because of that noise. No proof is claimed.\n\n" + table(head, rows)
+        "ridge. A rougher kernel, which needs no knowledge of the inputs' distribution if "
+        "it is one of a family (Matern), closes the gap in the exponent as far as its power may "
+        "fall (to r for a ridge), but not in the constant. A known basis, cut off and weighted by "
+        "mu to a power just above beta, comes near the canonical estimator, noise on C included; "
+        "flat weights do not, because of that noise. No proof is claimed.\n\n" + table(head, rows)
     )
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Agreement of theory and runs, exponents, the order of the learners, and what is beyond."""
+    """Agreement of theory and runs, exponents, the order of the learners, and further results."""
     return [
         _agreement(dataset),
         *_faster(dataset),
@@ -214,7 +214,7 @@ def _fourier(dataset: xarray.Dataset) -> Check:
         "errors (at low levels they are better, against Figure 1)",
         f"{float(ratio[0]):.2f} times its risk at the lowest level and {float(ratio[-1]):.2f} at "
         f"the highest; exponent {found:.3f} ± {error:.3f} (Theorem 17: {printed:.3f}, filtered "
-        f"{sharper:.3f}) beside {projected:.3f}",
+        f"{sharper:.3f}) against {projected:.3f}",
         found < projected + _SIGMAS * error,
     )
 

@@ -32,7 +32,7 @@ _COLORS = {
 }
 _MARKERS = {"random projection": "o", "Theorem 11": "v", "Fourier features": "s",
             "no projection": "D", "functional": "^"}  # fmt: skip
-# How far apart the least and the largest value are where powers of ten are few.
+# If the largest value is less than this many times the least, powers of ten are few.
 _FEW = 50
 _SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
 

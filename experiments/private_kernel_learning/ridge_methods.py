@@ -80,7 +80,7 @@ def _first_clipped(columns: Columns, count: int) -> Columns:
 
 
 def _first_pairs(columns: Columns, count: int) -> Columns:
-    """Half of the cosines and half of the sines, which stand in two blocks."""
+    """Half of the cosines and half of the sines, in two blocks."""
     halves = [block[:, : count // 2] for block in np.split(columns, 2, axis=1)]
     return np.concatenate(halves, axis=1) * np.sqrt(columns.shape[1] / count)
 
@@ -109,7 +109,7 @@ class Budget(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """T, to which labels are clipped; and to what they are clipped less a released intercept."""
+    """The clip bound T of the labels, and that of the labels less a released intercept."""
 
     label: float
     residual: float

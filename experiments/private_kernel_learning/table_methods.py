@@ -1,7 +1,7 @@
 r"""The comparison on real tables: each method's test error on one split, under one budget.
 
-Projected features are drawn once a split, in weight space (joint draws are cubic in the rows); the
-first M of the most, rescaled, serve a smaller M. The published algorithms and output perturbation
+Projected features are drawn once per split, in weight space (joint draws are cubic in the rows).
+The first M of them, rescaled, serve a smaller M. The published algorithms and output perturbation
 are simulated with NumPy's noise at their own `noise_std`; the certified learners are fitted.
 
 Output perturbation is the minimiser itself with Gaussian noise. For records with $|z| \le B$ and an
@@ -66,7 +66,7 @@ _Parts = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
 class Sizes(NamedTuple):
-    """How many projections there are at most, which M an oracle tries, how many features."""
+    """The most projections, an oracle's candidates for M, and the number of features."""
 
     most: int
     oracle: tuple[int, ...]

@@ -1,8 +1,8 @@
 r"""Private kernel learning on a circle of grid points, where n rows cost no more than the grid.
 
 Inputs are uniform on G points j/G, on which the Fourier basis is orthonormal up to frequency G/2:
-the eigenfunctions of every shift-invariant kernel. All that n rows say is how many fell on each
-point and what their labels add up to, so these are drawn, exactly, and n may be a billion.
+the eigenfunctions of every shift-invariant kernel. Only the counts of the n rows at each point
+and the sums of their labels matter, so these are drawn, exactly, and n may be a billion.
 """
 
 from typing import NamedTuple
@@ -62,7 +62,7 @@ class Torus(NamedTuple):
     def paths(
         self, num_projections: int, rng: np.random.Generator, power: float = 1.0
     ) -> _Features:
-        """Sample paths of the kernel over sqrt(M), at the grid's points: exact in law."""
+        """Sample paths of the kernel over sqrt(M), at the grid's points: exactly distributed."""
         scales = np.sqrt(np.repeat(self.powers(power), 2)[1:] / num_projections)
         return synthesised(scales[:, None] * rng.standard_normal((len(scales), num_projections)))
 

@@ -1,9 +1,9 @@
 r"""Beyond PK: every learner of the paper, and the certified ones, on real tables.
 
-All inputs and labels are in public units, so that what each release claims to cost is what it may
-be compared by; PK standardises by the training rows, which no proof covers. Published algorithms
-stand at a data-free setting and at an oracle's, the least test error over M and $\lambda$; the
-certified learners choose nothing by the data but what their budget pays for.
+All inputs and labels are in public units, so that releases can be compared by their claimed costs;
+PK standardises by the training rows, which no proof covers. Published algorithms have a data-free
+setting and an oracle's, the least test error over M and $\lambda$; the certified learners choose
+nothing by the data except what their budget pays for.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ def _one(config: Config, table: PublicTable, number: int, which: int) -> list[di
 
 
 def _dataset(config: Config, table: PublicTable, runs) -> xarray.Dataset:
-    """Errors by method, budget and split; NaN where a learner does not apply."""
+    """Errors by method, budget and split; NaN if a learner does not apply."""
     values = [[[one.get(name, np.nan) for one in found] for found in runs] for name in LEARNERS]
     axes = {"learner": LEARNERS, "epsilon": config.epsilons, "split": range(len(runs))}
     facts = {"kind": table.kind, "rows": len(table.labels), "dim": table.inputs.shape[1]}
@@ -193,7 +193,7 @@ _READING = """\
 How the default run reads:
 
 - *Ridge regression.* With the same data-free rule the certified learner is far ahead of Algorithms
-  1 and 3, and mostly ahead of what an oracle would get out of them. Choosing λ and M from the
+  1 and 3, and mostly ahead of them at an oracle's settings. Choosing λ and M from the
   noisy statistics, at no cost, gains much at ε = 10 and on the large tables, and loses a little
   if the noise dominates (a thousand records at ε = 0.1).
 - *The intercept* is worth its tenth if labels are far from the middle of their public range
@@ -208,7 +208,7 @@ How the default run reads:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The certified learners against what is published, against nothing, and against each other."""
+    """The certified learners against the published ones, the constants, and each other."""
     return [*_ridge(dataset), _learning(dataset), _classes(dataset)]
 
 

@@ -1,8 +1,8 @@
 """Songs and the years they appeared in: the year-prediction set, from a file or fetched, and split.
 
 The public units come from the first 176 songs of the file, which no figure trains or tests on:
-their mean and standard deviation in every column, to two digits. They might have been any numbers
-of about that size; what matters is that no other song moved them. PK's own units, the training
+their mean and standard deviation in every column, to two digits. Any numbers of
+about that size would do, as long as no other song influences them. PK's own units, the training
 rows' means and standard deviations, make each record's features depend on all others: one record
 can move nC hundreds of times further than the noise is made for.
 """

@@ -127,7 +127,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         # A root of the Gram matrix: f = G beta has the norm of beta.
         root = vectors * np.sqrt(np.maximum(values, 0))
         nothing = np.zeros(len(rows))
-        # No function of the inputs: the tolerance is part of what the cost says.
+        # Independent of the inputs: the tolerance is part of the stated cost.
         largest = kernel_size(self.kernel, self.input_bound) * (1 + ROUNDING)
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)

@@ -62,7 +62,7 @@ _FALSE_4 = (
     "PK Theorem 20 is false as stated (by a factor 15 of delta at epsilon 10, delta 1e-9); proved "
     "here is a curve for these features' norm"
 )
-# Of the norm of the gradient, where rounding allows for it.
+# Tolerance of the gradient's norm, if rounding allows for it.
 _TOLERANCE = 1e-11
 
 
@@ -77,7 +77,7 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     """A learner that releases the minimiser of an objective with a noisy linear term."""
 
     loss: eqx.AbstractVar[AbstractMarginLoss]
-    # What is false of the theorem.
+    # The theorem's fault.
     _remark: eqx.AbstractClassVar[str]
 
     @abc.abstractmethod

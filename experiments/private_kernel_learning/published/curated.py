@@ -1,8 +1,8 @@
 """Functions that are released by a curator who answers queries, not as an object.
 
 Sample paths that are drawn jointly with the training inputs are continued to the points asked for,
-given what is known: the law is that of drawing all at once. But the state from which the answers
-come tells the training inputs: it is never published.
+given the known values: the distribution is that of drawing all at once. But the state behind the
+answers reveals the training inputs, so it is never published.
 """
 
 import abc
@@ -64,7 +64,7 @@ class SecretPaths:
         return self._paths.values[[self._places[name] for name in names]]
 
     def _continue(self, rows: Float[np.ndarray, "n dim"]) -> None:
-        """Draw the paths at further points, given what they are at the earlier ones."""
+        """Draw the paths at further points, given their values at the earlier ones."""
         # The factor depends on no normals; those of this key give way to secret ones.
         key, size = jr.key(0), (len(rows), self._num_paths)
         if self._paths is None:

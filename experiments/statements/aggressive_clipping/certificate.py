@@ -18,7 +18,7 @@ import numpy as np
 from experiments.statements.aggressive_clipping.fastest_fall import Law, fastest_fall, first_boxes
 from jaxdp.core.checks import host_number, require_positive
 
-# What rounding may take from the sum of all cells' times, many times over.
+# Many times the loss by rounding in the sum of all cells' times.
 _ROUNDING = 1e-9
 # How often a range of first rates is halved, each time that of the least bound.
 _SPLITS = 12
@@ -62,7 +62,7 @@ def certified_risk(
 
     Raises:
         ValueError: a number is out of its range, or so large or small that float64 cannot hold
-            what is made of it.
+            the results.
     """
     for name, value in (("gamma", gamma), ("label_noise", label_noise)):
         require_positive(name, host_number(name, value))

@@ -63,7 +63,7 @@ class ActivationReport(NamedTuple):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The clauses that do not hold, in words; none where the assumption does."""
+        """The clauses that do not hold, in words; none if the assumption does."""
 
         def is_zero(coefficient):
             return abs(coefficient) <= _ZERO * self.scale

@@ -76,7 +76,7 @@ def near_duplicates(
     farthest = 2 * np.arcsin(float(distance) / 2)
 
     def pair(larger, part):
-        # The gap, from the least to the one that reaches the other end; dense where it is small.
+        # The gap, from the least to the one that reaches the other end; dense for small gaps.
         return larger, larger - _CLOSEST - part**2 * (larger - _CLOSEST + farthest)
 
     # A square of choices, whose edges and corners are all on the grid.
@@ -104,7 +104,7 @@ def _fit(kernel, other, first, second):
     """Share of the features at angle `other` that two others leave, and their coefficients."""
     between = kernel(np.abs(first - second))
     one, two = kernel(np.abs(other - first)), kernel(np.abs(other - second))
-    # Sum and difference of the two are orthogonal, and keep their digits where they are close.
+    # Sum and difference of the two are orthogonal, and keep their digits even if they are close.
     along, across = (one + two) / (1 + between) / 2, (one - two) / (1 - between) / 2
     share = 1 - along * (one + two) - across * (one - two)
     return share, along + across, along - across

@@ -65,9 +65,9 @@ def mean(
 
     Args:
         words: the mean in words.
-        samples: independent, of one law.
-        expected: mean of the law.
-        wrong: numbers that the same samples have to tell from it.
+        samples: independent samples of one distribution.
+        expected: mean of the distribution.
+        wrong: values that the same samples have to reject.
     """
     samples = np.asarray(samples, float)
     found, count = samples.mean(), len(samples)

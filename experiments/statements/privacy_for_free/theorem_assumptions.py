@@ -1,8 +1,8 @@
 r"""The assumptions of PF Theorem 1, checked on a problem and a budget.
 
-The theorem says how the excess risk of private random features vanishes as n, d and p grow. Some of
-what it assumes is a property of the problem and is decided here; the rest orders sizes up to
-constants ($n = \omega(d\log^2d)$) and can only be compared with the constant 1, or concerns a law
+The theorem says how the excess risk of private random features vanishes as n, d and p grow. Some
+assumptions are properties of the problem and are decided here; the rest order sizes up to constants
+($n = \omega(d\log^2d)$) and can only be compared with the constant 1, or concern a distribution
 (sub-Gaussian rows) that no sample decides.
 """
 
@@ -19,7 +19,7 @@ from jaxdp.problems.rows.random_features import RandomFeatures
 _ZERO = 1e-9
 # Relative: float32 rows of one length differ by this.
 _SAME = 1e-5
-# What was found of a statement, and whether it holds.
+# The finding about a statement, and whether it holds.
 _Verdicts = dict[str, tuple[str, bool | None]]
 
 
