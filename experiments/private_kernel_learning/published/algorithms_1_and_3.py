@@ -13,13 +13,13 @@ event that both their inputs have $|h_M|^2 \le \kappa^2 q$ (`projection_factor`;
 probability $\delta/8$ at most). E depends on the projection alone. Given a projection in E the two
 releases are one Gaussian mechanism, with the mu of `joint_mu` for $B^2 = \kappa^2 q$; so
 $\delta(\epsilon) \le H(\mu, \epsilon) + P(E^c)$, the latter exactly twice a chi-square tail. The
-paper composes two statements that each fail on an event of the same projection; its composition
+paper composes two statements that hold except on events of the same projection; its composition
 theorem would need the second for every value of the first. Composed inside E, Proposition 2 gives
 $3\delta/4$ if it holds.
 
 *False.* Theorem 8 fails for a projection that is published, reused or reproducible: the records may
-then be chosen by it. For every data set only the Gaussian mechanism of the largest norm that this
-projection has at any input holds.
+then be chosen by it. For every data set the guarantee is that of the Gaussian mechanism of the
+largest norm that this projection has at any input.
 
 *Joint sample paths.* Features that are drawn jointly at all inputs make every record's features
 depend on every other record. Drawn from secret randomness they have the right distribution, and

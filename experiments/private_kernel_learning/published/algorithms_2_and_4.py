@@ -238,7 +238,7 @@ def _printed(
 def _proved(
     loss: AbstractMarginLoss, perturbation: Perturbation, *, norm_bound: float, num_samples: int
 ) -> AbstractMechanism:
-    """The corrected proof's guarantee for the exact minimiser, if no feature exceeds that norm."""
+    """The corrected proof's guarantee for the minimiser, with features of that norm at most."""
     if not math.isfinite(norm_bound):
         return Unproved(_UNBOUNDED)
     curvature = loss.curvature_bound * norm_bound**2 / num_samples

@@ -97,7 +97,7 @@ class CuratedFunction:
     Args:
         paths: $h_M$ at the points asked for so far; secret.
         weights: factors of the paths, (M,).
-        statement: the release of the answers, with its proved guarantee.
+        statement: the release of the answers, with its proved guarantee, if any.
         delta: the delta at which `cost` states epsilon.
         mean: m, a function of rows; None for zero, and then the weights are public.
         columns: names of the table's columns, public, if it was fitted to a data frame.

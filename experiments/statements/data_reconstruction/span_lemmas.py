@@ -10,8 +10,8 @@ without constants: `stated_orders`. (6)'s first half is printed without its fact
 
 They rest on Lemma B.1: for an activation with $\mu_0 = \mu_2 = 0$ the products
 $\tilde\varphi(x)^\top\tilde\varphi(x')$ of two rows have the mean
-$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: almost 0 except for a row with itself. Without those two
-they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
+$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: almost 0 except for a row with itself. Without these
+conditions they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
 
 All in float64 on the host. `inputs` are training rows X, `found_inputs` rows $\hat x$, `weights` V
 and `activation` is phi, elementwise. Derived: test_span_lemmas.py.
