@@ -95,7 +95,7 @@ def _distance(torus: Torus, count: int, rng) -> float:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The law of the coefficients, the error's, and what a smoother target loses."""
+    """The decay of the coefficients and of the error, and the loss of a smoother target."""
     means = (dataset.mean_square * dataset.element_projections / dataset.eigenvalues).values
     error = (2 / dataset.num_elements) ** 0.5
     whole = abs(means.mean() - 1) / (error / len(means) ** 0.5)

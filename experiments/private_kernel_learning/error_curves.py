@@ -1,4 +1,4 @@
-"""What PK's figures share: errors averaged over repetitions, in tables, and drawn."""
+"""Shared by PK's figures: errors averaged over repetitions, in tables, and drawn."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
 def all_repetitions(
     once: Callable[[tuple[Any, int]], xarray.Dataset], axis: str, values: Sequence, repetitions: int
 ) -> xarray.Dataset:
-    """Every repetition at every value of an axis, in processes where they are many."""
+    """Every repetition at every value of an axis, in processes if they are many."""
     cells = [(value, number) for value in values for number in range(repetitions)]
     found = spread(once, cells, f"{axis} {{0[0]:.3g}}, repetition {{0[1]}}".format)
     rows = [
@@ -85,7 +85,7 @@ def best_noiseless(dataset: xarray.Dataset) -> float:
 
 
 def section(title: str, dataset: xarray.Dataset) -> str:
-    """A table of all errors at one setting, by epsilon, under a line of what needs no budget."""
+    """All errors at one setting, by epsilon, under a line of those that need no budget."""
     best = best_noiseless(dataset)
     line = f"mean label {float(dataset.constant.mean()):.4g}; at best, with no privacy, {best:.4g}."
     errors, free = oracle(dataset), dataset.data_free
@@ -100,7 +100,7 @@ def section(title: str, dataset: xarray.Dataset) -> str:
 
 
 def against_epsilon(axes: Axes, dataset: xarray.Dataset, title: str) -> None:
-    """The oracle's curves, the data-free release, and what needs no budget."""
+    """The oracle's curves, the data-free release, and the errors that need no budget."""
     for name in dataset.learner.values:
         _curve(axes, oracle(dataset).sel(learner=name), "epsilon", **_style(name))
     style = {"color": PURPLE, "marker": "s", "label": "the same, chosen without data"}
@@ -125,7 +125,7 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def _logarithmic(axes: Axes, title: str) -> None:
-    """Both axes, with plain numbers; 2 and 5 are marked too where there are few powers of ten."""
+    """Both axes, with plain numbers; 2 and 5 are marked too if there are few powers of ten."""
     axes.set(xscale="log", yscale="log")
     tidy(axes, title)
     low, high = axes.get_ylim()

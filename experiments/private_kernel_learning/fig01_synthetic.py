@@ -2,8 +2,8 @@ r"""PK Figures 1, 2 and 4 to 6: test error against epsilon and M on synthetic da
 
 Random projections and random Fourier features, with the published noise and with the certified.
 Curves are the least test errors over M and lambda, as in the paper: an oracle's choice, with the
-bound T = max|y| that the paper leaves open. The certified learner with public bounds and rules that
-look at no data stands beside them. Below, the same runs against M for every epsilon: the paper's
+bound T = max|y| that the paper leaves open. The certified learner with public bounds and data-free
+rules is shown with them. Below, the same runs against M for every epsilon: the paper's
 Figures 4, 5 and 6 are d = 10, 20 and 30, and its Figure 2 is a part of Figure 5.
 
 Source: PK Figures 1, 2 and 4 to 6.
@@ -111,7 +111,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The order of the methods, the reference's numbers, what a curator can reach, and the M."""
+    """The order of the methods, the reference's numbers, a curator's errors, and the M."""
     found = [*_order(dataset), *_less_noise(dataset), *_rules(dataset), _noiseless(dataset)]
     if dataset.attrs["num_train"] == NUM_TRAIN:
         found += [*_beside_the_study(dataset), *_losses(dataset)]
@@ -132,7 +132,7 @@ def _order(dataset: xarray.Dataset) -> list[Check]:
     return [
         Check(
             "PK's claim is not borne out: with the published noise RFF is ahead of random "
-            "projection in most cells, and random projection nowhere by 2 paired standard errors",
+            "projection in most cells, and random projection in none by 2 paired standard errors",
             f"RFF's mean is lower in {ahead} of {gap.mean.size} cells, in {clear} by 2 standard "
             f"errors; random projection is ahead by that in {wrong}",
             ahead > gap.mean.size / 2 and clear > 0 and wrong == 0,
@@ -195,7 +195,7 @@ def _rules(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _noiseless(dataset: xarray.Dataset) -> Check:
-    # An intercept is no help where labels are a sum of kernels.
+    # An intercept is no help if labels are a sum of kernels.
     plain = dataset.noiseless.sel(features=["RP", "RFF"])
     best = plain.min("num_projections").mean("repetition")
     limit = 0.01 if dataset.attrs["num_train"] == NUM_TRAIN else 0.05
@@ -275,9 +275,9 @@ published noise, which is calibrated for add/remove there and for a tail bound w
 projections, and with the same noise still by some percent. The law of X, T and the grid of M are
 not in the paper and may be why; no choice of them that was tried gives its figure. "Data-free"
 rows are releases: public bounds, λ by the size of the noise, M fixed, a share of the budget for the
-mean label by a public rule; at ε = .1 there is little to learn but that mean. Where privacy is weak
+mean label by a public rule; at ε = 0.1 there is little to learn but that mean. Under weak privacy
 an intercept hurts on these data: the target is a sum of kernels, nearly proportional to the
-kernel's first eigenfunction, and one coefficient tells most of it as long as no constant is taken
+kernel's first eigenfunction, and one coefficient captures most of it unless a constant is taken
 off."""
 
 

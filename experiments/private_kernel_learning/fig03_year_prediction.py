@@ -2,9 +2,9 @@ r"""PK Figures 3 and 7 to 12: test error on the year-prediction data, five bandw
 
 Figure 3 is the bandwidth $2^4$ and one curve against M; Figure 7 has all five, and Figures 8 to 12
 the curves against M, a row for each bandwidth; of these the picture has the least, the middle and
-the largest epsilon, the result all. The published algorithms stand in the paper's units, those of
-the training rows, which no proof covers; the certified ones in public units. Curves are an
-oracle's, as in `fig01_synthetic.py`, with data-free releases beside them.
+the largest epsilon, the result all. The published algorithms use the paper's units, those of the
+training rows, which no proof covers; the certified ones use public units. Curves are an
+oracle's, as in `fig01_synthetic.py`, next to data-free releases.
 
 Source: PK Figures 3 and 7 to 12.
 """
@@ -69,7 +69,7 @@ nothing is private; certified rows: units from the public songs. Otherwise as Fi
 _PREFIX = """\
 A file of so few is no random sample of that set but its beginning, album after album, and all
 repetitions split the same rows: standard errors are over splits, features and noise, and say
-nothing of other songs. What is not reproduced here may hold there. """
+nothing about other songs. Claims that are not reproduced here may hold there. """
 _AGAINST_M = """\
 Against M, the least error over λ; bands are two standard errors. The noise does not depend on the
 bandwidth, but the wider the kernel, the fewer directions there are to learn.
@@ -248,7 +248,7 @@ def _beside_the_mean_label(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _units(dataset: xarray.Dataset) -> Check:
-    """What standardising on the training rows is worth where nothing has to be private."""
+    """The gain from standardising on the training rows if nothing has to be private."""
     public, leaky = (
         dataset[name].min(("num_projections", "features")).mean("repetition")
         for name in ("noiseless", "leaky_noiseless")

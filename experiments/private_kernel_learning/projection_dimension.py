@@ -26,7 +26,7 @@ from experiments.private_kernel_learning.ridge_grid import Grid
 from experiments.private_kernel_learning.ridge_methods import METHODS, Bounds, Budget
 from experiments.private_kernel_learning.synthetic import NUM_TRAIN, kernel
 
-# Of the points on a curve, to say where it rises.
+# The fewest points on a curve that show where it rises.
 _FEWEST = 6
 
 
@@ -46,7 +46,7 @@ def draw(
 
 
 def checks_of_synthetic(dataset: xarray.Dataset) -> list[Check]:
-    """How the best M moves, what lies beyond it, and what the peaks are."""
+    """The best M, the errors beyond it, and the nature of the peaks."""
     words = "ten times smaller at some M, for every d"
     found = [_shift(dataset), *_beyond(dataset), _resonances(dataset, 10, words)]
     if dataset.attrs["num_train"] == NUM_TRAIN:
@@ -55,7 +55,7 @@ def checks_of_synthetic(dataset: xarray.Dataset) -> list[Check]:
 
 
 def checks_of_songs(dataset: xarray.Dataset) -> list[Check]:
-    """What a large M costs, with either noise."""
+    """The cost of a large M, with either noise."""
     words = "five times smaller at some M, for every bandwidth (ten times was claimed before songs "
     words += "were split by stretches, whose runs refuted it)"
     found = [_resonances(dataset, 5, words)]
@@ -86,7 +86,7 @@ def _loss_at_most(dataset: xarray.Dataset, learner: str) -> xarray.DataArray:
 
 
 def _medians(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Random projection, published noise, at one lambda, n^-.4: good where C is positive."""
+    """Random projection, published noise, at one lambda, n^-0.4: good if C is positive."""
     return dataset.fixed_error.sel(learner=RP_PUBLISHED).median("repetition")
 
 
@@ -95,7 +95,7 @@ def _resonances(dataset: xarray.Dataset, least: float, claim: str) -> Check:
     peaks = medians.sel(form="as printed") / medians.sel(form="repaired", drop=True)
     most = peaks.max(("epsilon", "num_projections"))
     return Check(
-        "the peaks are resonances of an indefinite matrix: at lambda = n^-.4 its positive part "
+        "the peaks are resonances of an indefinite matrix: at lambda = n^-0.4 its positive part "
         f"has a median error {claim}",
         listed(most, "{:.0f} times"),
         bool((most > least).all()),
@@ -150,7 +150,7 @@ def _steps(dataset: xarray.Dataset) -> Check:
     return Check(
         "at the largest epsilon the steepest rise of each published curve, averaged over d, is "
         "where the norm of the noise on C passes one of the eleven lambdas",
-        f"from {' and from '.join(places)}; n^-.4 is {dataset.attrs['num_train'] ** -0.4:.3f}",
+        f"from {' and from '.join(places)}; n^-0.4 is {dataset.attrs['num_train'] ** -0.4:.3f}",
         all(found),
     )
 
@@ -166,7 +166,7 @@ def _noise_norms(dataset: xarray.Dataset, learner: str) -> np.ndarray:
 
 
 def synthetic_summary(dataset: xarray.Dataset) -> str:
-    """The best M of both kinds of noise, and what the curves against M are made of."""
+    """The best M for both kinds of noise, and an explanation of the curves against M."""
     medians = _medians(dataset)
     rows = [
         f"d = {dim}: {span(at.sel(form='as printed'), '.3g')} as printed, "
@@ -182,7 +182,7 @@ def synthetic_summary(dataset: xarray.Dataset) -> str:
         f"shrinks twice as much. Standard errors are {float((error / mean).median()):.0%} in the "
         "median published cell.\n\n"
         + table_of_best(dataset, "dim", "d")
-        + "\n\nMedian error of random projection with the published noise at λ = n^-.4, over ε "
+        + "\n\nMedian error of random projection with the published noise at λ = n^-0.4, over ε "
         "and M:\n\n- " + "\n- ".join(rows)
     )
 

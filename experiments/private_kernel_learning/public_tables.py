@@ -2,7 +2,7 @@
 
 The ranges are round numbers for what the columns are (physical limits, scales of questionnaires);
 whatever lies beyond is clipped. They were typed with the sets' documentation and the tables' own
-extremes in view: here they stand for what a curator would know beforehand.
+extremes in view, in place of a curator's prior knowledge.
 Rows of one table share a split's randomness and nothing else.
 """
 
@@ -26,7 +26,7 @@ from experiments.private_kernel_learning.year_prediction import (
 from experiments.tables import read
 
 _PI = math.pi
-# Ranges of the inputs in the order of the columns, and of the target, which stands last.
+# Ranges of the inputs in the order of the columns, and of the target, the last one.
 RANGES = {
     # kg in a cubic metre of mixture, days; MPa.
     "concrete": [
@@ -86,7 +86,7 @@ class PublicTable(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Of the Gaussian kernel: the root of the number of variables."""
+        """Scale of the Gaussian kernel: the root of the number of variables."""
         return math.sqrt(self.num_variables)
 
     def split(self, test_share: float, *, key: Key[Array, ""]) -> Split:

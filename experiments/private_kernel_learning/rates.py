@@ -1,7 +1,7 @@
 r"""How the excess risk of private kernel learning falls with privacy: PK's theorems on the torus.
 
 x-axes are $n\mu$, n times the mu of the Gaussian noise, for $n\epsilon$: at a given delta the two
-differ by a factor. n is 10^9, so that privacy alone is seen, but for one part, in which n itself
+differ by a factor. n is 10^9, so that only privacy matters, except in one part, in which n itself
 varies, without privacy and at a fixed mu. Every learner is tuned as an oracle would, unless the
 rule of Theorem 11 is named. Theory is `predicted_excess_risk`; published exponents are those of
 `random_projection_rate`, sharper ones those of `filtered_noise_rate`.
@@ -31,7 +31,7 @@ class Config:
     Attributes:
         samples: n, without privacy.
         budget_samples: n at a fixed mu, `budget_mu`.
-        num_sample_runs: of either.
+        num_sample_runs: number of runs for each of the two.
     """
 
     capacity: float = 0.5

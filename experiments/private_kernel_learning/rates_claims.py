@@ -1,4 +1,4 @@
-"""What the rates' dataset says of PK's theorems: exponents with their errors, and claims."""
+"""Claims about PK's theorems from the rates' dataset, and exponents with their errors."""
 
 import math
 
@@ -17,7 +17,7 @@ from experiments.statements.private_kernel_learning.rates import (
 
 _NUM_RESAMPLES = 400
 _SIGMAS, _LINE_SIGMAS = 3.0, 4.0
-# Of the drawn line: what is far below it, and where no mean is.
+# Shares of the drawn line: far below it, and below all means.
 _FAR, _LEAST = 0.8, 0.5
 
 
@@ -38,7 +38,7 @@ def slope(values: xarray.DataArray, level: str) -> float:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """Exponents found beside those printed and derived."""
+    """Fitted exponents next to the printed and the derived ones."""
     rows = []
     for source in dataset.source.values:
         at = dataset.sel(source=source)
@@ -65,12 +65,12 @@ def summary(dataset: xarray.Dataset) -> str:
             rows.append([f"{source:g}", loss, name, *rates, "{:.3f} ± {:.3f}".format(*fitted)])
     head = ["r", "loss", "learner", "printed", "filtered", "found"]
     return (
-        f"n = 10^{math.log10(dataset.num_samples):.0f} unless n is the axis: what is fitted here "
-        "are exponents of $n\\epsilon$, where sampling costs nothing. Torus, gamma = "
+        f"n = 10^{math.log10(dataset.num_samples):.0f} unless n is the axis: the fitted "
+        "exponents are those of $n\\epsilon$, where sampling costs nothing. Torus, gamma = "
         f"{dataset.capacity:g}. *printed*: the theorem's exponent of $n\\epsilon$; *filtered*: "
         "with the ridge's filtering of the noise counted, a first-order derivation; *found*: "
         "fitted over all levels, with bootstrap errors. At these levels the effective dimension is "
-        "5 to 40, and local exponents wander by .1 about their limits. With the logistic loss "
+        "5 to 40, and local exponents wander by 0.1 about their limits. With the logistic loss "
         "random projection and Fourier features keep their number of features, and end at its "
         "floor; no projection means every eigenfunction. The lines are drawn at the tuned "
         "ridges, near the noise's spectrum, where the first-order prediction is too high: it "
@@ -81,7 +81,7 @@ def summary(dataset: xarray.Dataset) -> str:
 
 
 def _table_of_samples(dataset: xarray.Dataset) -> str:
-    """Exponents of n beside the two that the theorem prints."""
+    """Exponents of n next to the two that the theorem prints."""
     rows = []
     for name, axis, what in (
         ("by_samples", "samples", "no privacy, Theorem 11's M"),
@@ -125,16 +125,16 @@ def _table_of_powers(dataset: xarray.Dataset) -> str:
     ]
     return (
         f"beta < 1: gamma = beta = {capacity:g}, r = {source:g}, predicted risks at tuned d, M and "
-        "ridge. A rougher kernel, which asks for no knowledge of the inputs' law where it is one "
-        "of a family (Matern), closes the gap in the exponent as far as its power may fall (to r "
-        "for a ridge), but not in the constant. A known basis, cut off and weighted by mu to a "
-        "power just above beta, comes near the canonical estimator, noise on C included; flat "
-        "weights do not, because of that noise. No proof is claimed.\n\n" + table(head, rows)
+        "ridge. A rougher kernel, which needs no knowledge of the inputs' distribution if "
+        "it is one of a family (Matern), closes the gap in the exponent as far as its power may "
+        "fall (to r for a ridge), but not in the constant. A known basis, cut off and weighted by "
+        "mu to a power just above beta, comes near the canonical estimator, noise on C included; "
+        "flat weights do not, because of that noise. No proof is claimed.\n\n" + table(head, rows)
     )
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Agreement of theory and runs, exponents, the order of the learners, and what is beyond."""
+    """Agreement of theory and runs, exponents, the order of the learners, and further results."""
     return [
         _agreement(dataset),
         *_faster(dataset),
@@ -173,7 +173,7 @@ def _faster(dataset: xarray.Dataset) -> list[Check]:
         (found, error), predicted = exponent(*runs), slope(*predictions)
         return Check(
             f"r = {source:g}{words} as the predicted risk does over the same levels (to 3 errors "
-            "and .05)",
+            "and 0.05)",
             f"{found:.3f} ± {error:.3f}, predicted {predicted:.3f}; in the limit {sharper:.3f}",
             found - printed > _SIGMAS * error and abs(found - predicted) < _SIGMAS * error + 0.05,
         )
@@ -214,7 +214,7 @@ def _fourier(dataset: xarray.Dataset) -> Check:
         "errors (at low levels they are better, against Figure 1)",
         f"{float(ratio[0]):.2f} times its risk at the lowest level and {float(ratio[-1]):.2f} at "
         f"the highest; exponent {found:.3f} ± {error:.3f} (Theorem 17: {printed:.3f}, filtered "
-        f"{sharper:.3f}) beside {projected:.3f}",
+        f"{sharper:.3f}) against {projected:.3f}",
         found < projected + _SIGMAS * error,
     )
 
@@ -282,7 +282,8 @@ def _powers(dataset: xarray.Dataset) -> Check:
     limit = minimax_rate(source, capacity, capacity).decay.privacy
     return Check(
         f"beta < 1 (gamma = beta = {capacity:g}): with the kernel to the power b the predicted "
-        "exponent is 4r/(2r + gamma + b), to .03, and the rougher kernel wins at the highest level",
+        "exponent is 4r/(2r + gamma + b), to 0.03, and the rougher kernel wins at the highest "
+        "level",
         f"{listed(found, 'b = {:g}: {:.3f} ({:.3f})')}; gains {gain:.1f} times; the canonical "
         f"estimator ({limit:.3f}) is {least:.0f} times lower still",
         max(abs(value - rate) for _, value, rate in found) < 0.03 and gain > 1.2,
@@ -313,14 +314,14 @@ def ratios(dataset: xarray.Dataset) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def _below(dataset: xarray.Dataset) -> Check:
-    """The drawn lines are no means: at tuned ridges runs lie below them."""
+    """The drawn lines are not means: at tuned ridges runs lie below them."""
     found = ratios(dataset)
     mean, error = (np.concatenate([one[i] for one in found.values()]) for i in (0, 1))
     lowest = ", ".join(f"{name} {one[0].min():.2f}" for name, one in found.items())
     is_near = (mean - _LINE_SIGMAS * error < 1.05) & (mean + _LINE_SIGMAS * error > _LEAST)
     return Check(
-        f"at the tuned settings the drawn lines are no means: the runs are below them or at most "
-        f"5% above, and nowhere below {_LEAST:g} of them (to {_LINE_SIGMAS:g} standard errors)",
+        f"at the tuned settings the drawn lines are not means: the runs are below them or at most "
+        f"5% above, and never below {_LEAST:g} of them (to {_LINE_SIGMAS:g} standard errors)",
         f"{int((mean < _FAR).sum())} of {mean.size} points are more than 20% below; least: "
         + lowest,
         bool(is_near.all() and (mean < _FAR).any()),
@@ -353,14 +354,14 @@ def _samples(dataset: xarray.Dataset) -> list[Check]:
     return [
         Check(
             "exponents of n without privacy, at Theorem 11's M: the risk falls as predicted (to 3 "
-            "errors and .03), and every mean is the predicted one (to 4 standard errors and 5%)",
+            "errors and 0.03), and every mean is the predicted one (to 4 standard errors and 5%)",
             f"{listed(alone, form)} (in the limit {listed(limits, '{:.3f}')}); largest gap "
             f"{float(gap.max()):.1%}",
             is_as_predicted(alone) and bool((gap < _LINE_SIGMAS * error + 0.05).all()),
         ),
         Check(
             f"exponents of n at a fixed budget, mu = {dataset.budget_mu:g}: the risk of the tuned "
-            "private learner falls as predicted (to 3 errors and .03)",
+            "private learner falls as predicted (to 3 errors and 0.03)",
             listed(budget, form),
             is_as_predicted(budget),
         ),

@@ -32,7 +32,7 @@ _COLORS = {
 }
 _MARKERS = {"random projection": "o", "Theorem 11": "v", "Fourier features": "s",
             "no projection": "D", "functional": "^"}  # fmt: skip
-# How far apart the least and the largest value are where powers of ten are few.
+# If the largest value is less than this many times the least, powers of ten are few.
 _FEW = 50
 _SHADES = BLUE, GREEN, ORANGE, RED, PURPLE
 
@@ -54,7 +54,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
     tidy(panels[2][2], rf"Tuned, $\mu = {dataset.budget_mu:g}$")
     power = np.log10(dataset.num_samples)
     figure.suptitle(
-        f"$n = 10^{{{power:.0f}}}$ but for the last two panels; lines: predicted, at tuned ridges",
+        f"$n = 10^{{{power:.0f}}}$ except in the last two panels; lines: predicted at tuned ridges",
         fontsize="medium",
     )
     for axes in panels.flat:
@@ -70,7 +70,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def _marks(axes: Axes) -> None:
-    """Errors by powers of ten; where there are few of those, 2 and 5 are marked in the same way."""
+    """Errors by powers of ten; if there are few of those, 2 and 5 are marked in the same way."""
     low, high = axes.get_ylim()
     few = high < _FEW * low
     words = LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf))
@@ -167,7 +167,7 @@ def _points(axes: Axes, runs: xarray.DataArray, level: str, name: str) -> None:
 def _errors(
     axes: Axes, runs: xarray.DataArray, at: str, color: str, marker: str, label: str | None
 ) -> None:
-    """Means with two standard errors, where there are runs."""
+    """Means with two standard errors, if there are runs."""
     seen = runs.dropna(at)
     if not seen.size:
         return

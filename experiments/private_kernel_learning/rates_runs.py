@@ -42,7 +42,7 @@ _Features = Callable[[np.random.Generator], Float[np.ndarray, "points outputs"]]
 _RIDGES = np.geomspace(1e-4, 1, 60)
 _MOST_FEATURES = 600
 _KNOWN = {"num_samples": NUM_SAMPLES, "label_noise": LABEL_NOISE}
-# Rows of norm near 1 are hardly ever longer: where nothing is private nothing has to be clipped.
+# Rows of norm near 1 are hardly ever longer: without privacy nothing has to be clipped.
 _UNCLIPPED = 4.0
 _SAMPLE_RIDGES = np.geomspace(5, 1e-2, 60)
 
@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 
 
 def joint_noise(level: float) -> ReleaseNoise:
-    """What the certified learner adds to the averages, for features and labels within 1."""
+    """The certified learner's noise on the averages, for features and labels within 1."""
     noise = JointNoise.calibrated(level, 1.0)
     return ReleaseNoise(noise.covariance, noise.correlation)
 
@@ -90,7 +90,7 @@ def class_runs(
 
 
 def squared_loss(setting: Setting, source: float, capacity: float, frequencies: Sequence[int]):
-    """Each learner's runs with the squared loss, and what theory says of them."""
+    """Each learner's runs with the squared loss, and the theory of them."""
     torus, spectrum = setting.torus, setting.torus.spectrum()
     noise = joint_noise(setting.level)
     known = {"num_samples": NUM_SAMPLES, "label_noise": LABEL_NOISE}
@@ -124,7 +124,7 @@ def squared_loss(setting: Setting, source: float, capacity: float, frequencies: 
 
 
 def logistic_loss(setting: Setting, num_features: int):
-    """Each learner's runs with the logistic loss, and what theory says of two of them."""
+    """Each learner's runs with the logistic loss, and the theory of two of them."""
     torus, spectrum, level = setting.torus, setting.torus.spectrum(), setting.level
     everything = synthesised(np.diag(np.sqrt(spectrum.eigenvalues)))
     ridges = np.geomspace(2, 1e-2, 60) * level ** (-1 / 2) * CURVATURE
@@ -178,7 +178,7 @@ def _repeated(setting: Setting, once: Callable) -> Float[np.ndarray, "runs ridge
 
 
 def by_features(setting: Setting, source: float, counts: Sequence[int]):
-    """Risk against M, ridge tuned: both losses' runs, what is predicted, what Lemma 14 bounds."""
+    """Risk against M, ridge tuned: both losses' runs, the prediction, and Lemma 14's bound."""
     torus, spectrum = setting.torus, setting.torus.spectrum()
     squared, logistic, predicted, bounds = [], [], [], []
     for count in counts:
@@ -216,7 +216,7 @@ def power_runs(setting: Setting, power: float):
 
 
 def predicted_by_power(torus: Torus, level: float, power: float) -> tuple[float, float]:
-    """Tuned, for the certified release, and where the second moment is known and u alone noisy."""
+    """Tuned risks of the certified release, and with a known second moment and only u noisy."""
     spectrum = torus.spectrum(power)
     whole = tuned_excess_risk(spectrum, noise=joint_noise(level)).risk.total
     alone = ReleaseNoise(vector=2 / level)
@@ -229,7 +229,7 @@ def predicted_by_power(torus: Torus, level: float, power: float) -> tuple[float,
 def predicted_in_known_basis(torus: Torus, level: float, power: float) -> float:
     """The certified release of the first d eigenfunctions, weighted by mu^power; all tuned.
 
-    A known basis may be cut off, and what is lost no longer depends on the ridge. A flat weight
+    A known basis may be cut off, and then the loss no longer depends on the ridge. A flat weight
     (power 0) gives u the noise of the canonical estimator, but makes the coefficients large, which
     multiply the noise on C.
     """

@@ -43,7 +43,7 @@ DRAWN = PROCEDURES[-1]
 
 
 class Grid(NamedTuple):
-    """What the smallest error is taken over, and the budgets."""
+    """The budgets, and the M over which the smallest error is taken."""
 
     epsilons: tuple[float, ...]
     num_projections: tuple[int, ...]
@@ -104,7 +104,7 @@ def errors(
 
 
 def _centred(labels, bounds: Bounds, std: dict[str, float], noise: UnitNoise):
-    """The released intercept and the labels less it; 0 and the labels where none is released."""
+    """The released intercept and the labels less it; 0 and the labels if none is released."""
     if "intercept" not in std:
         return 0.0, labels
     mean = labels.mean() + std["intercept"] * noise.scalar
@@ -142,11 +142,11 @@ def oracle_errors(
 ) -> xarray.Dataset:
     """Test errors whose settings are chosen on the test set, of one repetition of a figure.
 
-    The key is of the features and of the noise, the same for all methods but for its scale.
+    The key draws the features and the noise, which differs between methods only by its scale.
 
     Returns:
-        error: the least over lambda. fixed_error: at n^-.4. noiseless: the least over lambda
-        without noise. constant: of the mean training label.
+        error: the least over lambda. fixed_error: the error at n^-0.4. noiseless: the least
+        over lambda without noise. constant: the mean training label's error.
     """
     init, noise_key = (purpose_key(key, purpose) for purpose in ("init", "noise"))
     draws = dict.fromkeys(method.features for method in (methods | NOISELESS).values())
@@ -180,7 +180,7 @@ def oracle_errors(
 def data_free(
     kernel: Gaussian, split: Split, bounds: Bounds, epsilons: tuple[float, ...], *, number: int
 ) -> xarray.DataArray:
-    """Test errors of releases for which nothing was chosen by the data: what a curator could do."""
+    """Test errors of releases whose settings do not depend on the data: a curator can make them."""
     seeds = {"public_seed": number, "noise_seed": 1_000_000 + number}
     # Clipped here, where the learner would warn.
     labels = np.clip(split.train_labels, -bounds.label, bounds.label)

@@ -80,7 +80,7 @@ def _first_clipped(columns: Columns, count: int) -> Columns:
 
 
 def _first_pairs(columns: Columns, count: int) -> Columns:
-    """Half of the cosines and half of the sines, which stand in two blocks."""
+    """Half of the cosines and half of the sines, in two blocks."""
     halves = [block[:, : count // 2] for block in np.split(columns, 2, axis=1)]
     return np.concatenate(halves, axis=1) * np.sqrt(columns.shape[1] / count)
 
@@ -92,7 +92,7 @@ PAIRS = FeatureDraw(_pairs, _first_pairs)
 
 
 class Budget(NamedTuple):
-    """What may be lost, and how many records share the noise."""
+    """The privacy budget, and how many records share the noise."""
 
     epsilon: float
     num_samples: int
@@ -109,7 +109,7 @@ class Budget(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """T, to which labels are clipped; and to what they are clipped less a released intercept."""
+    """The clip bound T of the labels, and that of the labels less a released intercept."""
 
     label: float
     residual: float
@@ -118,8 +118,8 @@ class Bounds(NamedTuple):
 def intercept_share(bounds: Bounds, budget: Budget) -> float:
     """The part of mu^2 that makes the intercept's noise a tenth of R, from a tenth to nine tenths.
 
-    Free of data. A fixed tenth would, at epsilon = .1, leave the mean label with more noise than
-    all that is to be learnt; a fixed half would double the other noise's variance for nothing.
+    Free of data. At epsilon = 0.1 a fixed tenth would leave more noise on the mean label than there
+    is to learn; a fixed half would double the other noise's variance for nothing.
     """
     std = 2 * bounds.label / (budget.num_samples * gaussian_mu(budget.epsilon, budget.delta))
     return min(0.9, max(0.1, (10 * std / bounds.residual) ** 2))
@@ -143,9 +143,9 @@ class Method(NamedTuple):
     """Features, and the learner of a kernel, M, bounds and a budget whose noise is added.
 
     Attributes:
-        features: what the statistics are of.
-        learner: None for no noise.
-        has_intercept: whether one is released where there is no noise.
+        features: the features in the statistics.
+        learner: the learner; None for no noise.
+        has_intercept: whether to release an intercept if there is no noise.
     """
 
     features: FeatureDraw

@@ -1,8 +1,8 @@
 r"""The synthetic data of PK section 5: sums of ten Gaussian kernels with noise.
 
 $Y = \sum_{j \le 10} c_j k(X, z_j) + \varepsilon$ with $c_j$ uniform on [0, 1], $z_j$ on $[0, 1]^d$,
-and $\varepsilon$ of variance .01 before it is truncated at $\pm .1$, .0029 after. The law of X is
-not in the paper; here, as for z, it is uniform on $[0, 1]^d$.
+and $\varepsilon$ of variance 0.01 before truncation at $\pm 0.1$, 0.0029 after. The distribution
+of X is not in the paper; here, as for z, it is uniform on $[0, 1]^d$.
 """
 
 from typing import NamedTuple
@@ -17,10 +17,10 @@ from jaxdp.kernels import Gaussian
 
 NUM_CENTRES = 10
 NOISE_STD, NOISE_BOUND = 0.1, 0.1
-# Of N(0, .01) truncated at one standard deviation.
+# The variance of N(0, 0.01) truncated at one standard deviation.
 NOISE_VARIANCE = 0.00291
-# What |Y|, and |Y| less its table's mean, exceed for one record in a hundred, over all draws of the
-# model: numbers of the model, which is published, and of no table.
+# Quantiles of |Y|, and of |Y| less its table's mean, that one record in a hundred exceeds, over all
+# draws of the model: numbers of the published model, and of no table.
 # Derived: test_public_bounds_are_quantiles_of_the_model.
 LABEL_BOUNDS = {10: 3.6, 20: 1.8, 30: 0.9}
 RESIDUAL_BOUNDS = {10: 0.85, 20: 0.6, 30: 0.36}

@@ -1,7 +1,7 @@
-r"""What is compared on real tables: each method's test error on one split, under one budget.
+r"""The comparison on real tables: each method's test error on one split, under one budget.
 
-Projected features are drawn once a split, in weight space (joint draws are cubic in the rows); the
-first M of the most, rescaled, serve a smaller M. The published algorithms and output perturbation
+Projected features are drawn once per split, in weight space (joint draws are cubic in the rows).
+The first M of them, rescaled, serve a smaller M. The published algorithms and output perturbation
 are simulated with NumPy's noise at their own `noise_std`; the certified learners are fitted.
 
 Output perturbation is the minimiser itself with Gaussian noise. For records with $|z| \le B$ and an
@@ -66,14 +66,14 @@ _Parts = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
 class Sizes(NamedTuple):
-    """How many projections there are at most, which M an oracle tries, how many features."""
+    """The most projections, an oracle's candidates for M, and the number of features."""
 
     most: int
     oracle: tuple[int, ...]
     num_features: int
 
     def ridges(self, num_samples: int) -> Float[np.ndarray, " ridges"]:
-        """What an oracle tries: n to the powers -1, -.8, ..., 0."""
+        """An oracle's candidates: n to the powers -1, -0.8, ..., 0."""
         return float(num_samples) ** -np.linspace(1, 0, 6)
 
 
@@ -121,7 +121,7 @@ class Draw(NamedTuple):
         return float(np.mean((within - labels) ** 2) / np.var(labels))
 
     def error_of_fit(self, learner: Any, budget: Budget, seed: int, **more: Any) -> float:
-        """Of a learner of the toolkit, fitted as its user would."""
+        """Test error of a learner of the toolkit, fitted as its user would."""
         release = learner.fit(
             self.split.train_inputs,
             self.split.train_labels,
@@ -242,7 +242,7 @@ def _published_minimiser(
 
 
 def _algorithm5(draw: Draw, sizes: Sizes, budget: Budget, seed: int) -> tuple[float, float]:
-    r"""Likewise; here the rule's $\lambda$ gives the added path variance one."""
+    r"""As `_published_minimiser`; here the rule's $\lambda$ gives the added path variance one."""
     kernel, count = Gaussian(draw.table.scale), draw.split.num_train
     unit = Algorithm5(kernel, 1.0, LOSS).noise_std(count, budget.epsilon, budget.delta)["f"]
     found = []
@@ -260,7 +260,7 @@ def _minimiser(rows: _Rows, labels: _Labels, ridge: float, linear: _Coefficients
 
 
 def ridge_sensitivity(ridge: float, num_samples: int) -> float:
-    """Of the coefficients of ridge regression, for B = T = 1."""
+    """Sensitivity of the coefficients of ridge regression, for B = T = 1."""
     return 2 * (1 + 1 / math.sqrt(ridge)) / (num_samples * ridge)
 
 

@@ -1,8 +1,8 @@
 r"""Private kernel learning on a circle of grid points, where n rows cost no more than the grid.
 
 Inputs are uniform on G points j/G, on which the Fourier basis is orthonormal up to frequency G/2:
-the eigenfunctions of every shift-invariant kernel. All that n rows say is how many fell on each
-point and what their labels add up to, so these are drawn, exactly, and n may be a billion.
+the eigenfunctions of every shift-invariant kernel. Only the counts of the n rows at each point
+and the sums of their labels matter, so these are drawn, exactly, and n may be a billion.
 """
 
 from typing import NamedTuple
@@ -25,9 +25,9 @@ _MAX_STEPS = 60
 class Torus(NamedTuple):
     r"""A kernel with $\mu_k \propto k^{-1/\gamma}$ per frequency, of trace 1, and a target.
 
-    eigenvalues: of frequencies 0 to G/2 - 1, each but the first for a cosine and a sine.
-    coefficients: of the target on 1, cosine, sine, cosine, ...
-    values: of the target at the grid's points, at most 1/2.
+    eigenvalues: $\mu_k$ at frequencies 0 to G/2 - 1, each but the first for a cosine and a sine.
+    coefficients: the target's coefficients on 1, cosine, sine, cosine, ...
+    values: the target at the grid's points, at most 1/2.
     """
 
     eigenvalues: Float[np.ndarray, " frequencies"]
@@ -51,7 +51,7 @@ class Torus(NamedTuple):
         return len(self.values)
 
     def spectrum(self, power: float = 1.0) -> KernelSpectrum:
-        """What theory is told; of the rougher kernel with eigenvalues mu^power."""
+        """The theory's input, for the rougher kernel with eigenvalues mu^power."""
         return KernelSpectrum(np.repeat(self.powers(power), 2)[1:], self.coefficients**2)
 
     def powers(self, power: float) -> Float[np.ndarray, " frequencies"]:
@@ -62,7 +62,7 @@ class Torus(NamedTuple):
     def paths(
         self, num_projections: int, rng: np.random.Generator, power: float = 1.0
     ) -> _Features:
-        """Sample paths of the kernel over sqrt(M), at the grid's points: exact in law."""
+        """Sample paths of the kernel over sqrt(M), at the grid's points: exactly distributed."""
         scales = np.sqrt(np.repeat(self.powers(power), 2)[1:] / num_projections)
         return synthesised(scales[:, None] * rng.standard_normal((len(scales), num_projections)))
 

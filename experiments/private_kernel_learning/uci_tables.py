@@ -1,9 +1,9 @@
 r"""Beyond PK: every learner of the paper, and the certified ones, on real tables.
 
-All inputs and labels are in public units, so that what each release claims to cost is what it may
-be compared by; PK standardises by the training rows, which no proof covers. Published algorithms
-stand at a data-free setting and at an oracle's, the least test error over M and $\lambda$; the
-certified learners choose nothing by the data but what their budget pays for.
+All inputs and labels are in public units, so that releases can be compared by their claimed costs;
+PK standardises by the training rows, which no proof covers. Published algorithms have a data-free
+setting and an oracle's, the least test error over M and $\lambda$; the certified learners choose
+nothing by the data except what their budget pays for.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ def _one(config: Config, table: PublicTable, number: int, which: int) -> list[di
 
 
 def _dataset(config: Config, table: PublicTable, runs) -> xarray.Dataset:
-    """Errors by method, budget and split; NaN where a learner does not apply."""
+    """Errors by method, budget and split; NaN if a learner does not apply."""
     values = [[[one.get(name, np.nan) for one in found] for found in runs] for name in LEARNERS]
     axes = {"learner": LEARNERS, "epsilon": config.epsilons, "split": range(len(runs))}
     facts = {"kind": table.kind, "rows": len(table.labels), "dim": table.inputs.shape[1]}
@@ -193,22 +193,22 @@ _READING = """\
 How the default run reads:
 
 - *Ridge regression.* With the same data-free rule the certified learner is far ahead of Algorithms
-  1 and 3, and mostly ahead of what an oracle would get out of them. Choosing λ and M from the
+  1 and 3, and mostly ahead of them at an oracle's settings. Choosing λ and M from the
   noisy statistics, at no cost, gains much at ε = 10 and on the large tables, and loses a little
-  where there is next to nothing but noise (a thousand records at ε = .1).
-- *The intercept* is worth its tenth where labels are far from the middle of their public range
+  if the noise dominates (a thousand records at ε = 0.1).
+- *The intercept* is worth its tenth if labels are far from the middle of their public range
   (year: most songs are recent). Elsewhere it costs some accuracy, and the noisy mean alone is the
-  better release for a thousand records at ε = .1.
+  better release for a thousand records at ε = 0.1.
 - *Classification.* The certified calibration needs about the noise that is printed in Algorithms 2
-  and 4, so errors are much the same: here the proof is what is gained. At ε = 10 the census of
+  and 4, so errors are much the same, and the gain is the proof. At ε = 10 the census of
   32,561 records costs next to nothing.
 - *Output perturbation* pays for a sensitivity that grows as λ falls: at ε = 10 it is, on every
-  table, the worst or second worst of what fits a function. On the small census the other is
+  table, the worst or second worst learner of a function. On the small census the other is
   Algorithm 5, which is the same in the kernel's space."""
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The certified learners against what is published, against nothing, and against each other."""
+    """The certified learners against the published ones, the constants, and each other."""
     return [*_ridge(dataset), _learning(dataset), _classes(dataset)]
 
 
@@ -226,7 +226,7 @@ def _ridge(dataset: xarray.Dataset) -> list[Check]:
         for name in ("Algorithm 1", "Algorithm 3")
     }
     claims["output perturbation"] = (
-        "regression: it is below that of certified output perturbation, likewise"
+        "regression: in all these cells it is also below that of certified output perturbation"
     )
     found = []
     for learner, claim in claims.items():

@@ -1,8 +1,8 @@
 """Songs and the years they appeared in: the year-prediction set, from a file or fetched, and split.
 
 The public units come from the first 176 songs of the file, which no figure trains or tests on:
-their mean and standard deviation in every column, to two digits. They might have been any numbers
-of about that size; what matters is that no other song moved them. PK's own units, the training
+their mean and standard deviation in every column, to two digits. Any numbers of
+about that size would do, as long as no other song influences them. PK's own units, the training
 rows' means and standard deviations, make each record's features depend on all others: one record
 can move nC hundreds of times further than the noise is made for.
 """
@@ -100,10 +100,10 @@ def _numbers(text: str) -> Float[np.ndarray, " numbers"]:
 
 CENTRES = _numbers(
     """
-    45 25 -1.9 5.7 -3.6 -9.9 1.6 -.36 4.6 3.8 -1.1 3 30 2600 2200 1800 950 1000 620 610 350 380 390
-    270 43 -45 -240 -26 100 64 -12 46 -6.6 9 -19 58 -120 370 -210 -46 -19 42 -55 .2 2.3 -20 130 180
-    -160 -10 14 24 33 -18 -1.5 70 44 10 43 -37 7 -3.7 -8.3 -98 -91 -34 -20 45 .18 7.8 19 -32 -4.1
-    -1.3 -21 -5.7 -65 -14 -120 18 6.5 -110 39 57 .51 30 -14 2.9 31 .56
+    45 25 -1.9 5.7 -3.6 -9.9 1.6 -0.36 4.6 3.8 -1.1 3 30 2600 2200 1800 950 1000 620 610 350 380 390
+    270 43 -45 -240 -26 100 64 -12 46 -6.6 9 -19 58 -120 370 -210 -46 -19 42 -55 0.2 2.3 -20 130 180
+    -160 -10 14 24 33 -18 -1.5 70 44 10 43 -37 7 -3.7 -8.3 -98 -91 -34 -20 45 0.18 7.8 19 -32 -4.1
+    -1.3 -21 -5.7 -65 -14 -120 18 6.5 -110 39 57 0.51 30 -14 2.9 31 0.56
     """
 )
 SCALES = _numbers(
@@ -119,15 +119,15 @@ SCALES = _numbers(
 def draw(songs: Songs, num_songs: int, *, together: int = 1, key: Key[Array, ""]) -> Split:
     """Different songs in random order, half of them to train on, in the file's units.
 
-    Rows of one album stand together. Where single songs are drawn from a short file, most albums
+    Rows of one album are adjacent. If single songs are drawn from a short file, most albums
     have songs on both sides, and the test error says little about new albums; `together` keeps
-    neighbours on one side, but for albums that lie across the end of a stretch.
+    neighbours on one side, except albums that lie across the end of a stretch.
 
     Args:
-        songs: the file's; its first 176 are left out.
-        num_songs: at most; all that there are where there are fewer, up to an incomplete stretch.
-        together: how many songs that follow one another are drawn as one.
-        key: of the order.
+        songs: the file's songs; the first 176 are left out.
+        num_songs: the most to draw; all, up to an incomplete stretch, if there are fewer.
+        together: number of consecutive songs that are drawn as one.
+        key: random key of the order.
     """
     left = len(songs.years) - NUM_PUBLIC
     half = min(num_songs, left) // together // 2

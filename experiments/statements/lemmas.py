@@ -1,4 +1,4 @@
-"""Lemmas of the papers that need nothing of jaxdp: their sides in NumPy, beside their limits.
+"""Lemmas of the papers that need nothing of jaxdp: their sides in NumPy, and their limits.
 
 Each function of `judged` is one statement. It yields numbers with the limits within which they lie
 if the statement holds; some of them show that the same numbers refute what is printed wrongly, or a
@@ -60,7 +60,7 @@ def _sides_of(statement: Callable, config: Config) -> Callable[[], Iterator[Side
 
 
 def _named(statement: Callable) -> str:
-    """What the statement says, with its place in the paper."""
+    """The statement in words, with its place in the paper."""
     says, _, source = (inspect.getdoc(statement) or "").partition("\n\nSource: ")
     return f"{' '.join(source.split()).removesuffix('.')}: {' '.join(says.split())}"
 
@@ -109,7 +109,7 @@ def summary(dataset: xarray.Dataset) -> str:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """How near each number is to its limit; a statement is false where one lies beyond 1."""
+    """How near each number is to its limit; a statement is false if one lies beyond 1."""
     names = list(dict.fromkeys(dataset.statement.values.tolist()))
     places = [names.index(name) for name in dataset.statement.values.tolist()]
     near = _nearness(dataset)

@@ -1,16 +1,16 @@
 """Jumps and growth of an activation, as far as finitely many points show them.
 
-A function is looked at up to 13 standard deviations of a Gaussian: beyond, nothing is seen.
+A function is examined up to 13 standard deviations of a Gaussian, and not beyond.
 """
 
 import numpy as np
 
 from jaxdp.core.numerics.hermite import HostFunction, smooth_panels
 
-# A modulus that grows by half from here to the end of what is looked at is called unbounded.
+# A modulus that grows by half from here to the end of the examined range is called unbounded.
 _NEAR, _FAR = 6.5, 13.0
 _JUMP = 1e-4
-# Beside a place, and much nearer: what is steep falls from one to the other, a jump does not.
+# Near a place, and much nearer: a steep change falls from one to the other, a jump does not.
 _BESIDE, _NEARER = 1e-7, 1e-9
 _STEP = 1e-4
 
@@ -26,10 +26,10 @@ def is_bounded(function: HostFunction) -> bool:
 
 
 def largest_jump(function: HostFunction) -> float:
-    """0 where the function is continuous; a jump below 1e-4 of its largest modulus is not seen.
+    """0 if the function is continuous; a jump below 1e-4 of its largest modulus is not seen.
 
     Raises:
-        ValueError: as `smooth_panels`.
+        ValueError: from `smooth_panels`.
     """
     kinks = smooth_panels(function, 1.0).kinks
     if not len(kinks):

@@ -55,15 +55,15 @@ _FALSE = (
 class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
     r"""PK Algorithm 5 as printed: $\tilde f = f + \sigma h$, h a path of GP(0, k).
 
-    $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. There is nothing that could
-    be published whole: what is returned answers queries. Source: PK Algorithm 5, in A.11.
+    $\sigma = c_1\kappa(1 + \sqrt{2\log(1/\delta)})/(n\lambda\epsilon)$. The function
+    cannot be published as a whole: the result answers queries. Source: PK Algorithm 5, in A.11.
 
     Args:
         kernel: k.
         ridge: $\lambda > 0$.
-        loss: of the margin, for labels -1 and +1.
-        input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
-            nowhere else.
+        loss: a function of the margin, for labels -1 and +1.
+        input_bound: rows are scaled down to this norm first; needed if nothing else bounds
+            the kernel.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -127,7 +127,7 @@ class Algorithm5(AbstractJointPathLearner[CuratedFunction]):
         # A root of the Gram matrix: f = G beta has the norm of beta.
         root = vectors * np.sqrt(np.maximum(values, 0))
         nothing = np.zeros(len(rows))
-        # No function of the inputs: the tolerance is part of what the cost says.
+        # Independent of the inputs: the tolerance is part of the stated cost.
         largest = kernel_size(self.kernel, self.input_bound) * (1 + ROUNDING)
         objective = PerturbedObjective(root, labels, self.loss, self.ridge, nothing, largest)
         tolerance = least_tolerance(objective)

@@ -8,25 +8,25 @@ its resonances.
 **Algorithm 1**, on a random projection. Each release has the sensitivity of a projected record that
 is as long as Lemma 7 allows. The paper's Theorem 8 says that this is $(\epsilon, \delta)$-DP.
 
-*What is proved.* For one pair of neighbours that is fixed before the projection is drawn, let E be
-the event that both their inputs have $|h_M|^2 \le \kappa^2 q$ (`projection_factor`, each but for
-$\delta/8$). E looks at the projection alone. Given a projection in E the two releases are one
-Gaussian mechanism, whose mu is that of `joint_mu` with $B^2 = \kappa^2 q$; so
+*Proved.* For one pair of neighbours that is fixed before the projection is drawn, let E be the
+event that both their inputs have $|h_M|^2 \le \kappa^2 q$ (`projection_factor`; each fails with
+probability $\delta/8$ at most). E depends on the projection alone. Given a projection in E the two
+releases are one Gaussian mechanism, with the mu of `joint_mu` for $B^2 = \kappa^2 q$; so
 $\delta(\epsilon) \le H(\mu, \epsilon) + P(E^c)$, the latter exactly twice a chi-square tail. The
-paper composes two statements that hold but for events of the same projection; its composition
+paper composes two statements that hold except on events of the same projection; its composition
 theorem would need the second for every value of the first. Composed inside E, Proposition 2 gives
-$3\delta/4$ where it holds.
+$3\delta/4$ if it holds.
 
-*What is false.* Theorem 8 for a projection that is published, reused or reproducible: the records
-may then be chosen by it. What holds for every data set is the Gaussian mechanism of the largest
-norm that this projection has anywhere.
+*False.* Theorem 8 fails for a projection that is published, reused or reproducible: the records may
+then be chosen by it. For every data set the guarantee is that of the Gaussian mechanism of the
+largest norm that this projection has at any input.
 
 *Joint sample paths.* Features that are drawn jointly at all inputs make every record's features
-depend on every other record. Drawn from secret randomness they have the right law, and what
-follows from them at points that depend on no record is covered by the proof above.
+depend on every other record. Drawn from secret randomness they have the right distribution, and
+releases from them at points that depend on no record are covered by the proof above.
 
 **Algorithm 3**, on random Fourier features. The printed sensitivities $\Delta_1 = 2$ and
-$\Delta_2 = \sqrt2\,T$ are those of records that are left out; a record that is replaced moves nC by
+$\Delta_2 = \sqrt2\,T$ are those of removing a record; replacing one moves nC by
 $2\sqrt2$ and nu by $2\sqrt2\,T$, and both claims "is $(\epsilon/2, \delta/2)$-DP" of its proof are
 false. The two worst cases exclude one another and the multiplier is loose, so the release as a
 whole is what Theorem 16 says it is up to $\epsilon = 16$: it is one Gaussian mechanism of
@@ -79,7 +79,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 _PROJECTED = "noisy averages C and u of projected records, and the function made of them"
 _PUBLIC = (
     "PK Theorem 8 is false for a projection that is published: it holds on average over one that "
-    "is drawn afresh and kept from whoever chooses the records"
+    "is drawn afresh and hidden from the chooser of the records"
 )
 _UNBOUNDED = (
     "nothing bounds the projected inputs of a published projection, and PK Theorem 8 is false there"
@@ -166,17 +166,17 @@ class Algorithm1(AbstractJointPathLearner[ReleasedFunction | CuratedFunction]):
     Algorithm 1, Theorem 8.
 
     A fit without test inputs publishes the projection of its public seed. With them the paths are
-    drawn jointly from the secret seed, as printed; nothing is drawn from the public one, and what
-    is returned answers queries and is never published itself.
+    drawn jointly from the secret seed, as printed; nothing is drawn from the public one, and the
+    result answers queries and is never published itself.
 
     Args:
         kernel: k.
         num_projections: M.
         ridge: $\lambda \ge 0$, on the averages.
         label_bound: T > 0, to which labels are truncated.
-        num_features: L, of the random features behind the paths, where no test inputs are given.
-        input_bound: rows are scaled down to this norm first; needed where the kernel is bounded
-            nowhere else.
+        num_features: L, the number of features behind the paths, if no test inputs are given.
+        input_bound: rows are scaled down to this norm first; needed if nothing else bounds
+            the kernel.
 
     Example:
         >>> from jaxdp.kernels import Gaussian

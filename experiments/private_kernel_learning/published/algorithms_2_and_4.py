@@ -4,14 +4,14 @@ The printed noise, $2c_1\Delta\sqrt{2\log(\cdot/\delta) + \epsilon}/\epsilon$, i
 Smith and Thakurta (2012), for neighbours of which one lacks a record. In PK A.13 a record is
 replaced by another one, and the proof makes two mistakes. It
 
-- bounds the Gaussian exponent by $\epsilon/2$, where it is $\epsilon$;
+- bounds the Gaussian exponent by $\epsilon/2$ instead of $\epsilon$;
 - takes the shift to be independent of the noise, though it is evaluated at the minimiser.
 
 The theorems are false: with the Huber hinge, one record in the corner of the loss gives a
 divergence of 9.7 times $\delta$ (Algorithm 2) and 15 times (Algorithm 4) at $\epsilon = 10$,
 $\delta = 10^{-9}$. No violation is known at $\delta \ge 10^{-5}$ and $\epsilon \le 10$, and no
-proof of what is printed either. What is reported is the curve that `objective_calibration` proves,
-at the noise, ridge and norm as they are.
+proof of the printed form either. The reported curve is the one that `objective_calibration` proves
+for the noise, ridge and norm in use.
 """
 
 import abc
@@ -62,7 +62,7 @@ _FALSE_4 = (
     "PK Theorem 20 is false as stated (by a factor 15 of delta at epsilon 10, delta 1e-9); proved "
     "here is a curve for these features' norm"
 )
-# Of the norm of the gradient, where rounding allows for it.
+# Tolerance of the gradient's norm, if rounding allows for it.
 _TOLERANCE = 1e-11
 
 
@@ -77,7 +77,7 @@ class AbstractPublishedMinimiser(AbstractPublishedLearner[ReleasedFunction]):
     """A learner that releases the minimiser of an objective with a noisy linear term."""
 
     loss: eqx.AbstractVar[AbstractMarginLoss]
-    # What is false of the theorem.
+    # The theorem's fault.
     _remark: eqx.AbstractClassVar[str]
 
     @abc.abstractmethod
@@ -117,13 +117,13 @@ class Algorithm2(AbstractPublishedMinimiser):
 
     $\Delta_3 = \kappa\sqrt q$ with $L = \log(4/\delta)$; every entry of b has the standard
     deviation $2c_1\Delta_3\sqrt{2\log(4/\delta) + \epsilon}/\epsilon$; the ridge is
-    $\lambda_0 = \max(\lambda, c_2\Delta_3^2/(n(e^{\epsilon/4} - 1)))$. The projection is one of a
-    public seed, in weight space. Source: PK Algorithm 2, Theorem 9.
+    $\lambda_0 = \max(\lambda, c_2\Delta_3^2/(n(e^{\epsilon/4} - 1)))$. The projection is drawn
+    from a public seed, in weight space. Source: PK Algorithm 2, Theorem 9.
 
     Args:
-        kernel, num_projections, num_features, input_bound: as of `Algorithm1`.
+        kernel, num_projections, num_features, input_bound: the same as in `Algorithm1`.
         ridge: $\lambda \ge 0$, in $\frac\lambda2|\beta|^2$.
-        loss: of the margin, for labels -1 and +1.
+        loss: a function of the margin, for labels -1 and +1.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -174,8 +174,8 @@ class Algorithm4(AbstractPublishedMinimiser):
     with Algorithm 2's floor. Source: PK Algorithm 4, Theorem 20.
 
     Args:
-        kernel, num_features: as of `Algorithm3`.
-        ridge, loss: as of `Algorithm2`.
+        kernel, num_features: the same as in `Algorithm3`.
+        ridge, loss: the same as in `Algorithm2`.
 
     Example:
         >>> from jaxdp.kernels import Gaussian
@@ -238,7 +238,7 @@ def _printed(
 def _proved(
     loss: AbstractMarginLoss, perturbation: Perturbation, *, norm_bound: float, num_samples: int
 ) -> AbstractMechanism:
-    """What the corrected proof says of the exact minimiser, for features of that norm at most."""
+    """The corrected proof's guarantee for the minimiser, with features of that norm at most."""
     if not math.isfinite(norm_bound):
         return Unproved(_UNBOUNDED)
     curvature = loss.curvature_bound * norm_bound**2 / num_samples
@@ -250,5 +250,5 @@ def _proved(
 
 
 def least_tolerance(objective: PerturbedObjective) -> float:
-    """The tolerance of the published minimisers: what rounding leaves, or less than matters."""
+    """The published minimisers' tolerance: the larger of rounding errors and a negligible size."""
     return max(_TOLERANCE, objective.least_tolerance)

@@ -81,7 +81,7 @@ class CanonicalEstimator(AbstractPublishedLearner[ReleasedFunction]):
         num_eigenfunctions: d.
         beta: $\beta$, in [0, 1].
         c_beta: $c_\beta$ > 0, which bounds $\sum_l \mu_l^\beta\varphi_l(x)^2$.
-        least_eigenvalue: $\mu_d$, from which the true sensitivity follows; None where unknown,
+        least_eigenvalue: $\mu_d$, from which the true sensitivity follows; None if unknown,
             and then nothing is proved.
 
     Example:

@@ -1,8 +1,8 @@
 """Functions that are released by a curator who answers queries, not as an object.
 
 Sample paths that are drawn jointly with the training inputs are continued to the points asked for,
-given what is known: the law is that of drawing all at once. But the state from which the answers
-come tells the training inputs: it is never published.
+given the known values: the distribution is that of drawing all at once. But the state behind the
+answers reveals the training inputs, so it is never published.
 """
 
 import abc
@@ -31,7 +31,7 @@ from jaxdp.privacy.secret.secret_noise import SecretNoise
 class SecretPaths:
     r"""M exact paths of GP(0, k) over $\sqrt M$, drawn at each point when it is first asked for.
 
-    The one object of this package that changes: what has been answered stays so. Its normals come
+    The only mutable object of this package; values once answered never change. Its normals come
     from the operating system or a secret seed, never from a key that could be drawn again. Points
     are scaled down to the norm `input_bound` first.
     """
@@ -64,7 +64,7 @@ class SecretPaths:
         return self._paths.values[[self._places[name] for name in names]]
 
     def _continue(self, rows: Float[np.ndarray, "n dim"]) -> None:
-        """Draw the paths at further points, given what they are at the earlier ones."""
+        """Draw the paths at further points, given their values at the earlier ones."""
         # The factor depends on no normals; those of this key give way to secret ones.
         key, size = jr.key(0), (len(rows), self._num_paths)
         if self._paths is None:
@@ -86,21 +86,21 @@ class CuratedFunction:
 
     $f(x) = m(x) + \beta \cdot h_M(x)$ with exact paths.
 
-    What it answers is covered by its cost, for queries that depend on no secret; what it holds is
-    not, so it cannot be saved. Values are those of the paths at exactly these inputs, in float64:
-    an input in another precision is another input.
+    Its cost covers the answers, for queries that depend on no secret. It does not cover the state
+    that it holds, so it cannot be saved. Values are those of the paths at exactly these inputs, in
+    float64: an input in another precision is another input.
 
     Attributes:
-        coefficients: beta, (M,), where they are public; None where nothing but values is.
-        delta: at which `cost` states epsilon.
+        coefficients: beta, (M,), if they are public; None if only values are.
+        delta: the delta at which `cost` states epsilon.
 
     Args:
-        paths: $h_M$, known so far where it has been asked for; secret.
-        weights: what the paths are multiplied with, (M,).
-        statement: what the answers release, and what is proved about it.
-        delta: at which `cost` states epsilon.
+        paths: $h_M$ at the points asked for so far; secret.
+        weights: factors of the paths, (M,).
+        statement: the release of the answers, with its proved guarantee, if any.
+        delta: the delta at which `cost` states epsilon.
         mean: m, a function of rows; None for zero, and then the weights are public.
-        columns: names of the table's columns, public, where it was fitted to a data frame.
+        columns: names of the table's columns, public, if it was fitted to a data frame.
 
     Example:
         >>> import numpy as np
@@ -130,7 +130,7 @@ class CuratedFunction:
         self.coefficients = jnp.asarray(weights) if mean is None else None
 
     def __call__(self, inputs: Float[Any, "m dim"]) -> Float[Array, " m"]:
-        """The function's values at the inputs, to which its paths are continued where they are new.
+        """The function's values at the inputs; its paths are continued to new ones.
 
         $O((n + m)^3)$ for n points known and m new ones.
         """
@@ -140,11 +140,11 @@ class CuratedFunction:
 
     @property
     def cost(self) -> Cost:
-        """What the answers cost together, at the delta of the fit."""
+        """The joint cost of the answers, at the delta of the fit."""
         return cost_of(self._statement, self.delta)
 
     def release(self) -> Release:
-        """What is answered; `jaxdp.account` reads it at any delta."""
+        """The release of the answers; `jaxdp.account` reads it at any delta."""
         return self._statement
 
     def __repr__(self):
@@ -168,9 +168,9 @@ class AbstractJointPathLearner(AbstractPublishedLearner[Released]):
         """Learn from a table, as `AbstractPrivateLearner.fit` does.
 
         Args:
-            inputs, labels, epsilon, delta, public_seed, noise_seed: as there.
-            test_inputs: public; where the function will be read first. The paths are drawn there
-                together with the training inputs, exactly and from the secret seed.
+            inputs, labels, epsilon, delta, public_seed, noise_seed: the same as there.
+            test_inputs: public inputs, at which the function will be read first. The paths are
+                drawn jointly there and at the training inputs, exactly and from the secret seed.
         """
         budget = {"epsilon": epsilon, "delta": delta, "noise_seed": noise_seed}
         given = {"public_seed": public_seed, "warning": self._warning}

@@ -3,7 +3,7 @@ r"""Gaussian-process sample paths at given points, exactly, by Cholesky factors:
 Source: PK Definition 5, drawn jointly at the points. The value at one point depends on all points
 drawn before it. So with a public seed a record's features depend on other records, and no guarantee
 that needs them to depend on one record holds. With a secret seed the values and the points must
-stay secret, and so must whatever tells them, such as a kernel expansion on the points.
+stay secret, and so must everything that reveals them, such as a kernel expansion on the points.
 `SamplePaths`, which are functions of one input each, have neither restriction.
 """
 
@@ -22,8 +22,8 @@ from jaxdp.kernels.base import AbstractKernel, require_kernel
 from jaxdp.kernels.evaluation import host_gram
 from jaxdp.kernels.release.tables import host_rows
 
-# Of the variance at each point: far above the rounding of a factorisation, some 1e-16 times the
-# number of points, and far below what any number of paths can show.
+# Share of the variance at each point: far above the rounding of a factorisation, some 1e-16 times
+# the number of points, and too small to be seen in any number of paths.
 NUGGET = 1e-10
 
 
@@ -33,7 +33,7 @@ def exact_sample_paths(
     """The values of exact sample paths, $h_M$ with M = `num_paths`, at the points.
 
     Args:
-        kernel, points, num_paths, key: as for `ExactPaths.sample`.
+        kernel, points, num_paths, key: the arguments of `ExactPaths.sample`.
 
     Returns:
         A row for each point and a column for each path, in float64.
@@ -49,21 +49,21 @@ def exact_sample_paths(
 
 
 class ExactPaths(eqx.Module):
-    r"""M sample paths of GP(0, k) over $\sqrt M$, known at some points, and how to go on.
+    r"""M sample paths of GP(0, k) over $\sqrt M$, known at some points, to be continued to others.
 
-    The law of the values, at all points however they were asked for: columns independent,
+    The distribution of the values at all points, in whatever order: independent columns,
     Gaussian, of mean 0 and covariance $(k(x_i, x_j) + 10^{-10} k(x_i, x_i) 1_{i = j}) / M$. The
-    nugget is a part of each point's own variance, so it depends on no data beside that point. A
+    nugget is a part of each point's own variance, so it depends on no other point. A
     point that is asked for twice gets two values, some $10^{-5}$ standard deviations apart.
 
-    This is secret state: it holds the points, and the values tell them. Never release it.
+    This is secret state: it holds the points, and the values reveal them. Never release it.
 
     Attributes:
         kernel: k.
         points: x, (n, d), float64.
         deviations: $k(x_i, x_i)^{1/2}$, (n,).
         factor: lower Cholesky factor of the points' correlations, (n, n).
-        normals: what the factor is multiplied with, (n, M).
+        normals: standard normals, multiplied by the factor, (n, M).
 
     Example:
         >>> import jax, numpy as np
@@ -91,7 +91,7 @@ class ExactPaths(eqx.Module):
             kernel: k, positive semi-definite.
             points: x, (n, d).
             num_paths: M >= 1.
-            key: of the normals, by NumPy's generator, which is good statistically and no more;
+            key: random key of the normals, for NumPy's generator, which is not cryptographic;
                 those of the first points do not depend on how many there are.
 
         Raises:
@@ -115,7 +115,7 @@ class ExactPaths(eqx.Module):
     def continued(self, points: Any, *, key: Key[Array, ""]) -> "ExactPaths":
         """The paths with their values at further points too, drawn given those known already.
 
-        The law of all values is that of drawing them at once; `key` is another one than before.
+        All values are distributed as if drawn at once; `key` must be a new one.
         """
         require_key(key)
         rows = host_rows("points", points)
@@ -153,7 +153,7 @@ def _deviations(kernel, points):
 
 
 def _inverse_outer(first, second):
-    """What turns covariances into correlations; 0 where a point has no variance."""
+    """Factors from covariances to correlations; 0 if a point has no variance."""
     inverses = [np.divide(1, x, where=x > 0, out=np.zeros_like(x)) for x in (first, second)]
     return inverses[0][:, None] * inverses[1]
 

@@ -1,4 +1,4 @@
-"""The paper's learners in common: the multiplier of their noise, its source and their statement."""
+"""Common to the paper's learners: the multiplier of their noise, its source and their statement."""
 
 import math
 
@@ -36,8 +36,8 @@ class AbstractPublishedLearner(AbstractPrivateLearner[Released]):
     def _noise(self, request: FitRequest) -> SecretNoise:
         """The secret noise of this fit, for this learner alone.
 
-        Learners of one table release other statistics; with the same noise, what is released by
-        one could be subtracted from what is released by the other.
+        Learners of one table release different statistics; with the same noise, one release
+        could be subtracted from another.
         """
         arrays = filter(eqx.is_array, jax.tree.leaves(self))
         return request.noise().hiding(eqx.tree_pformat(self), *arrays)
@@ -71,7 +71,7 @@ def statement(
 ) -> Release:
     """A release with the paper's (epsilon, delta) as its claim and its faults as assumptions.
 
-    `what` and the remarks are in words; the mechanism is what is proved for noise nobody can guess.
+    `what` and the remarks are in words; the mechanism is proved for unpredictable noise.
     """
     return Release(
         what,

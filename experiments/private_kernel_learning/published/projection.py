@@ -1,8 +1,8 @@
 """The published feature maps: the random projection $h_M$ with its bounds, and random cosines.
 
-PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, but for
-an event of small probability; a guarantee that rests on it is a `GaussianUnlessFailure`. A
-projection that is known has a bound at every input, its operator norm, which is far larger.
+PK Lemma 7 bounds $|h_M(x)|$ for one input x that is fixed before the projection is drawn, except
+on an event of small probability; a guarantee that rests on it is a `GaussianUnlessFailure`. A known
+projection is bounded at every input by its operator norm, which is far larger.
 """
 
 import math
@@ -62,11 +62,11 @@ def projection(
     public_seed: int,
     input_bound: float | None,
 ) -> AbstractFeatureMap:
-    r"""$h_M$ of a public seed, with a norm bound where its base features have one.
+    r"""$h_M$ of a public seed, with a norm bound if its base features have one.
 
     $|V^\top z(x)|/\sqrt M \le \|V\| \sup|z|/\sqrt M$ for every x: about $\sqrt{2L/M}$ for paths
-    made of L pairs of waves, where Lemma 7 has a number near 1 for one x that does not know V.
-    The projection is clipped at that bound, which changes nothing but what rounding does.
+    made of L pairs of waves. Lemma 7 has a number near 1 for one x that is independent of V.
+    The projection is clipped at that bound, which changes only rounding errors.
     """
     key = purpose_key(jr.key(public_seed), "init")
     paths = SamplePaths.sample(kernel, num_projections, num_features, dim, key=key)
@@ -89,12 +89,12 @@ def cosine_features(
 class GaussianUnlessFailure(AbstractMechanism):
     r"""mu-GDP given an event whose complement, of probability p, depends on no noise.
 
-    If the projection of a random map keeps two given records within a bound, what follows is a
-    Gaussian mechanism; the probability that it does not is paid once, for the whole release:
+    If the projection of a random map keeps two given records within a bound, the release is a
+    Gaussian mechanism; the probability of failure is paid once, for the whole release:
     $\delta(\epsilon) \le H(\mu, \epsilon) + p$, with H as `gaussian_delta`.
 
-    Composing (epsilon, delta) statements of its parts, each with its own event, is what PK
-    Theorem 8 does; the parts share their projection, so its composition theorem does not apply.
+    PK Theorem 8 composes (epsilon, delta) statements of its parts, each with its own event;
+    the parts share their projection, so its composition theorem does not apply.
 
     Args:
         mu: >= 0, given the event.

@@ -18,7 +18,7 @@ import numpy as np
 from experiments.statements.aggressive_clipping.fastest_fall import Law, fastest_fall, first_boxes
 from jaxdp.core.checks import host_number, require_positive
 
-# What rounding may take from the sum of all cells' times, many times over.
+# Many times the loss by rounding in the sum of all cells' times.
 _ROUNDING = 1e-9
 # How often a range of first rates is halved, each time that of the least bound.
 _SPLITS = 12
@@ -39,10 +39,10 @@ def certified_risk(
     In the limit of many dimensions, where the risk obeys AC (62). Schedules may be any
     that do not increase, also beyond the cap $2/\gamma$. With `clip_scale=None` the bound holds for
     every clip scale, also one that changes during the pass while $c\,\tilde\eta$ does not
-    increase; such clips may gain on a constant one, and by so much the bound may lie below what
-    `Optimal` reaches: by .02 to .14 in the six settings of test_certificate, by a quarter in one
-    with R(0) = 10 and a label noise of .01. For unequal eigenvalues it is the bound of the largest
-    one alone, far below what is reached.
+    increase; such clips may gain on a constant one, and the bound may lie below what `Optimal`
+    reaches by as much: by 0.02 to 0.14 in the six settings of test_certificate. In another, with
+    R(0) = 10 and a label noise of 0.01, the gap is a quarter. For unequal eigenvalues it is the
+    bound of the largest one alone, far below what is reached.
 
     Source: AC Theorem 6/20, "for any c and rate", (5). Derived: the bound, at the head of this
     module; test_certificate.
@@ -51,18 +51,18 @@ def certified_risk(
         gamma: d/n > 0.
         label_noise: zeta > 0.
         initial_risk: R(0) > 0.
-        rho: of the guarantee, > 0; infinite without privacy.
+        rho: the guarantee's rho > 0; infinite without privacy.
         clip_scale: c > 0; None for all of them.
         largest: eigenvalue of Sigma, >= 1. Above one the bound is that of AC (5).
-        tolerance: in [1e-6, 1): of the fall, and of the risk from cell to cell, relative. Less is
-            slower and gives a larger bound.
+        tolerance: relative tolerance of the fall, and of the risk from cell to cell, in [1e-6, 1).
+            Less is slower and gives a larger bound.
 
     Returns:
         The bound, proved up to rounding, which is covered.
 
     Raises:
         ValueError: a number is out of its range, or so large or small that float64 cannot hold
-            what is made of it.
+            the results.
     """
     for name, value in (("gamma", gamma), ("label_noise", label_noise)):
         require_positive(name, host_number(name, value))

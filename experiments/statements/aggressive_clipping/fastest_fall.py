@@ -31,7 +31,7 @@ _LEAST_CLIP, _MOST_CLIP = 0.02, 8.0
 
 
 class Law(NamedTuple):
-    """What the fall depends on besides state, clip and rate; K = strength c^2."""
+    """Parameters of the fall besides state, clip and rate; K = strength c^2."""
 
     gamma: float
     strength: float
@@ -88,10 +88,10 @@ def _bounds(
     high = risk * (1 - first)
     with np.errstate(divide="ignore"):
         low, up = np.sqrt(risk * boxes[2:] / law.strength) if law.strength else (0 * first, np.inf)
-    # `low` belongs to tau, which in the last range is larger than the rate that stands for it.
+    # `low` belongs to tau, which in the last range is larger than the rate that replaces it.
     low = np.where(is_last, 0.0, low)
     cap = np.minimum(2 * ends / law.gamma, fastest)
-    # Of the last range of clips the rate times its least clip stands for tau, and mu is one.
+    # In the last range of clips the rate times the least clip replaces tau, and mu is one.
     pull = np.where(is_last, high / np.where(is_last, least, 1), _pull(least, high, law))
     spread = _spread(ends, high, law)
     rate = np.clip(law.largest * pull / (law.gamma * spread), low, np.minimum(up, cap))
@@ -123,7 +123,7 @@ def _spread(clip: np.ndarray, risk: np.ndarray, law: Law) -> np.ndarray:
 
 
 def _middle_clip(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Between two clips, also where one is zero or infinite."""
+    """A clip between two, even if one is zero or infinite."""
     inner = np.sqrt(np.where(np.isinf(high), 4 * low, high) * np.where(low == 0, high / 4, low))
     return np.where(low == high, low, inner)
 

@@ -28,8 +28,8 @@ def mixed_parity(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     $\tanh z + \tfrac14(\cos z - \tfrac14e^{3/2}\cos 2z - \tfrac34e^{-1/2})$: tanh is its odd part;
     the even part is smooth, bounded and has no Hermite coefficient of order 0 or 2, because
     $E\cos(ag)\,h_k(g) = (-1)^{k/2}a^ke^{-a^2/2}/\sqrt{k!}$ for even k. Its fourth coefficient is
-    $-\tfrac34e^{-1/2}/\sqrt{24} = -.093$. Any share of the even part would do; attacks find rows
-    more easily where it is small.
+    $-\tfrac34e^{-1/2}/\sqrt{24} = -0.093$. Any share of the even part would do; attacks find rows
+    more easily if it is small.
 
     Source: DR Assumption 2, of which it is an example.
     """
@@ -43,11 +43,11 @@ class ActivationReport(NamedTuple):
     Attributes:
         mean, linear, quadratic: the Hermite coefficients $\mu_0$, $\mu_1$, $\mu_2$.
         odd, even: the largest ones of order 3 or more, by parity.
-        has_bounded_slope: whether the slope stops growing within what is looked at.
-        slope_jump: the largest jump of the slope; 0 where it is continuous.
-        jump: of the function itself.
+        has_bounded_slope: whether the slope stops growing within the examined range.
+        slope_jump: the largest jump of the slope; 0 if it is continuous.
+        jump: the largest jump of the function itself.
         has_bounded_curvature: whether the slope's own derivative stops growing too.
-        scale: root mean square of $\phi(g)$, by which zero is told.
+        scale: root mean square of $\phi(g)$, the scale for what counts as zero.
     """
 
     mean: float
@@ -63,7 +63,7 @@ class ActivationReport(NamedTuple):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The clauses that do not hold, in words; none where the assumption does."""
+        """The clauses that do not hold, in words; none if the assumption does."""
 
         def is_zero(coefficient):
             return abs(coefficient) <= _ZERO * self.scale
@@ -85,9 +85,9 @@ class ActivationReport(NamedTuple):
 def assumption_2(activation: Activation, *, max_order: int = 24) -> ActivationReport:
     r"""Check of an activation against Assumption 2; its report names the clauses that do not hold.
 
-    Coefficients are quadrature, to about $10^{-13}$, up to `max_order`. What a function does
-    beyond 13 standard deviations is not seen: what grows by less than a half from 6.5 to 13 of
-    them counts as bounded.
+    Coefficients are quadrature, to about $10^{-13}$, up to `max_order`. Values
+    beyond 13 standard deviations are not seen: a function that grows by less than a half from 6.5
+    to 13 of them counts as bounded.
 
     Source: DR Assumption 2.
     """

@@ -7,10 +7,10 @@ the share
 
 $$ 1 - \frac1{E\phi^2}\Bigl[\frac{\mu_0^4}{E\phi^2} + \frac{\mu_1^4}{E\phi'^2}\Bigr] $$
 
-stays outside: $3/4 - 1/\pi^2$ for ReLU, .265 for tanh, 0 for linear features alone. Near-duplicates
-at a finite distance reach further, along a curve that falls to 0 only where one of them arrives at
-$x_2$. It is computed from the kernel, over pairs on the great circle through $x_1$ and $x_2$;
-that pairs off it do no better is not proved, and was not found otherwise.
+stays outside: $3/4 - 1/\pi^2$ for ReLU, 0.265 for tanh, 0 for linear features alone.
+Near-duplicates at a finite distance reach further, along a curve that falls to 0 only when one of
+them arrives at $x_2$. It is computed from the kernel, over pairs on the great circle through $x_1$
+and $x_2$; no better pair off it was found, which is no proof.
 
 Derived: test_duplicates.py compares with least squares on random features, and with pairs that are
 drawn anywhere.
@@ -27,7 +27,7 @@ from jaxdp.problems.rows.infinite_width import infinite_width_kernel
 from jaxdp.theory.reconstruction.error import Activation, activation_moments
 
 _ANGLES, _GRID, _ROUNDS = 48, 129, 12
-# The angle between two rows that are still told apart.
+# The least angle between two rows that counts as a difference.
 _CLOSEST = 2e-5
 
 
@@ -35,9 +35,9 @@ class NearDuplicates(NamedTuple):
     r"""The two near-duplicates of $x_1$ that come closest to the features of $x_2$.
 
     Attributes:
-        share: of $|\varphi(x_2)|^2$ that they do not span.
-        angles: of both from $x_1$ towards $x_2$.
-        coefficients: $a_1$, $a_2$ of DR (76); large and of opposite sign where the two are close.
+        share: the share of $|\varphi(x_2)|^2$ that they do not span.
+        angles: the angles of both from $x_1$ towards $x_2$.
+        coefficients: $a_1$, $a_2$ of DR (76); large and of opposite sign if the two are close.
     """
 
     share: float
@@ -68,15 +68,15 @@ def near_duplicates(
 
     Args:
         activation: phi, elementwise.
-        distance: the largest $|\hat x - x_1|/\sqrt d$, in [.01, $\sqrt 2$]. Nearer pairs are those
-            of `duplicate_limit`: in float64 their difference drowns in rounding.
-        cosine: of $x_1$ and $x_2$, within (-1, 1).
+        distance: the largest $|\hat x - x_1|/\sqrt d$, in [0.01, $\sqrt 2$]. For nearer pairs
+            use `duplicate_limit`: in float64 their difference drowns in rounding.
+        cosine: the cosine of $x_1$ and $x_2$, within (-1, 1).
     """
     kernel, other = _kernel_of_angle(activation), float(np.arccos(cosine))
     farthest = 2 * np.arcsin(float(distance) / 2)
 
     def pair(larger, part):
-        # The gap, from the least to the one that reaches the other end; dense where it is small.
+        # The gap, from the least to the one that reaches the other end; dense for small gaps.
         return larger, larger - _CLOSEST - part**2 * (larger - _CLOSEST + farthest)
 
     # A square of choices, whose edges and corners are all on the grid.
@@ -104,7 +104,7 @@ def _fit(kernel, other, first, second):
     """Share of the features at angle `other` that two others leave, and their coefficients."""
     between = kernel(np.abs(first - second))
     one, two = kernel(np.abs(other - first)), kernel(np.abs(other - second))
-    # Sum and difference of the two are orthogonal, and keep their digits where they are close.
+    # Sum and difference of the two are orthogonal, and keep their digits even if they are close.
     along, across = (one + two) / (1 + between) / 2, (one - two) / (1 - between) / 2
     share = 1 - along * (one + two) - across * (one - two)
     return share, along + across, along - across

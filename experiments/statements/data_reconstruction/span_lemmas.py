@@ -2,16 +2,16 @@ r"""The quantities that DR's proof of Theorem 1 bounds, as numbers.
 
 $\hat x$ is a row whose features are a combination of the training rows', (5) and (17):
 $\varphi(\hat x) = \sum_i a_i\varphi(x_i)$. With the non-linear part $\tilde\phi(z) = \phi(z) -
-\mu_1z$ and $\tilde\mu^2 = \sum_{l\ge3}\mu_l^2$, the lemmas say that three gaps vanish where
+\mu_1z$ and $\tilde\mu^2 = \sum_{l\ge3}\mu_l^2$, the lemmas say that three gaps vanish if
 p exceeds dn: that $a_i$ is $\tilde\varphi(x_i)^\top\tilde\varphi(\hat x)/(\tilde\mu^2p)$ (B.2, the
 left half of (6)), that $|a|^2$ is 1 (B.3, the right half), and that the entrywise powers of
 $X\hat x/d$ are no longer than those of its largest entry C (B.4, (7)). Their bounds are orders,
-without constants: `stated_orders`. Printed without its factor p is (6)'s first half; B.2 has it.
+without constants: `stated_orders`. (6)'s first half is printed without its factor p; B.2 has it.
 
 They rest on Lemma B.1: for an activation with $\mu_0 = \mu_2 = 0$ the products
 $\tilde\varphi(x)^\top\tilde\varphi(x')$ of two rows have the mean
-$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: next to nothing but for a row with itself. Without those two
-they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
+$p\sum_{l\ge3}\mu_l^2(x^\top x'/d)^l$: almost 0 except for a row with itself. Without these
+conditions they have $\mu_0^2 + \mu_2^2(x^\top x'/d)^2$ as well.
 
 All in float64 on the host. `inputs` are training rows X, `found_inputs` rows $\hat x$, `weights` V
 and `activation` is phi, elementwise. Derived: test_span_lemmas.py.
@@ -48,7 +48,7 @@ def nonlinear_products(
     r"""$\tilde\varphi(x)^\top\tilde\varphi(x')/p$ for all pairs of rows.
 
     Source: DR Lemma B.1, (18) to (22): near $\tilde\mu^2$ for a row with itself, near 0 for
-    independent ones, and alike where the second factor is $\varphi(x')$ with its linear part.
+    independent ones, and the same if the second factor is $\varphi(x')$ with its linear part.
     """
     first, second = (_arguments(rows, weights) for rows in (inputs, others))
     linear = _linear(activation)
@@ -148,7 +148,7 @@ def overlap_power_gaps(
     $\|(X\hat x)^{\circ l}/d^l\| - C^{l-1}$ with $C = \max_i|x_i^\top\hat x|/d$, for rows on the
     sphere of radius $\sqrt d$. At most $C^{l-1}(\|X\|_{op}/\sqrt d - 1)$, whatever the rows, as
     $|X\hat x/d|$ is at most $\|X\|_{op}/\sqrt d$: the lemma's union over subsets of rows is needed
-    where n grows with d.
+    if n grows with d.
 
     Source: DR Lemma B.4, (49) and (50); (7).
     """

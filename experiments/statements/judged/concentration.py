@@ -1,7 +1,7 @@
 """PK's bounds with high probability and explicit constants, on random draws.
 
 Inputs are uniform on POINTS places of an interval and the kernel is Gaussian, so that expectations
-are sums. Of each statement the left side is drawn many times and set beside the printed bound: it
+are sums. Each statement's left side is drawn many times and compared with the printed bound: that
 is exceeded no more often than the statement allows (here never), and the bound over `room` is.
 """
 

@@ -1,8 +1,8 @@
-"""What DR's proofs take from Gaussian weights, and the concentration of tanh features.
+"""Gaussian weights as DR's proofs use them, and the concentration of tanh features.
 
 The proofs bound fluctuations by orders; their centres are closed forms, and those are compared.
-Where a lemma says O(f), the quantity over f does not grow as d doubles twice and p = 4 d^2 with it.
-A supremum over the sphere is that over many rows: what is seen is a lower bound of it.
+If a lemma says O(f), the quantity over f does not grow as d doubles twice and p = 4 d^2 with it.
+A supremum over the sphere is taken over many rows, which gives a lower bound of it.
 """
 
 import math

@@ -82,7 +82,7 @@ def _measured(dim, seed):
     interpolator = inverse.T @ labels
 
     def below(matrix):
-        """What the top d directions of the kernel do not span."""
+        """The part outside the top d directions of the kernel."""
         return matrix - top @ (top.T @ matrix)
 
     log = np.log(count)

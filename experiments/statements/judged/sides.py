@@ -65,9 +65,9 @@ def mean(
 
     Args:
         words: the mean in words.
-        samples: independent, of one law.
-        expected: mean of the law.
-        wrong: numbers that the same samples have to tell from it.
+        samples: independent samples of one distribution.
+        expected: mean of the distribution.
+        wrong: values that the same samples have to reject.
     """
     samples = np.asarray(samples, float)
     found, count = samples.mean(), len(samples)
@@ -85,9 +85,9 @@ def order(
 
     Args:
         words: the numbers in words.
-        ratios: one row a size.
-        sizes: in growing order.
-        power: of the size, by which the smaller order is smaller.
+        ratios: one row for each size.
+        sizes: the sizes, in growing order.
+        power: the smaller order is the order times size^-power.
         room: factor from which on a ratio counts as grown.
     """
     rows = np.reshape(ratios, (len(sizes), -1))

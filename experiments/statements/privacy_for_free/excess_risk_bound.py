@@ -20,9 +20,9 @@ class ExcessRiskBound(NamedTuple):
     r"""The three terms of PF (4.4), times their constants.
 
     Attributes:
-        privacy: of $d/(n\epsilon)$: the noise.
-        stopping: of $\sqrt{d/n}$: stopping before interpolation.
-        plateau: of $\sqrt{n/d^{3/2}}$: n so near to $d^{3/2}$ that cubics count.
+        privacy: the term in $d/(n\epsilon)$: the noise.
+        stopping: the term in $\sqrt{d/n}$: stopping before interpolation.
+        plateau: the term in $\sqrt{n/d^{3/2}}$: n so near to $d^{3/2}$ that cubics count.
     """
 
     privacy: float

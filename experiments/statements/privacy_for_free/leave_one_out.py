@@ -2,7 +2,7 @@ r"""Movement of the interpolator when one row is left out.
 
 With $K = \Phi\Phi^\top$ invertible, leaving out row i moves $\theta^* = \Phi^+Y$ along the part of
 $\varphi_i$ that the other rows' features do not span, whose squared length is $1/(K^{-1})_{ii}$, by
-what the others' interpolator misses of $y_i$, which is $(K^{-1}Y)_i/(K^{-1})_{ii}$. So all n
+the others' interpolation error at $y_i$, which is $(K^{-1}Y)_i/(K^{-1})_{ii}$. So all n
 distances come from one inverse.
 
 Source: PF (6.13), and Derived: the two closed forms; test_leave_one_out solves each system.

@@ -1,8 +1,8 @@
 r"""The assumptions of PF Theorem 1, checked on a problem and a budget.
 
-The theorem says how the excess risk of private random features vanishes as n, d and p grow. Some of
-what it assumes is a property of the problem and is decided here; the rest orders sizes up to
-constants ($n = \omega(d\log^2d)$) and can only be compared with the constant 1, or concerns a law
+The theorem says how the excess risk of private random features vanishes as n, d and p grow. Some
+assumptions are properties of the problem and are decided here; the rest order sizes up to constants
+($n = \omega(d\log^2d)$) and can only be compared with the constant 1, or concern a distribution
 (sub-Gaussian rows) that no sample decides.
 """
 
@@ -19,18 +19,18 @@ from jaxdp.problems.rows.random_features import RandomFeatures
 _ZERO = 1e-9
 # Relative: float32 rows of one length differ by this.
 _SAME = 1e-5
-# What was found of a statement, and whether it holds.
+# The finding about a statement, and whether it holds.
 _Verdicts = dict[str, tuple[str, bool | None]]
 
 
 class Assumption(NamedTuple):
-    """One thing that a theorem assumes, and how a problem stands to it.
+    """One assumption of a theorem, and whether a problem meets it.
 
     Attributes:
-        name: where it is stated.
-        statement: what is assumed.
-        found: what was found, in words with numbers.
-        holds: whether it holds; None where no sample can decide it.
+        name: its name in the paper.
+        statement: the assumption in words.
+        found: the finding, in words with numbers.
+        holds: True if it holds; None if no sample can decide it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Assumption(NamedTuple):
 def excess_risk_assumptions(
     problem: RandomFeatures, *, epsilon: float | None = None, delta: float | None = None
 ) -> tuple[Assumption, ...]:
-    r"""The assumptions of PF Theorem 1 on a problem, and on a budget where one is given.
+    r"""The assumptions of PF Theorem 1 on a problem, and on a budget if one is given.
 
     Orders of sizes are compared with constants of one. So read, the two conditions
     $d\log^2d < n < d^{3/2}/\log^3d$ contradict each other for every $4 \le d < e^{35.7}$: the

@@ -1,7 +1,7 @@
 r"""PK's bounds of a learner's errors, and the two quantities of the features and the loss in them.
 
 Lemmas 12 to 14, Theorem 38, Assumption 9 and Lemma 77. Lemma 12 has its universal constants here;
-those of the errors are left at 1, so that each term of these orders can be looked at.
+those of the errors are left at 1, so that each term of these orders can be examined.
 """
 
 import math
@@ -81,10 +81,10 @@ class ErrorOrders(NamedTuple):
     """Orders of the parts of a learner's root excess risk, whose sum bounds it.
 
     Attributes:
-        sampling: n records in place of their law.
+        sampling: n records in place of their distribution.
         projection: M paths in place of the kernel.
-        bias: of the ridge.
-        privacy: of the noise; 0 without.
+        bias: the part of the ridge.
+        privacy: the part of the noise; 0 without.
     """
 
     sampling: float

@@ -10,17 +10,17 @@ Sun and Zhang 2021), and a wrong guess costs $a^2$. So the excess risk is at lea
 $$ \frac{a^2}2\sum_{l \le d}\Bigl(0.9e^{-10\varepsilon D_l} - 10D_l\delta\Bigr)_+, $$
 
 for any d and a. The smaller $\lVert\phi_l\rVert_1$ is, the better is its coefficient hidden: a
-function that is nearly 0 but for a few places needs few labels changed.
+function that is nearly 0 except in a few places needs few labels changed.
 
 PK Theorem 10 replaces $1/\lVert\phi_l\rVert_1^2$, which the separation of its targets is
 proportional to, by the upper bound $1/(c_3\mu_l^\beta)$ of Assumption 7, where a lower bound is
-needed. Its rate $(n\varepsilon)^{-4r/(2r+\gamma+\beta)}$ follows where $\lVert\phi_l\rVert_1^2$ is
+needed. Its rate $(n\varepsilon)^{-4r/(2r+\gamma+\beta)}$ follows if $\lVert\phi_l\rVert_1^2$ is
 of the order of $\mu_l^\beta$, from both sides. Under Assumption 7 alone it is false: on the torus,
 where $\lVert\phi_l\rVert_1$ is constant, Assumption 7 holds with $\beta = 1$, and the canonical
 estimator is faster than the rate for it.
 
-Derived: test_lower_bounds.py draws the tables, and puts the bound beside the risk of the canonical
-estimator, which reaches the rate.
+Derived: test_lower_bounds.py draws the tables, and compares the bound with the risk of the
+canonical estimator, which reaches the rate.
 """
 
 import math
@@ -66,9 +66,9 @@ def private_lower_bound(
     r"""A lower bound on the worst excess risk of any private learner under the squared loss.
 
     Over the targets $L^rg$ with $\lVert g\rVert \le R$, with labels $\pm\kappa^{2r}R$ and a fixed
-    law of the inputs; the largest of the bounds over d and the amplitude. Source: the proof of PK
-    Theorem 10, with the separation of the targets as it is; the module says what that changes.
-    What n records cost without privacy is left out.
+    distribution of the inputs; the largest of the bounds over d and the amplitude. Source: the
+    proof of PK Theorem 10, with the separation of the targets as it is; the module gives the
+    consequences. The cost of n records without privacy is left out.
 
     Args:
         eigenvalues: $\mu_l > 0$, from the largest down; their sum is $E k(X, X) \le \kappa^2$.
@@ -87,7 +87,7 @@ def private_lower_bound(
     size = kernel_bound ** (2 * source) * radius if label_size is None else label_size
     best = PrivateLowerBound(0.0, 1, float(most[0]), 0.0)
     for amplitude in most[0] * 2.0 ** (-np.arange(_STEPS) / 8):
-        # As many terms as the source condition allows; those that are told apart add nothing.
+        # As many terms as the source condition allows; distinguishable ones add nothing.
         num_terms = int(np.count_nonzero(most >= amplitude))
         changed = num_samples * means[:num_terms] * amplitude / size
         wrong = 0.9 * np.exp(-10 * epsilon * changed) - 10 * delta * changed
@@ -115,7 +115,7 @@ def private_lipschitz_lower_bound(
     distance (PK Assumption 10). Source: PK Theorem 23, whose proof is one line.
 
     Args:
-        eigenvalues, modulus_means, source, radius, kernel_bound: as `private_lower_bound`.
+        eigenvalues, modulus_means, source, radius, kernel_bound: the same as there.
         given: num_samples, epsilon and delta.
     """
     reach = kernel_bound ** (2 * source) * radius
@@ -135,7 +135,7 @@ def fluctuation_constants(
 ) -> tuple[float, float]:
     r"""The least and the largest of $\lVert\phi_l\rVert_1^2/\mu_l^\beta$ over the given l.
 
-    The first is $c_3$ of PK Assumption 7; it is at least $1/c_\beta$ where the kernel with the
+    The first is $c_3$ of PK Assumption 7; it is at least $1/c_\beta$ if the kernel with the
     eigenvalues $\mu_l^\beta$ is bounded by $c_\beta$ (PK Appendix G, which prints $\le$ for $\ge$).
     The rate of PK Theorem 10 needs the second to be finite too, for all l.
     """
@@ -154,15 +154,15 @@ def canonical_excess_risk(
     r"""Risk of the canonical estimator of PK section 4.1 on the first d eigenfunctions.
 
     The others' part of the target (the bias), the variances of d averages of $y\phi_l(x)$, and d
-    noises; exact where $\sum_{l\le d}\phi_l^2 = d$ everywhere, as on the torus.
+    noises; exact if $\sum_{l\le d}\phi_l^2 = d$ everywhere, as on the torus.
 
     Args:
         spectrum: without multiplicities, its eigenvalues from the largest down.
         num_terms: d, at least 1.
         num_samples: n; infinite for the population.
         label_noise: standard deviation of y - f(x).
-        noise: standard deviation of what is added to each coefficient. PK prints the sensitivity
-            $2c_\beta d^{\beta/2}/n$ for labels within 1; right is
+        noise: standard deviation of the noise added to each coefficient. PK prints the sensitivity
+            $2c_\beta d^{\beta/2}/n$ for labels within 1; the correct one is
             $2\sqrt{c_\beta}\mu_d^{-\beta/2}/n$, which is $2\sqrt d/n$ on the torus.
     """
     target = spectrum.squared_target * spectrum.multiplicities

@@ -1,8 +1,8 @@
-r"""Exponents of the excess risk of private kernel learning, as PK's theorems have them.
+r"""Exponents of the excess risk of private kernel learning, as PK's theorems state them.
 
 With r the source exponent, gamma the capacity, alpha the compatibility and beta the embedding
 exponent (PK Assumptions 4, 3, 9 and 7), every theorem has the form $n^{-a} + (n\epsilon)^{-b}$, up
-to logarithms, for $\epsilon \ge 1/n$. delta enters by logarithms alone. All constants are taken as
+to logarithms, for $\epsilon \ge 1/n$. delta enters only in logarithms. All constants are taken as
 1. r lies in [1/2, 1], gamma in [0, 1], alpha and beta in [gamma, 1].
 
 `filtered_noise_rate` and `undersmoothed_rate` go beyond the theorems: they count that the ridge
@@ -17,7 +17,7 @@ from jaxtyping import ArrayLike, Float
 
 
 class Exponents(NamedTuple):
-    """One exponent for n, one for n epsilon; the sign is the reader's."""
+    """One exponent for n, one for n epsilon, without their signs."""
 
     samples: float
     privacy: float
@@ -28,8 +28,8 @@ class KernelRate(NamedTuple):
 
     Attributes:
         decay: a and b.
-        ridge: p and q of $\lambda = n^{-p} \vee (n\epsilon)^{-q}$; None where nothing is chosen.
-        projections: s and t of $M = n^s \wedge (n\epsilon)^t$; None where nothing is chosen.
+        ridge: p and q of $\lambda = n^{-p} \vee (n\epsilon)^{-q}$; None if nothing is chosen.
+        projections: s and t of $M = n^s \wedge (n\epsilon)^t$; None if nothing is chosen.
     """
 
     decay: Exponents
@@ -52,14 +52,14 @@ class KernelRate(NamedTuple):
 
 
 def minimax_rate(source: float, capacity: float, embedding: float = 1.0) -> KernelRate:
-    r"""The minimax rate: what no private learner can beat, in the worst case over targets.
+    r"""The minimax rate, which no private learner can beat in the worst case over targets.
 
-    The canonical estimator reaches it where the kernel with eigenvalues $\mu_l^\beta$ is bounded.
+    The canonical estimator reaches it if the kernel with eigenvalues $\mu_l^\beta$ is bounded.
     Source: PK Theorem 10 (squared loss) and Theorem 23 (some Lipschitz loss). The sensitivity of
-    the canonical estimator is misprinted (`canonical_excess_risk`). That nobody is faster follows
-    where $(E|\phi_l|)^2$ is of the order of $\mu_l^\beta$ (`private_lower_bound`), and not under
-    Assumption 7, which bounds it from below alone and always holds with $\beta = 1$: on the torus
-    the canonical estimator is faster than the rate for any $\beta > \gamma$.
+    the canonical estimator is misprinted (`canonical_excess_risk`). That no learner is faster
+    follows if $(E|\phi_l|)^2$ is of the order of $\mu_l^\beta$ (`private_lower_bound`), and not
+    under Assumption 7, which bounds it from below alone and always holds with $\beta = 1$: on the
+    torus the canonical estimator is faster than the rate for any $\beta > \gamma$.
     """
     private = 4 * source / (2 * source + capacity + embedding)
     return KernelRate(Exponents(_public_exponent(source, capacity), private))
