@@ -121,10 +121,10 @@ def side_by_side(left: Any, *right: Any) -> panel.Column:
     """Put settings to the left of their results; below them on a narrow screen."""
     # By default a child of a flexible box is never narrower than its content.
     styles = {"flex": "1 1 560px", "min-width": "min(300px, 100%)"}
-    wide = panel.Column(*right, sizing_mode="stretch_width", max_width=1000, styles=styles)
-    # A panel.Row would not wrap on a narrow screen. Reversed lines begin at the bottom.
-    look = {"flex-direction": "row", "flex-wrap": "wrap-reverse", "align-items": "flex-end"}
-    return panel.Column(left, wide, sizing_mode="stretch_width", styles=look)
+    wide = panel.Column(*right, sizing_mode="stretch_width", styles=styles)
+    # A panel.Row would not wrap on a narrow screen.
+    look = {"flex-direction": "row-reverse", "flex-wrap": "wrap"}
+    return panel.Column(wide, left, sizing_mode="stretch_width", max_width=1330, styles=look)
 
 
 class Work:

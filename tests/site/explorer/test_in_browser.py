@@ -151,7 +151,7 @@ def test_the_forecast_of_a_file_is_made_and_shown(browser, tmp_path):
     assert browser.errors() == []
 
 
-def test_a_phone_needs_not_scroll_sideways(address):
+def test_a_phone_shows_the_curve_first_and_needs_not_scroll_sideways(address):
     phone = Browser(address)
     try:
         size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
@@ -160,5 +160,7 @@ def test_a_phone_needs_not_scroll_sideways(address):
         phone.wait(lambda: "predicted, released" in phone.text())
         width = "return [innerWidth, document.documentElement.scrollWidth];"
         assert phone.driver.execute_script(width) == [390, 390]
+        curve, setting = phone.part("box-runs", "select"), phone.part("box-dim", "input")
+        assert curve.location["y"] < setting.location["y"]
     finally:
         phone.close()
