@@ -288,14 +288,14 @@ def _thresholds_found(dataset: xarray.Dataset) -> list[Check]:
     beyond = _at(dataset, _HARD * unknowns).error
     return [
         Check(
-            "labels are fitted once p > n: the training error is above .05 below p = .9 n and "
+            "labels are fitted once p > n: the training error is above 0.05 below p = 0.9 n and "
             "below 1e-6 from 3 n on",
             f"at least {before.min().item():.2f}; at most {after.max().item():.1e}",
             bool(before.min() > 0.05 and after.max() < 1e-6),
         ),
         Check(
             "between n and d n / 2 labels are fitted and nothing is found: the error is at least "
-            ".7 of chance",
+            "0.7 of chance",
             f"{least.item():.2f} at least, chance {chance.item():.2f}",
             bool(least > 0.7 * chance),
         ),
@@ -325,7 +325,7 @@ def _zeros(dataset: xarray.Dataset) -> Check:
         obtained += f", errors of at least {apart.min().item():.2f}"
     return Check(
         f"a loss of zero is the data's from {_HARD:g} d n on (error at most {_FOUND}), and another "
-        "one's below .75 d n (error at least .5)",
+        "one's below 0.75 d n (error at least 0.5)",
         obtained,
         bool(close.count() and close.max() <= _FOUND and not (apart < 0.5).any()),
     )
@@ -363,7 +363,7 @@ def _images(dataset: xarray.Dataset) -> list[Check]:
             bool((errors < _FOUND).all()),
         ),
         Check(
-            "scaled as published, rows lie off the sphere: a perfect attack has an error of .1 or "
+            "scaled as published, rows lie off the sphere: a perfect attack has an error of 0.1 or "
             "more",
             f"{floor:.4f} with one mean and standard deviation, "
             f"{dataset.attrs['published_floor_per_channel']:.4f} with one for each colour, "
@@ -374,7 +374,7 @@ def _images(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the curves in numbers."""
+    """The setting in words, and a table of the curves."""
     attrs = dataset.attrs
     head = ["p", "p / (d n)", "training error", "error (sd)", "span residual", "loss", "converged"]
     rows, unknowns = [], dataset.dim * dataset.num_samples

@@ -1,4 +1,4 @@
-"""What DR Figures 4 and 8 must show, and where DR's reading of them and the loss part."""
+"""Claims of DR Figures 4 and 8, and where the loss contradicts DR's reading of them."""
 
 import numpy as np
 import xarray
@@ -19,7 +19,7 @@ def flipped(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What a sign costs the loss, and which signs are found."""
+    """How a row's sign changes the loss, and which signs are found."""
     others = [name for name in dataset.activation.values if name != _ODD]
     found = [*_odd(dataset), *(check for name in others for check in _even(dataset, name))]
     return [*found, *few_checks(dataset)]
@@ -46,9 +46,9 @@ def _odd(dataset: xarray.Dataset) -> list[Check]:
             rise < 1.5,
         ),
         Check(
-            "tanh: where the loss converged the images are found up to their signs (error below "
-            f"{_FOUND} with flips, above .1 in the mean without), as many of them negated as of "
-            "coins tossed, within four standard errors",
+            "tanh: if the loss converged the images are found up to their signs (error below "
+            f"{_FOUND} with flips, above 0.1 in the mean without); as many are negated as by fair "
+            "coins, within four standard errors",
             obtained,
             bool(holds),
         ),
@@ -110,13 +110,13 @@ def summary(dataset: xarray.Dataset) -> str:
     )
     few = (
         "DR's Figure 4 shows negatives under ReLU and says that the loss converges there. The "
-        "default optimiser tries the negatives of rows, and its finding none does not refute "
-        "what gradient descent does. So DR's (step 20, momentum .9, as for rows on the sphere) "
+        "default optimiser tries the negatives of rows; that it finds none does not refute "
+        "what gradient descent does. So DR's (step 20, momentum 0.9, as for rows on the sphere) "
         f"runs from the same starts on {int(dataset.few_num_samples)} images of d = "
         f"{int(dataset.few_dim)}, the size at which it ends here; larger images and DR's step for "
         "them were not run with it. It does end with negatives under ReLU, where the default "
-        "optimiser has none, and not under ReLU + tanh: as DR shows. But those runs stand at a "
-        "loss far above DR's stop of 1e-7: they are places where gradient descent is stuck, not "
+        "optimiser has none, and not under ReLU + tanh: as DR shows. But those runs end at a "
+        "loss far above DR's stop of 1e-7: gradient descent is stuck there, and these are not "
         "other solutions."
     )
     return "\n\n".join([text, table(head, rows), few, few_table(dataset)])

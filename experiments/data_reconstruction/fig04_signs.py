@@ -66,9 +66,9 @@ class Config:
     """Images, the width p / (d n), and how often weights and start are drawn.
 
     Attributes:
-        few: images on which DR's optimiser runs beside the default one.
-        num_few_seeds: of weights and start there.
-        published_passes: of DR's optimiser, at most.
+        few: images on which DR's optimiser and the default one both run.
+        num_few_seeds: seeds of weights and start there.
+        published_passes: largest number of passes of DR's optimiser.
     """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=20))

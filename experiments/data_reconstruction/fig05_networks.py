@@ -233,7 +233,7 @@ def _alone(dataset: xarray.Dataset, name: str) -> list[Check]:
     full, alone = (at.true_loss.sel(training=one) for one in ("all layers", "last layer"))
     return [
         Check(
-            f"{name}: nothing is found up to p(L) = d n / 2, the error is at least .6 of chance",
+            f"{name}: nothing is found up to p(L) = d n / 2, the error is at least 0.6 of chance",
             f"{least:.2f} at least, chance {chance:.2f}",
             least > 0.6 * chance,
         ),
@@ -253,7 +253,7 @@ def _alone(dataset: xarray.Dataset, name: str) -> list[Check]:
 
 
 def _mean(errors: xarray.DataArray) -> str:
-    """Over seeds, with its standard error where there are two or more."""
+    """The mean over seeds, with its standard error if there are two or more."""
     is_known = errors.sizes["seed"] > 1
     error = standard_error(errors, "seed").item() if is_known else float("inf")
     return f"{errors.mean('seed').item():.3f} ± {error:.3f}"
@@ -303,7 +303,7 @@ def _ends(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the curves in numbers."""
+    """The setting in words, and a table of the curves."""
     first, second = (dataset.sel(network=name) for name in dataset.network.values)
     text = (
         f"Two layers: n = {int(first.num_samples)} images of ten classes, d = {int(first.dim)}, "

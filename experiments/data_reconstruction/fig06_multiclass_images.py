@@ -126,7 +126,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and how well it was found."""
+    """The setting in words, and a table of the errors."""
     facts = dataset.attrs
     head = ["trained", "steps", "training loss", "mean error (deviation over seeds)", "largest"]
     head += ["attack's loss (median)", "at the truth (median)", "passes", "seconds"]

@@ -1,6 +1,6 @@
-"""What the figures on photographs share: frogs and trucks as rows, a network's parameters, a run.
+"""Shared by the figures on photographs: frogs and trucks as rows, a network's parameters, a run.
 
-The parameters are the closed form's, theta* = pinv(Phi) Y: gradient descent from 0 ends there.
+The parameters have a closed form, theta* = pinv(Phi) Y: gradient descent from 0 ends there.
 """
 
 import dataclasses
@@ -148,14 +148,14 @@ def _outputs(target: RandomFeaturesTarget, inputs: jax.Array) -> jax.Array:
 
 
 class Attacked(NamedTuple):
-    """What an attack found, in its own order.
+    """Rows that an attack found, in its own order.
 
     Attributes:
         inputs: the rows.
-        loss: relative to |theta|^2, in float64.
-        converged: whether the loss says that nothing is left to find.
+        loss: final loss over |theta|^2, in float64.
+        converged: True if the loss says that nothing is left to find.
         num_passes: full passes over the features.
-        seconds: of the attack, compilation included.
+        seconds: time of the attack, compilation included.
     """
 
     inputs: np.ndarray
@@ -190,8 +190,8 @@ class Matched(NamedTuple):
 
     Attributes:
         inputs: the rows.
-        errors: of each, up to its sign where signs were allowed to differ.
-        signs: -1 where the negative of the row is closer, and that was allowed.
+        errors: each row's error, up to its sign if sign flips were allowed.
+        signs: -1 if the negative of the row is closer and sign flips were allowed.
     """
 
     inputs: np.ndarray

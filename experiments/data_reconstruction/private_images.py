@@ -127,7 +127,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def _with_nothing_known(problem, parameters: jax.Array, config: Config) -> np.ndarray:
-    """What the attack finds, beside the true rows."""
+    """The rows that the attack finds, and the true rows."""
     target = RandomFeaturesTarget(problem.weights, RELU, parameters)
     found = reconstruct(
         target,
@@ -250,7 +250,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "without the mean of all pixels, which is subtracted before. The law is for rows that "
         "are nearly orthogonal; the cosines of these are "
         f"{attrs['mean_cosine']:.2f} in the mean and {attrs['largest_cosine']:.2f} at most, which "
-        "makes them harder to tell apart: the linearised problem on the images themselves says by "
+        "makes them harder to distinguish: the linearised problem on the images themselves says by "
         "how much.\n\n" + table(head, rows)
     )
 

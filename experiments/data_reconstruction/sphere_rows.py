@@ -18,11 +18,11 @@ _CHANCE_DRAWS = 50
 
 
 class Trained(NamedTuple):
-    """A model, what an attacker gets of it, and what he is to find.
+    """A trained model, what an attacker sees of it, and the rows to find.
 
     Attributes:
         inputs: X, (n, d).
-        target: of the attack.
+        target: features and trained parameters, as the attacker sees them.
         train_loss: mean squared error of theta* = pinv(Phi) Y.
     """
 
@@ -56,7 +56,7 @@ def train(
 
 
 def attack_key(seed: int) -> Any:
-    """Of the start and of the optimiser, apart from the data's."""
+    """Key of the start and the optimiser, independent of the data's."""
     return jr.fold_in(jr.key(seed), 1)
 
 
@@ -82,7 +82,7 @@ def least_width(dim: int, num_samples: int, num_known: int = 0, *, has_dead_half
     Args:
         dim, num_samples: d and n.
         num_known: m.
-        has_dead_half: whether the activation is zero on one half of the line, as the ReLU is.
+        has_dead_half: True if the activation is zero on one half of the line, as the ReLU is.
     """
     unknown = num_samples - num_known
     counted = num_known + dim * unknown

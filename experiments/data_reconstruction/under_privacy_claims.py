@@ -1,4 +1,4 @@
-"""What attacks on private training must show."""
+"""Claims of the figures of attacks on private training."""
 
 from typing import Any
 
@@ -174,9 +174,9 @@ def summary(dataset: xarray.Dataset) -> str:
     return (
         f"d = {attrs['dim']}, n = {attrs['num_samples']}, p = {attrs['width']} d n, "
         f"{dataset.sizes['run']} runs; ε at δ = {attrs['delta']:g} for replacing one row, of all "
-        f"iterates together. Choices free of the data: {attrs['choices']}. The law is of the "
+        f"iterates together. Choices free of the data: {attrs['choices']}. The law is for the "
         "minimum of the loss near the true rows; an attack without a start fails in whole rows "
-        "from errors of about .2 on, and then no longer finds that minimum: other rows fit the "
+        "from errors of about 0.2 on, and then no longer finds that minimum: other rows fit the "
         "noise better. The attack that sees all iterates has them at a dozen steps. Near "
         "chance an error is below √2 by what the assignment gains, and so is the bound, which "
         "gives the attack n guesses at a row. The bound is at μ/2 (a run in which the row counts "
