@@ -139,7 +139,7 @@ def _paper(paper: str, saved: dict[str, xarray.Dataset], checks: dict[str, list[
 
 
 def _figures(paper: Paper, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]]) -> str:
-    """Every figure of a paper as a table, where it is made and what came out; "" of no paper."""
+    """A paper's figures as a table, with module, sizes and verdict; "" without a paper."""
     rows = [
         [
             f"{paper.key} Figure {one.number}",

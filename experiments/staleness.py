@@ -22,7 +22,7 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
     """Why a result is not of today's code, as far as is seen without running it; None if it is.
 
     Args:
-        entry: of the registry.
+        entry: entry of the registry.
         saved: its result.
     """
     figure, facts = entry.load(), saved.attrs
@@ -30,7 +30,7 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
     if all(changed):
         return f"its configuration has changed since: {changed[0]}"
     if "commit" not in facts:
-        return "made outside of a repository: of which code is not known"
+        return "made outside of a repository: its code is not known"
     # A benchmark measures time.
     if entry in registry.BENCHMARKS:
         return None
@@ -42,11 +42,11 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
 
 
 def changed_numbers(stored: Fingerprint, found: Fingerprint) -> list[str] | None:
-    """What today's code gives otherwise, a line each; None where other packages cannot tell.
+    """Numbers that differ with today's code, a line each; None if packages have other versions.
 
     Args:
-        stored: with a result.
-        found: of its smoke version, today.
+        stored: fingerprint saved with a result.
+        found: fingerprint of its smoke version with today's code.
     """
     return differences(stored, found) if stored["packages"] == versions() else None
 

@@ -2,8 +2,8 @@
 
 Each part runs in a process of its own, within a time of its own, and writes its rows as they come:
 DIR/<part>.json, and DIR/<part>.png when it ends. DIR/accelerator.md, all tables, is written again
-after each part. What a part leaves of its time goes to those after it. Parts that failed, or rows
-that show a fault, are listed at the end, and the exit status is 1.
+after each part. Time that a part leaves over goes to those after it. Parts that failed, or rows
+that show a fault, are listed at the end, and the exit status is then 1.
 """
 
 import argparse
@@ -166,7 +166,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Of the working tree; a copy that was taken to another machine has none."""
+    """Commit of the working tree; "not known" for a copy without its repository."""
     try:
         words = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()

@@ -34,7 +34,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
-    """Of the benchmark, and a wider MLP, as `clipping_tasks` makes them for a batch."""
+    """The benchmark's models and a wider MLP: each name's function makes the task of a batch."""
     # The last is the width, tokens and words of the attention.
     usual = 1000, 4000, 16, (64, 32, 1000)
     width, wide, channels, tokens = (8, 16, 2, (8, 4, 10)) if is_smoke else usual

@@ -1,7 +1,7 @@
 """Figures of the papers on data of the papers' size, with fewer seeds and settings.
 
-What a figure's own command saves (`python -m experiments.<paper>.<figure> --paper`) takes hours
-even here. Each row runs the figure as that command does and says which of its claims hold.
+A figure's own command (`python -m experiments.<paper>.<figure> --paper`) takes hours even here.
+Each row runs the figure as that command does and says which of its claims hold.
 """
 
 import dataclasses

@@ -32,7 +32,7 @@ _EXACT, _SUMS = 1e-9, 2e-5
 
 
 class Group(NamedTuple):
-    """What computes numbers of one kind, and how far they may be off.
+    """A function that computes numbers of one kind, and how far they may be off.
 
     The tolerance is relative to the larger of a number and the scale; `why` says what it is for.
     """
@@ -340,7 +340,7 @@ def _norms() -> dict[str, Any]:
 
 
 def _engines() -> dict[str, Any]:
-    """What simulators and theories return, and the norms."""
+    """Results of simulators and theories, and the norms."""
     problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 100)
     found: dict[str, Any] = {"CoupledODE": jaxdp.predict(problem, algorithm).risk}

@@ -95,7 +95,7 @@ def _epoch(setting: Setting):
 
 
 def _digits(setting: Setting) -> Digits:
-    """The digits, or made-up rows of their shape where there is no file."""
+    """The digits, or made-up rows of their shape without a folder of data."""
     if setting.data is not None and not setting.is_smoke:
         from experiments.harness.mnist import read_mnist
 

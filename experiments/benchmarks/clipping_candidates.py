@@ -2,7 +2,7 @@
 
 In JAX each is one compiled program of weights, inputs and targets; its temporary memory is the
 compiler's figure. In torch they run on the kind of device that JAX runs on, with as many threads as
-torch takes. What is timed ends with the clipped sum: no noise, no step. Products are float32 on
+torch takes. The timed program ends with the clipped sum: no noise, no step. Products are float32 on
 every device (a GPU would round to TensorFloat-32).
 """
 

@@ -1,4 +1,4 @@
-"""Time and error of a clipped sum for each kind of layer, beside the gradient without privacy.
+"""Time and error of a clipped sum for each kind of layer, against the gradient without privacy.
 
 The sum and the norms are compared with those of `vmap(grad)`, record by record. Times are those of
 processors, which other programs disturb least; both programs take turns.
@@ -28,10 +28,10 @@ class LayerKind(NamedTuple):
     """A loss of one record with one kind of layer.
 
     Attributes:
-        name: of the kind, with its sizes.
-        loss: of model, input and target.
+        name: kind of layer, with its sizes.
+        loss: function of model, input and target.
         model: a pytree.
-        inputs: of a batch.
+        inputs: one batch.
     """
 
     name: str

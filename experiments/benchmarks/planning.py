@@ -1,10 +1,10 @@
 """`jaxdp.plan` against random search by single runs, at one budget (epsilon, delta).
 
-A random search draws cells, learning rates and clip norms, trains once with each, and keeps what
-did best on the validation rows. What it reports is the least of many noisy numbers, and so too low:
-the winner's curse. A plan minimises the same rows' predicted loss, in which there is no noise. Both
-are measured by many new runs: on the validation rows, where what they reported is judged, and on
-rows that neither saw. What a plan takes is measured of a softmax head too, on many rows.
+A random search draws cells, learning rates and clip norms, trains once with each, and keeps the
+best on the validation rows. It reports the least of many noisy numbers, which is too low: the
+winner's curse. A plan minimises the same rows' predicted loss, which has no noise. Both are
+measured by many new runs: on the validation rows, to judge the reported numbers, and on rows that
+neither saw. The time of a plan is also measured for a softmax head, on many rows.
 """
 
 import dataclasses
@@ -82,7 +82,7 @@ class _Trials:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """What the searches and the plan report, what that is worth, and what it took."""
+    """Losses that the searches and the plan report, the losses of new runs, and the time."""
     problem, fresh = _problems(config)
     started = time.perf_counter()
     plan = jaxdp.plan(
@@ -259,9 +259,9 @@ def _measured(config, problem, fresh, algorithm, key) -> np.ndarray:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """What was reported and what it is worth, against the runs of a search; and the time.
+    """Reported losses and those of new runs, against the runs of a search; and the time.
 
-    Triangles at the upper edge stand for searches that lie beyond it.
+    Triangles at the upper edge mark searches that lie beyond it.
     """
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))

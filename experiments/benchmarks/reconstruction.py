@@ -1,11 +1,11 @@
 """Passes and seconds of the attack: the default optimiser, the published one, V in memory or not.
 
-The goals: at d = 100, n = 20, p = 20,000 every row is found (error at most .01) in at most 600
+The goals: at d = 100, n = 20, p = 20,000 every row is found (error at most 0.01) in at most 600
 full-pass equivalents and 10 s on two cores, compilation apart, with all seeds; d = 200, n = 40, p =
 80,000 is solved as well; a pass over regenerated weights holds at most 2 % of V. The published
 optimiser, whose passes are much cheaper, is given as many seconds as the default one took with the
-same seed, and several times as many. Seconds are the processor's, of all threads together: what
-else the machine does hardly moves them.
+same seed, and several times as many. Seconds are the processor's, for all threads together:
+other programs hardly change them.
 """
 
 import dataclasses
@@ -149,10 +149,10 @@ def _attack(size: Size, seed: int, optimiser: AbstractOptimiser, max_passes: flo
 
 
 def _published_for(size: Size, seed: int, seconds: float) -> dict:
-    """What the published optimiser reaches from the same start in no less than these seconds.
+    """Result of the published optimiser from the same start in no less than these seconds.
 
-    It stops after passes, not seconds: their number is foretold from a short attack, and raised
-    where that was too few.
+    It stops after passes, not seconds: their number is predicted from a short attack, and raised
+    if that was too few.
     """
     found = _attack(size, seed, MomentumDescent(), _FEW_PASSES)
     # A start that has converged sooner takes no more seconds.
@@ -228,7 +228,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     share = float(dataset.pass_bytes.sel(weights=REGENERATED)) / dataset.weight_bytes
     return [
         Check(
-            f"every row is found (error at most .01) at {dataset.small}, with all {num_seeds} "
+            f"every row is found (error at most 0.01) at {dataset.small}, with all {num_seeds} "
             f"seeds, in at most {_MOST_PASSES} passes",
             f"errors of at most {default.error.max().item():.1e}, {span(default.passes, '.0f')} "
             "passes",

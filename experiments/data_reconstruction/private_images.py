@@ -127,7 +127,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def _with_nothing_known(problem, parameters: jax.Array, config: Config) -> np.ndarray:
-    """The rows that the attack finds, and the true rows."""
+    """The rows that the attack finds, in the order of the true rows."""
     target = RandomFeaturesTarget(problem.weights, RELU, parameters)
     found = reconstruct(
         target,

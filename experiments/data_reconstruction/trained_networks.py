@@ -98,7 +98,7 @@ def train(network: AbstractLastLayerNetwork, pictures: Pictures, training: str) 
 
 
 class Found(NamedTuple):
-    """The rows that an attack found, and its scores with those of the true rows."""
+    """The rows that an attack found, and its measurements by name."""
 
     inputs: np.ndarray
     measures: dict[str, float]

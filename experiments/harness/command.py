@@ -1,8 +1,8 @@
-"""What the command of every figure does: run, save, read back, draw, judge.
+"""The command of every figure: run, save, read back, draw, judge.
 
 `python -m experiments.<paper>.<figure> [--smoke | --paper] [--out DIR]` leaves `<figure>.nc` and
-`<figure>.png`; the picture and the verdicts are made from the file that was read back, so whoever
-has the file has all that the picture shows. `--redraw` draws and judges a file that is there.
+`<figure>.png`; the picture and the verdicts are made from the file that was read back, so the file
+holds all that the picture shows. `--redraw` draws and judges an existing file.
 
 A result belongs to the code that made it: a run refuses a modified tree, and saves the fingerprint
 of the figure's smoke version beside its numbers. `--smoke` does neither.
@@ -50,11 +50,11 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
     """Run a figure's command; the exit status is 1 when one of its claims is false.
 
     Args:
-        figure: a module with `Config`, `run`, `claims` and `plot`. `--paper` is offered where its
+        figure: a module with `Config`, `run`, `claims` and `plot`. `--paper` is offered if its
             `Config` has `paper`. Each argument of `run` after the first is an option that names a
             folder, required if it has no default, with the help that the module's `FOLDERS` has
             for it. Where a folder lies is not recorded.
-        arguments: those of the process when None.
+        arguments: command line; None for that of the process.
     """
     assert figure.__spec__ is not None
     module = figure.__spec__.name

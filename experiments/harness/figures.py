@@ -49,8 +49,8 @@ def span(values: Any, form: str = ".2f") -> str:
     """The least and the largest of some numbers, as "0.10 to 0.20".
 
     Args:
-        values: with `min` and `max`.
-        form: of either, as a format string has it.
+        values: an array, or anything with `min` and `max`.
+        form: format of both numbers.
     """
     return f"{float(values.min()):{form}} to {float(values.max()):{form}}"
 

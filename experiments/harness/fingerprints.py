@@ -68,7 +68,7 @@ def fingerprint(dataset: xarray.Dataset) -> Fingerprint:
     """The numbers of a smoke version, its configuration, and the packages that computed them.
 
     Args:
-        dataset: what `save` returned of a smoke version.
+        dataset: a smoke version's dataset, as `save` returned it.
     """
     return {
         "config": json.loads(dataset.attrs["config"]),
@@ -133,11 +133,11 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def differences(stored: Fingerprint, found: Fingerprint) -> list[str]:
-    """What differs by more than rounding explains, a line each.
+    """Differences larger than rounding explains, a line each.
 
     Args:
-        stored: with a result; what it leaves out of a variable is not compared.
-        found: with today's code.
+        stored: fingerprint saved with a result; numbers that it leaves out are not compared.
+        found: fingerprint of today's code.
     """
     before, now = stored["variables"], found["variables"]
     lines = [f"{name}: only one of the two has it" for name in sorted(set(before) ^ set(now))]

@@ -25,13 +25,13 @@ def spread(
     *,
     fewest: int = FEWEST,
 ) -> list[Result]:
-    """What the function returns for each item, in their order.
+    """Results of the function for all items, in their order.
 
     Args:
-        function: of a module, and what it returns, can be pickled.
-        items: at least `fewest` for new processes, as many as there are cores.
-        name: for a line on standard error when an item's turn has come, or its result.
-        fewest: 2 or more.
+        function: a module's function, whose result can be pickled.
+        items: arguments; from `fewest` on they are shared by new processes, one for each core.
+        name: text of an item for standard error, when it is begun or its result has come.
+        fewest: least number of items for new processes, 2 or more.
     """
     if len(items) < fewest:
         return [function(item) for item in track(items, name)]

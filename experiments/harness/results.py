@@ -14,11 +14,11 @@ RESULTS = pathlib.Path("experiments", "results")
 
 
 def save(dataset: xarray.Dataset, path: pathlib.Path, facts: dict[str, Any]) -> xarray.Dataset:
-    """Write a dataset with how it was made, and return what the file says.
+    """Write a dataset with how it was made, and return it as read from the file.
 
     Args:
-        dataset: what a figure's `run` returned.
-        path: of the file.
+        dataset: result of a figure's `run`.
+        path: the file to write.
         facts: further attributes; versions, device, platform and commit are added.
     """
     dataset.attrs |= {**facts, **provenance()}

@@ -31,9 +31,9 @@ class ScaledConvolution(eqx.Module):
 
     Attributes:
         weights: (outputs, inputs over groups, size, size).
-        shift: of each output.
-        stride: of the outputs.
-        groups: of the channels.
+        shift: added to each output.
+        stride: step between outputs, in pixels.
+        groups: number of groups of channels.
     """
 
     weights: Float[Array, "outputs inputs size size"]

@@ -2,7 +2,7 @@ r"""Full-batch gradient descent on the square loss, without noise: how the attac
 
 DR trains them by up to $10^6$ steps of $10^{-5}$. Here the step is a share of the largest stable
 one, read off the curvature as training goes: hundreds of steps along the same gradient flow.
-What is trained so is not private; `DPGD` and `PrivateOptimiser` are.
+This training is not private; `DPGD` and `PrivateOptimiser` are.
 """
 
 import enum
@@ -43,10 +43,10 @@ class Descent(eqx.Module):
     """Result of `gradient_descent`.
 
     Attributes:
-        model: after the last step.
+        model: the model after the last step.
         loss: its mean square error, over records and outputs.
-        num_steps: that were made.
-        learning_rate: of the last step, on that mean.
+        num_steps: number of steps made.
+        learning_rate: learning rate of the last step, on that mean.
         status: a `DescentStatus`.
     """
 
@@ -88,10 +88,10 @@ def gradient_descent(
 
     Args:
         model: takes one input to its outputs; all its inexact arrays are trained.
-        inputs, labels: of all records.
-        tolerance: of the loss, >= 0.
-        max_steps: at most so many.
-        share: of the largest stable step, in (0, 1); smaller follows the flow more closely.
+        inputs, labels: all records.
+        tolerance: loss at which training stops, >= 0.
+        max_steps: largest number of steps.
+        share: step over the largest stable one, in (0, 1); smaller follows the flow more closely.
     """
     inputs, labels = (jnp.asarray(rows, float) for rows in (inputs, labels))
     # Any start will do that no symmetry makes orthogonal to the direction looked for.
