@@ -1,4 +1,4 @@
-"""Smoke versions of the figures, on made-up data where they read data.
+"""Smoke versions of the figures; those that read data get made-up data.
 
 `python -m experiments.smoke FIGURE` prints the numbers of one, as this process rounds.
 """

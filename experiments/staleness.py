@@ -1,8 +1,8 @@
 """Which saved results are not of today's code.
 
-Two things say so: the configuration that a result was made with, and the fingerprint of its smoke
-version, which has to be what today's code gives. The first is seen without running anything. The
-smoke versions are run by the slow tests, and by `python -m experiments.report --check
+Two things show it: the configuration of a result, and the fingerprint of its smoke version, which
+today's code has to reproduce. The first is seen without running anything. The smoke versions are
+run by the slow tests, and by `python -m experiments.report --check
 --fingerprints`.
 """
 
@@ -56,7 +56,7 @@ def problems(saved: Mapping[str, xarray.Dataset], *, with_numbers: bool = False)
 
     Args:
         saved: the results by name.
-        with_numbers: whether to run the smoke versions, in minutes.
+        with_numbers: True to run the smoke versions too, which takes minutes.
     """
     lines = [f"{one.name}: no saved result" for one in registry.ENTRIES if one.name not in saved]
     for name, dataset in saved.items():
@@ -71,7 +71,7 @@ def problems(saved: Mapping[str, xarray.Dataset], *, with_numbers: bool = False)
 
 
 def sizes(figure: ModuleType) -> list[Any]:
-    """The configurations that a saved result may be of: the usual one, and the paper's if any."""
+    """The configurations that a saved result may have: the usual one, and the paper's if any."""
     paper = [figure.Config.paper()] if "paper" in vars(figure.Config) else []
     return [figure.Config(), *paper]
 

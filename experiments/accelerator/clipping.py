@@ -66,7 +66,7 @@ def _measured(what: str, made: tuple[Task, Prepared, Prepared]) -> Row:
 
 
 def draw(found: list[Row]):
-    """Time over that of the plain gradient, a curve for each model over the batch."""
+    """Time over the plain gradient's, against the batch, a curve for each model."""
     groups: dict[str, list[tuple[float, float]]] = {}
     for row in found:
         name, _, batch = row.what.rpartition(", batch ")

@@ -178,7 +178,7 @@ def _closure(count: int, width: int, most: Ceilings):
 
 
 def draw(found: list[Row]):
-    """The shares of the bounds, beside runs a second."""
+    """The shares of the bounds as bars, labelled with runs per second."""
     measured = [row for row in found if row.share == row.share]
     shares = {f"{row.what} ({row.bound})": 100 * row.share for row in measured}
     figure = bars(measured, "% of what the device's speed allows at most", shares)

@@ -150,7 +150,7 @@ def measured(batch: int, num_rounds: int) -> xarray.Dataset:
 
 
 def ratios_of(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Times over those of the gradient without privacy in the same turn, medians."""
+    """Median ratios of times to the gradient's without privacy in the same turn."""
     seconds = dataset.layer_seconds
     ratios = seconds.isel(layer_program=1) / seconds.isel(layer_program=0)
     return ratios.median("layer_round")

@@ -66,7 +66,7 @@ def measured(batches: Sequence[int]) -> xarray.Dataset:
 
 
 def table(dataset: xarray.Dataset) -> str:
-    """Megabytes, and what they are of patches, outputs and copies of the weights together."""
+    """Megabytes, and their ratio to patches, outputs and copies of the weights together."""
     rows = []
     for name in dataset.kind.data:
         for batch in dataset.memory_batch.data:

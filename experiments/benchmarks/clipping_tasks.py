@@ -57,12 +57,12 @@ class Task:
 
     @property
     def weights(self) -> Any:
-        """The model without what is not differentiated."""
+        """The model's differentiated arrays."""
         return eqx.filter(self.model, eqx.is_inexact_array)
 
     @property
     def gradient_bytes(self) -> int:
-        """What the gradients of all samples fill."""
+        """Memory of the gradients of all samples."""
         leaves = jax.tree.leaves(self.weights)
         return len(self.inputs) * sum(leaf.nbytes for leaf in leaves)
 

@@ -1,8 +1,8 @@
 """Time of 10,000 predictions over (c, eta~(0)): `predict` in batches of cells against SciPy.
 
 The grid is that of AC Figure 3 at gamma = 0.1, for output perturbation and for constant noise. The
-SciPy loop is what a careful user writes: scalar arithmetic, split where the rate meets its cap, and
-of three methods, each at the loosest tolerance that keeps the error, the fastest. It is timed on a
+SciPy loop is a careful user's: scalar arithmetic, split where the rate meets its cap, by the
+fastest of three methods, each at the loosest tolerance that keeps the error. It is timed on a
 random subset of the cells and scaled. The error of both, at most 1e-6 of max(1, R), is measured
 there against a far tighter solution; if the risk is in the thousands no solver has 1e-6.
 """

@@ -23,14 +23,14 @@ from experiments import harness
 from experiments.harness import Check, drawing, listed, standard_error
 from jaxdp.privacy import PoissonSampler, calibrated_noise_multiplier
 
-# Of the limit of gradient descent, and of the median norm of a gradient at the start.
+# Ranges, over the limit of gradient descent and over the median norm of a gradient at the start.
 _RATES, _CLIP_NORMS = (10**-2.5, 1.0), (10**-2, 10**0.5)
-# So many runs at once, for their memory.
+# Runs at once, limited by memory.
 _BATCH = 50
-# Of what the plan is worth, the largest loss that the picture shows.
+# The largest loss that the picture shows, over the loss of the plan.
 _TOP = 1.5
 _GAP, _ERRORS = 0.02, 3.0
-# Of the plan of the softmax head, on one processor.
+# For the plan of the softmax head, on one processor.
 _HEAD_SECONDS = 60
 
 
@@ -157,7 +157,7 @@ def _head_seconds(config: Config) -> tuple[float, float]:
     count = rows + config.num_fresh
     labels = rng.integers(0, classes, count)
     centres = 0.35 * rng.standard_normal((classes, features))
-    # Features of falling size that are never negative, as those of a network are.
+    # Non-negative features of falling size, as a network has.
     sizes = 1 / np.sqrt(1 + np.arange(features) / 8)
     inputs = np.maximum(sizes * (centres[labels] + rng.standard_normal((count, features))), 0)
     inputs /= np.sqrt(np.mean(np.sum(inputs**2, axis=1)))
@@ -224,7 +224,7 @@ class _Search:
         return jax.jit(jax.vmap(one))
 
     def algorithm(self, trials: _Trials, place: int) -> jaxdp.PrivateOptimiser:
-        """What one trial was made with."""
+        """The algorithm of one trial."""
         numbers = float(trials.rates[place]), float(trials.clip_norms[place])
         return self.cells[int(trials.cells[place])](*numbers)
 
@@ -359,7 +359,7 @@ def _head_in_words(dataset: xarray.Dataset) -> str:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """A table of what was found, and one of the plan's cells."""
+    """A table of the losses found, and one of the plan's cells."""
     found = dataset.reported, dataset.validation, dataset.reported - dataset.validation
     columns, rows = [_mean_and_error(one) for one in (*found, dataset.fresh)], []
     for place, count in enumerate(dataset.search.values):
@@ -385,12 +385,13 @@ def summary(dataset: xarray.Dataset) -> str:
     return (
         f"n = {attrs['num_train']}, epsilon = {attrs['epsilon']:g}, delta = {attrs['delta']:g}, "
         f"{attrs['adjacency']} throughout; {dataset.sizes['repeat']} searches of each length, and "
-        f"{attrs['num_runs']} new runs with what each found. A search draws a cell of the plan, "
-        "and learning rate and clip norm uniformly in their logarithms, the rate up to gradient "
-        "descent's limit; it trains 50 at once. Seconds hold calibrations and compilation, the "
-        "plan's the prediction of the chosen cell and its spread too; the machine was shared with "
-        "other work, so that they tell the order of magnitude alone. At this size a simulated run "
-        "costs less than a prediction: what a plan buys is an objective without noise. Both choose "
+        f"{attrs['num_runs']} new runs with the settings that each found. A search draws a cell "
+        "of the plan, and learning rate and clip norm uniformly in their logarithms, the rate up "
+        "to gradient descent's limit; it trains 50 at once. Seconds include calibrations and "
+        "compilation, the plan's also the prediction of the chosen cell and its spread; the "
+        "machine was shared with other work, so that only their order of magnitude counts. At this "
+        "size a simulated run costs less than a prediction: a plan buys an objective without "
+        "noise. Both choose "
         "by the validation rows, and neither is private: both want public rows. The plan of a "
         f"softmax head ({_head_in_words(dataset)}) took {float(dataset.head_seconds):.0f} s, "
         f"{float(dataset.head_processor_seconds):.0f} s of a processor.\n\n"

@@ -129,7 +129,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def _attack(size: Size, seed: int, optimiser: AbstractOptimiser, max_passes: float) -> dict:
-    """What one attack took, and what it left."""
+    """Passes, seconds, loss and error of one attack."""
     victim = sphere_rows.train(size.num_samples, size.dim, size.num_features, seed)
     started = time.process_time()
     found = reconstruct(
@@ -163,7 +163,7 @@ def _published_for(size: Size, seed: int, seconds: float) -> dict:
 
 
 def _passes(config: Config) -> tuple[np.ndarray, list[float]]:
-    """Seconds of loss and gradient in each round, and bytes held beside arguments and results."""
+    """Seconds of loss and gradient in each round, and bytes held besides arguments and results."""
     size = config.blocks
     regenerated = RegeneratedWeights(jr.key(0), size.num_features, size.dim)
     dense, inputs = regenerated.materialise(), jr.normal(jr.key(1), (size.num_samples, size.dim))
@@ -300,7 +300,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "size's first seed.\n\n"
         + harness.table(head, rows)
         + f"\n\nA pass at {dataset.blocks}, V of "
-        f"{dataset.weight_bytes / 1e6:.1f} MB; memory beside arguments and results.\n\n"
+        f"{dataset.weight_bytes / 1e6:.1f} MB; memory besides arguments and results.\n\n"
         + harness.table(["V", "least ms a pass", "MB"], blocks)
     )
 

@@ -1,4 +1,4 @@
-"""Times of calls that take turns, and what makes them repeatable."""
+"""Times of calls that take turns, made repeatable."""
 
 import ctypes
 import math

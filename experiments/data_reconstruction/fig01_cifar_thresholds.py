@@ -50,7 +50,7 @@ from jaxdp.problems import sphere_inputs
 
 _NUM_CHANCE = 20
 _COLUMNS = 5
-# Beyond the second threshold lies a stretch where the truth is a minimum that no method finds.
+# Just beyond the second threshold the truth is a minimum that no method finds.
 _HARD = 3.0
 _FOUND = 0.01
 
@@ -145,7 +145,7 @@ def _cell(config: Config, pictures: Pictures, num_features: int, seed: int) -> t
 
 
 def _control(config: Config, pictures: Pictures, seed: int) -> float:
-    """The error where the attacker is given the same parameters in another order."""
+    """The error if the attacker is given the same parameters in another order."""
     of_weights, of_attack, of_order = jr.split(jr.key(seed), 3)
     width = round(config.control_width * pictures.inputs.size)
     target = _model(config.block_size, pictures, width, of_weights).target
@@ -166,7 +166,7 @@ def _chance(pictures: Pictures) -> list[float]:
 
 
 def _gallery(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
-    """The images and what is found at the control's width."""
+    """The images, and the ones found at the control's width."""
     pictures = frogs_and_trucks(config.gallery, data)
     of_weights, of_attack, _ = jr.split(jr.key(0), 3)
     width = round(config.control_width * pictures.inputs.size)
@@ -202,7 +202,7 @@ def _facts(config: Config, data: pathlib.Path | None) -> dict[str, float]:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Training and reconstruction error, error and span residual, and the images beside them."""
+    """Training and reconstruction error, error and span residual; at the right, the images."""
     figure = Figure(figsize=(10.6, 6.4), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1))
     left, right = parts
@@ -271,7 +271,7 @@ def _draw_images(figure: SubFigure, dataset: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Two thresholds, what lies between them, and that it is the parameters that tell."""
+    """Two thresholds, the range between them, and that the images come from the parameters."""
     return [*_thresholds_found(dataset), _zeros(dataset), *_spanned(dataset), *_images(dataset)]
 
 
@@ -318,7 +318,7 @@ def _zeros(dataset: xarray.Dataset) -> Check:
     close = above.error.where(above.converged == 1)
     obtained = (
         f"{int(close.count())} of {above.error.size} runs, errors of at most "
-        f"{close.max().item():.1e}; below .75 d n {int(apart.count())} of {below.error.size} runs "
+        f"{close.max().item():.1e}; below 0.75 d n {int(apart.count())} of {below.error.size} runs "
         "reach it"
     )
     if apart.count():
@@ -338,10 +338,10 @@ def _spanned(dataset: xarray.Dataset) -> list[Check]:
     control, chance = dataset.control, dataset.chance.mean().item()
     return [
         Check(
-            "the span residual falls with the error: below a tenth of its other values wherever "
+            "the span residual falls with the error: below a tenth of its other values if "
             "the images are found",
             f"at most {inside.max().item():.1e} there, at least {outside.min().item():.1e} where "
-            "the error is above .5",
+            "the error is above 0.5",
             bool(inside.max() < 0.1 * outside.min()),
         ),
         Check(

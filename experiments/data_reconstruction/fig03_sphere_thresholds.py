@@ -3,7 +3,7 @@
 Besides the default optimiser the published one is run at the smaller sizes, and below dn
 Levenberg-Marquardt, which finds other rows of zero loss there. Rows, labels, V and start vary with
 the seed; DR's code draws V from a seed of its own. With p <= n any rows span everything: the attack
-is not run, and its error is that of chance.
+is not run, and chance is shown as its error.
 
 Source: DR Figures 3 and 7.
 """
@@ -164,7 +164,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _errors(axes: Axes, at: xarray.Dataset) -> None:
     _curve(axes, at, at.train_loss, "training error", BLACK, "s")
-    # With p <= n nothing was run: any rows span everything, and a guess is what remains.
+    # With p <= n nothing was run: any rows span everything, so the attack is a guess.
     degenerate = (at.num_features <= at.num_samples) & (at.optimiser == "default")
     errors = at.error.where(~degenerate, at.chance)
     _curve(axes, at, errors.sel(optimiser="default"), r"reconstruction error $\rho$", RED, "o")
@@ -214,7 +214,7 @@ def _mark(axes: Axes, at: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Both thresholds at every size, what lies between them, and what zero loss means."""
+    """Both thresholds at every size, the range between them, and the meaning of zero loss."""
     return [
         *_below(dataset),
         _other_zeros(dataset),
@@ -326,7 +326,7 @@ def _beside(dataset: xarray.Dataset) -> list[Check]:
             default > published,
         ),
         Check(
-            "the span residual is a tenth or less where the rows are found of what it is where not",
+            "the span residual of found rows is a tenth or less of that of rows that are not found",
             f"at most {found:.1e}, and at least {missed:.1e}",
             found < 0.1 * missed,
         ),

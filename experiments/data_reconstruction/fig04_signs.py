@@ -6,7 +6,7 @@ tanh does not. But ReLU(z) - ReLU(-z) = z: a negated row costs the loss a linear
 which no other rows make up for unless their inputs are linearly dependent. Negatives of rows under
 ReLU are then states in which the attack has not converged.
 
-DR found them with gradient descent, and the default optimiser moves rows to their negatives where
+DR found them with gradient descent, and the default optimiser moves rows to their negatives if
 that helps. So both run, from the same starts, on images that are few and small enough for gradient
 descent to end on two cores: at the larger size the default optimiser runs alone.
 

@@ -149,7 +149,7 @@ def _draw(axes: Axes, part: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Where one row is found, where all are, and that a ReLU needs more than the count."""
+    """Widths at which one row is found, or all, and that a ReLU needs more than the count."""
     found = [*_one(dataset), _others_are_not(dataset)]
     if _between(dataset).any():
         found.append(_silent_half(dataset))
@@ -213,7 +213,7 @@ def _silent_half(dataset: xarray.Dataset) -> Check:
     relu, tanh = (errors.sel(activation=name).mean().item() for name in ("relu", "tanh"))
     return Check(
         "the count d + n - 1 holds for tanh, and for the ReLU 2d does: in between the mean error "
-        f"is below {_FOUND} for tanh and above .1 for the ReLU",
+        f"is below {_FOUND} for tanh and above 0.1 for the ReLU",
         f"{tanh:.1e} and {relu:.2f}",
         tanh < _FOUND and relu > 0.1,
     )

@@ -173,7 +173,7 @@ def attack(
     max_passes: int,
     optimiser: AbstractOptimiser | None = None,
 ) -> Attacked:
-    """Reconstruct; where p <= n, and every point has loss 0, guess."""
+    """Reconstruct; if p <= n, and every point has loss 0, guess."""
     if target.num_features <= num_samples:
         guess = np.asarray(sphere_inputs(num_samples, target.dim, key=key))
         return Attacked(guess, 0.0, False, 0.0, 0.0)
@@ -200,14 +200,14 @@ class Matched(NamedTuple):
 
 
 def match(pictures: Pictures, found: np.ndarray, *, allow_sign_flips: bool = False) -> Matched:
-    """Found rows beside the true ones."""
+    """Found rows in the order of the true ones."""
     true = pictures.rows.inputs
     order, signs = matching(true, found, allow_sign_flips=allow_sign_flips)
     return Matched(found[order], row_errors(true, found, allow_sign_flips=allow_sign_flips), signs)
 
 
 def stacked(pictures: Pictures, found: np.ndarray) -> np.ndarray:
-    """The images and those of rows beside theirs, as bytes, (2, images, side, side, colours)."""
+    """True images and found ones in the same order: bytes, (2, images, side, side, colours)."""
     images = [pictures.rows.images_of(rows) for rows in (pictures.rows.inputs, found)]
     return np.stack([as_bytes(one) for one in images])
 

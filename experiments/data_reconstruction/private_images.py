@@ -170,7 +170,7 @@ def _with_others_known(problem, parameters: jax.Array, algorithm, config: Config
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """The truth and what is found of it, a row for each epsilon; at the right, all others known."""
+    """True and found images, a row for each epsilon; at the right, all others known."""
     count, levels = dataset.sizes["image"], dataset.sizes["error"]
     size = 2 * (0.66 * count + 1.35) + 0.2, 0.62 * 1.27 * (levels + 1) + 0.7
     figure = Figure(figsize=size, layout="constrained")
@@ -215,7 +215,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             clear < 0.02,
         ),
         Check(
-            "at the smallest error asked for, the attack has that of the linearised problem on "
+            "at the smallest error asked for, the attack's error is the linearised problem's on "
             "these images, within a fifth",
             f"{mean[smallest]:.3f}; linearised {predicted[smallest]:.3f}, law {asked[smallest]:g}",
             bool(abs(mean[smallest] / predicted[smallest] - 1) < 0.2),

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters, reconstruction_error
 from jaxdp.problems import sphere_inputs
 
-# DR Section 5.1: variance .25.
+# DR Section 5.1: variance 0.25.
 LABEL_NOISE = 0.5
 _CHANCE_DRAWS = 50
 

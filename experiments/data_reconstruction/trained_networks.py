@@ -113,7 +113,7 @@ def attack(
     max_passes: int,
     key: jax.Array,
 ) -> Found:
-    """Reconstruct from what training changed in the last layer.
+    """Reconstruct from the change that training made to the last layer.
 
     `make_target` makes the target of the trained network and the last layer before training.
     """

@@ -147,7 +147,7 @@ def _attacked(config: Config, problem, parameters, number: int) -> float:
 
 
 def _by_epsilon(config: Config) -> xarray.Dataset:
-    """One step: attacks, law and bound; and what the model, trained longer as well, is good for."""
+    """One step: attacks, law and bound; and the model's errors, also after longer training."""
 
     def cell(number: int, epsilon: float) -> tuple[float, ...]:
         problem = _problem(config, number)
@@ -231,7 +231,7 @@ def _by_clip(config: Config) -> xarray.Dataset:
 
 
 def _by_law(config: Config) -> xarray.Dataset:
-    """The minimum near the truth, and the attack, where the law predicts given errors."""
+    """The minimum near the truth, and the attack, against the error that the law predicts."""
     sizes = {f"d = {dim}, n = {count}": (dim, count) for dim, count in config.laws}
 
     def cell(number: int, case: str, error: float) -> tuple[float, float]:

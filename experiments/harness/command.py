@@ -5,7 +5,7 @@
 holds all that the picture shows. `--redraw` draws and judges an existing file.
 
 A result belongs to the code that made it: a run refuses a modified tree, and saves the fingerprint
-of the figure's smoke version beside its numbers. `--smoke` does neither.
+of the figure's smoke version with its numbers. `--smoke` does neither.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main(name: str) -> None:
 
 
 def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
-    """Run a figure's command; the exit status is 1 when one of its claims is false.
+    """Run a figure's command; the exit status is 1 if one of its claims is false.
 
     Args:
         figure: a module with `Config`, `run`, `claims` and `plot`. `--paper` is offered if its
@@ -65,7 +65,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
     path = out / f"{name}.nc"
     if options.redraw:
         return _shown(figure, read(path), path)
-    # Asked now: what is edited while the figure runs is not what runs.
+    # Asked now: files may be edited while the figure runs.
     found = sources()
     if options.size != "smoke" and found.modified:
         parser.error(
@@ -98,7 +98,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
 
 
 def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int:
-    """Draw a saved result beside its file and judge it; 1 when one of its claims is false."""
+    """Draw a saved result next to its file and judge it; 1 if one of its claims is false."""
     figure.plot(saved).savefig(path.with_suffix(".png"), dpi=150)
     verdicts = figure.claims(saved)
     for claim, holds in verdicts.items():
@@ -107,7 +107,7 @@ def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int
 
 
 def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, dict[str, bool]]:
-    """The figure's options, and which of them name folders, with whether it needs them."""
+    """The figure's options, and its folders: True for those that it needs."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     group = parser.add_mutually_exclusive_group()
     for size, description in _SIZES.items():

@@ -24,7 +24,7 @@ class ImageRows(NamedTuple):
     shape: tuple[int, ...]
 
     def images_of(self, rows: Any) -> Float[np.ndarray, "images side side colours"]:
-        """Rows beside `inputs`, in their order, as images, each with the contrast of its own."""
+        """Rows in the order of `inputs` as images, each with the contrast of the true image."""
         rows = host_array("rows", rows)
         if rows.shape != self.inputs.shape:
             raise ValueError(f"expected rows of shape {self.inputs.shape}, got {rows.shape}")
@@ -105,7 +105,7 @@ def on_sphere(images: Any) -> ImageRows:
         images: (images, side, side, colours), of any unit.
 
     Returns:
-        The rows as `inputs`, and what turns rows into pictures again.
+        The rows as `inputs`, with the numbers that turn rows into pictures again.
 
     Raises:
         ValueError: images of another shape, not finite, or without any contrast (says which).

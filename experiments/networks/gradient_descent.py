@@ -1,7 +1,7 @@
 r"""Full-batch gradient descent on the square loss, without noise: how the attacked networks learn.
 
 DR trains them by up to $10^6$ steps of $10^{-5}$. Here the step is a share of the largest stable
-one, read off the curvature as training goes: hundreds of steps along the same gradient flow.
+one, computed from the curvature during training: hundreds of steps along the same gradient flow.
 This training is not private; `DPGD` and `PrivateOptimiser` are.
 """
 
@@ -46,7 +46,7 @@ class Descent(eqx.Module):
         model: the model after the last step.
         loss: its mean square error, over records and outputs.
         num_steps: number of steps made.
-        learning_rate: learning rate of the last step, on that mean.
+        learning_rate: learning rate of the last step, for that mean.
         status: a `DescentStatus`.
     """
 
@@ -57,7 +57,7 @@ class Descent(eqx.Module):
     status: DescentStatus
 
     def check(self) -> "Descent":
-        """Returns this descent; raises RuntimeError where the tolerance was not met."""
+        """Returns this descent; raises RuntimeError if the tolerance was not met."""
         if self.status is not DescentStatus.CONVERGED:
             ending = self.status.name.lower().replace("_", " ")
             raise RuntimeError(
@@ -75,12 +75,12 @@ def gradient_descent(
     max_steps: int = 100_000,
     share: float = 0.25,
 ) -> Descent:
-    r"""Train every weight of a model by gradient descent, until its loss is a tolerance.
+    r"""Train every weight of a model by gradient descent, until its loss is at most a tolerance.
 
     The loss is $\frac{1}{nk}\sum_{ij}(f_j(x_i) - y_{ij})^2$, the mean that DR's step of $10^{-5}$
     refers to. With J the Jacobian of all outputs by all weights its Gauss-Newton matrix is
     $\frac{2}{nk}J^\top J$, and gradient descent is stable below $2/\lambda_{max}$ of it; the step
-    is a `share` of that, by power iteration on $JJ^\top$, looked at again as training goes. A share
+    is a `share` of that, by power iteration on $JJ^\top$, updated during training. A share
     of 1/2 or less does not overshoot, and the weights it ends at differ from the gradient flow's
     (those of DR's tiny steps) in proportion to the share: by less than half of it, relative to how
     far they moved, in a network small enough for its features to move much.
@@ -154,7 +154,7 @@ def _loss(model, inputs, labels):
 
 @eqx.filter_jit
 def _advance(model, inputs, labels, rate, tolerance, count):
-    """Up to `count` steps, fewer where the tolerance is met: the model, their number, its loss."""
+    """Up to `count` steps, fewer if the tolerance is met: the model, their number, its loss."""
     weights, outputs = _split(model, inputs)
 
     def step(state):
