@@ -202,7 +202,7 @@ _DR = (
     ),
 )
 
-# By the folder of their modules.
+# Keys: the folders of the modules.
 PAPERS = {
     "aggressive_clipping": Paper(
         "AC", "Aggressive clipping: one-pass DP-SGD on linear regression", _AC

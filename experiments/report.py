@@ -162,7 +162,7 @@ def _size(figure: PaperFigure, saved: xarray.Dataset) -> str:
 
 
 class _Listed(list):
-    """A list that is written as a sentence has it, and read as a list."""
+    """A list that is written with commas, as in a sentence."""
 
     @property
     def last(self) -> object:

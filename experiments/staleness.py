@@ -2,8 +2,7 @@
 
 Two things show it: the configuration of a result, and the fingerprint of its smoke version, which
 today's code has to reproduce. The first is seen without running anything. The smoke versions are
-run by the slow tests, and by `python -m experiments.report --check
---fingerprints`.
+run by the slow tests, and by `python -m experiments.report --check --fingerprints`.
 """
 
 import dataclasses
@@ -82,7 +81,7 @@ def fingerprint_in(saved: xarray.Dataset) -> Fingerprint:
 
 
 def as_saved(config: Any) -> dict[str, Any]:
-    """A configuration as its saved form is read, which knows no tuples."""
+    """A configuration as it is read back after saving, without tuples."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 

@@ -334,7 +334,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _norms() -> dict[str, Any]:
-    """Of per-sample gradients."""
+    """Norms of per-sample gradients."""
     sums = jaxdp.clipped_gradient_sum
     return {name: sums(*given, clip_norm=1.0)[1] for name, *given in _batches()}
 

@@ -33,7 +33,7 @@ class Setting:
     deadline: float
 
     def seconds_left(self) -> float:
-        """Until the deadline; below zero after it."""
+        """Seconds until the deadline; negative after it."""
         return self.deadline - time.monotonic()
 
 
@@ -96,8 +96,8 @@ def attempts(
     """The row of each measurement; one that fails is a row that says why.
 
     Args:
-        setting: none is begun after its deadline.
-        measurements: in the order of their rows.
+        setting: no measurement is begun after its deadline.
+        measurements: the rows to make, in this order.
         workers: threads that prepare. Compilation for an accelerator takes seconds for each
             program and leaves both the accelerator and most cores idle.
     """

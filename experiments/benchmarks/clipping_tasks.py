@@ -67,7 +67,7 @@ class Task:
         return len(self.inputs) * sum(leaf.nbytes for leaf in leaves)
 
     def loss(self, weights, data, target) -> Float[Array, ""]:
-        """Of one sample."""
+        """Loss of one sample."""
         model = eqx.combine(weights, eqx.filter(self.model, eqx.is_inexact_array, inverse=True))
         return optax.softmax_cross_entropy_with_integer_labels(model(data), target)
 

@@ -80,7 +80,7 @@ def run(config: Config) -> xarray.Dataset:
 
 @functools.cache
 def _program(power: float, batch: int | None):
-    """The compiled grid; with several devices each takes every so-manieth cell."""
+    """The compiled grid; several devices share the cells, taken in turn."""
 
     def risk(cell):
         # In here, so that it has the precision of the cells.

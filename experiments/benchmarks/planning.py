@@ -229,7 +229,7 @@ class _Search:
         return self.cells[int(trials.cells[place])](*numbers)
 
     def trials(self, key, count: int) -> _Trials:
-        """So many settings, drawn at random, and one run with each."""
+        """`count` settings, drawn at random, and one run with each."""
         rng = np.random.default_rng(np.asarray(jr.key_data(key)).tolist())
         cells = rng.permutation(np.arange(count) % len(self.cells))
         rates, clip_norms = (
@@ -247,7 +247,7 @@ class _Search:
                 given = (jnp.asarray(part[here][index]) for part in (rates, clip_norms))
                 found = compiled(*given, keys[start : start + _BATCH][index])
                 losses[here] = np.asarray(found)[: len(here)]
-        # A run that diverged is none that anybody would keep.
+        # Nobody would keep a run that diverged.
         return _Trials(cells, rates, clip_norms, np.where(np.isfinite(losses), losses, np.inf))
 
 

@@ -34,7 +34,7 @@ from jaxdp.attacks import (
 from jaxdp.attacks.objective import loss_and_gradient
 
 _FEW_PASSES, _MARGIN = 100, 1.05
-# At which `reconstruct` stops by itself.
+# Loss at which `reconstruct` stops by itself.
 _TOLERANCE = 1e-7
 DEFAULT, PUBLISHED = "CurvatureScaledMomentum", "MomentumDescent, as published"
 LONGER = "MomentumDescent, for longer"

@@ -63,9 +63,9 @@ class Config:
         label_widths: p / n, around the first threshold.
         data_widths: p / (d n), around the second; the last but one is also the control's, and
             the picture's.
-        floor_samples: how many images the published scaling's distance from the sphere is of.
-        block_size: features that are made again together; None keeps V in memory.
-        gallery_block_size: the same, of the picture.
+        floor_samples: number of images for the published scaling's distance from the sphere.
+        block_size: number of features made again at once; None keeps V in memory.
+        gallery_block_size: the same, for the picture.
     """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=10))
@@ -151,7 +151,7 @@ def _control(config: Config, pictures: Pictures, seed: int) -> float:
     target = _model(config.block_size, pictures, width, of_weights).target
     shuffled = jr.permutation(of_order, target.parameters)
     target = RandomFeaturesTarget(target.weights, target.activation, shuffled)
-    # Nothing is to be found: longer would be no different.
+    # Nothing can be found: more passes would not help.
     limit = min(config.max_passes, 200)
     found = attack(target, len(pictures.labels), key=of_attack, max_passes=limit)
     return reconstruction_error(pictures.rows.inputs, found.inputs)

@@ -7,9 +7,9 @@ from experiments.harness import Check, listed, table
 
 _ODD = "tanh"
 _FOUND = 0.01
-# DR's stop; and of a row or its negative: nearer than anything found by chance.
+# DR's stop; and a distance to a row or its negative that chance does not reach.
 STOP, NEAR = 1e-7, 0.5
-# Of images: the smoke version has fewer, and gives DR's optimiser too few passes to end.
+# Images: the smoke version has fewer, and gives DR's optimiser too few passes to end.
 _FEWEST = 6
 
 

@@ -2,8 +2,8 @@ r"""DR Figure 5, and the network panels of Figure 7: the threshold of networks, 
 
 Left, two-layer networks on an image of every class of CIFAR-10, one-hot; right, residual networks
 (DR D.1) on frogs against trucks. Error, training loss and span residual against p(L), the number of
-parameters in the last layer. Beyond the paper: training of the last layer alone, and
-the attack's loss at the true images. It is zero for the last layer alone, not for all layers.
+parameters in the last layer. Beyond the paper: training of the last layer alone, and the attack's
+loss at the true images. It is zero for the last layer alone, not for all layers.
 
 The default pools images to 8 x 8, in grey for the residual networks. DR's size needs a GPU and was
 never run.

@@ -114,7 +114,7 @@ def _attacked(target, num_samples: int, attack: Attack, key: jax.Array):
 
 
 def iterates_at(problem, algorithm: jaxdp.DPGD, steps: Sequence[int], *, key: jax.Array):
-    """One run's iterates after some of its steps, 0 first: a step's noise is its key's."""
+    """One run's iterates after some of its steps, 0 first: the key fixes each step's noise."""
     found = [jnp.zeros(problem.num_features)]
     for step in steps:
         part = algorithm.replace(num_steps=int(step))

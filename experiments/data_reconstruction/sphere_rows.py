@@ -75,8 +75,8 @@ def least_width(dim: int, num_samples: int, num_known: int = 0, *, has_dead_half
 
     Counting has u = n - m rows to find among m known ones: $m + du$ unknowns (for every known row
     a coefficient, for every other one a coefficient and a direction) in p equations. A ReLU says
-    nothing about a row on which it is dead: of u rows only $1 - 2^{-u}$ of all neurons see any,
-    and their equations alone must fix the $du$ numbers. Derived: ranks of the Jacobian in
+    nothing about a row on which it is dead. Only $1 - 2^{-u}$ of all neurons see any of u rows, and
+    the equations of these must fix the $du$ numbers. Derived: ranks of the Jacobian in
     tests/papers/test_reconstruction_figures.py.
 
     Args:

@@ -61,7 +61,7 @@ def over_runs(runs: ArrayLike) -> dict[str, np.ndarray]:
 
 
 def standard_error(values: xarray.DataArray, axis: str) -> xarray.DataArray:
-    """Standard error of the mean along an axis of independent runs (ddof 1); NaN is no run."""
+    """Standard error of the mean along an axis of independent runs (ddof 1); NaN marks no run."""
     return values.std(axis, ddof=1) / values.count(axis) ** 0.5
 
 

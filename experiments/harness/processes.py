@@ -12,9 +12,9 @@ from experiments.harness.command import track
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# A process takes seconds to start: fewer items than this are done by the one that asks.
+# A process takes seconds to start: fewer items than this run in the calling process.
 FEWEST = 50
-# Of the linear algebra libraries that NumPy and SciPy may have, one thread in each process.
+# One thread in each process for the linear algebra libraries of NumPy and SciPy.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 

@@ -32,7 +32,7 @@ def read(path: pathlib.Path) -> xarray.Dataset:
 
 
 def provenance() -> dict[str, str]:
-    """Versions, device, platform and commit; neither the host's name nor a path of its."""
+    """Versions, device, platform and commit; without the host's name or paths."""
     facts = versions_and_devices()
     facts["platform"] = (
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"
