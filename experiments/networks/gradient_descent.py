@@ -80,8 +80,8 @@ def gradient_descent(
     The loss is $\frac{1}{nk}\sum_{ij}(f_j(x_i) - y_{ij})^2$, the mean that DR's step of $10^{-5}$
     refers to. With J the Jacobian of all outputs by all weights its Gauss-Newton matrix is
     $\frac{2}{nk}J^\top J$, and gradient descent is stable below $2/\lambda_{max}$ of it; the step
-    is a `share` of that, by power iteration on $JJ^\top$, updated during training. A share of 1/2 or
-    less does not overshoot. The final weights differ from the gradient flow's (and DR's tiny
+    is a `share` of that, by power iteration on $JJ^\top$, updated during training. A share of 1/2
+    or less does not overshoot. The final weights differ from the gradient flow's (and DR's tiny
     steps') in proportion to the share: by less than half of it, relative to how far they moved, in
     a network small enough for its features to move much.
     Derived: test_the_path_is_that_of_many_tiny_steps.
