@@ -1,1 +1,1 @@
-"""One module a figure: what it runs, what it claims, how it is drawn."""
+"""One module for each figure: its runs, its claims and its picture."""

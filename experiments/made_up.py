@@ -84,7 +84,7 @@ def census(folder: pathlib.Path) -> None:
     (folder / "uci" / "adult.csv").write_text("\n".join(lines) + "\n\n")
 
 
-# What `--data` names in a figure's smoke version; figures that are not named make up their own.
+# Makers of the data folder of a figure's smoke version; other figures make up their own data.
 DATA = {
     "real_tables": rows,
     "fig01_mnist_width": digits,

@@ -1,4 +1,4 @@
-"""Every figure of every paper: where it is made, how large beside the paper's, what holds of it."""
+"""Every figure of every paper: its module, its size and the paper's, and which of it holds."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,11 @@ class PaperFigure(NamedTuple):
     """A figure of a paper.
 
     Attributes:
-        number: in the paper.
-        module: of the registry, in the paper's folder, that makes it.
-        size: that of the saved result, with fields of its configuration in braces.
-        paper_size: the paper's.
-        verdict: what of the paper's statement was found again. Claims are counted beside it.
+        number: number in the paper.
+        module: module of the registry, in the paper's folder, that makes it.
+        size: size of the saved result, with fields of its configuration in braces.
+        paper_size: the paper's size.
+        verdict: how far the paper's statement was found again. Claims are counted next to it.
     """
 
     number: int
@@ -25,9 +25,9 @@ class Paper(NamedTuple):
     """A folder of experiments.
 
     Attributes:
-        key: the letters by which the paper is cited; "" where there is no paper.
-        title: what it is about.
-        figures: every one of the paper's.
+        key: the letters by which the paper is cited; "" without a paper.
+        title: title of its page.
+        figures: all figures of the paper.
     """
 
     key: str
@@ -85,7 +85,7 @@ _PF = (
         "fig04_mnist_hyperparameters",
         "n = {num_train}, epsilon = {epsilon}, widths to {widths.last}, {num_seeds} seeds",
         "n = 50,000, epsilon = 1, widths to 10,000",
-        "found again at the smaller size, the least error in region (4), but for the low utility "
+        "found again at the smaller size, the least error in region (4), except the low utility "
         "of region (1) (ERRATA P12)",
     ),
 )
@@ -176,7 +176,7 @@ _DR = (
         "fig05_networks",
         _NETWORKS,
         f"n = 10, {_WHOLE}, 10 seeds",
-        "found again where the last layer is trained alone; otherwise the loss is not zero",
+        "found again if the last layer is trained alone; otherwise the loss is not zero",
     ),
     PaperFigure(
         6,
@@ -202,7 +202,7 @@ _DR = (
     ),
 )
 
-# By the folder of their modules.
+# Keys: the folders of the modules.
 PAPERS = {
     "aggressive_clipping": Paper(
         "AC", "Aggressive clipping: one-pass DP-SGD on linear regression", _AC

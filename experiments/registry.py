@@ -10,11 +10,11 @@ class Entry(NamedTuple):
     """A module with Config, run, checks, claims, summary and plot.
 
     Attributes:
-        paper: the folder it lies in.
-        name: of the module, and of the files of its result.
-        shows: what one learns from it.
-        paper_size: what `--paper` runs; None where the default is the paper's size, or the paper
-            has nothing of the kind.
+        paper: its folder.
+        name: name of the module, and of the files of its result.
+        shows: its subject, in one line.
+        paper_size: size with `--paper`; None if the default is the paper's size, or the paper has
+            nothing of the kind.
     """
 
     paper: str

@@ -33,16 +33,16 @@ with status 1 if a claim is false.
 | option | what it does |
 |---|---|
 | `--smoke` | runs a version that takes seconds |
-| `--paper` | runs the paper's own size, where the paper has one |
-| `--redraw` | draws what is saved |
+| `--paper` | runs the paper's own size, if the paper has one |
+| `--redraw` | draws the saved result |
 | `--out` | names the folder to write to |
 | `--data` | names the folder of the data, which has to exist |
 | `--code` | names the commit of a tree that was copied without its repository |
 
 The folder of the data has `uci/` (white-space tables, target last, and `adult.csv`), `mnist/` (IDX
 files, plain or gzip), `yearmsd/` (the year-prediction set, or its first rows) and `cifar10/`
-(binary batches, parts of them, or an .npz). If `--data` is optional, scikit-learn fetches what is
-missing.
+(binary batches, parts of them, or an .npz). If `--data` is optional, scikit-learn fetches missing
+data.
 
 The module of a figure holds its `Config`, `run`, `checks`, `summary` and `plot`. `harness/` has the
 command, files, claims, tables and bands. `registry.py` lists all figures, `papers.py` those of the
@@ -52,7 +52,7 @@ papers.
 
 A run refuses a modified tree, except with `--smoke`. Its result names the commit, and holds the
 fingerprint of its smoke version: the numbers that this version gave. `python -m experiments.report
---check` names the results of another configuration than today's. With `--fingerprints` it also
+--check` names the results whose configuration differs from today's. With `--fingerprints` it also
 names those whose smoke version gives other numbers now.
 
 A time without a device was measured on two processor cores. A result of a GPU or a TPU names the
@@ -64,7 +64,7 @@ and attacks on one GPU or TPU in minutes: [its results](results/accelerator/acce
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the pages beside the results' folder; the exit status is 1 if a claim is false.
+    """Write the pages next to the results' folder; the exit status is 1 if a claim is false.
 
     With `--check` it is 1 if a result is missing or not of today's code.
     """
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.fingerprints and not options.check:
-        parser.error("expected --fingerprints beside --check")
+        parser.error("expected --check with --fingerprints")
     folder = options.results
     paths = sorted(folder.glob("*/*.nc"))
     if not paths:
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def pages(saved: dict[str, xarray.Dataset]) -> tuple[dict[str, str], bool]:
-    """Each page by its path below `experiments`, and whether every claim on them holds.
+    """Each page by its path below `experiments`, and True if every claim on them holds.
 
     Args:
         saved: the dataset of each figure, by the figure's name in the registry.
@@ -139,7 +139,7 @@ def _paper(paper: str, saved: dict[str, xarray.Dataset], checks: dict[str, list[
 
 
 def _figures(paper: Paper, saved: dict[str, xarray.Dataset], checks: dict[str, list[Check]]) -> str:
-    """Every figure of a paper as a table, where it is made and what came out; "" of no paper."""
+    """A paper's figures as a table, with module, sizes and verdict; "" without a paper."""
     rows = [
         [
             f"{paper.key} Figure {one.number}",
@@ -162,7 +162,7 @@ def _size(figure: PaperFigure, saved: xarray.Dataset) -> str:
 
 
 class _Listed(list):
-    """A list that is written as a sentence has it, and read as a list."""
+    """A list that is written with commas, as in a sentence."""
 
     @property
     def last(self) -> object:
@@ -186,7 +186,7 @@ def _claims(
     rows = []
     for entry in shown:
         name, facts = entry.name, saved[entry.name].attrs
-        # What was trained in earlier stretches took its time too.
+        # Training in earlier stretches took time too.
         seconds = max(facts["seconds"], facts.get("training_seconds", 0))
         time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
         time += "" if facts["device"].endswith("(cpu)") else f" on {facts['device']}"

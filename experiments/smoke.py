@@ -1,4 +1,4 @@
-"""Smoke versions of the figures, on made-up data where they read data.
+"""Smoke versions of the figures; those that read data get made-up data.
 
 `python -m experiments.smoke FIGURE` prints the numbers of one, as this process rounds.
 """
@@ -19,8 +19,8 @@ def run(entry: registry.Entry, folder: pathlib.Path) -> int:
     """Run a smoke version; the exit status is its command's.
 
     Args:
-        entry: of the registry.
-        folder: where its files go.
+        entry: entry of the registry.
+        folder: folder for its files.
     """
     words: list[str] = []
     with tempfile.TemporaryDirectory() as made:
@@ -34,9 +34,9 @@ def numbers(name: str) -> Fingerprint:
     """The fingerprint of a figure's smoke version, which this process runs.
 
     Args:
-        name: of the figure.
+        name: name of the figure.
     """
-    # Its verdicts are not those of the run that asked.
+    # Its verdicts do not belong to the run that asked.
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         run(registry.entry(name), pathlib.Path(folder))
         return fingerprint(read(pathlib.Path(folder, f"{name}.nc")))

@@ -1,9 +1,8 @@
 """Which saved results are not of today's code.
 
-Two things say so: the configuration that a result was made with, and the fingerprint of its smoke
-version, which has to be what today's code gives. The first is seen without running anything. The
-smoke versions are run by the slow tests, and by `python -m experiments.report --check
---fingerprints`.
+Two things show it: the configuration of a result, and the fingerprint of its smoke version, which
+today's code has to reproduce. The first is seen without running anything. The smoke versions are
+run by the slow tests, and by `python -m experiments.report --check --fingerprints`.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
     """Why a result is not of today's code, as far as is seen without running it; None if it is.
 
     Args:
-        entry: of the registry.
+        entry: entry of the registry.
         saved: its result.
     """
     figure, facts = entry.load(), saved.attrs
@@ -30,7 +29,7 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
     if all(changed):
         return f"its configuration has changed since: {changed[0]}"
     if "commit" not in facts:
-        return "made outside of a repository: of which code is not known"
+        return "made outside of a repository: its code is not known"
     # A benchmark measures time.
     if entry in registry.BENCHMARKS:
         return None
@@ -42,11 +41,11 @@ def why_stale(entry: registry.Entry, saved: xarray.Dataset) -> str | None:
 
 
 def changed_numbers(stored: Fingerprint, found: Fingerprint) -> list[str] | None:
-    """What today's code gives otherwise, a line each; None where other packages cannot tell.
+    """Numbers that differ with today's code, a line each; None if packages have other versions.
 
     Args:
-        stored: with a result.
-        found: of its smoke version, today.
+        stored: fingerprint saved with a result.
+        found: fingerprint of its smoke version with today's code.
     """
     return differences(stored, found) if stored["packages"] == versions() else None
 
@@ -56,7 +55,7 @@ def problems(saved: Mapping[str, xarray.Dataset], *, with_numbers: bool = False)
 
     Args:
         saved: the results by name.
-        with_numbers: whether to run the smoke versions, in minutes.
+        with_numbers: True to run the smoke versions too, which takes minutes.
     """
     lines = [f"{one.name}: no saved result" for one in registry.ENTRIES if one.name not in saved]
     for name, dataset in saved.items():
@@ -71,7 +70,7 @@ def problems(saved: Mapping[str, xarray.Dataset], *, with_numbers: bool = False)
 
 
 def sizes(figure: ModuleType) -> list[Any]:
-    """The configurations that a saved result may be of: the usual one, and the paper's if any."""
+    """The configurations that a saved result may have: the usual one, and the paper's if any."""
     paper = [figure.Config.paper()] if "paper" in vars(figure.Config) else []
     return [figure.Config(), *paper]
 
@@ -82,7 +81,7 @@ def fingerprint_in(saved: xarray.Dataset) -> Fingerprint:
 
 
 def as_saved(config: Any) -> dict[str, Any]:
-    """A configuration as its saved form is read, which knows no tuples."""
+    """A configuration as it is read back after saving, without tuples."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 

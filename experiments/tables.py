@@ -15,7 +15,7 @@ def read(data: pathlib.Path, name: str) -> NumericTable:
 
     Args:
         data: folder with `uci/<name>.txt` and `mnist/` (IDX, gzip).
-        name: of the table.
+        name: name of the table.
     """
     if name != "mnist":
         return read_table(data / "uci" / f"{name}.txt")
@@ -27,5 +27,5 @@ def read(data: pathlib.Path, name: str) -> NumericTable:
 
 
 def read_digits(data: pathlib.Path | None) -> Mnist:
-    """MNIST in a folder's folder `mnist`, or fetched by scikit-learn where there is none."""
+    """MNIST from `mnist/` in a folder; None has scikit-learn fetch it."""
     return read_mnist(None if data is None else data / "mnist")

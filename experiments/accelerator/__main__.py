@@ -2,8 +2,8 @@
 
 Each part runs in a process of its own, within a time of its own, and writes its rows as they come:
 DIR/<part>.json, and DIR/<part>.png when it ends. DIR/accelerator.md, all tables, is written again
-after each part. What a part leaves of its time goes to those after it. Parts that failed, or rows
-that show a fault, are listed at the end, and the exit status is 1.
+after each part. Time that a part leaves over goes to those after it. Parts that failed, or rows
+that show a fault, are listed at the end, and the exit status is then 1.
 """
 
 import argparse
@@ -31,7 +31,7 @@ PARTS = {
     "figures": ("Figures on data of the papers' size", 0.1),
 }
 OUT = pathlib.Path("experiments", "results", "accelerator")
-# Of the process that says what runs where.
+# Name of the process that reports device and versions.
 _FACTS = "facts"
 # A process that does not end by itself is given this much longer than its time.
 _GRACE = 5.0
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     names = [options.only] if options.only else list(PARTS)
     begun, left = time.monotonic(), {name: PARTS[name][1] for name in names}
-    # Not here: whoever asks a GPU what it is takes most of its memory, and keeps it.
+    # Not in this process: to ask a GPU for its name takes most of its memory, and keeps it.
     subprocess.run(_command(_FACTS), check=False)
     failed = {}
     for name in names:
@@ -89,7 +89,7 @@ def _run_part(name: str, options: argparse.Namespace, seconds: float) -> str | N
     words += ["--code", options.code]
     words += ["--smoke"] * options.smoke + (["--data", str(options.data)] if options.data else [])
     path = options.out / f"{name}.json"
-    # Nor is a picture of an earlier run shown beside the rows of this one.
+    # An earlier run's picture would not belong to the rows of this one.
     for old in (path, path.with_suffix(".png")):
         old.unlink(missing_ok=True)
     try:
@@ -107,7 +107,7 @@ def _command(part: str) -> list[str]:
 
 
 def _run_here(options: argparse.Namespace) -> NoReturn:
-    """A part, or what runs where, in this process, which ends with it."""
+    """Run a part, or print device and versions, in this process, and end it."""
     status = 0
     try:
         if options.part == _FACTS:
@@ -119,7 +119,7 @@ def _run_here(options: argparse.Namespace) -> NoReturn:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # What still compiles in a thread is not waited for.
+    # Does not wait for threads that still compile.
     os._exit(status)
 
 
@@ -149,7 +149,7 @@ def _draw(name: str, path: pathlib.Path) -> None:
 
 
 def _facts() -> dict[str, Any]:
-    """What runs where."""
+    """Device, versions and date."""
     import jax
 
     device = jax.devices()[0]
@@ -166,7 +166,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Of the working tree; a copy that was taken to another machine has none."""
+    """Commit of the working tree; "not known" for a copy without its repository."""
     try:
         words = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
@@ -176,7 +176,7 @@ def _commit() -> str:
 
 def _in_words(facts: dict[str, Any]) -> str:
     return (
-        f"{facts['device']}, {facts['device_gigabytes']} GB, {facts['cores']} cores beside it; jax "
+        f"{facts['device']}, {facts['device_gigabytes']} GB, and {facts['cores']} CPU cores; jax "
         f"{facts['jax']}, jaxlib {facts['jaxlib']}; products: {facts['products']}; {facts['date']}"
     )
 

@@ -34,7 +34,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _models(is_smoke: bool) -> dict[str, Callable[[int], Task]]:
-    """Of the benchmark, and a wider MLP, as `clipping_tasks` makes them for a batch."""
+    """The benchmark's models and a wider MLP: each name's function makes the task of a batch."""
     # The last is the width, tokens and words of the attention.
     usual = 1000, 4000, 16, (64, 32, 1000)
     width, wide, channels, tokens = (8, 16, 2, (8, 4, 10)) if is_smoke else usual
@@ -66,7 +66,7 @@ def _measured(what: str, made: tuple[Task, Prepared, Prepared]) -> Row:
 
 
 def draw(found: list[Row]):
-    """Time over that of the plain gradient, a curve for each model over the batch."""
+    """Time over the plain gradient's, against the batch, a curve for each model."""
     groups: dict[str, list[tuple[float, float]]] = {}
     for row in found:
         name, _, batch = row.what.rpartition(", batch ")

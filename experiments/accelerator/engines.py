@@ -1,8 +1,8 @@
-"""Runs a second of the simulators, theories and grids, beside what the device could do at most.
+"""Runs a second of the simulators, theories and grids, against the most the device could do.
 
 The bound of a row is the largest of three times: the bytes that have to move over the speed of a
 copy, the arithmetic over that of a float32 product, the normals over that of `jax.random.normal`,
-each measured on the device a moment before. What a simulator has to do is counted from its
+each measured on the device a moment before. The work of a simulator is counted from its
 algorithm, not from its program: an engine at 10 % of its bound could be ten times as fast at most.
 """
 
@@ -25,14 +25,14 @@ _WIDTH = 4
 
 
 class Ceilings(NamedTuple):
-    """What the device does at most, a second: bytes copied, float32 operations, normals drawn."""
+    """The device's largest rates, per second: bytes copied, float32 operations, normals drawn."""
 
     bytes: float
     operations: float
     normals: float
 
     def share(self, seconds: float, **work: float) -> tuple[float, str]:
-        """The share of what bounds it, and which of the three that is."""
+        """The share of the bound that is reached, and which of the three it is."""
         least = {name: amount / getattr(self, name) for name, amount in work.items()}
         bound = max(least, key=lambda name: least[name])
         return least[bound] / seconds, bound
@@ -178,7 +178,7 @@ def _closure(count: int, width: int, most: Ceilings):
 
 
 def draw(found: list[Row]):
-    """The shares of the bounds, beside runs a second."""
+    """The shares of the bounds as bars, labelled with runs per second."""
     measured = [row for row in found if row.share == row.share]
     shares = {f"{row.what} ({row.bound})": 100 * row.share for row in measured}
     figure = bars(measured, "% of what the device's speed allows at most", shares)

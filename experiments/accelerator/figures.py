@@ -1,7 +1,7 @@
 """Figures of the papers on data of the papers' size, with fewer seeds and settings.
 
-What a figure's own command saves (`python -m experiments.<paper>.<figure> --paper`) takes hours
-even here. Each row runs the figure as that command does and says which of its claims hold.
+A figure's own command (`python -m experiments.<paper>.<figure> --paper`) takes hours even here.
+Each row runs the figure as that command does and says which of its claims hold.
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ from typing import Any
 
 from experiments.accelerator.parts import Measurement, Row, Setting, attempts, bars
 
-# Of each figure: its module, and what differs from the size of the repository's saved result, or
-# of the paper where that is said.
+# For each figure: its module, and the differences from the size of the repository's saved result,
+# or from the paper's size if that is named.
 _FIGURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "DR Figure 6, 100 images of ten classes, 32 x 32 pixels": (
         "data_reconstruction.fig06_multiclass_images",
@@ -46,7 +46,7 @@ _FIGURES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """A row for each figure; for the first alone where the version is small."""
+    """A row for each figure; only for the first in the small version."""
     # The small version of each is run by the tests of figures.
     figures = list(_FIGURES.items())[: 1 if setting.is_smoke else None]
     yield from attempts(setting, [_figure(setting, what, *given) for what, given in figures])

@@ -1,6 +1,6 @@
-"""Is it right there? Numbers whose float64 values lie beside this file, computed again on a device.
+"""Is it right there? Numbers with stored float64 values, computed again on a device.
 
-`known_numbers.json` has what the same code gives in float64 on a CPU; `python -m
+`known_numbers.json` has the results of the same code in float64 on a CPU; `python -m
 experiments.accelerator.known_numbers` writes it. The tests hold most of these functions to closed
 forms, quadratures and other implementations; here the question is whether a device's float32
 (products of TensorFloat-32 or bfloat16, fast functions, other orders of sums) gives the same.
@@ -32,7 +32,7 @@ _EXACT, _SUMS = 1e-9, 2e-5
 
 
 class Group(NamedTuple):
-    """What computes numbers of one kind, and how far they may be off.
+    """A function that computes numbers of one kind, and how far they may be off.
 
     The tolerance is relative to the larger of a number and the scale; `why` says what it is for.
     """
@@ -179,8 +179,8 @@ def _clipped_sums() -> dict[str, Any]:
 def _clips() -> dict[str, Any]:
     """Norms of single records after clipping, by losses whose own products are not exact.
 
-    However a loss's products are rounded, what is added of one record has to be as long as the clip
-    norm: it is not where a norm or a sum is rounded like them.
+    However a loss's products are rounded, one record has to add a vector as long as the clip norm.
+    It does not if a norm or a sum is rounded like them.
     """
     found = {}
     for name, loss, weights, inputs, targets in _batches():
@@ -193,7 +193,7 @@ def _clips() -> dict[str, Any]:
 
 
 def _batches() -> Iterator[tuple[Any, ...]]:
-    """The networks' names, and what clipping is given."""
+    """The networks' names, losses, weights, inputs and targets."""
     for name, loss, weights, inputs in _networks():
         targets = jnp.arange(len(inputs)) % 4
         yield name, loss, jax.tree.map(jnp.asarray, weights), jnp.asarray(inputs), targets
@@ -216,7 +216,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _quadratures() -> dict[str, Any]:
-    """Moments of clipped slopes where predictions are Gaussian, and Hermite coefficients."""
+    """Moments of clipped slopes for Gaussian predictions, and Hermite coefficients."""
     found = {}
     for name, loss in (("Huber", losses.Huber(0.5)), ("logistic", losses.Logistic())):
         given = (jnp.asarray(value) for value in (0.7, 1.3, 1.0, 0.4))
@@ -334,13 +334,13 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def _norms() -> dict[str, Any]:
-    """Of per-sample gradients."""
+    """Norms of per-sample gradients."""
     sums = jaxdp.clipped_gradient_sum
     return {name: sums(*given, clip_norm=1.0)[1] for name, *given in _batches()}
 
 
 def _engines() -> dict[str, Any]:
-    """What simulators and theories return, and the norms."""
+    """Results of simulators and theories, and the norms."""
     problem = jaxdp.LinearRegression.isotropic(50, label_noise=0.3)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(1.0), 1.0, 1.0, 100)
     found: dict[str, Any] = {"CoupledODE": jaxdp.predict(problem, algorithm).risk}

@@ -1,8 +1,8 @@
-"""What a part of the accelerator's command is: rows that come one by one, and a picture of them.
+"""Parts of the accelerator's command: rows that come one by one, and a picture of them.
 
 A part is a module with `rows(setting)`, a generator of `Row`s, and `draw(rows)`, a figure of them.
-It runs in a process of its own, which writes what it has after every row: what is late or fails
-loses nothing that came before.
+It runs in a process of its own, which writes its rows after each one: a row that is late or fails
+loses no earlier one.
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ class Setting:
     """How a part is to be run.
 
     Attributes:
-        is_smoke: sizes of seconds, for any device.
-        data: folder with `cifar10/` and `mnist/`; None where there is none.
-        deadline: of `time.monotonic`, after which no row is begun.
+        is_smoke: True for sizes that take seconds, on any device.
+        data: folder with `cifar10/` and `mnist/`, or None.
+        deadline: time by `time.monotonic` after which no row is begun.
     """
 
     is_smoke: bool
@@ -33,7 +33,7 @@ class Setting:
     deadline: float
 
     def seconds_left(self) -> float:
-        """Until the deadline; below zero after it."""
+        """Seconds until the deadline; negative after it."""
         return self.deadline - time.monotonic()
 
 
@@ -43,13 +43,13 @@ class Row:
 
     Attributes:
         what: the engine and its size, in words.
-        value: what was measured, in `unit`; NaN where it failed.
-        unit: of the value.
-        share: of what the device could do at most; NaN where no bound is known.
-        bound: what bounds it.
-        first_seconds: of the first call, compilation included.
+        value: the measurement, in `unit`; NaN if it failed.
+        unit: unit of the value.
+        share: share of the device's bound that is reached; NaN if no bound is known.
+        bound: name of that bound.
+        first_seconds: time of the first call, compilation included.
         note: anything else, or why it failed.
-        is_wrong: whether the row shows a fault.
+        is_wrong: True if the row shows a fault.
     """
 
     what: str
@@ -80,9 +80,9 @@ class Measurement(NamedTuple):
     """One row to be made.
 
     Attributes:
-        what: as in its row.
-        measure: makes the row of what was prepared.
-        prepare: what may be done beside other work, such as compiling.
+        what: the engine and its size, for the row.
+        measure: makes the row from the result of `prepare`.
+        prepare: work that may run at the same time as others', such as compiling.
     """
 
     what: str
@@ -96,8 +96,8 @@ def attempts(
     """The row of each measurement; one that fails is a row that says why.
 
     Args:
-        setting: none is begun after its deadline.
-        measurements: in the order of their rows.
+        setting: no measurement is begun after its deadline.
+        measurements: the rows to make, in this order.
         workers: threads that prepare. Compilation for an accelerator takes seconds for each
             program and leaves both the accelerator and most cores idle.
     """
@@ -118,9 +118,9 @@ def attempts(
 
 
 def in_one_line(error: Exception) -> str:
-    """An error's kind and the first line of what may be a page of XLA's.
+    """An error's kind and its first line, at most 160 characters.
 
-    A device without memory says so in its first.
+    XLA's messages can fill a page; the first line names a lack of memory.
     """
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:160]}"
 
@@ -134,12 +134,12 @@ def written(rows: list[Row], path: pathlib.Path, facts: dict[str, Any]) -> None:
 
 
 def bars(rows: list[Row], label: str, lengths: dict[str, float] | None = None):
-    """A figure with a bar for each row, its value and unit beside it.
+    """A figure with a bar for each row, its value and unit next to it.
 
     Args:
-        rows: what is written beside the bars.
-        label: of the axis.
-        lengths: of the bars, by their names; None for the values of the rows.
+        rows: rows whose values are written next to the bars.
+        label: label of the axis.
+        lengths: length of each bar, by name; None for the values of the rows.
     """
     from matplotlib.figure import Figure
 

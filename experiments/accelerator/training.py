@@ -1,8 +1,8 @@
 """Training on digits at the papers' size, and kernel ridge on a million rows.
 
 PF Figure 1 has n = 50,000 digits and networks of 5 to 10,000 hidden units under full-batch DP-GD.
-The number of steps is that of the repository's saved figure: few and long ones, chosen there; the
-paper takes many and short ones.
+The number of steps is the same as in the repository's saved figure: few and long ones; the paper
+takes many and short ones.
 """
 
 import functools
@@ -67,7 +67,7 @@ def _kernel_ridge(what: str, count: int, num_features: int) -> Row:
 
 
 def _epoch(setting: Setting):
-    """An epoch of the network that is usual for private learning on MNIST, as it is published."""
+    """An epoch of the published network that is usual for private learning on MNIST."""
     batch = 20 if setting.is_smoke else 512
     what = f"tanh CNN on digits, Poisson batches of {batch}, noise multiplier 1"
 
@@ -95,7 +95,7 @@ def _epoch(setting: Setting):
 
 
 def _digits(setting: Setting) -> Digits:
-    """The digits, or made-up rows of their shape where there is no file."""
+    """The digits, or made-up rows of their shape without a folder of data."""
     if setting.data is not None and not setting.is_smoke:
         from experiments.harness.mnist import read_mnist
 

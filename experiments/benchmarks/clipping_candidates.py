@@ -2,7 +2,7 @@
 
 In JAX each is one compiled program of weights, inputs and targets; its temporary memory is the
 compiler's figure. In torch they run on the kind of device that JAX runs on, with as many threads as
-torch takes. What is timed ends with the clipped sum: no noise, no step. Products are float32 on
+torch takes. The timed program ends with the clipped sum: no noise, no step. Products are float32 on
 every device (a GPU would round to TensorFloat-32).
 """
 
@@ -82,7 +82,7 @@ def scanned(loss, weights, inputs, targets):
 
 
 def optax_clip(loss, weights, inputs, targets):
-    """What `optax.contrib.dpsgd` clips with."""
+    """The clipping of `optax.contrib.dpsgd`."""
     gradients = _all_gradients(loss, weights, inputs, targets)
     return optax.per_example_global_norm_clip(gradients, CLIP_NORM)[0]
 
@@ -172,7 +172,7 @@ def opacus_ghost(task: Task, most_bytes: float) -> Prepared:
 
 
 def opacus_hooks(task: Task, most_bytes: float) -> Prepared:
-    """Opacus as it is by default: hooks form the gradients of all samples."""
+    """Opacus with its defaults: hooks form the gradients of all samples."""
     torch, opacus = optional("torch"), optional("opacus.grad_sample")
     # A gradient and the buffer that it is copied to.
     refuse_beyond(2 * task.gradient_bytes, most_bytes)

@@ -1,4 +1,4 @@
-"""Time and error of a clipped sum for each kind of layer, beside the gradient without privacy.
+"""Time and error of a clipped sum for each kind of layer, against the gradient without privacy.
 
 The sum and the norms are compared with those of `vmap(grad)`, record by record. Times are those of
 processors, which other programs disturb least; both programs take turns.
@@ -28,10 +28,10 @@ class LayerKind(NamedTuple):
     """A loss of one record with one kind of layer.
 
     Attributes:
-        name: of the kind, with its sizes.
-        loss: of model, input and target.
+        name: kind of layer, with its sizes.
+        loss: function of model, input and target.
         model: a pytree.
-        inputs: of a batch.
+        inputs: one batch.
     """
 
     name: str
@@ -150,7 +150,7 @@ def measured(batch: int, num_rounds: int) -> xarray.Dataset:
 
 
 def ratios_of(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Times over those of the gradient without privacy in the same turn, medians."""
+    """Median ratios of times to the gradient's without privacy in the same turn."""
     seconds = dataset.layer_seconds
     ratios = seconds.isel(layer_program=1) / seconds.isel(layer_program=0)
     return ratios.median("layer_round")

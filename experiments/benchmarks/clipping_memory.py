@@ -1,8 +1,8 @@
-"""Memory of a clipped sum for each kind of weight, beside what its products read and give.
+"""Memory of a clipped sum for each kind of weight, against what its products read and give.
 
 One weight, or the four of an attention layer, is given a batch; the compiler says how many bytes
-its program needs beside arguments and results. *Patches* are what the products with the weights
-read, convolutions unfolded, and *outputs* are what they give.
+its program needs besides arguments and results. *Patches* are the numbers that the products with
+the weights read, convolutions unfolded, and *outputs* those that they give.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,12 +26,12 @@ class Kind(NamedTuple):
     """A loss of one sample with weights of one kind.
 
     Attributes:
-        name: of the kind, with its sizes.
-        loss: of weights, input and target.
+        name: kind of weight, with its sizes.
+        loss: function of weights, input and target.
         weights: shapes and types.
-        input: of one sample.
-        patches: numbers that the products read of one sample.
-        outputs: numbers that they give.
+        input: shape and type of one sample.
+        patches: how many numbers the products read for one sample.
+        outputs: how many numbers they give.
     """
 
     name: str
@@ -66,7 +66,7 @@ def measured(batches: Sequence[int]) -> xarray.Dataset:
 
 
 def table(dataset: xarray.Dataset) -> str:
-    """Megabytes, and what they are of patches, outputs and copies of the weights together."""
+    """Megabytes, and their ratio to patches, outputs and copies of the weights together."""
     rows = []
     for name in dataset.kind.data:
         for batch in dataset.memory_batch.data:
@@ -78,8 +78,8 @@ def table(dataset: xarray.Dataset) -> str:
             rows.append([name, str(batch), *sizes, f"{share:.2f}"])
     head = ["kind of weight", "batch", "temporary, MB", "patches", "outputs", "weights"]
     return (
-        "Temporary memory of the sum by kind of weight, in MB: what the products with the weights "
-        "read (convolutions unfolded) and give fills patches and outputs, and the last column is "
+        "Temporary memory of the sum, in MB, for each kind of weight. The products with the "
+        "weights read the patches (convolutions unfolded) and give the outputs; the last column is "
         f"relative to patches, outputs and {COPIES} copies of the weights together.\n\n"
         + harness.table([*head, "of these"], rows)
     )

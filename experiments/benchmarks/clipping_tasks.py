@@ -1,4 +1,4 @@
-"""What per-sample clipping is measured on: four small networks, made-up data, the right answer.
+"""Tasks for per-sample clipping: four small networks, made-up data, the right answer.
 
 A candidate turns a task into a `Prepared` call, or raises `LeftOut` with the reason.
 """
@@ -31,8 +31,8 @@ class Prepared(NamedTuple):
 
     Attributes:
         call: computes the sum once and waits for it; its arrays in the order of the weights.
-        temporary_bytes: of the compiled program; NaN where there is none to ask.
-        note: an option that was chosen by trial.
+        temporary_bytes: temporary memory of the compiled program; NaN if unknown.
+        note: an option that was chosen by trial; "" for none.
     """
 
     call: Callable[[], Sequence[Any]]
@@ -57,23 +57,23 @@ class Task:
 
     @property
     def weights(self) -> Any:
-        """The model without what is not differentiated."""
+        """The model's differentiated arrays."""
         return eqx.filter(self.model, eqx.is_inexact_array)
 
     @property
     def gradient_bytes(self) -> int:
-        """What the gradients of all samples fill."""
+        """Memory of the gradients of all samples."""
         leaves = jax.tree.leaves(self.weights)
         return len(self.inputs) * sum(leaf.nbytes for leaf in leaves)
 
     def loss(self, weights, data, target) -> Float[Array, ""]:
-        """Of one sample."""
+        """Loss of one sample."""
         model = eqx.combine(weights, eqx.filter(self.model, eqx.is_inexact_array, inverse=True))
         return optax.softmax_cross_entropy_with_integer_labels(model(data), target)
 
 
 class Sums(NamedTuple):
-    """What the candidates ought to give, and the share of gradients that clipping shortens."""
+    """The right sums, unclipped and clipped, and the share of gradients that clipping shortens."""
 
     plain: list[np.ndarray]
     clipped: list[np.ndarray]
@@ -104,7 +104,7 @@ def optional(module: str) -> Any:
 
 
 def refuse_beyond(num_bytes: float, most_bytes: float) -> None:
-    """Leave out what would need more memory than it may."""
+    """Leave out a candidate that would need more memory than it may."""
     if num_bytes > most_bytes:
         raise LeftOut(f"needs {num_bytes / 1e9:.0f} GB")
 

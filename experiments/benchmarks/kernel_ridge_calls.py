@@ -97,7 +97,7 @@ def _peak() -> int:
         lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     except OSError:
         lines = []
-    # `getrusage` starts from what the parent held, so it serves only where there is no /proc.
+    # `getrusage` starts from the parent's memory, so it serves only without /proc.
     found = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
     return 1024 * (found[0] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
@@ -117,7 +117,7 @@ def main(name: str, *sizes: str) -> None:
 
 
 def _twice(call: Callable) -> tuple[list[float], Any]:
-    """Seconds of each of two calls, and what the second returned."""
+    """Seconds of each of two calls, and the second's result."""
     seconds, found = [], None
     for _ in range(2):
         started = time.perf_counter()

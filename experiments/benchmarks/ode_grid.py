@@ -1,10 +1,10 @@
 """Time of 10,000 predictions over (c, eta~(0)): `predict` in batches of cells against SciPy.
 
-The grid is that of AC Figure 3 at gamma = .1, for output perturbation and for constant noise. The
-SciPy loop is what a careful user writes: scalar arithmetic, split where the rate meets its cap, and
-of three methods, each at the loosest tolerance that keeps the error, the fastest. It is timed on a
+The grid is that of AC Figure 3 at gamma = 0.1, for output perturbation and for constant noise. The
+SciPy loop is a careful user's: scalar arithmetic, split where the rate meets its cap, by the
+fastest of three methods, each at the loosest tolerance that keeps the error. It is timed on a
 random subset of the cells and scaled. The error of both, at most 1e-6 of max(1, R), is measured
-there against a far tighter solution: where the risk is in the thousands no solver has 1e-6.
+there against a far tighter solution; if the risk is in the thousands no solver has 1e-6.
 """
 
 import dataclasses
@@ -80,7 +80,7 @@ def run(config: Config) -> xarray.Dataset:
 
 @functools.cache
 def _program(power: float, batch: int | None):
-    """The compiled grid; with several devices each takes every so-manieth cell."""
+    """The compiled grid; several devices share the cells, taken in turn."""
 
     def risk(cell):
         # In here, so that it has the precision of the cells.
@@ -207,14 +207,14 @@ def summary(dataset: xarray.Dataset) -> str:
     head = ["alpha", "candidate", "least s", "median s", "rtol", "error"]
     head.append("faster than SciPy's best")
     return (
-        f"{dataset.attrs['cells']} cells of c from .01 to 10 and rates from 1 to 500 at gamma = "
-        f".1; SciPy timed on {dataset.attrs['subset']} of them and scaled, in one process; jaxdp "
-        f"compiled, on {dataset.attrs['devices']} CPU devices, float64 where it is not said "
-        "otherwise. Errors are of max(1, R) on the same subset. Under `vmap` all cells go at the "
+        f"{dataset.attrs['cells']} cells of c from 0.01 to 10 and rates from 1 to 500 at gamma = "
+        f"0.1; SciPy timed on {dataset.attrs['subset']} of them and scaled, in one process; jaxdp "
+        f"compiled, on {dataset.attrs['devices']} CPU devices, in float64 unless named otherwise. "
+        "Errors are relative to max(1, R), on the same subset. Under `vmap` all cells go at the "
         "pace of the slowest; batches (`jax.lax.map` with a `batch_size`) are of cells in the "
         "order of the clip scale times the capped rate. Output perturbation, one smooth stretch "
         "without a cap or a noise term, is easier for SciPy, and the factor smaller. float32 "
-        "cannot keep 1e-6 where gradient and noise nearly balance; its own promise is 1e-4.\n\n"
+        "cannot keep 1e-6 if gradient and noise nearly balance; its own promise is 1e-4.\n\n"
         + harness.table(head, rows)
     )
 

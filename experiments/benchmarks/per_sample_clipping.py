@@ -2,8 +2,8 @@
 
 The yardstick is the batch gradient without privacy. Each candidate's sum is compared with
 gradients clipped one by one before it is timed. Candidates take turns in one process; ratios are
-taken within a turn. Compilation is left out. torch, opacus and jax_privacy are measured where
-they are installed.
+taken within a turn. Compilation is left out. torch, opacus and jax_privacy are measured if
+installed.
 """
 
 import dataclasses
@@ -151,7 +151,7 @@ def _tasks(config: Config) -> list[Task]:
 
 
 def _disagreement(prepared: Prepared, right: list[np.ndarray]) -> float:
-    """Norm of the difference, relative to the norm of what is right."""
+    """Norm of the difference to the right sum, relative to that sum's norm."""
     pairs = zip(prepared.call(), right, strict=True)
     off = [_to_numpy(found).reshape(leaf.shape) - leaf for found, leaf in pairs]
     return float(np.sqrt(sum(np.vdot(d, d) for d in off) / sum(np.vdot(r, r) for r in right)))

@@ -1,10 +1,10 @@
 """`jaxdp.plan` against random search by single runs, at one budget (epsilon, delta).
 
-A random search draws cells, learning rates and clip norms, trains once with each, and keeps what
-did best on the validation rows. What it reports is the least of many noisy numbers, and so too low:
-the winner's curse. A plan minimises the same rows' predicted loss, in which there is no noise. Both
-are measured by many new runs: on the validation rows, where what they reported is judged, and on
-rows that neither saw. What a plan takes is measured of a softmax head too, on many rows.
+A random search draws cells, learning rates and clip norms, trains once with each, and keeps the
+best on the validation rows. It reports the least of many noisy numbers, which is too low: the
+winner's curse. A plan minimises the same rows' predicted loss, which has no noise. Both are
+measured by many new runs: on the validation rows, to judge the reported numbers, and on rows that
+neither saw. The time of a plan is also measured for a softmax head, on many rows.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from experiments import harness
 from experiments.harness import Check, drawing, listed, standard_error
 from jaxdp.privacy import PoissonSampler, calibrated_noise_multiplier
 
-# Of the limit of gradient descent, and of the median norm of a gradient at the start.
+# Ranges, over the limit of gradient descent and over the median norm of a gradient at the start.
 _RATES, _CLIP_NORMS = (10**-2.5, 1.0), (10**-2, 10**0.5)
-# So many runs at once, for their memory.
+# Runs at once, limited by memory.
 _BATCH = 50
-# Of what the plan is worth, the largest loss that the picture shows.
+# The largest loss that the picture shows, over the loss of the plan.
 _TOP = 1.5
 _GAP, _ERRORS = 0.02, 3.0
-# Of the plan of the softmax head, on one processor.
+# For the plan of the softmax head, on one processor.
 _HEAD_SECONDS = 60
 
 
@@ -82,7 +82,7 @@ class _Trials:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """What the searches and the plan report, what that is worth, and what it took."""
+    """Losses that the searches and the plan report, the losses of new runs, and the time."""
     problem, fresh = _problems(config)
     started = time.perf_counter()
     plan = jaxdp.plan(
@@ -157,7 +157,7 @@ def _head_seconds(config: Config) -> tuple[float, float]:
     count = rows + config.num_fresh
     labels = rng.integers(0, classes, count)
     centres = 0.35 * rng.standard_normal((classes, features))
-    # Features of falling size that are never negative, as those of a network are.
+    # Non-negative features of falling size, as a network has.
     sizes = 1 / np.sqrt(1 + np.arange(features) / 8)
     inputs = np.maximum(sizes * (centres[labels] + rng.standard_normal((count, features))), 0)
     inputs /= np.sqrt(np.mean(np.sum(inputs**2, axis=1)))
@@ -224,12 +224,12 @@ class _Search:
         return jax.jit(jax.vmap(one))
 
     def algorithm(self, trials: _Trials, place: int) -> jaxdp.PrivateOptimiser:
-        """What one trial was made with."""
+        """The algorithm of one trial."""
         numbers = float(trials.rates[place]), float(trials.clip_norms[place])
         return self.cells[int(trials.cells[place])](*numbers)
 
     def trials(self, key, count: int) -> _Trials:
-        """So many settings, drawn at random, and one run with each."""
+        """`count` settings, drawn at random, and one run with each."""
         rng = np.random.default_rng(np.asarray(jr.key_data(key)).tolist())
         cells = rng.permutation(np.arange(count) % len(self.cells))
         rates, clip_norms = (
@@ -247,7 +247,7 @@ class _Search:
                 given = (jnp.asarray(part[here][index]) for part in (rates, clip_norms))
                 found = compiled(*given, keys[start : start + _BATCH][index])
                 losses[here] = np.asarray(found)[: len(here)]
-        # A run that diverged is none that anybody would keep.
+        # Nobody would keep a run that diverged.
         return _Trials(cells, rates, clip_norms, np.where(np.isfinite(losses), losses, np.inf))
 
 
@@ -259,9 +259,9 @@ def _measured(config, problem, fresh, algorithm, key) -> np.ndarray:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """What was reported and what it is worth, against the runs of a search; and the time.
+    """Reported losses and those of new runs, against the runs of a search; and the time.
 
-    Triangles at the upper edge stand for searches that lie beyond it.
+    Triangles at the upper edge mark searches that lie beyond it.
     """
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
@@ -359,7 +359,7 @@ def _head_in_words(dataset: xarray.Dataset) -> str:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """A table of what was found, and one of the plan's cells."""
+    """A table of the losses found, and one of the plan's cells."""
     found = dataset.reported, dataset.validation, dataset.reported - dataset.validation
     columns, rows = [_mean_and_error(one) for one in (*found, dataset.fresh)], []
     for place, count in enumerate(dataset.search.values):
@@ -385,12 +385,13 @@ def summary(dataset: xarray.Dataset) -> str:
     return (
         f"n = {attrs['num_train']}, epsilon = {attrs['epsilon']:g}, delta = {attrs['delta']:g}, "
         f"{attrs['adjacency']} throughout; {dataset.sizes['repeat']} searches of each length, and "
-        f"{attrs['num_runs']} new runs with what each found. A search draws a cell of the plan, "
-        "and learning rate and clip norm uniformly in their logarithms, the rate up to gradient "
-        "descent's limit; it trains 50 at once. Seconds hold calibrations and compilation, the "
-        "plan's the prediction of the chosen cell and its spread too; the machine was shared with "
-        "other work, so that they tell the order of magnitude alone. At this size a simulated run "
-        "costs less than a prediction: what a plan buys is an objective without noise. Both choose "
+        f"{attrs['num_runs']} new runs with the settings that each found. A search draws a cell "
+        "of the plan, and learning rate and clip norm uniformly in their logarithms, the rate up "
+        "to gradient descent's limit; it trains 50 at once. Seconds include calibrations and "
+        "compilation, the plan's also the prediction of the chosen cell and its spread; the "
+        "machine was shared with other work, so that only their order of magnitude counts. At this "
+        "size a simulated run costs less than a prediction: a plan buys an objective without "
+        "noise. Both choose "
         "by the validation rows, and neither is private: both want public rows. The plan of a "
         f"softmax head ({_head_in_words(dataset)}) took {float(dataset.head_seconds):.0f} s, "
         f"{float(dataset.head_processor_seconds):.0f} s of a processor.\n\n"

@@ -3,8 +3,8 @@
 The goals: a fit with M = 200 projections of L = 512 features at d = 20 takes less than 10 s and 1
 GB on two cores, compilation and exact noise included, and its noise is at least 3 times below PK
 Algorithm 1's at epsilon = 1, M = 100. Every candidate runs in a process of its own. Joint Cholesky
-sampling, PK's own, is timed where it fits and extrapolated: seconds by the cube of n, bytes by its
-square.
+sampling, PK's own, is timed at sizes that fit and extrapolated: seconds by the cube of n, bytes by
+its square.
 """
 
 import dataclasses

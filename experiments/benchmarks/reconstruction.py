@@ -1,11 +1,11 @@
 """Passes and seconds of the attack: the default optimiser, the published one, V in memory or not.
 
-The goals: at d = 100, n = 20, p = 20,000 every row is found (error at most .01) in at most 600
+The goals: at d = 100, n = 20, p = 20,000 every row is found (error at most 0.01) in at most 600
 full-pass equivalents and 10 s on two cores, compilation apart, with all seeds; d = 200, n = 40, p =
 80,000 is solved as well; a pass over regenerated weights holds at most 2 % of V. The published
 optimiser, whose passes are much cheaper, is given as many seconds as the default one took with the
-same seed, and several times as many. Seconds are the processor's, of all threads together: what
-else the machine does hardly moves them.
+same seed, and several times as many. Seconds are the processor's, for all threads together:
+other programs hardly change them.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from jaxdp.attacks import (
 from jaxdp.attacks.objective import loss_and_gradient
 
 _FEW_PASSES, _MARGIN = 100, 1.05
-# At which `reconstruct` stops by itself.
+# Loss at which `reconstruct` stops by itself.
 _TOLERANCE = 1e-7
 DEFAULT, PUBLISHED = "CurvatureScaledMomentum", "MomentumDescent, as published"
 LONGER = "MomentumDescent, for longer"
@@ -129,7 +129,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def _attack(size: Size, seed: int, optimiser: AbstractOptimiser, max_passes: float) -> dict:
-    """What one attack took, and what it left."""
+    """Passes, seconds, loss and error of one attack."""
     victim = sphere_rows.train(size.num_samples, size.dim, size.num_features, seed)
     started = time.process_time()
     found = reconstruct(
@@ -149,10 +149,10 @@ def _attack(size: Size, seed: int, optimiser: AbstractOptimiser, max_passes: flo
 
 
 def _published_for(size: Size, seed: int, seconds: float) -> dict:
-    """What the published optimiser reaches from the same start in no less than these seconds.
+    """Result of the published optimiser from the same start in no less than these seconds.
 
-    It stops after passes, not seconds: their number is foretold from a short attack, and raised
-    where that was too few.
+    It stops after passes, not seconds: their number is predicted from a short attack, and raised
+    if that was too few.
     """
     found = _attack(size, seed, MomentumDescent(), _FEW_PASSES)
     # A start that has converged sooner takes no more seconds.
@@ -163,7 +163,7 @@ def _published_for(size: Size, seed: int, seconds: float) -> dict:
 
 
 def _passes(config: Config) -> tuple[np.ndarray, list[float]]:
-    """Seconds of loss and gradient in each round, and bytes held beside arguments and results."""
+    """Seconds of loss and gradient in each round, and bytes held besides arguments and results."""
     size = config.blocks
     regenerated = RegeneratedWeights(jr.key(0), size.num_features, size.dim)
     dense, inputs = regenerated.materialise(), jr.normal(jr.key(1), (size.num_samples, size.dim))
@@ -228,7 +228,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     share = float(dataset.pass_bytes.sel(weights=REGENERATED)) / dataset.weight_bytes
     return [
         Check(
-            f"every row is found (error at most .01) at {dataset.small}, with all {num_seeds} "
+            f"every row is found (error at most 0.01) at {dataset.small}, with all {num_seeds} "
             f"seeds, in at most {_MOST_PASSES} passes",
             f"errors of at most {default.error.max().item():.1e}, {span(default.passes, '.0f')} "
             "passes",
@@ -300,7 +300,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "size's first seed.\n\n"
         + harness.table(head, rows)
         + f"\n\nA pass at {dataset.blocks}, V of "
-        f"{dataset.weight_bytes / 1e6:.1f} MB; memory beside arguments and results.\n\n"
+        f"{dataset.weight_bytes / 1e6:.1f} MB; memory besides arguments and results.\n\n"
         + harness.table(["V", "least ms a pass", "MB"], blocks)
     )
 

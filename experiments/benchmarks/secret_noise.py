@@ -1,4 +1,4 @@
-"""What noise that is exact and secret costs in time, beside noise that is neither.
+"""Time of noise that is exact and secret, against noise that is neither.
 
 The goals: a million exactly rounded normals in less than a second, and a step of private training
 with a million weights in which `SecretNoise` takes less than half a second on two cores. The

@@ -59,7 +59,7 @@ class Config:
 
 
 def _candidates(config: Config) -> dict[str, tuple[Callable[[], None], int]]:
-    """What is called, and for how many runs."""
+    """The timed calls by name, with their numbers of runs."""
     steps, few, many = config.num_steps, config.num_runs, config.reduced_runs
     iterates, reduced = jaxdp.Iterates(), jaxdp.Reduced()
 
@@ -149,9 +149,9 @@ def summary(dataset: xarray.Dataset) -> str:
         ["runs at once", "runs a second"], ((count, f"{value:.0f}") for count, value in rates)
     )
     return (
-        f"Microseconds a step and run at d = {facts['dim']} ({facts['wide_dim']} where wide), data "
+        f"Microseconds a step and run at d = {facts['dim']} ({facts['wide_dim']} if wide), data "
         f"and noise drawn inside (least of {dataset.sizes['repeat']} alternating repeats; "
-        f"{facts['num_runs']} runs together unless said otherwise, {facts['reduced_runs']} for "
+        f"{facts['num_runs']} runs together unless named otherwise, {facts['reduced_runs']} for "
         "Reduced and its numbers). Only ratios within this table travel to other machines.\n\n"
         f"{steps}\n\n"
         f"Runs of {facts['batch_steps']} steps that Reduced finishes in a second, with noise at "

@@ -1,4 +1,4 @@
-"""Times of calls that take turns, and what makes them repeatable."""
+"""Times of calls that take turns, made repeatable."""
 
 import ctypes
 import math
@@ -17,14 +17,14 @@ def alternate(
 ) -> dict[Name, Float[np.ndarray, " rounds"]]:
     """Seconds of each call in each round; NaN in rounds that a slow one leaves out.
 
-    What was timed before leaves caches and threads of its own behind, so a call of less than a
-    second is made twice and the second time counts.
+    The call before leaves caches and threads of its own behind, so a call of less than a second is
+    made twice and the second time counts.
 
     Args:
         calls: each waits until its work is done.
-        num_rounds: in which each takes part, if that fits into `seconds`; else in as many as do:
-            at least 3, or 1 if a single call takes longer.
-        seconds: for each call.
+        num_rounds: rounds of each call. A call gets fewer if they do not fit into `seconds`: at
+            least 3, or 1 if a single call takes longer.
+        seconds: time for each call.
     """
     times = {name: np.full(num_rounds, np.nan) for name in calls}
     estimates = {name: _seconds(call) for name, call in calls.items()}
@@ -47,11 +47,11 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to keep what calls free; whether it is there to be told.
+    """Tell glibc to keep memory that calls free; False if there is no glibc.
 
-    It hands large buffers back, and each call faults them in anew, page by page: up to several
-    times what the call itself takes, or nothing, as the history of the process will have it. To
-    be told before threads have memory of their own.
+    It hands large buffers back, and each call faults them in anew, page by page. That takes up to
+    several times as long as the call itself, or no time, depending on the history of the process.
+    Call this before threads have memory of their own.
     """
     arenas, mapped_buffers, trim = (-8, 1), (-4, 0), (-1, -1)
     try:

@@ -50,7 +50,7 @@ from jaxdp.problems import sphere_inputs
 
 _NUM_CHANCE = 20
 _COLUMNS = 5
-# Beyond the second threshold lies a stretch where the truth is a minimum that no method finds.
+# Just beyond the second threshold the truth is a minimum that no method finds.
 _HARD = 3.0
 _FOUND = 0.01
 
@@ -63,9 +63,9 @@ class Config:
         label_widths: p / n, around the first threshold.
         data_widths: p / (d n), around the second; the last but one is also the control's, and
             the picture's.
-        floor_samples: how many images the published scaling's distance from the sphere is of.
-        block_size: features that are made again together; None keeps V in memory.
-        gallery_block_size: the same, of the picture.
+        floor_samples: number of images for the published scaling's distance from the sphere.
+        block_size: number of features made again at once; None keeps V in memory.
+        gallery_block_size: the same, for the picture.
     """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=10))
@@ -145,13 +145,13 @@ def _cell(config: Config, pictures: Pictures, num_features: int, seed: int) -> t
 
 
 def _control(config: Config, pictures: Pictures, seed: int) -> float:
-    """The error where the attacker is given the same parameters in another order."""
+    """The error if the attacker is given the same parameters in another order."""
     of_weights, of_attack, of_order = jr.split(jr.key(seed), 3)
     width = round(config.control_width * pictures.inputs.size)
     target = _model(config.block_size, pictures, width, of_weights).target
     shuffled = jr.permutation(of_order, target.parameters)
     target = RandomFeaturesTarget(target.weights, target.activation, shuffled)
-    # Nothing is to be found: longer would be no different.
+    # Nothing can be found: more passes would not help.
     limit = min(config.max_passes, 200)
     found = attack(target, len(pictures.labels), key=of_attack, max_passes=limit)
     return reconstruction_error(pictures.rows.inputs, found.inputs)
@@ -166,7 +166,7 @@ def _chance(pictures: Pictures) -> list[float]:
 
 
 def _gallery(config: Config, data: pathlib.Path | None) -> xarray.Dataset:
-    """The images and what is found at the control's width."""
+    """The images, and the ones found at the control's width."""
     pictures = frogs_and_trucks(config.gallery, data)
     of_weights, of_attack, _ = jr.split(jr.key(0), 3)
     width = round(config.control_width * pictures.inputs.size)
@@ -202,7 +202,7 @@ def _facts(config: Config, data: pathlib.Path | None) -> dict[str, float]:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Training and reconstruction error, error and span residual, and the images beside them."""
+    """Training and reconstruction error, error and span residual; at the right, the images."""
     figure = Figure(figsize=(10.6, 6.4), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1))
     left, right = parts
@@ -271,7 +271,7 @@ def _draw_images(figure: SubFigure, dataset: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Two thresholds, what lies between them, and that it is the parameters that tell."""
+    """Two thresholds, the range between them, and that the images come from the parameters."""
     return [*_thresholds_found(dataset), _zeros(dataset), *_spanned(dataset), *_images(dataset)]
 
 
@@ -288,14 +288,14 @@ def _thresholds_found(dataset: xarray.Dataset) -> list[Check]:
     beyond = _at(dataset, _HARD * unknowns).error
     return [
         Check(
-            "labels are fitted once p > n: the training error is above .05 below p = .9 n and "
+            "labels are fitted once p > n: the training error is above 0.05 below p = 0.9 n and "
             "below 1e-6 from 3 n on",
             f"at least {before.min().item():.2f}; at most {after.max().item():.1e}",
             bool(before.min() > 0.05 and after.max() < 1e-6),
         ),
         Check(
             "between n and d n / 2 labels are fitted and nothing is found: the error is at least "
-            ".7 of chance",
+            "0.7 of chance",
             f"{least.item():.2f} at least, chance {chance.item():.2f}",
             bool(least > 0.7 * chance),
         ),
@@ -318,14 +318,14 @@ def _zeros(dataset: xarray.Dataset) -> Check:
     close = above.error.where(above.converged == 1)
     obtained = (
         f"{int(close.count())} of {above.error.size} runs, errors of at most "
-        f"{close.max().item():.1e}; below .75 d n {int(apart.count())} of {below.error.size} runs "
+        f"{close.max().item():.1e}; below 0.75 d n {int(apart.count())} of {below.error.size} runs "
         "reach it"
     )
     if apart.count():
         obtained += f", errors of at least {apart.min().item():.2f}"
     return Check(
         f"a loss of zero is the data's from {_HARD:g} d n on (error at most {_FOUND}), and another "
-        "one's below .75 d n (error at least .5)",
+        "one's below 0.75 d n (error at least 0.5)",
         obtained,
         bool(close.count() and close.max() <= _FOUND and not (apart < 0.5).any()),
     )
@@ -338,10 +338,10 @@ def _spanned(dataset: xarray.Dataset) -> list[Check]:
     control, chance = dataset.control, dataset.chance.mean().item()
     return [
         Check(
-            "the span residual falls with the error: below a tenth of its other values wherever "
+            "the span residual falls with the error: below a tenth of its other values if "
             "the images are found",
             f"at most {inside.max().item():.1e} there, at least {outside.min().item():.1e} where "
-            "the error is above .5",
+            "the error is above 0.5",
             bool(inside.max() < 0.1 * outside.min()),
         ),
         Check(
@@ -363,7 +363,7 @@ def _images(dataset: xarray.Dataset) -> list[Check]:
             bool((errors < _FOUND).all()),
         ),
         Check(
-            "scaled as published, rows lie off the sphere: a perfect attack has an error of .1 or "
+            "scaled as published, rows lie off the sphere: a perfect attack has an error of 0.1 or "
             "more",
             f"{floor:.4f} with one mean and standard deviation, "
             f"{dataset.attrs['published_floor_per_channel']:.4f} with one for each colour, "
@@ -374,7 +374,7 @@ def _images(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the curves in numbers."""
+    """The setting in words, and a table of the curves."""
     attrs = dataset.attrs
     head = ["p", "p / (d n)", "training error", "error (sd)", "span residual", "loss", "converged"]
     rows, unknowns = [], dataset.dim * dataset.num_samples

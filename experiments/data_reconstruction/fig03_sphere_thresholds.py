@@ -3,7 +3,7 @@
 Besides the default optimiser the published one is run at the smaller sizes, and below dn
 Levenberg-Marquardt, which finds other rows of zero loss there. Rows, labels, V and start vary with
 the seed; DR's code draws V from a seed of its own. With p <= n any rows span everything: the attack
-is not run, and its error is that of chance.
+is not run, and chance is shown as its error.
 
 Source: DR Figures 3 and 7.
 """
@@ -49,10 +49,10 @@ class Config:
         label_widths: p / n, around the first threshold.
         data_widths: p / (dn), around the second.
         compared_up_to: the largest dn at which the other optimisers are run, the published one
-            up to p = 6 dn, Levenberg-Marquardt up to .75 dn.
-        max_passes: of the default; `published_passes` of the published one.
-        matrices: normal matrices that Levenberg-Marquardt forms for each start; one counts dn / 2
-            passes.
+            up to p = 6 dn, Levenberg-Marquardt up to 0.75 dn.
+        max_passes: the default optimiser's limit; `published_passes` is the published one's.
+        matrices: normal matrices that Levenberg-Marquardt forms for each start; one counts as
+            dn / 2 passes.
         starts_below: starts of Levenberg-Marquardt.
     """
 
@@ -164,7 +164,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _errors(axes: Axes, at: xarray.Dataset) -> None:
     _curve(axes, at, at.train_loss, "training error", BLACK, "s")
-    # With p <= n nothing was run: any rows span everything, and a guess is what remains.
+    # With p <= n nothing was run: any rows span everything, so the attack is a guess.
     degenerate = (at.num_features <= at.num_samples) & (at.optimiser == "default")
     errors = at.error.where(~degenerate, at.chance)
     _curve(axes, at, errors.sel(optimiser="default"), r"reconstruction error $\rho$", RED, "o")
@@ -214,7 +214,7 @@ def _mark(axes: Axes, at: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Both thresholds at every size, what lies between them, and what zero loss means."""
+    """Both thresholds at every size, the range between them, and the meaning of zero loss."""
     return [
         *_below(dataset),
         _other_zeros(dataset),
@@ -237,14 +237,14 @@ def _below(dataset: xarray.Dataset) -> list[Check]:
     below = share.where(_ratio(dataset) <= 0.5)
     return [
         Check(
-            "labels are fitted once p > n: the mean training error is above .01 below p = .75 n, "
+            "labels are fitted once p > n: the mean training error is above 0.01 below p = 0.75 n, "
             "and below 1e-8 in every run from 2 n on",
             f"at least {before:.3f}; at most {after:.1e}",
             before > 0.01 and after < 1e-8,
         ),
         Check(
             "between n and dn / 2 nothing is found though labels are fitted: the mean error is "
-            "above .75 of chance at every size",
+            "above 0.75 of chance at every size",
             f"{span(below)} of chance",
             below.min().item() > 0.75,
         ),
@@ -263,7 +263,7 @@ def _other_zeros(dataset: xarray.Dataset) -> Check:
     shown = listed(zip(*columns, strict=True), "{:.0f} of {:.0f} runs at d = {:g}, n = {:g}")
     return Check(
         "up to dn / 2 the parameters do not determine the rows: at every size compared "
-        "Levenberg-Marquardt finds some of loss zero, at a mean error above .75 of chance",
+        "Levenberg-Marquardt finds some of loss zero, at a mean error above 0.75 of chance",
         f"{shown}; {shares.min().item():.2f} of chance at least",
         bool(((counts > 0) | (totals == 0)).all() and shares.min() > 0.75),
     )
@@ -282,8 +282,8 @@ def _beyond(dataset: xarray.Dataset) -> list[Check]:
             mean.max().item() < _FOUND,
         ),
         Check(
-            "from 1.5 dn on a loss of zero is the data's, whoever finds it: no error of such a run "
-            "is above .2",
+            "from 1.5 dn on a loss of zero is the data's, with every optimiser: no error of such a "
+            "run is above 0.2",
             f"{int(zero.count())} runs, errors of at most {zero.max().item():.3f}, median "
             f"{zero.median().item():.1e}",
             bool(zero.count() and zero.max() < 0.2),
@@ -326,7 +326,7 @@ def _beside(dataset: xarray.Dataset) -> list[Check]:
             default > published,
         ),
         Check(
-            "the span residual is a tenth or less where the rows are found of what it is where not",
+            "the span residual of found rows is a tenth or less of that of rows that are not found",
             f"at most {found:.1e}, and at least {missed:.1e}",
             found < 0.1 * missed,
         ),
@@ -336,12 +336,12 @@ def _beside(dataset: xarray.Dataset) -> list[Check]:
 def summary(dataset: xarray.Dataset) -> str:
     """Errors and convergence of every optimiser, size by size."""
     text = (
-        "Rows uniform on the sphere, labels x.g + noise of variance .25, ReLU, theta* in closed "
+        "Rows uniform on the sphere, labels x.g + noise of variance 0.25, ReLU, theta* in closed "
         f"form; {dataset.sizes['seed']} seeds, each with its own rows, labels, V and start; bands "
         "are one standard deviation. The default optimiser has "
         f"{dataset.attrs['max_passes']} passes over the features, the published one "
-        f"{dataset.attrs['published_passes']} steps; Levenberg-Marquardt is run up to .75 dn, "
-        "with several starts; where d is ten times n it mostly stalls. At p <= n every n rows span "
+        f"{dataset.attrs['published_passes']} steps; Levenberg-Marquardt is run up to 0.75 dn, "
+        "with several starts; if d is ten times n it mostly stalls. At p <= n every n rows span "
         "everything (DR calls this case non-degenerate): there the attack is a guess, not run."
     )
     return "\n\n".join(

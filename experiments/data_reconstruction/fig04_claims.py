@@ -1,4 +1,4 @@
-"""What DR Figures 4 and 8 must show, and where DR's reading of them and the loss part."""
+"""Claims of DR Figures 4 and 8, and where the loss contradicts DR's reading of them."""
 
 import numpy as np
 import xarray
@@ -7,9 +7,9 @@ from experiments.harness import Check, listed, table
 
 _ODD = "tanh"
 _FOUND = 0.01
-# DR's stop; and of a row or its negative: nearer than anything found by chance.
+# DR's stop; and a distance to a row or its negative that chance does not reach.
 STOP, NEAR = 1e-7, 0.5
-# Of images: the smoke version has fewer, and gives DR's optimiser too few passes to end.
+# Images: the smoke version has fewer, and gives DR's optimiser too few passes to end.
 _FEWEST = 6
 
 
@@ -19,7 +19,7 @@ def flipped(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What a sign costs the loss, and which signs are found."""
+    """How a row's sign changes the loss, and which signs are found."""
     others = [name for name in dataset.activation.values if name != _ODD]
     found = [*_odd(dataset), *(check for name in others for check in _even(dataset, name))]
     return [*found, *few_checks(dataset)]
@@ -46,9 +46,9 @@ def _odd(dataset: xarray.Dataset) -> list[Check]:
             rise < 1.5,
         ),
         Check(
-            "tanh: where the loss converged the images are found up to their signs (error below "
-            f"{_FOUND} with flips, above .1 in the mean without), as many of them negated as of "
-            "coins tossed, within four standard errors",
+            "tanh: if the loss converged the images are found up to their signs (error below "
+            f"{_FOUND} with flips, above 0.1 in the mean without); as many are negated as by fair "
+            "coins, within four standard errors",
             obtained,
             bool(holds),
         ),
@@ -77,7 +77,7 @@ def _even(dataset: xarray.Dataset, name: str) -> list[Check]:
             bool(losses.min() > 100 * truth and losses.median() > 1e-3),
         ),
         Check(
-            f"{name}: where the loss converged no image is the negative of one, and the error is "
+            f"{name}: if the loss converged no image is the negative of one, and the error is "
             f"below {_FOUND} with the signs that were found",
             obtained,
             bool(count and wrong == 0 and errors.max() < _FOUND),
@@ -86,7 +86,7 @@ def _even(dataset: xarray.Dataset, name: str) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and every run."""
+    """The setting in words, and tables of all runs."""
     head = ["activation", "converged", "loss (median)", "passes", "error", "error up to signs"]
     head += ["rows negated, by seed", "truth with a row negated: loss, median (least)"]
     rows = []
@@ -104,19 +104,19 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{dataset.num_samples} images, d = {dataset.dim}, p = {dataset.ratio:g} d n, "
         f"{dataset.sizes['seed']} seeds of weights and start; converged: a loss of at most "
         f"1e-8. A row counts as negated when its negative was found to within {NEAR} sqrt(d). "
-        "The images are of the first seed whose attack converged. Where ReLU + tanh is said to "
-        "satisfy DR's Assumption 2, only the parity is as asked: its derivative jumps, its mean is "
-        "not 0."
+        "The images are of the first seed whose attack converged. ReLU + tanh, said to satisfy "
+        "DR's Assumption 2, has only the parity that it asks for: its derivative jumps, its mean "
+        "is not 0."
     )
     few = (
         "DR's Figure 4 shows negatives under ReLU and says that the loss converges there. The "
-        "default optimiser tries the negatives of rows, and its finding none does not refute "
-        "what gradient descent does. So DR's (step 20, momentum .9, as for rows on the sphere) "
+        "default optimiser tries the negatives of rows; that it finds none does not refute "
+        "what gradient descent does. So DR's (step 20, momentum 0.9, as for rows on the sphere) "
         f"runs from the same starts on {int(dataset.few_num_samples)} images of d = "
         f"{int(dataset.few_dim)}, the size at which it ends here; larger images and DR's step for "
-        "them were not run with it. It does end with negatives under ReLU, where the default "
-        "optimiser has none, and not under ReLU + tanh: as DR shows. But those runs stand at a "
-        "loss far above DR's stop of 1e-7: they are places where gradient descent is stuck, not "
+        "them were not run with it. It does end with negatives under ReLU, unlike the default "
+        "optimiser, and not under ReLU + tanh: as DR shows. But those runs end at a "
+        "loss far above DR's stop of 1e-7: gradient descent is stuck there, and these are not "
         "other solutions."
     )
     return "\n\n".join([text, table(head, rows), few, few_table(dataset)])
@@ -157,8 +157,8 @@ def _ended(dataset: xarray.Dataset) -> list[Check]:
             bool((wrong == 0).all() and (reached >= 0.5).all()),
         ),
         Check(
-            f"{_of(dataset)}, tanh, {who}: where the loss converged as many images are negated as "
-            "of coins tossed, within four standard errors",
+            f"{_of(dataset)}, tanh, {who}: if the loss converged as many images are negated as "
+            "by fair coins, within four standard errors",
             ", ".join(
                 f"{name} {share:.0%} of {count}"
                 for name, share, count in zip(names, shares.values, images.values, strict=True)

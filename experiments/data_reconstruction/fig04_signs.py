@@ -6,7 +6,7 @@ tanh does not. But ReLU(z) - ReLU(-z) = z: a negated row costs the loss a linear
 which no other rows make up for unless their inputs are linearly dependent. Negatives of rows under
 ReLU are then states in which the attack has not converged.
 
-DR found them with gradient descent, and the default optimiser moves rows to their negatives where
+DR found them with gradient descent, and the default optimiser moves rows to their negatives if
 that helps. So both run, from the same starts, on images that are few and small enough for gradient
 descent to end on two cores: at the larger size the default optimiser runs alone.
 
@@ -66,9 +66,9 @@ class Config:
     """Images, the width p / (d n), and how often weights and start are drawn.
 
     Attributes:
-        few: images on which DR's optimiser runs beside the default one.
-        num_few_seeds: of weights and start there.
-        published_passes: of DR's optimiser, at most.
+        few: images on which DR's optimiser and the default one both run.
+        num_few_seeds: seeds of weights and start there.
+        published_passes: largest number of passes of DR's optimiser.
     """
 
     images: Images = dataclasses.field(default_factory=lambda: Images(num_samples=20))

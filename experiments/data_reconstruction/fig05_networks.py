@@ -2,8 +2,8 @@ r"""DR Figure 5, and the network panels of Figure 7: the threshold of networks, 
 
 Left, two-layer networks on an image of every class of CIFAR-10, one-hot; right, residual networks
 (DR D.1) on frogs against trucks. Error, training loss and span residual against p(L), the number of
-parameters in the last layer. Beyond the paper: the last layer trained alone, where the attack's
-loss is zero at the true images, and that loss where all layers are trained, which it is not.
+parameters in the last layer. Beyond the paper: training of the last layer alone, and the attack's
+loss at the true images. It is zero for the last layer alone, not for all layers.
 
 The default pools images to 8 x 8, in grey for the residual networks. DR's size needs a GPU and was
 never run.
@@ -47,7 +47,7 @@ _TARGETS = {"two-layer": two_layer_target, "residual": network_target}
 _TITLES = {"two-layer": "two layers, ten classes", "residual": "residual, two classes"}
 _FOUND = 0.05
 _STOP = 1e-7
-# p(L) / (d n) up to which nothing is found where all layers are trained.
+# p(L) / (d n) up to which nothing is found if all layers are trained.
 _NARROW = 2.0
 # Widths of the smoke version, which has no two beyond that.
 _FEWEST = 2
@@ -60,7 +60,7 @@ class Config:
     Attributes:
         two_layer, residual: the images of either kind of network.
         widths: p(L) / (d n), as near as whole channels come.
-        stem_relu: whether the residual network has the ReLU of DR's code after its stem.
+        stem_relu: True for the ReLU of DR's code after the residual network's stem.
     """
 
     two_layer: Task = dataclasses.field(
@@ -217,8 +217,7 @@ def _fitted(dataset: xarray.Dataset) -> Check:
     steps = dataset.steps.sel(training="all layers")
     return Check(
         f"every network fits its labels: the training loss is at most {_STOP:g}",
-        f"{worst.max().item():.1e} at most; {span(steps, '.0f')} steps where all layers are "
-        "trained",
+        f"{worst.max().item():.1e} at most; {span(steps, '.0f')} steps if all layers are trained",
         bool((worst <= _STOP).all()),
     )
 
@@ -233,7 +232,7 @@ def _alone(dataset: xarray.Dataset, name: str) -> list[Check]:
     full, alone = (at.true_loss.sel(training=one) for one in ("all layers", "last layer"))
     return [
         Check(
-            f"{name}: nothing is found up to p(L) = d n / 2, the error is at least .6 of chance",
+            f"{name}: nothing is found up to p(L) = d n / 2, the error is at least 0.6 of chance",
             f"{least:.2f} at least, chance {chance:.2f}",
             least > 0.6 * chance,
         ),
@@ -245,7 +244,7 @@ def _alone(dataset: xarray.Dataset, name: str) -> list[Check]:
         ),
         Check(
             f"{name}, all layers trained: the loss at the true images is above DR's stop, "
-            f"{_STOP:g}, in every run; it is rounding where the last layer is trained alone",
+            f"{_STOP:g}, in every run; it is rounding if the last layer is trained alone",
             f"{span(full, '.1e')}; at most {alone.max().item():.1e}",
             bool(full.min() > _STOP and alone.max() < 1e-9),
         ),
@@ -253,7 +252,7 @@ def _alone(dataset: xarray.Dataset, name: str) -> list[Check]:
 
 
 def _mean(errors: xarray.DataArray) -> str:
-    """Over seeds, with its standard error where there are two or more."""
+    """The mean over seeds, with its standard error if there are two or more."""
     is_known = errors.sizes["seed"] > 1
     error = standard_error(errors, "seed").item() if is_known else float("inf")
     return f"{errors.mean('seed').item():.3f} ± {error:.3f}"
@@ -294,16 +293,16 @@ def _ends(dataset: xarray.Dataset) -> list[Check]:
             bool((falls > 3).all()),
         ),
         Check(
-            "the span residual falls with the error: below a tenth of its other values wherever "
+            "the span residual falls with the error: below a tenth of its other values if "
             "the last layer gives the images away",
-            f"at most {inside:.1e} there, at least {outside:.1e} where the error is above .5",
+            f"at most {inside:.1e} there, at least {outside:.1e} where the error is above 0.5",
             inside < 0.1 * outside,
         ),
     ]
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the curves in numbers."""
+    """The setting in words, and a table of the curves."""
     first, second = (dataset.sel(network=name) for name in dataset.network.values)
     text = (
         f"Two layers: n = {int(first.num_samples)} images of ten classes, d = {int(first.dim)}, "

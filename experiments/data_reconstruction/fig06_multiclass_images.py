@@ -53,7 +53,7 @@ class Config:
 
 
 def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
-    """Train networks in both ways, attack them, and put what is found beside the truth."""
+    """Train networks in both ways, attack them, and match the found images with the true ones."""
     pictures = photographs(config.images, data)
     hidden = round(config.width * pictures.inputs.size / NUM_CLASSES)
     stacks, errors, measures = [pictures.rows.inputs], [], []
@@ -91,7 +91,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Every image is found; exactly where the last layer was trained alone."""
+    """Every image is found, and exactly if the last layer was trained alone."""
     alone, full = (dataset.errors.sel(training=name) for name in TRAININGS)
     losses = dataset.sel(training="all layers")
     means = full.mean("image")
@@ -126,7 +126,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and how well it was found."""
+    """The setting in words, and a table of the errors."""
     facts = dataset.attrs
     head = ["trained", "steps", "training loss", "mean error (deviation over seeds)", "largest"]
     head += ["attack's loss (median)", "at the truth (median)", "passes", "seconds"]
@@ -143,7 +143,7 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{facts['num_samples']} images, {facts['num_samples'] // NUM_CLASSES} of each class, d = "
         f"{facts['dim']}, h = {facts['num_hidden']:,}, p(L) = 10 h = {facts['width']:g} d n; "
         f"{dataset.sizes['seed']} seeds of weights and start, the first of them drawn. Found rows "
-        "stand below the images they are closest to and borrow their contrast, which is lost on "
+        "are drawn below the closest true images and borrow their contrast, which is lost on "
         "the sphere. In DR both layers are trained."
     )
     return text + "\n\n" + harness.table(head, rows)

@@ -30,15 +30,15 @@ _FOUND = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """One size; each attacker has widths of his own.
+    """One size, and the widths of each attacker.
 
     Attributes:
         dim, num_samples: d and n.
-        widths: p over d + n - 1, of the attack on one unknown row.
-        all_widths: p over dn, of the attack on all rows.
-        starts, matrices: of Levenberg-Marquardt on one unknown row; a normal matrix for each start
-            counts dn / 2 passes.
-        max_passes: of the default optimiser on all rows.
+        widths: p over d + n - 1, for the attack on one unknown row.
+        all_widths: p over dn, for the attack on all rows.
+        starts, matrices: starts of Levenberg-Marquardt on one unknown row, and normal matrices
+            for each; one counts as dn / 2 passes.
+        max_passes: the default optimiser's limit, on all rows.
     """
 
     dim: int = 40
@@ -149,7 +149,7 @@ def _draw(axes: Axes, part: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Where one row is found, where all are, and that a ReLU needs more than the count."""
+    """Widths at which one row is found, or all, and that a ReLU needs more than the count."""
     found = [*_one(dataset), _others_are_not(dataset)]
     if _between(dataset).any():
         found.append(_silent_half(dataset))
@@ -186,7 +186,7 @@ def _one(dataset: xarray.Dataset) -> list[Check]:
             bool(errors.max() < _FOUND),
         ),
         Check(
-            "below .75 (d + n - 1) it is not: the mean error is above half of chance",
+            "below 0.75 (d + n - 1) it is not: the mean error is above half of chance",
             f"{span(shares)} of chance, {below.converged.mean().item():.2f} of the runs at a loss "
             "of zero",
             bool(shares.min() > 0.5),
@@ -200,7 +200,7 @@ def _others_are_not(dataset: xarray.Dataset) -> Check:
     shares = (rows.error.mean("seed") / rows.chance).where(rows.num_features <= 0.5 * unknowns)
     least = dataset.threshold.sel(known="all but one").max().item()
     return Check(
-        "up to dn / 2 n unknown rows stay unknown: mean error above .75 of chance, though one "
+        "up to dn / 2 n unknown rows stay unknown: mean error above 0.75 of chance, though one "
         "among known ones is found long before",
         f"at least {shares.min().item():.2f} of chance; thresholds {least:.0f} and {unknowns}",
         bool(shares.min() > 0.75 and 1.5 * least < unknowns),
@@ -213,7 +213,7 @@ def _silent_half(dataset: xarray.Dataset) -> Check:
     relu, tanh = (errors.sel(activation=name).mean().item() for name in ("relu", "tanh"))
     return Check(
         "the count d + n - 1 holds for tanh, and for the ReLU 2d does: in between the mean error "
-        f"is below {_FOUND} for tanh and above .1 for the ReLU",
+        f"is below {_FOUND} for tanh and above 0.1 for the ReLU",
         f"{tanh:.1e} and {relu:.2f}",
         tanh < _FOUND and relu > 0.1,
     )

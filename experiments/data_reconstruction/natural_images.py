@@ -1,6 +1,6 @@
-"""What the figures on photographs share: frogs and trucks as rows, a network's parameters, a run.
+"""Shared by the figures on photographs: frogs and trucks as rows, a network's parameters, a run.
 
-The parameters are the closed form's, theta* = pinv(Phi) Y: gradient descent from 0 ends there.
+The parameters have a closed form, theta* = pinv(Phi) Y: gradient descent from 0 ends there.
 """
 
 import dataclasses
@@ -148,14 +148,14 @@ def _outputs(target: RandomFeaturesTarget, inputs: jax.Array) -> jax.Array:
 
 
 class Attacked(NamedTuple):
-    """What an attack found, in its own order.
+    """Rows that an attack found, in its own order.
 
     Attributes:
         inputs: the rows.
-        loss: relative to |theta|^2, in float64.
-        converged: whether the loss says that nothing is left to find.
+        loss: final loss over |theta|^2, in float64.
+        converged: True if the loss says that nothing is left to find.
         num_passes: full passes over the features.
-        seconds: of the attack, compilation included.
+        seconds: time of the attack, compilation included.
     """
 
     inputs: np.ndarray
@@ -173,7 +173,7 @@ def attack(
     max_passes: int,
     optimiser: AbstractOptimiser | None = None,
 ) -> Attacked:
-    """Reconstruct; where p <= n, and every point has loss 0, guess."""
+    """Reconstruct; if p <= n, and every point has loss 0, guess."""
     if target.num_features <= num_samples:
         guess = np.asarray(sphere_inputs(num_samples, target.dim, key=key))
         return Attacked(guess, 0.0, False, 0.0, 0.0)
@@ -190,8 +190,8 @@ class Matched(NamedTuple):
 
     Attributes:
         inputs: the rows.
-        errors: of each, up to its sign where signs were allowed to differ.
-        signs: -1 where the negative of the row is closer, and that was allowed.
+        errors: each row's error, up to its sign if sign flips were allowed.
+        signs: -1 if the negative of the row is closer and sign flips were allowed.
     """
 
     inputs: np.ndarray
@@ -200,14 +200,14 @@ class Matched(NamedTuple):
 
 
 def match(pictures: Pictures, found: np.ndarray, *, allow_sign_flips: bool = False) -> Matched:
-    """Found rows beside the true ones."""
+    """Found rows in the order of the true ones."""
     true = pictures.rows.inputs
     order, signs = matching(true, found, allow_sign_flips=allow_sign_flips)
     return Matched(found[order], row_errors(true, found, allow_sign_flips=allow_sign_flips), signs)
 
 
 def stacked(pictures: Pictures, found: np.ndarray) -> np.ndarray:
-    """The images and those of rows beside theirs, as bytes, (2, images, side, side, colours)."""
+    """True images and found ones in the same order: bytes, (2, images, side, side, colours)."""
     images = [pictures.rows.images_of(rows) for rows in (pictures.rows.inputs, found)]
     return np.stack([as_bytes(one) for one in images])
 

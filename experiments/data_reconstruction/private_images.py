@@ -127,7 +127,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def _with_nothing_known(problem, parameters: jax.Array, config: Config) -> np.ndarray:
-    """What the attack finds, beside the true rows."""
+    """The rows that the attack finds, in the order of the true rows."""
     target = RandomFeaturesTarget(problem.weights, RELU, parameters)
     found = reconstruct(
         target,
@@ -170,7 +170,7 @@ def _with_others_known(problem, parameters: jax.Array, algorithm, config: Config
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """The truth and what is found of it, a row for each epsilon; at the right, all others known."""
+    """True and found images, a row for each epsilon; at the right, all others known."""
     count, levels = dataset.sizes["image"], dataset.sizes["error"]
     size = 2 * (0.66 * count + 1.35) + 0.2, 0.62 * 1.27 * (levels + 1) + 0.7
     figure = Figure(figsize=size, layout="constrained")
@@ -215,7 +215,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             clear < 0.02,
         ),
         Check(
-            "at the smallest error asked for, the attack has that of the linearised problem on "
+            "at the smallest error asked for, the attack's error is the linearised problem's on "
             "these images, within a fifth",
             f"{mean[smallest]:.3f}; linearised {predicted[smallest]:.3f}, law {asked[smallest]:g}",
             bool(abs(mean[smallest] / predicted[smallest] - 1) < 0.2),
@@ -250,7 +250,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "without the mean of all pixels, which is subtracted before. The law is for rows that "
         "are nearly orthogonal; the cosines of these are "
         f"{attrs['mean_cosine']:.2f} in the mean and {attrs['largest_cosine']:.2f} at most, which "
-        "makes them harder to tell apart: the linearised problem on the images themselves says by "
+        "makes them harder to distinguish: the linearised problem on the images themselves says by "
         "how much.\n\n" + table(head, rows)
     )
 

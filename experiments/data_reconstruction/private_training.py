@@ -1,10 +1,10 @@
-r"""What the figures on privacy share: training whose choices are free of the data; attacks on it.
+r"""Shared by the figures on privacy: training whose choices are free of the data; attacks on it.
 
 *Free of the data.* Rows lie on the sphere of radius $\sqrt d$ by construction, so that for ReLU
 $|\varphi(x)|^2 \le |V|_{op}^2\,d$, which only the public V enters; the learning rate is
 $1/(|V|_{op}^2 d)$ or less, with which no data make gradient descent diverge. The clip norm is a
-share of $\sqrt{p/2}$, the norm of the features that V has in the mean. Epsilon is of all iterates
-together, for replacing one row, by `DPGD`'s own accounting.
+share of $\sqrt{p/2}$, the mean norm of the features over V. Epsilon is for all iterates
+together and replacing one row, by `DPGD`'s own accounting.
 """
 
 import math
@@ -32,7 +32,7 @@ DELTA = 1e-5
 
 
 class Choices(NamedTuple):
-    r"""Of the training: C over $\sqrt{p/2}$, and the learning rate times $|V|_{op}^2 d$, <= 1."""
+    r"""Training: C over $\sqrt{p/2}$, and the learning rate times $|V|_{op}^2 d$, <= 1."""
 
     clip_share: float = 0.5
     rate_share: float = 1.0
@@ -75,7 +75,7 @@ def error_of_attack(problem, parameters, attack: Attack, *, key: jax.Array) -> f
 
 
 def error_near_the_truth(problem, parameters, attack: Attack) -> float:
-    """rho of the minimum that is reached from the true rows: what the law speaks of."""
+    """rho of the minimum that is reached from the true rows, as the law predicts it."""
     target = RandomFeaturesTarget(problem.weights, problem.activation, parameters)
     attempt = LevenbergMarquardt().minimise(
         target,
@@ -114,7 +114,7 @@ def _attacked(target, num_samples: int, attack: Attack, key: jax.Array):
 
 
 def iterates_at(problem, algorithm: jaxdp.DPGD, steps: Sequence[int], *, key: jax.Array):
-    """One run's iterates after some of its steps, 0 first: a step's noise is its key's."""
+    """One run's iterates after some of its steps, 0 first: the key fixes each step's noise."""
     found = [jnp.zeros(problem.num_features)]
     for step in steps:
         part = algorithm.replace(num_steps=int(step))

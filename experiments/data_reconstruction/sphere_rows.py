@@ -12,17 +12,17 @@ from jaxtyping import Array, Float
 from jaxdp.attacks import RandomFeaturesTarget, minimum_norm_parameters, reconstruction_error
 from jaxdp.problems import sphere_inputs
 
-# DR Section 5.1: variance .25.
+# DR Section 5.1: variance 0.25.
 LABEL_NOISE = 0.5
 _CHANCE_DRAWS = 50
 
 
 class Trained(NamedTuple):
-    """A model, what an attacker gets of it, and what he is to find.
+    """A trained model, what an attacker sees of it, and the rows to find.
 
     Attributes:
         inputs: X, (n, d).
-        target: of the attack.
+        target: features and trained parameters, as the attacker sees them.
         train_loss: mean squared error of theta* = pinv(Phi) Y.
     """
 
@@ -56,7 +56,7 @@ def train(
 
 
 def attack_key(seed: int) -> Any:
-    """Of the start and of the optimiser, apart from the data's."""
+    """Key of the start and the optimiser, independent of the data's."""
     return jr.fold_in(jr.key(seed), 1)
 
 
@@ -75,14 +75,14 @@ def least_width(dim: int, num_samples: int, num_known: int = 0, *, has_dead_half
 
     Counting has u = n - m rows to find among m known ones: $m + du$ unknowns (for every known row
     a coefficient, for every other one a coefficient and a direction) in p equations. A ReLU says
-    nothing about a row on which it is dead: of u rows only $1 - 2^{-u}$ of all neurons see any,
-    and their equations alone must fix the $du$ numbers. Derived: ranks of the Jacobian in
+    nothing about a row on which it is dead. Only $1 - 2^{-u}$ of all neurons see any of u rows, and
+    the equations of these must fix the $du$ numbers. Derived: ranks of the Jacobian in
     tests/papers/test_reconstruction_figures.py.
 
     Args:
         dim, num_samples: d and n.
         num_known: m.
-        has_dead_half: whether the activation is zero on one half of the line, as the ReLU is.
+        has_dead_half: True if the activation is zero on one half of the line, as the ReLU is.
     """
     unknown = num_samples - num_known
     counted = num_known + dim * unknown

@@ -1,4 +1,4 @@
-"""What the figures on networks share: photographs, networks trained on them, attacks on those.
+"""Shared by the figures on networks: photographs, networks trained on them, attacks on those.
 
 Networks are trained in two ways: every layer by gradient descent, as in DR, and the last layer
 alone, whose change lies exactly in the span of the rows' features.
@@ -34,10 +34,10 @@ class Task:
     Attributes:
         num_each: images of each class.
         is_binary: frogs (-1) against trucks (1); otherwise ten classes, one-hot.
-        side: of the pooled images.
-        is_grey: the mean of the colours.
-        max_passes: of an attack.
-        made_up: smooth random fields in the place of photographs, for which no file is needed.
+        side: edge of the pooled images, in pixels.
+        is_grey: True to average the colours.
+        max_passes: an attack's limit.
+        made_up: True for smooth random fields instead of photographs; they need no file.
     """
 
     num_each: int
@@ -98,7 +98,7 @@ def train(network: AbstractLastLayerNetwork, pictures: Pictures, training: str) 
 
 
 class Found(NamedTuple):
-    """What an attack found, and how the truth would have scored."""
+    """The rows that an attack found, and its measurements by name."""
 
     inputs: np.ndarray
     measures: dict[str, float]
@@ -113,7 +113,7 @@ def attack(
     max_passes: int,
     key: jax.Array,
 ) -> Found:
-    """Reconstruct from what training changed in the last layer.
+    """Reconstruct from the change that training made to the last layer.
 
     `make_target` makes the target of the trained network and the last layer before training.
     """

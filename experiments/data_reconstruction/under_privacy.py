@@ -1,8 +1,8 @@
-r"""Reconstruction from privately trained random features: what epsilon, T, p and C do to it.
+r"""Reconstruction from privately trained random features: the effect of epsilon, T, p and C.
 
-Not a figure of DR: its attack on `DPGD`, beside the law of `jaxdp.theory.reconstruction.error` and
-the bound that holds for any attack. Rows uniform on the sphere, ReLU features, and training whose
-choices do not read the data (`private_training`).
+Not a figure of DR: its attack on `DPGD`, with the law of `jaxdp.theory.reconstruction.error` and
+the bound that holds for any attack. Rows are uniform on the sphere, features are ReLU, and the
+choices of the training do not read the data (`private_training`).
 """
 
 import dataclasses
@@ -102,7 +102,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def _measured(config: Config, axes: dict, names: Sequence[str], cell: Callable) -> xarray.Dataset:
-    """What `cell(number, *values)` gives by these names, for every run and values of the axes."""
+    """Results of `cell(number, *values)` by name, for every run and all values of the axes."""
     dims = (*axes, "run")
     dataset = harness.empty({**axes, "run": config.num_runs}, {dims: names})
     for place in np.ndindex(dataset[names[0]].shape):
@@ -147,7 +147,7 @@ def _attacked(config: Config, problem, parameters, number: int) -> float:
 
 
 def _by_epsilon(config: Config) -> xarray.Dataset:
-    """One step: attacks, law and bound; and what the model, trained longer as well, is good for."""
+    """One step: attacks, law and bound; and the model's errors, also after longer training."""
 
     def cell(number: int, epsilon: float) -> tuple[float, ...]:
         problem = _problem(config, number)
@@ -231,7 +231,7 @@ def _by_clip(config: Config) -> xarray.Dataset:
 
 
 def _by_law(config: Config) -> xarray.Dataset:
-    """The minimum near the truth, and the attack, where the law predicts given errors."""
+    """The minimum near the truth, and the attack, against the error that the law predicts."""
     sizes = {f"d = {dim}, n = {count}": (dim, count) for dim, count in config.laws}
 
     def cell(number: int, case: str, error: float) -> tuple[float, float]:

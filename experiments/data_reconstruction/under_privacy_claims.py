@@ -1,4 +1,4 @@
-"""What attacks on private training must show."""
+"""Claims of the figures of attacks on private training."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from experiments.harness.drawing import (
 )
 
 _SIGMAS = 3
-# Where the law is linear, and where a guess is as good as none.
+# Errors up to which the law is linear, and from which the attack is near chance.
 _SMALL, _CHANCE = 0.12, 0.9
 _TABLE = ("error_by_epsilon", "informed_by_epsilon", "train_error_by_epsilon", "long_train_error")
 _COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
@@ -41,7 +41,7 @@ def _pairs(runs: xarray.DataArray, form: str = "{:.2f} ± {:.2f}") -> str:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The law, the bound, and what each setting does."""
+    """The law, the bound, and the effect of each setting."""
     return [*_laws(dataset), *_bounds(dataset), *_steps(dataset), _width(dataset), _clip(dataset)]
 
 
@@ -56,7 +56,7 @@ def _laws(dataset: xarray.Dataset) -> list[Check]:
     shares = [int(case.split()[-1]) / int(case.split()[2].rstrip(",")) for case in cases]
     return [
         Check(
-            f"where the law predicts at most {_SMALL}, the minimum near the truth has the error of "
+            f"if the law predicts at most {_SMALL}, the minimum near the truth has the error of "
             f"the linearised problem, within {_SIGMAS} standard errors and 5%",
             _pairs(small, "{:.3f} ± {:.3f}"),
             bool(len(mean) and np.all(np.abs(mean - 1) <= 0.05 + _SIGMAS * error)),
@@ -120,13 +120,12 @@ def _steps(dataset: xarray.Dataset) -> list[Check]:
             bool(np.all(clear < 0.01)),
         ),
         Check(
-            "at one epsilon the last iterate of the longest training leaks less than that of one "
-            "step",
+            "at one epsilon the last iterate of the longest training leaks less than one step's",
             f"larger by {_pairs(longer)}",
             bool(np.all(mean > _SIGMAS * error)),
         ),
         Check(
-            "but the budget is of all iterates: a principal component of their increments leaks "
+            "but the budget is for all iterates: a principal component of their increments leaks "
             "more than the last one",
             f"smaller by {_pairs(gap)} at the larger epsilon, after the longest training",
             bool(gain > _SIGMAS * gain_error),
@@ -174,19 +173,19 @@ def summary(dataset: xarray.Dataset) -> str:
     return (
         f"d = {attrs['dim']}, n = {attrs['num_samples']}, p = {attrs['width']} d n, "
         f"{dataset.sizes['run']} runs; ε at δ = {attrs['delta']:g} for replacing one row, of all "
-        f"iterates together. Choices free of the data: {attrs['choices']}. The law is of the "
+        f"iterates together. Choices free of the data: {attrs['choices']}. The law is for the "
         "minimum of the loss near the true rows; an attack without a start fails in whole rows "
-        "from errors of about .2 on, and then no longer finds that minimum: other rows fit the "
+        "from errors of about 0.2 on, and then no longer finds that minimum: other rows fit the "
         "noise better. The attack that sees all iterates has them at a dozen steps. Near "
         "chance an error is below √2 by what the assignment gains, and so is the bound, which "
         "gives the attack n guesses at a row. The bound is at μ/2 (a run in which the row counts "
-        "for zero is its reference); it is far from the attacks where errors are small. Test "
+        "for zero is its reference); it is far from the attacks if errors are small. Test "
         "errors stay at 1: so few rows teach nothing of so many inputs.\n\n" + table(head, rows)
     )
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Against epsilon, with what the model is good for; against T, p and C; and the law's own."""
+    """Errors against epsilon, with the model's own; against T, p and C; and those of the law."""
     figure = Figure(figsize=(11.5, 7.2), layout="constrained")
     panels = figure.subplots(2, 3)
     for axes, draw in zip(panels.ravel(), _PANELS, strict=True):
@@ -203,7 +202,7 @@ def _against_epsilon(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.plot(epsilon, dataset.informed_law, color=ORANGE, linewidth=1, label="law, all else known")
     band(axes, epsilon, 1e-9, dataset.bound, GREY, 0.25)
     axes.plot(epsilon, dataset.bound, color=GREY, linewidth=1, label="no attack below")
-    # Room for the legend below the curves, beside the grey region.
+    # Room for the legend below the curves, next to the grey region.
     labels = {"ylim": (1e-3, 2), "xlabel": r"$\varepsilon$"}
     _finish(axes, r"one step; above: $\mu$", "lower right", **labels)
     _mu_axis(axes, dataset)
@@ -290,7 +289,7 @@ def _against_law(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.plot(law, law, color=BLACK, linewidth=1, label="law")
     for number, (color, case) in enumerate(zip(_COLORS, dataset.case.values, strict=False)):
         at = dataset.sel(case=case)
-        # Side by side, so that the bars can be told apart.
+        # Next to each other, so that the bars do not overlap.
         shift = 1.04 ** (number - (dataset.sizes["case"] - 1) / 2)
         _points(axes, law * shift, at.near_by_law, color, str(case))
         _points(axes, law * shift, at.error_by_law, color, None, marker="x", markersize=4)

@@ -1,4 +1,4 @@
-"""What every figure shares, so that a figure holds its Config, run, checks and plot alone.
+"""Shared by all figures, so that a figure holds only its Config, run, checks and plot.
 
 Colours, axes and bands are in `experiments.harness.drawing`.
 """

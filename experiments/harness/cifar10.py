@@ -67,7 +67,7 @@ def read_cifar10(folder: str | pathlib.Path | None = None) -> Cifar10:
         return Cifar10(images, labels)
     archives = sorted(folder.glob("*.npz"))
     if not archives:
-        raise ValueError(f"{whole[0]}: no such file, nor an .npz beside it; {_SOURCE}")
+        raise ValueError(f"{whole[0]}: no such file, nor an .npz in its folder; {_SOURCE}")
     if len(archives) > 1:
         raise ValueError(f"{folder}: {len(archives)} .npz files, expected one; {_SOURCE}")
     return _read_archive(archives[0])

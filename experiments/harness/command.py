@@ -1,11 +1,11 @@
-"""What the command of every figure does: run, save, read back, draw, judge.
+"""The command of every figure: run, save, read back, draw, judge.
 
 `python -m experiments.<paper>.<figure> [--smoke | --paper] [--out DIR]` leaves `<figure>.nc` and
-`<figure>.png`; the picture and the verdicts are made from the file that was read back, so whoever
-has the file has all that the picture shows. `--redraw` draws and judges a file that is there.
+`<figure>.png`; the picture and the verdicts are made from the file that was read back, so the file
+holds all that the picture shows. `--redraw` draws and judges an existing file.
 
 A result belongs to the code that made it: a run refuses a modified tree, and saves the fingerprint
-of the figure's smoke version beside its numbers. `--smoke` does neither.
+of the figure's smoke version with its numbers. `--smoke` does neither.
 """
 
 import argparse
@@ -48,14 +48,14 @@ def main(name: str) -> None:
 
 
 def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
-    """Run a figure's command; the exit status is 1 when one of its claims is false.
+    """Run a figure's command; the exit status is 1 if one of its claims is false.
 
     Args:
-        figure: a module with `Config`, `run`, `claims` and `plot`. `--paper` is offered where its
+        figure: a module with `Config`, `run`, `claims` and `plot`. `--paper` is offered if its
             `Config` has `paper`. Each argument of `run` after the first is an option that names a
             folder, required if it has no default, with the help that the module's `FOLDERS` has
             for it. Where a folder lies is not recorded.
-        arguments: those of the process when None.
+        arguments: command line; None for that of the process.
     """
     assert figure.__spec__ is not None
     module = figure.__spec__.name
@@ -66,7 +66,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
     path = out / f"{name}.nc"
     if options.redraw:
         return _shown(figure, read(path), path)
-    # Asked now: what is edited while the figure runs is not what runs.
+    # Asked now: files may be edited while the figure runs.
     found = sources()
     if options.size != "smoke" and found.modified:
         parser.error(
@@ -99,7 +99,7 @@ def command(figure: ModuleType, arguments: Sequence[str] | None = None) -> int:
 
 
 def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int:
-    """Draw a saved result beside its file and judge it; 1 when one of its claims is false."""
+    """Draw a saved result next to its file and judge it; 1 if one of its claims is false."""
     drawn = figure.plot(saved)
     # Twins share their place, and a colour bar is no panel.
     panels = {
@@ -116,7 +116,7 @@ def _shown(figure: ModuleType, saved: xarray.Dataset, path: pathlib.Path) -> int
 
 
 def _parser(figure: ModuleType, module: str) -> tuple[argparse.ArgumentParser, dict[str, bool]]:
-    """The figure's options, and which of them name folders, with whether it needs them."""
+    """The figure's options, and its folders: True for those that it needs."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     group = parser.add_mutually_exclusive_group()
     for size, description in _SIZES.items():

@@ -20,9 +20,8 @@ def dataset(
 
     Args:
         axes: the values along each axis that has any.
-        variables: the values of variables by their names, by the axes that they have in common;
-            `()` for numbers.
-        facts: what is true of the whole, for `attrs`.
+        variables: for each tuple of axes (`()` for numbers), the variables on it: values by name.
+        facts: attributes of the dataset (`attrs`).
     """
     values = {name: (dims, one) for dims, group in variables.items() for name, one in group.items()}
     return xarray.Dataset(values, _listed(axes), facts)
@@ -31,12 +30,12 @@ def dataset(
 def empty(
     axes: Axes, variables: Mapping[Dims, Iterable[str]], facts: Mapping[str, Any] | None = None
 ) -> xarray.Dataset:
-    """A dataset that is NaN, in float64, wherever something will be measured.
+    """A dataset of NaN in float64, for measurements to be filled in.
 
     Args:
-        axes: the values along every axis, or how many there are where they need no names.
-        variables: names of variables, by the axes that they have in common.
-        facts: what is true of the whole, for `attrs`.
+        axes: the values along every axis, or their number if they need no names.
+        variables: for each tuple of axes, the names of the variables on it.
+        facts: attributes of the dataset (`attrs`).
     """
     sizes = {name: one if isinstance(one, int) else len(one) for name, one in axes.items()}
     blank = {
@@ -62,7 +61,7 @@ def over_runs(runs: ArrayLike) -> dict[str, np.ndarray]:
 
 
 def standard_error(values: xarray.DataArray, axis: str) -> xarray.DataArray:
-    """Standard error of the mean along an axis of independent runs (ddof 1); NaN is no run."""
+    """Standard error of the mean along an axis of independent runs (ddof 1); NaN marks no run."""
     return values.std(axis, ddof=1) / values.count(axis) ** 0.5
 
 

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.spines import Spine
 from matplotlib.text import Text
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
 BLUE, SKY, GREEN, ORANGE, RED = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00"
 PURPLE, BLACK, GREY = "#CC79A7", "#000000", "#777777"
 
@@ -23,7 +23,7 @@ def tidy(axes: Axes, title: str = "") -> None:
 
 
 def band(axes: Axes, places: Any, low: Any, high: Any, color: str, alpha: float = 0.15) -> None:
-    """Shade what lies between two curves."""
+    """Shade the area between two curves."""
     axes.fill_between(places, low, high, color=color, alpha=alpha, linewidth=0)
 
 
@@ -47,7 +47,7 @@ def threshold(axes: Axes, place: float, name: str) -> None:
 
 
 def errorbars(axes: Axes, places: Any, mean: Any, error: Any, color: str, **style: Any) -> None:
-    """Means with bars of their errors, as points unless `linestyle` says otherwise."""
+    """Means with bars of their errors, as points unless `linestyle` is given."""
     style = {"linestyle": "none", "marker": "o", "markersize": 4} | style
     axes.errorbar(places, mean, error, color=color, **style)
 

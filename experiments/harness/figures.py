@@ -9,16 +9,16 @@ import xarray
 def size(**fields: Any) -> Any:
     """`smoke = size(...)` in the body of a Config makes `Config.smoke()` the Config of that size.
 
-    The usual size is that of the defaults.
+    The usual size has the defaults.
 
     Args:
-        fields: those that differ from the defaults.
+        fields: fields that differ from the defaults.
     """
     return classmethod(lambda config: config(**fields))
 
 
 class Check(NamedTuple):
-    """One claim of a figure, what was obtained, and whether that bears it out."""
+    """One claim of a figure, the numbers obtained, and whether they confirm it."""
 
     claim: str
     obtained: str
@@ -35,7 +35,7 @@ def claims_of(
     """
 
     def claims(dataset: xarray.Dataset) -> dict[str, bool]:
-        """Each claim and whether the dataset bears it out."""
+        """Each claim, and whether the dataset confirms it."""
         found = checks(dataset)
         holds = {check.claim: bool(check.holds) for check in found}
         if len(holds) < len(found):
@@ -49,8 +49,8 @@ def span(values: Any, form: str = ".2f") -> str:
     """The least and the largest of some numbers, as "0.10 to 0.20".
 
     Args:
-        values: with `min` and `max`.
-        form: of either, as a format string has it.
+        values: an array, or anything with `min` and `max`.
+        form: format of both numbers.
     """
     return f"{float(values.min()):{form}} to {float(values.max()):{form}}"
 

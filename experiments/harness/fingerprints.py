@@ -3,14 +3,13 @@
 A result is of today's code if its smoke version still gives the numbers that it gave when the
 result was made. Each variable of the smoke version is put into four numbers: mean, root mean
 square, a mean with weights that change from entry to entry (the order counts), and the mean
-logarithm of what is not zero (small entries count as much as large ones). All but the last are
+logarithm of the non-zero entries (small ones count as much as large ones). All but the last are
 compared relative to the root mean square.
 
-Two processors round differently, and an attack of a thousand steps makes much of it. So the smoke
-version is run again for the fingerprint that is saved, by processes that round differently, and of
-a variable on which they do not agree only the shape is kept. So is left out what a figure says in
-seconds or in bytes, which is another number each time. Numbers of other versions of JAX or of NumPy
-are not compared at all.
+Two processors round differently, and an attack of a thousand steps magnifies the difference. So the
+smoke version is run again for the saved fingerprint, by processes that round differently; if they
+disagree on a variable only its shape is kept. The same holds for seconds and bytes, which change
+from run to run. Numbers of other versions of JAX or of NumPy are not compared at all.
 """
 
 import functools
@@ -33,9 +32,9 @@ from experiments import registry
 RTOL = 1e-5
 # Processes that round differently agree to this, so that one more agrees to RTOL.
 _AGREEMENT = RTOL / 10
-# Relative: configured numbers that are so near each other are one, rounded by two processors.
+# Relative: configured numbers this near to each other are one, rounded by two processors.
 _SAME = 1e-9
-# Units of what is measured of the machine, not computed by the code.
+# Units of measurements of the machine, which the code does not compute.
 _MEASURED = ("s", "B")
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy")
 
@@ -68,7 +67,7 @@ def fingerprint(dataset: xarray.Dataset) -> Fingerprint:
     """The numbers of a smoke version, its configuration, and the packages that computed them.
 
     Args:
-        dataset: what `save` returned of a smoke version.
+        dataset: a smoke version's dataset, as `save` returned it.
     """
     return {
         "config": json.loads(dataset.attrs["config"]),
@@ -82,12 +81,12 @@ def fingerprint(dataset: xarray.Dataset) -> Fingerprint:
 
 
 def fingerprint_of(name: str) -> Fingerprint | None:
-    """The fingerprint of a figure with the code as it is; None of a benchmark, which measures time.
+    """The fingerprint of a figure with today's code; None for a benchmark, which measures time.
 
-    It is of the code, not of a device: the smoke version runs on the CPU.
+    It belongs to the code, not to a device: the smoke version runs on the CPU.
 
     Args:
-        name: in the registry; what is not in it has no fingerprint.
+        name: name in the registry; other figures have no fingerprint.
     """
     if name not in [one.name for one in registry.FIGURES]:
         return None
@@ -133,11 +132,11 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def differences(stored: Fingerprint, found: Fingerprint) -> list[str]:
-    """What differs by more than rounding explains, a line each.
+    """Differences larger than rounding explains, a line each.
 
     Args:
-        stored: with a result; what it leaves out of a variable is not compared.
-        found: with today's code.
+        stored: fingerprint saved with a result; numbers that it leaves out are not compared.
+        found: fingerprint of today's code.
     """
     before, now = stored["variables"], found["variables"]
     lines = [f"{name}: only one of the two has it" for name in sorted(set(before) ^ set(now))]
@@ -150,8 +149,8 @@ def differences(stored: Fingerprint, found: Fingerprint) -> list[str]:
 
 
 def _apart(one: Mapping[str, Any], other: Mapping[str, Any], rtol: float) -> list[str]:
-    """The entries of a variable's numbers that are others in the second, to that tolerance."""
-    # A mean that is zero but for rounding is small beside the numbers that it is a mean of.
+    """The entries of a variable's numbers that differ by more than the tolerance."""
+    # A mean that is zero up to rounding is small against the numbers that it averages.
     size = max(one.get("square", 0.0), other.get("square", 0.0))
     tolerances = {"mean": rtol * size, "square": rtol * size, "wave": rtol * size, "log": rtol}
     return [

@@ -1,8 +1,8 @@
 """Images as rows of a table, and back: chosen, pooled, scaled onto the sphere.
 
 One number, the mean over all images, pixels and colours, is subtracted before a row is scaled to
-norm sqrt(d): without that, photographs are nearly parallel (cosines of .8 to .9). Scaling loses an
-image's contrast alone; `images_of` puts the true image's contrast back.
+norm sqrt(d): without that, photographs are nearly parallel (cosines of 0.8 to 0.9). Scaling loses
+only an image's contrast; `images_of` puts the true image's contrast back.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class ImageRows(NamedTuple):
     shape: tuple[int, ...]
 
     def images_of(self, rows: Any) -> Float[np.ndarray, "images side side colours"]:
-        """Rows beside `inputs`, in their order, as images, each with the contrast of its own."""
+        """Rows in the order of `inputs` as images, each with the contrast of the true image."""
         rows = host_array("rows", rows)
         if rows.shape != self.inputs.shape:
             raise ValueError(f"expected rows of shape {self.inputs.shape}, got {rows.shape}")
@@ -35,9 +35,9 @@ def first_of_classes(data: Cifar10, classes: Sequence[int], num_each: int) -> Ci
     """The first images of each class, class by class.
 
     Args:
-        data: images and labels, of `read_cifar10`.
-        classes: which, in the order of the result.
-        num_each: how many images of each.
+        data: images and labels from `read_cifar10`.
+        classes: class numbers, in the order of the result.
+        num_each: number of images of each class.
 
     Returns:
         `num_each` images and labels of each class.
@@ -73,7 +73,7 @@ def pooled(images: Any, side: int) -> Float[np.ndarray, "images side side colour
 
     Args:
         images: (images, height, width, colours), square.
-        side: of the result, in pixels.
+        side: edge of the result, in pixels.
 
     Returns:
         Smaller images, in the unit of the pixels.
@@ -105,7 +105,7 @@ def on_sphere(images: Any) -> ImageRows:
         images: (images, side, side, colours), of any unit.
 
     Returns:
-        The rows as `inputs`, and what turns rows into pictures again.
+        The rows as `inputs`, with the numbers that turn rows into pictures again.
 
     Raises:
         ValueError: images of another shape, not finite, or without any contrast (says which).

@@ -22,10 +22,10 @@ def log_ticks(axes: Axes, which: str, values: Iterable[float], form: str = "g") 
     """A logarithmic axis with ticks at these values alone.
 
     Args:
-        axes: of the panel.
+        axes: the panel.
         which: "x" or "y".
-        values: where the ticks are.
-        form: of their labels.
+        values: positions of the ticks.
+        form: format of their labels, such as "g".
     """
     values = [float(value) for value in values]
     axes.set(**{f"{which}scale": "log"})

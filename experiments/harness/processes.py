@@ -12,9 +12,9 @@ from experiments.harness.command import track
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# A process takes seconds to start: fewer items than this are done by the one that asks.
+# A process takes seconds to start: fewer items than this run in the calling process.
 FEWEST = 50
-# Of the linear algebra libraries that NumPy and SciPy may have, one thread in each process.
+# One thread in each process for the linear algebra libraries of NumPy and SciPy.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -25,13 +25,13 @@ def spread(
     *,
     fewest: int = FEWEST,
 ) -> list[Result]:
-    """What the function returns for each item, in their order.
+    """Results of the function for all items, in their order.
 
     Args:
-        function: of a module, and what it returns, can be pickled.
-        items: at least `fewest` for new processes, as many as there are cores.
-        name: for a line on standard error when an item's turn has come, or its result.
-        fewest: 2 or more.
+        function: a module's function, whose result can be pickled.
+        items: arguments; from `fewest` on they are shared by new processes, one for each core.
+        name: text of an item for standard error, when it is begun or its result has come.
+        fewest: least number of items for new processes, 2 or more.
     """
     if len(items) < fewest:
         return [function(item) for item in track(items, name)]

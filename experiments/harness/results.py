@@ -14,11 +14,11 @@ RESULTS = pathlib.Path("experiments", "results")
 
 
 def save(dataset: xarray.Dataset, path: pathlib.Path, facts: dict[str, Any]) -> xarray.Dataset:
-    """Write a dataset with how it was made, and return what the file says.
+    """Write a dataset with how it was made, and return it as read from the file.
 
     Args:
-        dataset: what a figure's `run` returned.
-        path: of the file.
+        dataset: result of a figure's `run`.
+        path: the file to write.
         facts: further attributes; versions, device, platform and commit are added.
     """
     dataset.attrs |= {**facts, **provenance()}
@@ -32,7 +32,7 @@ def read(path: pathlib.Path) -> xarray.Dataset:
 
 
 def provenance() -> dict[str, str]:
-    """Versions, device, platform and commit; neither the host's name nor a path of its."""
+    """Versions, device, platform and commit; without the host's name or paths."""
     facts = versions_and_devices()
     facts["platform"] = (
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"

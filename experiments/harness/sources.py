@@ -1,19 +1,19 @@
-"""Of which code a result is: the commit it was made from, and what differs from that commit."""
+"""The code that made a result: its commit, and the files that differ from that commit."""
 
 import functools
 import pathlib
 import subprocess
 from typing import NamedTuple
 
-# What runs and reports write: of many figures that are run in a row each changes them.
+# Files that runs and reports write: of many figures that are run in a row each changes them.
 _WRITTEN = ("experiments/results/**", "experiments/README.md", "experiments/*/README.md")
 
 
 class Sources(NamedTuple):
-    """The code that is at hand.
+    """The code at hand.
 
     Attributes:
-        commit: of the tree, with "-dirty" behind it where files differ; None outside a repository.
+        commit: commit of the tree, with "-dirty" if files differ; None outside a repository.
         modified: the files that differ, or that are neither committed nor ignored.
     """
 
@@ -43,7 +43,7 @@ def sources(folder: pathlib.Path = pathlib.Path(__file__).parent) -> Sources:
 
 
 def _git(folder: pathlib.Path, *words: str) -> str | None:
-    """What git says; None where there is no git, no repository or no commit."""
+    """Output of git; None without git, a repository or a commit."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, check=True

@@ -20,12 +20,12 @@ def listed(values: Any, form: str = ".3f") -> str:
 
 
 def within(claim: str, gap: Any, allowed: Any, found: str = "") -> Check:
-    """A claim that gaps are smaller than what is allowed, wherever both are known.
+    """A claim that gaps are smaller than what is allowed, at all places where both are known.
 
     Args:
-        claim: in words.
+        claim: the claim in words.
         gap, allowed: arrays that broadcast; the sign of a gap does not count.
-        found: what else was obtained.
+        found: text to put before the result.
     """
     share = float(np.nanmax(abs(gap) / allowed))
     return Check(claim, f"{found}{share:.0%} of what is allowed", share < 1)
@@ -39,9 +39,9 @@ def listing(
     """A table with a row for each place along some axes.
 
     Args:
-        dataset: what is shown.
-        axes: the last one varies fastest from row to row.
-        columns: by their titles, the cell of the dataset at a place.
+        dataset: the numbers to show.
+        axes: names of axes; the last one varies fastest from row to row.
+        columns: for each title, a function from the dataset at one place to the cell.
     """
     places = np.ndindex(*(dataset.sizes[axis] for axis in axes))
     rows = [dataset.isel(dict(zip(axes, place, strict=True))) for place in places]

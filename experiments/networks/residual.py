@@ -33,17 +33,17 @@ class ResidualNetwork(AbstractLastLayerNetwork):
     Source: DR (165) and (166).
 
     Inputs are flat: d = side x side x channels numbers, rows first, the channel varying fastest
-    (as in `Cifar10.images`). The features are flattened likewise.
+    (as in `Cifar10.images`). The features are flattened in the same way.
 
     Args:
-        side: s, of the images.
+        side: s, edge of the images in pixels.
         num_channels: h, of every map; the last layer sees h times the square of their side.
         num_outputs: k.
         image_channels: 3 for colours.
         stem_kernel: None is 7/8 of the side, rounded, DR's share: maps of side 7 for 32, 4 for 8.
         num_blocks: 4 in DR.
-        stem_relu: whether a ReLU follows the stem, as in DR's code; (166) has none.
-        key: of the weights.
+        stem_relu: True for a ReLU after the stem, as in DR's code; (166) has none.
+        key: PRNG key of the weights.
     """
 
     stem: Float[Array, "kernel kernel image_channels channels"]

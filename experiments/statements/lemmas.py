@@ -118,9 +118,10 @@ def plot(dataset: xarray.Dataset) -> Figure:
     colors = np.where(near > 1, ORANGE, BLUE)
     axes.scatter(np.maximum(near, 1e-3), places, s=12, c=colors, alpha=0.7)
     axes.axvline(1, color=GREY, linewidth=0.8)
-    tidy(axes, "each number as a share of its limit")
+    tidy(axes, "")
+    axes.set_xlabel("number as a share of its limit")
     axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), [name.partition(":")[0][:48] for name in names], fontsize=7)
+    axes.set_yticks(range(len(names)), [name.partition(":")[0] for name in names], fontsize=7)
     axes.invert_yaxis()
     return figure
 
