@@ -2,8 +2,6 @@
 
 import functools
 
-import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -103,17 +101,3 @@ def test_dp_gd_approaches_the_clipped_diffusion_at_order_one():
     gap = (coarse[0] - limit) / 8
     assert abs(fine[0] - limit - gap) < 0.25 * gap + 4 * error
     assert fine[0] - limit < (coarse[0] - limit) / np.sqrt(8) - 4 * error
-
-
-@pytest.mark.slow
-def test_a_traced_rate_needs_a_number_of_steps():
-    def run(rate, simulator):
-        algorithm = jaxdp.DPGD(rate, 2.0, 5, 0.5)
-        return jaxdp.simulate(_problem(), algorithm, key=jr.key(0), simulator=simulator).risk
-
-    with pytest.raises(TypeError, match="num_steps of the diffusion as a Python int"):
-        jax.jit(lambda rate: run(rate, jaxdp.simulation.ClippedSDE()))(0.01)
-    risks = jax.jit(jax.vmap(lambda rate: run(rate, jaxdp.simulation.ClippedSDE(20))))(
-        jnp.asarray([0.01, 0.02])
-    )
-    assert np.isfinite(risks).all()

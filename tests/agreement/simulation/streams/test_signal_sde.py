@@ -24,6 +24,7 @@ def _paths(problem, algorithm, num_runs=200, **more):
     return jaxdp.simulate(problem, algorithm, num_runs=num_runs, **options)
 
 
+@pytest.mark.slow
 def test_a_few_steps_have_the_moments_of_eulers_rule():
     # A signal of 1 along the first coordinate, and the squared loss: AC (3) without a spectrum.
     problem = LinearSignal(FEW, signal=1.0, label_noise=0.5)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from privacy.test_correlated_noise import (
     STEPS,
     correlated,
@@ -15,6 +16,7 @@ import jaxdp
 from jaxdp.privacy import BufferedToeplitzNoise
 
 
+@pytest.mark.slow
 def test_the_closure_predicts_its_mean_and_spread():
     with jax.enable_x64():
         found = jaxdp.predict(cosine_rows(), correlated(), records=1)

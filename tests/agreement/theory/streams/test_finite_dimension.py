@@ -2,8 +2,6 @@
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -85,31 +83,3 @@ def test_tends_to_the_coupled_equations_and_their_fluctuations():
     for before, after in itertools.pairwise(gaps):
         np.testing.assert_array_less(after, np.asarray(before) / 3)
     assert gaps[-1][1] < 0.003
-
-
-@pytest.mark.slow
-def test_digits_traced_lengths_and_derivatives():
-    def final(rho, num_steps):
-        pair = _pair(50, rho=rho, num_steps=num_steps)
-        return jaxdp.predict(*pair, theory=THEORY, records=10).final_std
-
-    narrow = final(1.0, 5000)
-    with jax.enable_x64():
-        # Sums that are not compensated would be 2e-6 beside.
-        np.testing.assert_allclose(narrow, final(1.0, 5000), rtol=1e-6)
-        counts, one = jnp.asarray([300, 500]), jnp.ones(())
-
-        @jax.jit
-        @jax.vmap
-        def forward(count):
-            return jax.jvp(lambda rho: final(rho, count), (one,), (one,))
-
-        traced, slopes = forward(counts)
-        # Backward where the length is known.
-        known = jax.jit(jax.value_and_grad(lambda rho: final(rho, 300)))
-        step = 1e-4
-        (value, gradient), (above, _), (below, _) = map(known, (1.0, 1 + step, 1 - step))
-        np.testing.assert_allclose(traced, [value, final(1.0, 500)], rtol=1e-9)
-        difference = (above - below) / (2 * step)
-        np.testing.assert_allclose(slopes[0], difference, rtol=1e-5)
-        np.testing.assert_allclose(gradient, difference, rtol=1e-5)

@@ -184,22 +184,6 @@ def _falling(clip_scale=0.5, rho=1.0, num_steps=NUM_STEPS):
     return _algorithm(5.0, 0.5, clip_scale, rho, num_steps)
 
 
-def test_reduced_runs_agree_and_reject_least_squares():
-    # Without clipping, so that the loss alone cuts: c > w everywhere.
-    problem, algorithm = _plain(0.2), _falling(5.0, jnp.inf)
-    runs = jaxdp.simulate(problem, algorithm, key=jr.key(3), num_runs=200, records=4)
-    with jax.enable_x64():
-        exact = jaxdp.predict(_plain(0.2), _falling(5.0, jnp.inf))
-    bias = 0.15 / 200
-    # What the loss has cut is not clipped.
-    assert runs.observables["clipped_fraction"].max() == 0
-    assert np.asarray(exact.observables["clipped_fraction"]).max() == 0
-    given = dict(peak=5.0, power=0.5, clip_scale=5.0, rho=np.inf)
-    wrong = _reference(np.arange(1, 5) / 4, **given, scales=ONE)
-    expected = np.asarray(exact.risk)[25::25]
-    assert_mean_close(runs.risk[:, 1:], expected, bias=bias, rejects=[wrong])
-
-
 def test_the_account_does_not_see_the_loss():
     # The proof needs monotone slopes of Lipschitz constant 1 and the cap 2/|x|^2, which both have.
     problem = _plain(0.2, 4)

@@ -1,7 +1,5 @@
-"""The Volterra system of correlated noise: a double sum, a simulation, the recursion without it."""
+"""The Volterra system of correlated noise, beside a double sum and a simulation."""
 
-import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -27,23 +25,19 @@ def _algorithm(**changes):
     return jaxdp.CorrelatedDPSGD(**given | {"strategy": STRATEGY} | changes)
 
 
-def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho, shared=0.0):
-    """The system with its noise as a double sum over all pairs of steps, in NumPy.
-
-    `shared` times the squared mean gradient that the samples of a batch share is taken off.
-    """
+def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho):
+    """The system with its noise as a double sum over all pairs of steps, in NumPy."""
     inverse = np.linalg.inv(strategy)
     covariance = inverse @ inverse.T
     unit = 2 * clip**2 * dim**2 / (batch * rho) ** 2
     weights = values * sizes / dim
     own = dim * target**2 / 2
-    total, risks, kept = own, [weights @ own], []
+    risks, kept = [weights @ own], []
     for k in range(len(rates)):
         power = 2 * risks[-1] + 0.09
         mu, nu = reference_moments(clip / np.sqrt(power))
         kept.append(1 - rates[k] * mu * values)
         own = kept[k] ** 2 * own + values * rates[k] ** 2 * (dim / batch) * nu * power / 2
-        own = own - shared * (rates[k] * mu * values) ** 2 * total / batch
         # G_kj = eta_j prod_{j < l <= k} (1 - eta_l mu_l lambda).
         responses = [rates[j] * np.prod(kept[j + 1 : k + 1], axis=0) for j in range(k + 1)]
         left = sum(
@@ -51,8 +45,7 @@ def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho
             for i in range(k + 1)
             for j in range(k + 1)
         )
-        total = own + unit * left
-        risks.append(weights @ total)
+        risks.append(weights @ (own + unit * left))
     return np.array(risks)
 
 
@@ -83,31 +76,12 @@ def test_agrees_with_simulation_and_rejects_wrong_noise_and_a_transposed_strateg
     assert_mean_close(runs.risk[:, 1:] / risks, 1.0, bias=share, rejects=rejects)
 
 
-BEST_OF_THREE = {"rates": [1.88234473, 1.30407233, 0.89298328], "clip_scale": 0.36965985}
-BEST_OF_THREE |= {"rho": 1.0}
-
-
-def _best(problem, given):
-    strategy = jaxdp.planning.optimal_strategy(problem, **given)
-    return jaxdp.CorrelatedDPSGD(**given, strategy=strategy)
-
-
-def _risks(problem, algorithm, num_runs):
-    """In parts, so that all samples of a step are not in memory for all runs."""
-    parts = [
-        jaxdp.simulate(
-            problem, algorithm, key=jr.key(part), num_runs=500, records=algorithm.num_steps
-        ).risk
-        for part in range(num_runs // 500)
-    ]
-    return np.concatenate(parts).astype(np.float64)
-
-
 @pytest.mark.long_runs
 @pytest.mark.slow
 def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
     problem = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
-    algorithm = _best(problem, BEST_OF_SIXTEEN)
+    strategy = jaxdp.planning.optimal_strategy(problem, **BEST_OF_SIXTEEN)
+    algorithm = jaxdp.CorrelatedDPSGD(**BEST_OF_SIXTEEN, strategy=strategy)
     predicted = jaxdp.predict(problem, algorithm, records=16)
     risks = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=200, records=16).risk
     expected = np.asarray(predicted.risk, np.float64)[1:]
@@ -117,45 +91,3 @@ def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
     rejects = [np.asarray(other.risk, np.float64)[1:] / expected for other in others]
     # A relative bias of 1/d.
     assert_mean_close(risks[:, 1:] / expected, 1.0, bias=0.01, rejects=rejects)
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-def test_the_shared_gradients_square_does_not_improve_the_recursion():
-    # At d = 20, where terms of relative order 1/d are seen: the final risk.
-    isotropic = {"values": np.ones(1), "sizes": np.array([20]), "target": np.array([20**-0.5])}
-    problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
-    for given, batch, num_runs in ((BEST_OF_SIXTEEN, 125, 8000), (BEST_OF_THREE, 67, 20_000)):
-        algorithm = _best(problem, given | {"batch_size": batch})
-        risks = _risks(problem, algorithm, num_runs)[:, -1]
-        setting = isotropic | {
-            "rates": np.asarray(given["rates"]),
-            "strategy": np.asarray(algorithm.strategy, np.float64),
-            "dim": 20,
-            "batch": batch,
-            "clip": given["clip_scale"],
-            "rho": 1.0,
-        }
-        without, with_it = (_double_sum(**setting, shared=share)[-1] for share in (0.0, 1.0))
-        gap, gap_with_it = abs(risks.mean() - without), abs(risks.mean() - with_it)
-        error = risks.std(ddof=1) / np.sqrt(num_runs)
-        assert gap < gap_with_it - error
-        assert gap < 0.02 * without + 5 * error
-
-
-def test_budgets_rates_and_strategies_are_batched_with_vmap(predicted):
-    def final(rho, rates, strategy):
-        algorithm = _algorithm(rho=rho, rates=rates, strategy=strategy)
-        trajectory = jaxdp.predict(_problem(), algorithm, records=COUNT)
-        return trajectory.final_risk, trajectory.status
-
-    rates, strategies = jnp.asarray(RATES), jnp.asarray(STRATEGY)
-    found, status = jax.vmap(final)(
-        jnp.asarray([RHO, -1.0, RHO]),
-        jnp.stack([rates] * 3),
-        jnp.stack([strategies, strategies, strategies.T]),
-    )
-    # Traced, the noise is .2 % larger.
-    np.testing.assert_allclose(found[0], predicted.final_risk, rtol=5e-3)
-    assert np.isnan(found[1:]).all()
-    assert status.tolist() == [int(jaxdp.Status.OK)] + [int(jaxdp.Status.INVALID)] * 2
