@@ -12,7 +12,7 @@ import jaxdp
 from jaxdp.algorithms import train
 from jaxdp.clipping import sensitivity_excess
 from jaxdp.core.keys import run_keys
-from jaxdp.privacy import FixedSizeBatches, PoissonSampler, ShuffledEpochs
+from jaxdp.privacy import FixedSizeBatches, PoissonSampler, SecretNoise, ShuffledEpochs
 from jaxdp.problems import ReducedFeatures
 from jaxdp.simulation.rows.fixed_rows import independent_normals, simulate_on_rows
 
@@ -108,10 +108,8 @@ def test_full_batches_with_plain_descent_are_dp_gd():
 def test_records_epochs_and_the_released_iterate():
     shares = []
     optimiser = _optimiser(optax.sgd(RATE), ShuffledEpochs(NUM_TRAIN, 10))
-    settings = dict(key=jr.key(0), num_runs=3, records=5)
-    runs = jaxdp.simulate(
-        features(), optimiser, simulator=jaxdp.Iterates(), keep_parameters=True, **settings
-    )
+    settings = dict(key=jr.key(0), num_runs=3, records=5, simulator=jaxdp.Iterates())
+    runs = jaxdp.simulate(features(), optimiser, keep_parameters=True, **settings)
     # Three steps an epoch.
     np.testing.assert_allclose(runs.time, np.asarray([0, 2, 4, 7, 9, 12]) / 3, rtol=1e-6)
     np.testing.assert_array_equal(runs.risk[:, -1], runs.final_risk)
@@ -120,9 +118,17 @@ def test_records_epochs_and_the_released_iterate():
     np.testing.assert_allclose(risk, runs.final_risk, rtol=1e-5)
     assert runs.status.tolist() == [jaxdp.Status.OK] * 3
     assert runs.parameters.shape == (3, WIDTH)
-    # The default simulator is the same, and tells of progress.
+    # One that tells of progress is the same.
     heard = jaxdp.simulate(features(), optimiser, progress=shares.append, **settings)
     np.testing.assert_allclose(heard.risk, runs.risk, rtol=1e-5)
     assert heard.parameters is None
     assert shares == sorted(shares)
     assert shares[-1] == 1
+
+
+def test_noise_that_is_not_from_a_key_is_refused():
+    secret = _optimiser(optax.sgd(RATE), PoissonSampler(NUM_TRAIN, 0.3)).replace(
+        noise=SecretNoise()
+    )
+    with pytest.raises(jaxdp.NotCoveredError, match="draws its noise from a key"):
+        jaxdp.simulate(features(), secret, key=jr.key(0))

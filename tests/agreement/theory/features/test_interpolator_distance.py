@@ -8,11 +8,9 @@ from scipy.linalg import expm
 
 import jaxdp
 
-CASES = {"narrow": 12, "wide": 60}
 
-
-def _case(num_features):
-    data = rows(7, num_train=30, num_test=20, dim=6, num_features=num_features)
+def _case():
+    data = rows(7, num_train=30, num_test=20, dim=6, num_features=60)
     return data, jaxdp.RandomFeatures.from_arrays(*data[:5])
 
 
@@ -21,11 +19,10 @@ def _distances(data, means):
     return [np.mean((data.test_features @ (mean - solution)) ** 2) for mean in means]
 
 
-@pytest.mark.parametrize("name", ["wide", pytest.param("narrow", marks=pytest.mark.slow)])
-def test_the_flows_distance_is_that_of_the_matrix_exponential(name):
+def test_the_flows_distance_is_that_of_the_matrix_exponential():
     # Source: PF Lemma 6.4, the left side of (6.11), with (6.4).
     with jax.enable_x64():
-        data, problem = _case(CASES[name])
+        data, problem = _case()
         algorithm = jaxdp.DPGD(0.003, 40.0, 100, 0.7)
         theory = jaxdp.OrnsteinUhlenbeck()
         found = jaxdp.predict(problem, algorithm, theory=theory, records=3)
@@ -35,17 +32,17 @@ def test_the_flows_distance_is_that_of_the_matrix_exponential(name):
         means = [solution - expm(-drift * float(time)) @ solution for time in found.time]
         observed = np.asarray(found.observables["interpolator_distance"])
         np.testing.assert_allclose(observed, _distances(data, means), rtol=1e-7)
-        assert np.all(np.diff(observed) < 0) or name == "narrow"
+        assert np.all(np.diff(observed) < 0)
         # At the next record's time it is another number.
         assert not np.allclose(observed[:-1], _distances(data, means[1:]), rtol=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:expected learning_rate")
-@pytest.mark.parametrize("largest_loss", [0.3, 1.7, 2.3])
+@pytest.mark.parametrize("largest_loss", [0.3, 2.3])
 def test_after_finite_steps_it_is_that_of_the_recursion(largest_loss):
     with jax.enable_x64():
-        data, problem = _case(60)
+        data, problem = _case()
         drift = 2 * data.train_features.T @ data.train_features / 30
         rate = largest_loss / np.linalg.eigvalsh(drift)[-1]
         pull = 2 * data.train_features.T @ data.train_labels / 30

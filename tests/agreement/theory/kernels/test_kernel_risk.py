@@ -62,7 +62,6 @@ def _predicted(source, **arguments):
 
 CASES = {
     "samples": {"num_samples": 3000, "ridge": 0.02, "matrix": 0.0, "vector": 0.0},
-    "noise": {"num_samples": 10**5, "ridge": 0.03, "matrix": 1.5e-3, "vector": 1.5e-3},
     "both": {"num_samples": 5000, "ridge": 0.02, "matrix": 6e-4, "vector": 1.2e-3},
     "output": {"num_samples": 5000, "ridge": 0.03, "matrix": 0.0, "vector": 0.0},
 }

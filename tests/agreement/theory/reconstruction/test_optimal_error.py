@@ -40,7 +40,7 @@ def test_linear_features_attain_all_three_in_high_dimensions():
         )
 
 
-@pytest.mark.parametrize("dim", [2, 3, 20])
+@pytest.mark.parametrize("dim", [2, 20])
 def test_the_bound_is_below_the_best_attack_on_linear_features_and_close(dim):
     for mu in (0.5, 3.0, 40.0):
         squares = _distances(np.random.default_rng(2), mu, dim) ** 2

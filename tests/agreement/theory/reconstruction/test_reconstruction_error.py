@@ -42,7 +42,7 @@ def test_one_clipped_step_is_its_signal_plus_noise_of_two_over_mu():
     assert_mean_close(noise**2, (2 / mu) ** 2, rejects=[(1 / mu) ** 2])
 
 
-@pytest.mark.parametrize("num_samples", [1, 2, 5])
+@pytest.mark.parametrize("num_samples", [1, 5])
 def test_constant_is_that_of_the_slopes_of_independent_rows(num_samples):
     rng = np.random.default_rng(0)
     for activation, host, slope in [
@@ -64,7 +64,7 @@ def test_constants_of_relu():
     assert reconstruction_constant(RELU, 7, informed=True) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("count", "informed"), [(3, False), (3, True), (1, False)])
+@pytest.mark.parametrize(("count", "informed"), [(3, False), (3, True)])
 def test_linearised_problem_on_random_rows_has_the_error_of_the_law(count, informed):
     rng, dim, mu = np.random.default_rng(1), 40, 500.0
     num_features, sizes = 20 * dim * count, []
@@ -178,7 +178,7 @@ def _maximum_near_the_truth(rng, dim, ratio, num_features):
     return np.linalg.norm(x - true)
 
 
-@pytest.mark.parametrize("ratio", quick_and_slow([0.5, 0.3, 1.0, 2.0], 0.5))
+@pytest.mark.parametrize("ratio", quick_and_slow([0.5, 2.0], 0.5))
 def test_one_row_is_found_with_the_predicted_error(ratio):
     rng, width, dim = np.random.default_rng(3), 40, 50 if ratio == 0.5 else 100
     found = [_maximum_near_the_truth(rng, dim, ratio, width * dim) for _ in range(40)]

@@ -132,8 +132,7 @@ def _predicted(power, initial_risk, product, gamma, rho):
 
 # Source: AC (116) to (119), (128) to (133), (145), (159).
 @pytest.mark.slow
-@pytest.mark.parametrize("rho", [0.3, 3.0])
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize(("power", "rho"), [(0.0, 0.3), (0.5, 0.3), (2.0, 3.0)])
 def test_closed_forms_bound_the_predictions_of_unequal_spectra(power, rho):
     initial, product, gamma = 0.5, 8.0, 1e-3
     time, (lower, middle, upper) = _predicted(power, initial, product, gamma, rho)

@@ -38,9 +38,7 @@ def test_known_values():
 @pytest.mark.parametrize(
     "setting",
     [
-        {},
         {"power": 0.0},
-        {"peak": 11.64, "clip_scale": 0.2065},
         {"dim": 30},
         {"dim": 3, "label_noise": 0.0},
         # Steps that are capped, and gradients that all are clipped.
