@@ -1,4 +1,4 @@
-"""The Gaussian closure against literal runs of Algorithm 1, and its limits."""
+"""The Gaussian closure against literal runs of Algorithm 1, and in its limits."""
 
 import ctypes
 
@@ -12,7 +12,7 @@ from helpers import assert_mean_close, quick_and_slow
 import jaxdp
 from jaxdp.algorithms.dp_gd import DPGD
 from jaxdp.problems.rows.random_features import RandomFeatures
-from jaxdp.theory.features.gaussian_closure import GaussianClosure
+from jaxdp.theory.features.gaussian_closure import ClippedDiffusion, GaussianClosure
 
 # Rows, and settings in the units of PF Figure 3: 95 % clipped, some, unequal norms with p < n.
 TANH = dict(num_train=120, num_test=60, dim=8, num_features=300)
@@ -97,6 +97,26 @@ def test_without_noise_it_is_clipped_descent(described, expected, rank):
     np.testing.assert_array_equal(predicted.observables["variance"], 0)
 
 
+# Source: PF (3.5).
+@pytest.mark.slow
+def test_small_steps_tend_to_the_clipped_diffusion():
+    problem, settings = _small()
+    theory = ClippedDiffusion(8)
+    limit = jaxdp.predict(problem, DPGD(**settings), theory=theory, records=3).check()
+    gaps = []
+    for num_steps in (40, 160):
+        rate = settings["learning_rate"] * 12 / num_steps
+        small = settings | {"num_steps": num_steps, "learning_rate": rate}
+        flow = jaxdp.predict(problem, DPGD(**small), theory=mean_of(8), records=4)
+        gaps.append(abs(float(flow.final_risk - limit.final_risk)))
+        share = flow.observables["clipped_fraction"][-1]
+        clipped = limit.observables["clipped_fraction"][-1]
+        np.testing.assert_allclose(share, clipped, atol=0.6 / num_steps)
+    assert gaps[0] < 0.02 * limit.final_risk
+    # Order 1: a quarter.
+    np.testing.assert_allclose(gaps[0] / gaps[1], 4, rtol=0.15)
+
+
 @pytest.mark.slow
 def test_without_clipping_it_is_the_recursion():
     with jax.enable_x64():
@@ -110,6 +130,12 @@ def test_without_clipping_it_is_the_recursion():
             predicted = jaxdp.predict(problem, algorithm, theory=mean_of(rank), records=12)
             np.testing.assert_allclose(predicted.risk, recursion.risk, rtol=1e-10)
             np.testing.assert_array_equal(predicted.observables["clipped_fraction"], 0)
+        # And the diffusion is that of Ornstein and Uhlenbeck.
+        limit, ou = (
+            jaxdp.predict(problem, algorithm, theory=theory, records=3)
+            for theory in (ClippedDiffusion(8), jaxdp.OrnsteinUhlenbeck())
+        )
+        np.testing.assert_allclose(limit.risk, ou.risk, rtol=1e-7)
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import pytest
 from helpers import assert_mean_close
 
 from experiments.statements.data_reconstruction.released_direction import released_direction_error
-from jaxdp.privacy import error_lower_bound
 from jaxdp.theory import one_step_reconstruction_error, optimal_row_error, row_error_lower_bound
 
 RELU = jax.nn.relu
@@ -138,11 +137,3 @@ def test_bound_optimum_and_least_squares_are_in_this_order_and_agree_on_small_er
         np.testing.assert_allclose(bound[-2], squares[-2], rtol=0.01)
         assert best[0] == pytest.approx(CHANCE)
         assert best[-1] == 0
-
-
-def test_the_gap_to_the_bound_for_all_features_is_closed():
-    # Where the bound for all mechanisms says nothing, this one is a tenth below least squares.
-    mu, dim = 40.7, 20
-    assert error_lower_bound(mu / 2, dim) < 1e-3
-    attack = one_step_reconstruction_error(mu, dim, 5, RELU, informed=True)
-    assert 0.9 * attack < row_error_lower_bound(mu, dim, RELU) < optimal_row_error(mu, dim, RELU)

@@ -130,6 +130,18 @@ def test_the_printed_initial_values_are_refuted_by_simulation():
     assert_mean_close(runs.risk, right.risk, bias=0.15 / dim, rejects=[wrong.risk])
 
 
+@pytest.mark.slow
+def test_capped_fraction_matches_simulation():
+    problem = jaxdp.LinearRegression(np.repeat([1.6, 0.4], 10), np.full(20, 0.2), 0.3)
+    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(35.0, 0.5), 0.3, 1.0, 200)
+    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=400)
+    predicted = jaxdp.predict(problem, algorithm).observables["capped_fraction"]
+    assert 0.2 < predicted[-1] < 0.9
+    # Step k has rate eta~(k/K): half a step of the schedule's range, 1/(2K), is the clock's error.
+    simulated = runs.observables["capped_fraction"]
+    assert_mean_close(simulated[:, 1:], predicted[1:], bias=0.002 + 1 / 400)
+
+
 BOUNDS = [
     jaxdp.LowerBound(),
     jaxdp.theory.TightLowerBound(),

@@ -116,12 +116,3 @@ def test_the_squared_loss_gives_the_recursion_of_linear_regression():
         found, expected = np.asarray(found.risk), np.asarray(expected.risk)
     assert expected[0] - expected[-1] > 0.05
     np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
-
-
-def test_is_the_default_for_batches_only():
-    def label(batch_size):
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(0.5), 1.0, 1.0, 20, batch_size=batch_size)
-        return jax.eval_shape(lambda: jaxdp.predict(PROBLEM, algorithm)).label
-
-    assert label(1) == "ODE"
-    assert label(2) == "recursion"

@@ -25,19 +25,23 @@ def _algorithm(**changes):
     return jaxdp.CorrelatedDPSGD(**given | {"strategy": STRATEGY} | changes)
 
 
-def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho):
-    """The system with its noise as a double sum over all pairs of steps, in NumPy."""
+def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho, shared=0.0):
+    """The system with its noise as a double sum over all pairs of steps, in NumPy.
+
+    `shared` times the squared mean gradient that the samples of a batch share is taken off.
+    """
     inverse = np.linalg.inv(strategy)
     covariance = inverse @ inverse.T
     unit = 2 * clip**2 * dim**2 / (batch * rho) ** 2
     weights = values * sizes / dim
     own = dim * target**2 / 2
-    risks, kept = [weights @ own], []
+    total, risks, kept = own, [weights @ own], []
     for k in range(len(rates)):
         power = 2 * risks[-1] + 0.09
         mu, nu = reference_moments(clip / np.sqrt(power))
         kept.append(1 - rates[k] * mu * values)
         own = kept[k] ** 2 * own + values * rates[k] ** 2 * (dim / batch) * nu * power / 2
+        own = own - shared * (rates[k] * mu * values) ** 2 * total / batch
         # G_kj = eta_j prod_{j < l <= k} (1 - eta_l mu_l lambda).
         responses = [rates[j] * np.prod(kept[j + 1 : k + 1], axis=0) for j in range(k + 1)]
         left = sum(
@@ -45,7 +49,8 @@ def _double_sum(*, rates, strategy, values, sizes, target, dim, batch, clip, rho
             for i in range(k + 1)
             for j in range(k + 1)
         )
-        risks.append(weights @ (own + unit * left))
+        total = own + unit * left
+        risks.append(weights @ total)
     return np.array(risks)
 
 
@@ -91,3 +96,28 @@ def test_sixteen_steps_of_optimal_noise_agree_with_simulation():
     rejects = [np.asarray(other.risk, np.float64)[1:] / expected for other in others]
     # A relative bias of 1/d.
     assert_mean_close(risks[:, 1:] / expected, 1.0, bias=0.01, rejects=rejects)
+
+
+@pytest.mark.long_runs
+@pytest.mark.slow
+def test_the_shared_gradients_square_does_not_improve_the_recursion():
+    # At d = 20, where terms of relative order 1/d are seen: the final risk.
+    problem = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
+    given = BEST_OF_SIXTEEN | {"batch_size": 125}
+    algorithm = jaxdp.CorrelatedDPSGD(
+        **given, strategy=jaxdp.planning.optimal_strategy(problem, **given)
+    )
+    # In parts, so that all samples of a step are not in memory for all runs.
+    parts = [
+        jaxdp.simulate(problem, algorithm, key=jr.key(part), num_runs=500, records=16).final_risk
+        for part in range(16)
+    ]
+    risks = np.concatenate(parts).astype(np.float64)
+    setting = {"values": np.ones(1), "sizes": np.array([20]), "target": np.array([20**-0.5])}
+    setting |= {"rates": np.asarray(given["rates"]), "clip": given["clip_scale"], "rho": 1.0}
+    setting |= {"strategy": np.asarray(algorithm.strategy, np.float64), "dim": 20, "batch": 125}
+    without, with_it = (_double_sum(**setting, shared=share)[-1] for share in (0.0, 1.0))
+    gap, gap_with_it = abs(risks.mean() - without), abs(risks.mean() - with_it)
+    error = risks.std(ddof=1) / np.sqrt(len(risks))
+    assert gap < gap_with_it - error
+    assert gap < 0.02 * without + 5 * error
