@@ -1,9 +1,7 @@
-r"""Moments of a path of AC (3) by Euler and Maruyama's rule, in NumPy.
+"""Exact moments of a path of AC (3) by Euler and Maruyama's rule, in NumPy.
 
-Without clipping the variance of a step's sampling noise is linear in the risk, so the means and the
-second moments of all coordinates follow recursions that are closed: they are exact in every
-dimension and for steps of every length. With clipping they are exact of the first step, which
-starts at a known risk.
+Without clipping a step's sampling noise is linear in the risk, and the recursions are closed; with
+clipping they hold for the first step, which starts at a known risk.
 """
 
 import itertools
@@ -23,12 +21,7 @@ UNCLIPPED = 1e3
 
 
 def moments(spectrum, target, *, label_noise, clip_scale, noise_ratio=RATIO, peak=PEAK):
-    r"""Moments at the ends of the steps of a path from 0, and at the release.
-
-    Returns:
-        The mean risk of every record, the mean risk of the release, the mean of each coordinate of
-        $\theta - \theta^*$ at the release, and its second moment.
-    """
+    """Mean risks at the records and at the release, and the first two moments of theta - theta*."""
     rates = peak / (1 + np.arange(NUM_STEPS + 1) / NUM_STEPS / KNEE)
     step, gamma = 1 / NUM_STEPS, DIM / SAMPLES
     private = (2 * noise_ratio * gamma) ** 2 / DIM

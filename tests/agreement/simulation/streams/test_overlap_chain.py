@@ -26,11 +26,7 @@ def _run(problem=PROBLEM, algorithm=None, key=0, *, num_runs=3, records=6, **mor
 
 
 def _logistic_algorithm_1(rng, num_runs, rate, clip_scale, rho, n, records):
-    """AC Algorithm 1 line by line on logistic samples, its steps capped at 8/|x|^2; in NumPy.
-
-    Returns of independent runs overlap and squared norm, (runs, records + 1, 2), and the shares of
-    samples clipped and capped.
-    """
+    """AC Algorithm 1 on logistic samples: overlap and squared norm, shares clipped and capped."""
     d, signal = 12, 2.0
     clip_norm = clip_scale * np.sqrt(d)
     eta = np.array([np.nan] + [rate(k / n) / n for k in range(1, n + 1)])

@@ -61,10 +61,7 @@ SAMPLERS = {
 
 
 def _enumerated(sequences, transition, gradient, shares):
-    """Mean test error of the average over all batch sequences, and over the noise exactly.
-
-    Given the batches a step is an affine map of (weight, velocity, ..., average).
-    """
+    """Mean test error of the average over all batch sequences, and over the noise exactly."""
     size = len(gradient)
     transition, gradient = np.asarray(transition, float), np.asarray(gradient)
     dim = FEATURES.shape[1]
@@ -205,14 +202,6 @@ def test_agrees_with_the_stored_numbers(name):
         error = expected["sim_sd"] / np.sqrt(2 * expected["sim_runs"])
         assert abs(spread - expected["sim_sd"]) < 5 * error
         assert abs(float(found.final_risk) - expected["sim_test"]) < 5 * expected["sim_test_se"]
-
-
-def test_the_outputs_of_a_softmax_are_correlated_by_default_whatever_the_algorithm():
-    problem = _cosine_grid({"problem": {"args": [40, 20, 12]}, "loss": "softmax", "classes": 3})
-    descent = jaxdp.DPGD(0.1, clip_norm=0.5, num_steps=5, noise_scale=0.1)
-    # What is traced is not compiled, and has its label.
-    found = jax.eval_shape(lambda: jaxdp.predict(problem, descent, records=1))
-    assert found.label == "modewise closure"
 
 
 @pytest.mark.slow

@@ -87,10 +87,7 @@ def test_mean_and_spread_are_those_of_simulated_runs(case):
 
 
 def _assert_predicted(problem, algorithm, runs, *, bias, shares, sigmas):
-    """Predicted loss and shares are those of runs; those of less noise are not.
-
-    A third less noise is another loss, and a third of it another spread of loss and accuracy.
-    """
+    """Predicted loss, shares and spreads are those of runs; those of less noise are not."""
     noise = algorithm.noise_multiplier
     found, other, quiet = (
         jaxdp.predict(problem, algorithm.replace(noise_multiplier=noise / less), records=1)

@@ -212,9 +212,3 @@ def test_summing_ranges_is_summing_indices():
         spectrum.squared_target * (spectrum.eigenvalues < 100 ** (-1 / 0.3))
     )
     assert tail == pytest.approx(np.sum((index**-5.0)[index > 100]), rel=0.05)
-
-
-def test_effective_dimension_takes_many_ridges():
-    dims = effective_dimension([1.0, 0.5], np.array([[0.5], [1e9]]))
-    np.testing.assert_allclose(dims[0, 0], 2 / 3 + 1 / 2)
-    assert dims.shape == (2, 1)

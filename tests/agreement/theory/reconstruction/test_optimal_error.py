@@ -1,7 +1,4 @@
-"""The least error of any attack on one row: its three answers, against simulation and each other.
-
-Derived in jaxdp.theory.reconstruction.error; no statement of DR, whose attack it judges.
-"""
+"""The least error of any attack on one row: three answers, against simulation and each other."""
 
 import math
 

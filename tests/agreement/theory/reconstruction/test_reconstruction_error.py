@@ -97,11 +97,7 @@ def test_linear_and_relu_activations_have_their_closed_forms():
 
 
 def _full_solution(ratio):
-    """The error where replicas break, by Crisanti and Sommers' functional at zero temperature.
-
-    The maximum over d - 1 directions at overlap q, over sqrt(d), is q0 sqrt(x''(q0)) plus the
-    integral of sqrt(x'') from q0 on, with x(s) = k(q^2 + (1 - q^2) s) and x'(q0) = q0 x''(q0).
-    """
+    """The error where replicas break, by Crisanti and Sommers' functional at zero temperature."""
     nodes, weights = np.polynomial.legendre.leggauss(60)
     nodes, weights = (1 + nodes) / 2, weights / 2
 

@@ -1,8 +1,7 @@
-"""AC Theorems 20 to 24 with unequal spectra and rho other than 1, and what follows them.
+"""AC Theorems 20 to 24, whatever the spectrum and rho.
 
-A statement O(f) or Omega(f) as gamma tends to 0 says that risk over f stays below, or above, some
-constant that depends on neither gamma, rho nor the spectrum. Each test states its constant and the
-range in which it was found; the predictions are those of the coupled equations.
+O(f) or Omega(f) as gamma tends to 0 says that risk over f stays below, or above, a constant. Each
+test states its constant, and the range in which it was found.
 """
 
 import functools
