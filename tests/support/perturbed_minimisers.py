@@ -1,4 +1,4 @@
-"""Objective perturbation in NumPy, of records (copies, features, label): minimisers and their laws."""
+"""Objective perturbation in NumPy: minimisers of (copies, features, label), and their laws."""
 
 import functools
 import math
@@ -69,7 +69,7 @@ def privacy_losses(first, second, noise, pull, std):
 
 
 def divergence(derivatives, first, second, *, pull, std, epsilon, num=4001, across=9):
-    """The hockey-stick divergence at epsilon, by quadrature over noise on a line or in the plane."""
+    """The hockey-stick divergence at epsilon, by quadrature over noise of one or two dimensions."""
     dim = len(first[0][1])
     nodes = np.linspace(-9, 9, num)
     weights = np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi) * (nodes[1] - nodes[0])

@@ -20,7 +20,7 @@ _UNIONS = (typing.Union, types.UnionType)
 def checked(function):
     """The function, raising TypeError where an array is not as annotated.
 
-    Jaxtyping asks for a check before the call, where it lets `Any` be returned: that one is not made.
+    Jaxtyping asks for a check before the call, where `Any` may be returned: that is not made.
     """
     signature = inspect.signature(function)
     hints = {name: hint for name, hint in function.__annotations__.items() if _has_array(hint)}

@@ -23,7 +23,7 @@ def assert_rare(events, rate):
 
 
 class OneRecord(jaxdp.problems.AbstractSampleProblem):
-    """A stream whose only record of any effect is the first, of this sign: later inputs are tiny."""
+    """A stream whose only record of any effect is the first, of this sign: others are tiny."""
 
     sign: jax.Array
 
