@@ -103,6 +103,7 @@ def test_predicted_area_is_that_of_a_test_of_simulated_weights(name):
     assert found.auc <= found.bound
 
 
+@pytest.mark.slow
 def test_the_worst_record_is_that_of_two_closures_for_every_record():
     pair = _case("logistic")
     areas = [predicted_membership(*pair, record).auc for record in range(NUM)]
@@ -123,12 +124,14 @@ def test_first_order_response_is_the_difference_of_two_closures():
         assert np.linalg.norm(found[0][record + 1] - moved) > 2 * gap
 
 
+def _two_rows():
+    rows = [[1.0, 0.0], [0.6, 0.8]], [1.0, -1.0], [[1.0, 0.0]], [1.0]
+    return jaxdp.FixedFeatures.from_arrays(*rows), jaxdp.DPGD(0.1, 10.0, 1, 0.1)
+
+
 def test_a_full_batch_without_clipping_is_known_in_closed_form():
     # One step: the means differ by the record's gradient, and the noise is all that varies.
-    problem = jaxdp.FixedFeatures.from_arrays(
-        [[1.0, 0.0], [0.6, 0.8]], [1.0, -1.0], [[1.0, 0.0]], [1.0]
-    )
-    algorithm = jaxdp.DPGD(0.1, 10.0, num_steps=1, noise_scale=0.1)
+    problem, algorithm = _two_rows()
     found = predicted_membership(problem, algorithm, 1)
     distance = 0.1 / 2 * 2.0 / float(algorithm.noise_std(2))
     assert found.separation == pytest.approx(distance, rel=1e-5)
@@ -139,8 +142,8 @@ def test_a_full_batch_without_clipping_is_known_in_closed_form():
 
 
 def test_a_record_without_features_leaves_no_trace():
-    problem, algorithm = _case("logistic")
-    found = predicted_membership(_without(problem, 3), algorithm, 3)
+    problem, algorithm = _two_rows()
+    found = predicted_membership(_without(problem, 1), algorithm, 1)
     assert (found.auc, found.true_positive_rate(0.2)) == (0.5, pytest.approx(0.2))
 
 
@@ -184,19 +187,14 @@ def test_predicted_loss_threshold_area_is_that_of_simulated_runs_on_the_same_set
 
 
 def test_what_is_not_predicted_is_refused():
-    problem, algorithm = _case("logistic")
-    for record, error in (
-        (NUM, ValueError),
-        (-1, ValueError),
-        (1.5, TypeError),
-        ("best", ValueError),
-    ):
-        with pytest.raises(error, match="record"):
+    problem, algorithm = _two_rows()
+    for record in (2, -1, 1.5, "best"):
+        with pytest.raises((TypeError, ValueError), match="record"):
             predicted_membership(problem, algorithm, record)
     with pytest.raises(ValueError, match="with noise"):
-        predicted_membership(problem, algorithm.replace(noise_multiplier=0.0), 0)
+        predicted_membership(problem, algorithm.replace(noise_scale=0.0), 0)
     with pytest.raises(jaxdp.NotCoveredError, match="linear"):
-        predicted_membership(problem, _algorithm(optax.adam, 0.1, 0.5, 1.0, 1.0), 0)
+        predicted_membership(problem, _algorithm(optax.adam, 0.1, 0.5, 1.0, 1.0, num=2), 0)
     with pytest.raises(TypeError, match="outside jit"):
         jax.jit(lambda problem: predicted_membership(problem, algorithm, 0).separation)(problem)
     with pytest.raises(ValueError, match=r"rates in \[0, 1\]"):

@@ -167,7 +167,7 @@ def _algorithm(config, num_train):
 
 
 # Each of the others compiles a program of its own, for ten seconds.
-QUICK = {"sgd_clipped_sampled", "fixed_size_batches", "softmax_modes"}
+QUICK = {"fixed_size_batches", "softmax_modes"}
 
 
 @pytest.mark.parametrize("name", quick_and_slow(REFERENCE, *QUICK))

@@ -41,7 +41,7 @@ def _assert_agrees(predicted, runs, *, loss, accuracy):
 
 
 @functools.cache
-def _runs(num_classes, rate, simulator, num_runs=100):
+def _runs(num_classes, rate, simulator, num_runs):
     algorithm = descent(rate)
     how = {"key": jax.random.key(5), "num_runs": num_runs, "records": 1}
     return jaxdp.simulate(network(num_classes), algorithm, simulator=simulator, **how)
@@ -52,7 +52,7 @@ def _runs(num_classes, rate, simulator, num_runs=100):
     [(2, 0.3), pytest.param(3, 0.3, marks=SLOW)],
 )
 def test_the_closure_agrees_with_the_linear_network(num_classes, rate):
-    runs = _runs(num_classes, rate, jaxdp.simulation.LinearisedNetwork())
+    runs = _runs(num_classes, rate, jaxdp.simulation.LinearisedNetwork(), 30)
     found = _predicted(network(num_classes), descent(rate), START)
     _assert_agrees(found, runs, loss=0.003, accuracy=0.002)
     moved = np.sqrt(np.mean(np.asarray(runs.observables["movement"][:, -1]) ** 2))
@@ -65,7 +65,7 @@ def test_the_closure_agrees_with_the_linear_network(num_classes, rate):
 
 @SLOW
 def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
-    runs = _runs(2, 0.05, jaxdp.simulation.NetworkTraining())
+    runs = _runs(2, 0.05, jaxdp.simulation.NetworkTraining(), 100)
     found = _predicted(network(), descent(0.05), MEAN)
     assert found.status == jaxdp.Status.OK
     _assert_agrees(found, runs, loss=0.06, accuracy=0.015)

@@ -71,7 +71,7 @@ def test_is_the_double_sum_over_pairs_of_steps(predicted):
 
 
 def test_agrees_with_simulation_and_rejects_wrong_noise_and_a_transposed_strategy(predicted):
-    runs = jaxdp.simulate(_problem(), _algorithm(), key=jr.key(0), num_runs=1000, records=COUNT)
+    runs = jaxdp.simulate(_problem(), _algorithm(), key=jr.key(0), num_runs=500, records=COUNT)
     share = 0.5 / DIM
     risks = np.asarray(predicted.risk, np.float64)[1:]
     clipped = predicted.observables["clipped_fraction"]
