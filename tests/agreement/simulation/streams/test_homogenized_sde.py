@@ -1,14 +1,13 @@
-"""The diffusion's mean risk against its own deterministic equation, and its contracts."""
+"""The diffusion against Euler's rule in closed form, its mean equation, and runs of the chain."""
 
 import functools
+import itertools
 
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from euler_moments import DIM as FEW
-from euler_moments import assert_paths_have_eulers_moments
-from helpers import assert_runs_close
+from helpers import assert_mean_close, assert_runs_close, reference_moments
 
 import jaxdp
 
@@ -31,11 +30,76 @@ def _algorithm(rho=1.0, peak=3.0):
     return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), 1.0, rho, 10 * DIM)
 
 
+# With fewer samples than dimensions squared the noise is a good part of every risk.
+NUM_STEPS, FEW, SAMPLES, RUNS = 4, 8, 20, 1000
+PEAK, KNEE, RATIO = 3.0, 0.5, 0.5
+# Beyond every residual.
+UNCLIPPED = 1e3
+
+
+def _moments(spectrum, target, *, label_noise, clip_scale, noise_ratio=RATIO, peak=PEAK):
+    """Mean risks at the records and at the release, and the first two moments of theta - theta*."""
+    rates = peak / (1 + np.arange(NUM_STEPS + 1) / NUM_STEPS / KNEE)
+    step, gamma = 1 / NUM_STEPS, FEW / SAMPLES
+    private = (2 * noise_ratio * gamma) ** 2 / FEW
+    mean, square = -target, target**2
+    risks = [spectrum @ square / 2]
+    for rate, following in itertools.pairwise(rates):
+        residual = spectrum @ square + label_noise**2
+        mu, nu = reference_moments(clip_scale / np.sqrt(residual))
+        kept = 1 - rate * step * mu * spectrum
+        sampled = rate**2 * step * nu * residual * gamma / FEW * spectrum
+        mean = kept * mean
+        square = kept**2 * square + sampled + private * (rate**2 - following**2)
+        risks.append(spectrum @ square / 2)
+    square = square + private * rates[-1] ** 2
+    return np.array(risks), spectrum @ square / 2, mean, square
+
+
+def _paths(problem, clip_scale):
+    algorithm = jaxdp.OnePassDPSGD(
+        jaxdp.Hyperbolic(PEAK, KNEE), clip_scale, clip_scale / RATIO, SAMPLES
+    )
+    return jaxdp.simulate(
+        problem,
+        algorithm,
+        simulator=jaxdp.HomogenizedSDE(num_steps=NUM_STEPS),
+        num_runs=RUNS,
+        records=NUM_STEPS,
+        keep_parameters=True,
+        key=jr.key(0),
+    ).check()
+
+
 # Source: AC (3), (19), (20).
 def test_a_few_steps_have_the_moments_of_eulers_rule():
     spectrum, target = np.repeat([1.6, 0.4], FEW // 2), np.linspace(-0.6, 0.8, FEW)
-    problem = jaxdp.LinearRegression(jnp.asarray(spectrum), jnp.asarray(target), 0.5)
-    assert_paths_have_eulers_moments(problem, spectrum, target, 0.5)
+    problem, label_noise = jaxdp.LinearRegression(spectrum, target, 0.5), 0.5
+    given = {"label_noise": label_noise, "clip_scale": UNCLIPPED}
+    paths, clipped = (_paths(problem, clip_scale) for clip_scale in (UNCLIPPED, 0.5))
+    errors = np.asarray(paths.parameters, float) - target
+
+    def assert_agrees(**changes):
+        risks, final_risk, mean, square = _moments(spectrum, target, **(given | changes))
+        assert_mean_close(paths.risk[:, 1:], risks[1:])
+        assert_mean_close(paths.final_risk, final_risk)
+        assert_mean_close(errors, mean)
+        assert_mean_close(errors**2, square)
+
+    def assert_first_step_agrees(**changes):
+        risks, *_ = _moments(spectrum, target, **(given | {"clip_scale": 0.5} | changes))
+        assert_mean_close(clipped.risk[:, 1], risks[1])
+
+    np.testing.assert_allclose(paths.risk[:, 0], spectrum @ target**2 / 2, rtol=1e-6)
+    assert_agrees()
+    assert_first_step_agrees()
+    wrong = ({"noise_ratio": 0.75 * RATIO}, {"peak": 0.8 * PEAK}, {"label_noise": 2 * label_noise})
+    for changes in wrong:
+        with pytest.raises(AssertionError):
+            assert_agrees(**changes)
+    for changes in (*wrong[:2], {"clip_scale": UNCLIPPED}):
+        with pytest.raises(AssertionError):
+            assert_first_step_agrees(**changes)
 
 
 # Source: AC Theorem 4, (3), (63).

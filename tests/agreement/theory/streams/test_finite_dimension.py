@@ -1,7 +1,5 @@
 """Mean and spread at few dimensions against simulated runs and an independent study's numbers."""
 
-import itertools
-
 import jax.random as jr
 import numpy as np
 import pytest
@@ -65,19 +63,3 @@ def test_the_gap_of_the_mean_is_below_a_thousandth(setting):
         # Without label noise a jump is integrated by few nodes.
         tolerance = 0.01 if pair[0].label_noise == 0 else 0.004
         np.testing.assert_allclose(predicted.observables[name], mean, atol=tolerance)
-
-
-@pytest.mark.slow
-def test_tends_to_the_coupled_equations_and_their_fluctuations():
-    gaps = []
-    for dim in (50, 200, 800):
-        pair = _pair(dim)
-        limit = jaxdp.predict(*pair, theory=jaxdp.Fluctuations())
-        finite = _predict(*pair)
-        gaps.append(
-            (np.abs(finite.risk - limit.risk).max(), abs(finite.final_std / limit.final_std - 1))
-        )
-    # First order in 1/d, both.
-    for before, after in itertools.pairwise(gaps):
-        np.testing.assert_array_less(after, np.asarray(before) / 3)
-    assert gaps[-1][1] < 0.003

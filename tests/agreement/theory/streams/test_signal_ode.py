@@ -5,7 +5,6 @@ import jax.random as jr
 import numpy as np
 import pytest
 from helpers import assert_mean_close, assert_runs_close
-from linear_signal import LinearSignal
 from scipy.integrate import solve_ivp
 from scipy.special import expit
 
@@ -24,24 +23,6 @@ PROBLEM = jaxdp.LogisticRegression(DIM, signal=2.0)
 def _algorithm(case, dim, rho=1.0):
     clip_scale, peak, power = CASES[case]
     return jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, rho, NUM_STEPS * dim)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("clip_scale", "peak", "power"), [(1.0, 3.0, 0.0), (0.1, 40.0, 0.5)])
-def test_the_squared_loss_gives_the_coupled_equations_of_linear_regression(clip_scale, peak, power):
-    with jax.enable_x64():
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, power), clip_scale, 1.0, 400)
-        signal = LinearSignal(40, signal=1.0, label_noise=0.3)
-        linear = jaxdp.LinearRegression.isotropic(40, label_noise=0.3, initial_risk=0.5)
-        found, expected = (
-            jaxdp.predict(problem, algorithm, theory=jaxdp.CoupledODE()).check()
-            for problem in (signal, linear)
-        )
-    for name in ("risk", "final_risk"):
-        values = (np.asarray(getattr(trajectory, name)) for trajectory in (found, expected))
-        np.testing.assert_allclose(*values, atol=1e-6, rtol=0)
-    for name in ("clipped_fraction", "capped_fraction"):
-        np.testing.assert_allclose(found.observables[name], expected.observables[name], atol=2e-3)
 
 
 def _reference(case, signal, gamma, times):
