@@ -143,7 +143,6 @@ def reference_risk(
     rate,
     square_slope,
     times,
-    batch_size=1,
     warp=2.0,
     scales=((1.0, 1.0),),
     width=np.inf,
@@ -167,7 +166,7 @@ def reference_risk(
             variance = 2 * scale * risk + label_noise**2
             cut = min(clip_scale / np.sqrt(scale), width)
             mu, nu = reference_moments(cut / np.sqrt(variance))
-            step = min(rate(time), 2 / (gamma * batch_size * scale))
+            step = min(rate(time), 2 / (gamma * scale))
             drift -= 2 * share * scale * step * mu * eigenvalues * modes
             drift += share * scale * step**2 * nu * variance / 2 * gamma * eigenvalues
         return drift * speed + 2 * (clip_scale * gamma / rho) ** 2 * square_slope(s, speed)
