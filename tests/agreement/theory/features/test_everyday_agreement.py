@@ -155,7 +155,7 @@ def _require_spreads(found, quiet, runs):
 
 
 @pytest.mark.slow
-def test_the_closure_predicts_its_mean_and_spread():
+def test_correlated_noise_has_its_predicted_mean_and_spread():
     with jax.enable_x64():
         found = jaxdp.predict(cosine_rows(), correlated(), records=1)
     # Without the correlation it is another law.
@@ -168,7 +168,7 @@ def test_the_closure_predicts_its_mean_and_spread():
         assert (abs(float(found.std[-1]) / spread - 1) < 0.1) == is_right
 
 
-def test_traced_decays_beyond_one_predict_nothing():
+def test_traced_decays_of_correlated_noise_beyond_one_predict_nothing():
     problem, theory = cosine_rows(), jaxdp.GaussianClosure(0, spread_rank=None)
 
     @jax.jit
