@@ -63,11 +63,7 @@ _INSIDE = "return arguments[0].shadowRoot.querySelector(arguments[1]);"
 
 
 class Browser:
-    """One tab of a browser.
-
-    Args:
-        url: of the page.
-    """
+    """One tab of a browser."""
 
     def __init__(self, url: str):
         self.folder = tempfile.mkdtemp()
@@ -93,11 +89,7 @@ class Browser:
         return " ".join(self.driver.execute_script(_TEXT).split())
 
     def wait(self, condition, seconds: float = 180):
-        """What the condition gives, once it is true.
-
-        Raises:
-            TimeoutError: it is not in time; says what the page says.
-        """
+        """What the condition gives, once it is true."""
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             found = condition()

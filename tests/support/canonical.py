@@ -1,8 +1,4 @@
-"""Five problems with an algorithm each, their predictions and runs, made once in a process.
-
-Tests that do not care about sizes take these. A new dimension, number of steps, of runs or of
-records is a new program to compile, for a second or more.
-"""
+"""Five problems with an algorithm each, for tests that do not care about sizes."""
 
 import functools
 

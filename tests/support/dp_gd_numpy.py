@@ -61,10 +61,7 @@ def clipped_gradients(features, labels, theta, clip, slope=twice_the_residual):
 def clipped_descent(
     features, labels, *, rate, clip, num_steps, slope=twice_the_residual, draw_noise=None
 ):
-    """All iterates of one run of PF Algorithm 1 from zero, (T + 1, p).
-
-    `draw_noise` gives what is added to a step, of the number of weights; without it there is none.
-    """
+    """All iterates of one run of PF Algorithm 1 from zero, (T + 1, p), with such noise."""
     iterates = [np.zeros(features.shape[1])]
     for _ in range(num_steps):
         total = clipped_gradients(features, labels, iterates[-1], clip, slope).sum(0)
@@ -74,10 +71,7 @@ def clipped_descent(
 
 
 def algorithm_1(features, labels, test_features, test_labels, *, num_runs, seed, **settings):
-    """Test error and clipped share of independent runs of PF Algorithm 1, (num_runs,) each.
-
-    Settings: learning_rate, clip_norm, num_steps, noise_scale.
-    """
+    """Test error and clipped share of independent runs of PF Algorithm 1, (num_runs,) each."""
     eta, clip, sigma = (settings[name] for name in ("learning_rate", "clip_norm", "noise_scale"))
     rng = np.random.default_rng(seed)
     count, width = features.shape

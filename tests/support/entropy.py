@@ -1,10 +1,8 @@
 """Where random numbers in tests come from: seeds, also where jaxdp asks the operating system.
 
-Noise that nobody can repeat makes a test fail by chance, and nobody can repeat the failure. So
 `conftest.py` lets every test and every fixture draw from a stream of its own, a hash of its name,
-unless the test is marked `entropy` and says how improbable its failure is. `--seed-offset` runs
-the tests with other seeds: what fails then has a tolerance that no standard error gave. A process
-that a test starts draws from the operating system, unless it is given `known_environment`.
+unless the test is marked `entropy`. A process that a test starts draws from the operating system,
+unless it is given `known_environment`.
 """
 
 import contextlib
@@ -38,13 +36,7 @@ def name_in_file(node_id: str) -> str:
 
 
 class KnownEntropy:
-    """Stands in for `os.urandom` and keeps whose stream is drawn from.
-
-    Other packages still draw from the operating system: they name temporary files by it.
-
-    Args:
-        seed: streams of other seeds are independent.
-    """
+    """Stands in for `os.urandom` where jaxdp asks, and keeps whose stream is drawn from."""
 
     def __init__(self, seed: int):
         self._seed = seed
@@ -80,21 +72,14 @@ def _caller() -> str:
 
 
 def known_environment(seed: int, name: str) -> dict[str, str]:
-    """The environment of a process in which jaxdp draws from the stream of that seed and name.
-
-    What it starts in turn draws the same numbers: one process a name.
-    """
+    """The environment of one process in which jaxdp draws from the stream of that seed and name."""
     folders = [str(pathlib.Path(__file__).with_name("known_bits")), os.environ.get("PYTHONPATH")]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     return os.environ | paths | {NAME_OF_STREAM: f"{seed} {name}"}
 
 
 def shift_seeds(offset: int) -> None:
-    """Keys, generators and noise with a seed become those of another, for the rest of the process.
-
-    Args:
-        offset: 0 for the seeds that the tests give.
-    """
+    """Seeds become those of an offset that is not 0, for the rest of the process."""
     if not offset:
         return
     # Not before: a process with known bits starts without them.

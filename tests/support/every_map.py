@@ -10,9 +10,7 @@ from jaxdp import kernels
 from jaxdp.kernels.functions.bounded import RangeScaling
 
 DIM = 3
-# One shape for both: what is compiled for one serves the other.
 INPUTS = np.random.default_rng(0).uniform(-1.0, 1.0, (6, DIM)).astype(np.float32)
-LANDMARKS = np.random.default_rng(1).uniform(-1.0, 1.0, (6, DIM)).astype(np.float32)
 
 KERNELS = {
     "gaussian": kernels.Gaussian(0.75),

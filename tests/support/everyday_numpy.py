@@ -1,8 +1,6 @@
-"""Private training of a linear model as the field writes it, in NumPy and float64.
+"""Private training of a linear model in NumPy and float64: Abadi et al. (2016), Algorithm 1.
 
-Nothing here comes from jaxdp: it is what simulators and theories are compared with. Sources: Abadi
-et al. (2016), "Deep learning with differential privacy", Algorithm 1; Polyak's momentum as PyTorch
-has it; Kingma and Ba (2015), "Adam", Algorithm 1.
+Momentum is as in PyTorch, Adam as in Kingma and Ba (2015), Algorithm 1. Nothing is from jaxdp.
 """
 
 import numpy as np
@@ -78,15 +76,10 @@ def dp_sgd(
     num_outputs=1,
     noise_is_in="sum",
 ):
-    """The iterates theta_0 = 0, ..., theta_T of independent runs, (T + 1, runs, features, outputs).
+    """The iterates of independent runs, (T + 1, runs, features, outputs).
 
-    A row's gradient is the outer product of its features and slopes, so that its norm is the
-    product of theirs.
-
-    Args:
-        noise_is_in: "sum" of the gradients, as printed; or two mistakes: "mean", where noise of the
-            sum's size is added to the mean, and "weights", where the optimiser is given no noise
-            and what it would have been given is added to the weights.
+    `noise_is_in` is "sum", as printed, or a mistake: "mean", where noise of the sum's size is added
+    to the mean, or "weights", where the optimiser does not see the noise.
     """
     theta = np.zeros((num_runs, features.shape[1], num_outputs))
     path = [theta]

@@ -1,7 +1,4 @@
-"""What secret noise does in a process whose compiler reorders additions, as JSON.
-
-To be run by itself, with the options that are to be looked at in XLA_FLAGS.
-"""
+"""What secret noise does where the compiler reorders additions (XLA_FLAGS), as JSON."""
 
 import json
 

@@ -54,11 +54,7 @@ class HangsError(BaseException):
 
 @contextlib.contextmanager
 def bounded():
-    """End what takes too long.
-
-    No garbage is collected meanwhile: of what is raised in a collector's callback Python only
-    says that it was, and the case would go on.
-    """
+    """End what takes too long; in a collector's callback it would not be ended, so none runs."""
 
     def stop(*ignored):
         raise HangsError

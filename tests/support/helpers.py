@@ -29,14 +29,7 @@ BEST_OF_SIXTEEN = {"rates": _RATES, "clip_scale": 0.40216705, "rho": 1.0, "batch
 
 
 class MadeWhenAsked(Mapping):
-    """A table whose values are made when they are asked for first.
-
-    Every process that runs tests imports every test file, to learn the names of its tests; what a
-    test of another process asks for is not made there.
-
-    Args:
-        makers: for each name a function without arguments.
-    """
+    """A table of functions without arguments, whose values are made when they are asked for."""
 
     def __init__(self, makers):
         self._makers = makers
@@ -67,15 +60,8 @@ def quick_and_slow(names, *quick):
 def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
     """Means over the leading axis lie within `sigmas` standard errors plus `bias`.
 
-    So many of one normal mean whose spread is known: the level that this has is shared among all
-    means, and is that of Student's t, because few samples know their own spread badly.
-
-    Args:
-        samples: with the samples along the leading axis.
-        expected: their means.
-        sigmas: number of standard errors.
-        bias: what a mean may be off beside them.
-        rejects: wrong means, each of which the same check has to refuse.
+    The level of so many of one normal mean is shared among all means, and is that of Student's t.
+    The same check has to refuse each of `rejects`.
     """
     for wrong in rejects:
         assert np.all(np.isfinite(wrong)), "a wrong value has to be a number to be refused for it"
@@ -93,11 +79,9 @@ def assert_mean_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
 
 
 def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
-    """Standard deviations over the leading axis: within `sigmas` standard errors plus `bias`.
+    """Standard deviations over the leading axis: as `assert_mean_close`, relative to `expected`.
 
-    Both are relative to `expected`. The standard error follows from the fourth central moment; the
-    level of that many standard errors of one normal number is shared among all deviations. Wrong
-    deviations in `rejects` have to be refused by the same check.
+    The standard error follows from the fourth central moment.
     """
     for wrong in rejects:
         assert np.all(np.isfinite(wrong)), "a wrong value has to be a number to be refused for it"
@@ -120,12 +104,7 @@ def assert_std_close(samples, expected, *, sigmas=5.0, bias=0.0, rejects=()):
 def assert_runs_close(runs, predicted, *, bias=0.0, observables=None, rejects=()):
     """Simulated runs have the predicted mean risk after the start and where they are released.
 
-    Args:
-        runs: a simulated trajectory.
-        predicted: a trajectory at the same times.
-        bias: of the risks.
-        observables: names and biases of observables that are compared too.
-        rejects: wrong predictions, each of which the same check has to refuse.
+    `observables` are compared too, by name and bias; each of `rejects` has to be refused.
     """
     for wrong in rejects:
         with pytest.raises(AssertionError, match="standard error"):
@@ -138,11 +117,7 @@ def assert_runs_close(runs, predicted, *, bias=0.0, observables=None, rejects=()
 
 
 def assert_variance(samples, expected):
-    """Normal numbers of mean zero, independent over the leading axis, have this variance.
-
-    The sum of their squares is chi-square. Means of a few hundred squares are far from normal:
-    `assert_mean_close` would find them five standard errors too low under one seed in thousands.
-    """
+    """Normal numbers of mean zero, independent over the leading axis, have this variance."""
     samples = np.asarray(samples, np.float64)
     total, count = np.sum(samples**2, axis=0) / expected, len(samples)
     level = np.min(2 * np.minimum(chi2.cdf(total, count), chi2.sf(total, count)))
@@ -168,17 +143,15 @@ def reference_risk(
     rate,
     square_slope,
     times,
-    batch_size=1,
     warp=2.0,
     scales=((1.0, 1.0),),
     width=np.inf,
 ):
-    """Risk by AC (62) in float64, in the variables of the paper: nothing is shifted away.
+    """Risk by AC (62) in float64, in the variables of the paper.
 
-    The noise enters through -d(rate^2)/dt = `square_slope`(t) >= 0, on a clock
-    t = 1 - (1 - s)^warp that tames its singularity at the end. `weights` are the shares
-    lambda_i d_i / d of each block, `initial` the D_i(0). `scales` are the inputs' own, as (value,
-    probability), and `width` is that of Huber's loss.
+    The noise enters through -d(rate^2)/dt = `square_slope`(t), on a clock t = 1 - (1 - s)^warp.
+    `weights` are lambda_i d_i / d, `initial` the D_i(0), `scales` are (value, probability), and
+    `width` is that of Huber's loss.
     """
     eigenvalues, weights = np.asarray(eigenvalues), np.asarray(weights)
 
@@ -193,7 +166,7 @@ def reference_risk(
             variance = 2 * scale * risk + label_noise**2
             cut = min(clip_scale / np.sqrt(scale), width)
             mu, nu = reference_moments(cut / np.sqrt(variance))
-            step = min(rate(time), 2 / (gamma * batch_size * scale))
+            step = min(rate(time), 2 / (gamma * scale))
             drift -= 2 * share * scale * step * mu * eigenvalues * modes
             drift += share * scale * step**2 * nu * variance / 2 * gamma * eigenvalues
         return drift * speed + 2 * (clip_scale * gamma / rho) ** 2 * square_slope(s, speed)

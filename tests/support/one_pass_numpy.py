@@ -21,11 +21,8 @@ def algorithm_1(
 ):
     """AC Algorithm 1 line by line, with the noise of equation (2), in independent runs.
 
-    Returns R at the records, (runs, records + 1), and of each run the final risk and the shares of
-    samples clipped and capped. `rate` is eta-tilde; theta_n's noise comes after the last record.
-    With batches, n counts steps: each is the mean of its samples' own steps, with noise over B.
-    Each sample's input is multiplied by the root of a scale, of (value, probability); the slope is
-    Huber's of this width.
+    Returns R at the records, and of each run the final risk and the shares clipped and capped.
+    Inputs are multiplied by the root of a scale, of (value, probability); the slope is Huber's.
     """
     d = len(spectrum)
     values, shares = zip(*scales, strict=True)

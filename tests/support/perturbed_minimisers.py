@@ -1,7 +1,4 @@
-"""Objective perturbation in literal NumPy: its minimisers, and how far two laws of them lie apart.
-
-Nothing of jaxdp is imported. A record is (weight, features, label): weight counts its copies.
-"""
+"""Objective perturbation in NumPy: minimisers of (copies, features, label), and their laws."""
 
 import functools
 import math
@@ -25,10 +22,7 @@ def huber_hinge(width):
 
 
 def gradient(derivatives, records, pull, coefficients):
-    """The gradient of the summed objective but for b, and its Jacobian, for many coefficients.
-
-    `pull` is n lambda.
-    """
+    """The gradient of the summed objective but for b, and its Jacobian; `pull` is n lambda."""
     dim = coefficients.shape[-1]
     slopes = pull * coefficients
     jacobian = np.broadcast_to(pull * np.eye(dim), (*coefficients.shape, dim))
@@ -75,11 +69,7 @@ def privacy_losses(first, second, noise, pull, std):
 
 
 def divergence(derivatives, first, second, *, pull, std, epsilon, num=4001, across=9):
-    """The hockey-stick divergence at epsilon, by quadrature over the noise.
-
-    In the plane, the second coordinate has a Gauss-Hermite rule: the neighbours' difference lies
-    along the first.
-    """
+    """The hockey-stick divergence at epsilon, by quadrature over noise of one or two dimensions."""
     dim = len(first[0][1])
     nodes = np.linspace(-9, 9, num)
     weights = np.exp(-(nodes**2) / 2) / math.sqrt(2 * math.pi) * (nodes[1] - nodes[0])

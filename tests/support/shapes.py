@@ -1,8 +1,7 @@
-"""Checks, in tests, that arrays have the shapes and types that jaxdp's annotations give them.
+"""The checker of jaxtyping's import hook: arrays are as jaxdp's annotations say.
 
-This is the checker for jaxtyping's import hook. It looks at arrays alone, and only when a function
-has returned: a bad argument is for the function itself to refuse, by an error that says what was
-expected. A NumPy array, a number, a list or a data frame may stand for a JAX array of its shape.
+It looks at arrays alone, and only when a function has returned: a bad argument is for the function
+to refuse. What NumPy makes an array of may stand for a JAX array of its shape.
 """
 
 import functools
@@ -21,8 +20,7 @@ _UNIONS = (typing.Union, types.UnionType)
 def checked(function):
     """The function, raising TypeError where an array is not as annotated.
 
-    Jaxtyping asks for two checks of each function: of its arguments before it is called, where it
-    lets `Any` be returned, and of arguments and result afterwards. Only the second is made.
+    Jaxtyping asks for a check before the call, where `Any` may be returned: that is not made.
     """
     signature = inspect.signature(function)
     hints = {name: hint for name, hint in function.__annotations__.items() if _has_array(hint)}

@@ -1,9 +1,7 @@
 """Engines that decompose batches of matrices, each in a process that ends where it would hang.
 
-`python tests/support/watchdog.py` runs them at users' sizes and prints a line each, to be run
-when jaxlib has a new version; the tests run small ones. A process that uses no processor time for
-half a minute waits for itself: docs/known_faults.md. Each has two processor cores, also on a
-machine with more: on more the same fault needs larger programs.
+`python tests/support/watchdog.py` runs them at users' sizes when jaxlib has a new version, on two
+cores each. A process without processor time for half a minute hangs: docs/known_faults.md.
 """
 
 import os

@@ -118,13 +118,10 @@ def _in_environment(environment, target, arguments):
 
 
 def run_and_die(store, moment, when):
-    """Sweep and be killed while a shard is computed, or while its file is written.
+    """Sweep and be killed when a moment has come so often.
 
-    Args:
-        store: of the sweep.
-        moment: "mid-write", with half of a file on the disk; "before-rename" or "after-rename" of
-            a file; "any", a while after a shard of slow cells was begun.
-        when: how often this has come.
+    Moments are "mid-write", with half of a file on the disk; "before-rename" or "after-rename" of a
+    file; and "any", while a shard of slow cells is computed.
     """
     fsync, replace, left = os.fsync, os.replace, [when]
 

@@ -23,10 +23,7 @@ def assert_rare(events, rate):
 
 
 class OneRecord(jaxdp.problems.AbstractSampleProblem):
-    """A stream whose only record of any effect is the first; its sign is what neighbours differ in.
-
-    Later inputs are tiny, so that they are never capped nor contract.
-    """
+    """A stream whose only record of any effect is the first, of this sign: others are tiny."""
 
     sign: jax.Array
 

@@ -8,7 +8,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from helpers import FALSE_ALARM
+from helpers import FALSE_ALARM, quick_and_slow
 from scipy.stats import ks_2samp
 
 import jaxdp
@@ -56,30 +56,6 @@ def _optimiser(factory=MOMENTUM, rate=RATE, **change):
     return jaxdp.PrivateOptimiser(factory, learning_rate=rate, **settings | change)
 
 
-def _numpy_losses(name, optimiser, num_runs=600, is_averaged=False, seed=3, **change):
-    """Test losses of the released model of independent runs in NumPy."""
-    _, labels, loss, num_outputs = LOSSES[name]
-    rng = np.random.default_rng(seed)
-    settings = dict(
-        clip_norm=CLIP,
-        noise_multiplier=NOISE,
-        sampling_rate=SAMPLING_RATE,
-        num_steps=NUM_STEPS,
-    )
-    path = everyday_numpy.dp_sgd(
-        TRAIN,
-        labels[:NUM_TRAIN],
-        rng,
-        num_runs,
-        loss=loss,
-        optimiser=optimiser(),
-        num_outputs=num_outputs,
-        **settings | change,
-    )
-    released = path[1:].mean(axis=0) if is_averaged else path[-1]
-    return np.mean(loss(TEST @ released, labels[NUM_TRAIN:])[0], axis=1)
-
-
 def _final(problem, algorithm, simulator, num_runs=2000):
     runs = jaxdp.simulate(
         problem, algorithm, num_runs=num_runs, key=jr.key(1), simulator=simulator, records=2
@@ -91,55 +67,50 @@ def _assert_same_law(first, second):
     assert ks_2samp(first, second).pvalue > FALSE_ALARM
 
 
-def _heavy_ball():
-    return everyday_numpy.Momentum(RATE, 0.9)
+def _numpy_heavy(rate):
+    return everyday_numpy.Momentum(rate, 0.9)
+
+
+LOUDER, ON_WEIGHTS = {"noise_multiplier": NOISE * 4 / 3}, {"noise_is_in": "weights"}
+NOT_AVERAGED = {"is_averaged": False}
+# The loss; the optimiser here, in NumPy, and its rate; whether it averages; what is wrong. Adam
+# divides by the size of what it sees, so that more noise moves little where steps are small.
+LOOPS = {
+    "momentum": (
+        *("squared", MOMENTUM, _numpy_heavy, RATE, False),
+        [LOUDER, ON_WEIGHTS, {"noise_is_in": "mean"}],
+    ),
+    "adam": ("squared", optax.adam, everyday_numpy.Adam, 0.2, False, [LOUDER, ON_WEIGHTS]),
+    "logistic": ("logistic", MOMENTUM, _numpy_heavy, 0.6, True, [LOUDER, NOT_AVERAGED]),
+    "softmax": ("softmax", MOMENTUM, _numpy_heavy, 0.6, True, [LOUDER, NOT_AVERAGED]),
+}
 
 
 # That function space has the law of the iterates is tested below.
-def test_momentum_has_the_law_of_the_loop_in_numpy():
-    found = _final(_problem(), _optimiser(), jaxdp.FunctionSpace())
-    _assert_same_law(found, _numpy_losses("squared", _heavy_ball))
-    for wrong in (
-        {"noise_multiplier": NOISE * 4 / 3},
-        {"noise_is_in": "weights"},
-        {"noise_is_in": "mean"},
-    ):
+@pytest.mark.parametrize("case", quick_and_slow(LOOPS, "softmax"))
+def test_private_training_has_the_law_of_the_loop_in_numpy(case):
+    name, factory, in_numpy, rate, is_averaged, wrongs = LOOPS[case]
+    average = jaxdp.PolyakAverage() if is_averaged else None
+    simulator = None if case == "adam" else jaxdp.FunctionSpace()
+    found = _final(_problem(name), _optimiser(factory, rate, average=average), simulator)
+    _, labels, loss, num_outputs = LOSSES[name]
+    given = {"loss": loss, "num_outputs": num_outputs, "sampling_rate": SAMPLING_RATE}
+    given |= {"clip_norm": CLIP, "noise_multiplier": NOISE, "num_steps": NUM_STEPS}
+    # The noise of one output moves the loss less than that of several.
+    num_runs = 2000 if name == "logistic" else 600
+
+    def assert_same_law(is_averaged=is_averaged, **change):
+        rows, rng = (TRAIN, labels[:NUM_TRAIN]), np.random.default_rng(3)
+        settings = given | {"optimiser": in_numpy(rate)} | change
+        path = everyday_numpy.dp_sgd(*rows, rng, num_runs, **settings)
+        released = path[1:].mean(axis=0) if is_averaged else path[-1]
+        expected = np.mean(loss(TEST @ released, labels[NUM_TRAIN:])[0], axis=1)
+        _assert_same_law(found, expected)
+
+    assert_same_law()
+    for wrong in wrongs:
         with pytest.raises(AssertionError):
-            _assert_same_law(found, _numpy_losses("squared", _heavy_ball, **wrong))
-
-
-@pytest.mark.slow
-def test_adam_has_the_law_of_the_loop_in_numpy():
-    # Adam divides by the size of what it sees, so that more noise moves little where steps are
-    # small.
-    rate = 0.2
-
-    def adam():
-        return everyday_numpy.Adam(rate)
-
-    found = _final(_problem(), _optimiser(optax.adam, rate), None)
-    _assert_same_law(found, _numpy_losses("squared", adam))
-    for wrong in ({"noise_multiplier": NOISE * 4 / 3}, {"noise_is_in": "weights"}):
-        with pytest.raises(AssertionError):
-            _assert_same_law(found, _numpy_losses("squared", adam, **wrong))
-
-
-@pytest.mark.parametrize("name", [pytest.param("logistic", marks=SLOW), "softmax"])
-def test_losses_of_classification_have_the_law_of_the_loop_with_its_average(name):
-    rate = 0.6
-    algorithm = _optimiser(rate=rate, average=jaxdp.PolyakAverage())
-    found = _final(_problem(name), algorithm, jaxdp.FunctionSpace())
-
-    def in_numpy(is_averaged=True, **change):
-        # The noise of one output moves the loss less than that of several.
-        num_runs = 2000 if name == "logistic" else 600
-        kind = {"num_runs": num_runs, "is_averaged": is_averaged}
-        return _numpy_losses(name, lambda: everyday_numpy.Momentum(rate, 0.9), **kind, **change)
-
-    _assert_same_law(found, in_numpy())
-    for wrong in ({"is_averaged": False}, {"noise_multiplier": NOISE * 4 / 3}):
-        with pytest.raises(AssertionError):
-            _assert_same_law(found, in_numpy(**wrong))
+            assert_same_law(**wrong)
 
 
 NESTEROV = functools.partial(optax.sgd, nesterov=True, momentum=0.8)
@@ -152,17 +123,22 @@ NESTEROV = functools.partial(optax.sgd, nesterov=True, momentum=0.8)
         ("squared", ShuffledEpochs(NUM_TRAIN, 10), None, NESTEROV),
         ("logistic", FixedSizeBatches(NUM_TRAIN, 10), jaxdp.TailAverage(), MOMENTUM),
         ("softmax", SAMPLER, jaxdp.algorithms.ExponentialAverage(0.7), optax.sgd),
+        ("squared", None, None, None),
     ],
 )
 def test_function_space_has_the_law_of_the_iterates(name, sampler, average, factory):
     problem = _problem(name)
-    algorithm = _optimiser(factory, rate=0.1, sampler=sampler, average=average)
+    if sampler is None:
+        algorithm, noise = jaxdp.DPGD(0.1, CLIP, NUM_STEPS, 3.0), "noise_scale"
+    else:
+        algorithm = _optimiser(factory, rate=0.1, sampler=sampler, average=average)
+        noise = "noise_multiplier"
     # The noise moves the loss of one logistic output less, and that of a long average.
     is_seen_less = name == "logistic" or sampler is SAMPLER
     num_runs = 4000 if is_seen_less else 2000
     first, second = (_final(problem, algorithm, simulator, num_runs) for simulator in SIMULATORS)
     _assert_same_law(first, second)
-    wrong = algorithm.replace(noise_multiplier=NOISE * 4 / 3)
+    wrong = algorithm.replace(**{noise: getattr(algorithm, noise) * 4 / 3})
     with pytest.raises(AssertionError):
         _assert_same_law(first, _final(problem, wrong, jaxdp.FunctionSpace(), num_runs))
 
@@ -187,7 +163,7 @@ def test_records_of_function_space_move_together_as_those_of_the_iterates():
 
 @pytest.mark.parametrize("name", [pytest.param("logistic", marks=SLOW), "softmax"])
 def test_one_step_is_that_of_the_book_with_gradients_clipped_as_a_whole(name):
-    problem, rate = _problem(name), 0.7
+    problem, rate = _problem(name), 0.5
     _, labels, loss, num_outputs = LOSSES[name]
     _, first_slopes = loss(np.zeros((NUM_TRAIN, num_outputs)), labels[:NUM_TRAIN])
     _, first_norms = everyday_numpy.clipped_gradients(TRAIN, first_slopes, 1.0)
@@ -223,6 +199,10 @@ def test_one_step_is_that_of_the_book_with_gradients_clipped_as_a_whole(name):
             return np.concatenate([part for part, _ in parts], axis=2), parts[0][1]
 
         assert not np.allclose(parameters, book(of_each_output)[0], atol=1e-3)
+        # Descent by full batches has the loss of the problem too.
+        descent = jaxdp.DPGD(rate, clip_norm, 1, 0.0)
+        full = jaxdp.simulate(problem, descent, key=jr.key(0), records=1)
+        np.testing.assert_allclose(full.risk, runs.risk, rtol=1e-5)
     seen = {key: float(value[0, -1]) for key, value in runs.observables.items()}
     assert seen["clipped_fraction"] == pytest.approx(share)
     for rows, targets, risk, accuracy in (
@@ -236,34 +216,6 @@ def test_one_step_is_that_of_the_book_with_gradients_clipped_as_a_whole(name):
     # Where all predictions are zero every class is named.
     guess = 1 / 2 if name == "logistic" else 1 / NUM_CLASSES
     assert float(runs.observables["accuracy"][0, 0]) == pytest.approx(guess)
-
-
-@pytest.mark.slow
-def test_full_batch_descent_takes_the_loss_of_the_problem():
-    problem = _problem("softmax")
-    descent = jaxdp.DPGD(0.5, 2.0, 1, 0.0)
-    same = _optimiser(
-        optax.sgd,
-        0.5,
-        clip_norm=2.0,
-        noise_multiplier=0.0,
-        num_steps=1,
-        sampler=PoissonSampler(NUM_TRAIN, 1.0),
-    )
-    runs = [
-        jaxdp.simulate(problem, each, key=jr.key(0), records=1, simulator=simulator)
-        for each, simulator in ((descent, SIMULATORS[0]), (descent, SIMULATORS[1]), (same, None))
-    ]
-    assert set(runs[0].observables) == {
-        "accuracy",
-        "clipped_fraction",
-        "train_accuracy",
-        "train_risk",
-    }
-    for other in runs[1:]:
-        np.testing.assert_allclose(other.risk, runs[0].risk, rtol=1e-5)
-        for name, values in runs[0].observables.items():
-            np.testing.assert_allclose(other.observables[name], values, rtol=1e-5)
 
 
 def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
@@ -281,16 +233,14 @@ def test_a_record_whose_gradient_is_not_finite_counts_as_zero():
     assert jnp.isnan(clipped[0, 1]).any()
 
 
-@functools.cache
-def _infinite():
-    return jaxdp.RandomFeatures.sample(NUM_TRAIN, NUM_TEST, 4, None, loss=Huber(1.0), key=jr.key(0))
-
-
+@pytest.mark.slow
 def test_infinite_width_is_covered_where_the_optimiser_is_linear():
+    infinite = jaxdp.RandomFeatures.sample(
+        NUM_TRAIN, NUM_TEST, 4, None, loss=Huber(1.0), key=jr.key(0)
+    )
     linear, other = _optimiser(), _optimiser(optax.adam)
-    runs = jaxdp.simulate(_infinite(), linear, num_runs=3, key=jr.key(0), records=2).check()
+    runs = jaxdp.simulate(infinite, linear, num_runs=3, key=jr.key(0), records=2).check()
     assert runs.risk.shape == (3, 3)
-    assert "use FunctionSpace()" in jaxdp.Iterates().why_not(_infinite(), linear)
-    assert "FunctionSpace()" not in jaxdp.Iterates().why_not(_infinite(), other)
+    assert "use FunctionSpace()" in jaxdp.Iterates().why_not(infinite, linear)
     with pytest.raises(jaxdp.NotCoveredError, match=r"FunctionSpace: .*optimiser that is linear"):
-        jaxdp.simulate(_infinite(), other, key=jr.key(0))
+        jaxdp.simulate(infinite, other, key=jr.key(0))

@@ -28,6 +28,7 @@ def _trained():
     return _simulated(network(), ALGORITHM, keep_parameters=True)
 
 
+@pytest.mark.slow
 def test_a_run_is_that_of_train():
     problem, algorithm, runs = network(), ALGORITHM, _trained()
 
@@ -44,6 +45,7 @@ def test_a_run_is_that_of_train():
     assert not np.allclose(runs.parameters[0], expected, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_head_is_its_own_linearisation_run_by_run_and_a_body_is_not():
     whole = network()
     head = only(whole, lambda model: [model.layers[-1].weight, model.layers[-1].bias])

@@ -1,9 +1,4 @@
-"""DP-GD with smaller and smaller steps follows the paths of its diffusion: PF Proposition B.4.
-
-One Brownian path drives every step size, as in (B.29): the noise of a long step is the sum of that
-of the short ones within it. Steps are jaxdp's; the diffusion is a NumPy path of very short steps,
-and without clipping its exact solution for the same Brownian path.
-"""
+"""DP-GD of ever smaller steps follows the path of its diffusion for the same Brownian motion."""
 
 import jax
 import jax.numpy as jnp

@@ -50,7 +50,6 @@ def _probability(data, settings, theory, activation=jax.nn.relu, records=4):
     return np.asarray(predicted.observables["exit_probability"])
 
 
-SLOW = pytest.mark.slow
 TANH = np.tanh, jnp.tanh
 RELU = relu, jax.nn.relu
 
@@ -60,8 +59,7 @@ RELU = relu, jax.nn.relu
     ("activation", "clip", "epsilon", "tau", "num_steps"),
     [
         (TANH, 2.5, 10, 1, 40),
-        pytest.param(TANH, 3, 20, 2, 400, marks=SLOW),
-        pytest.param(RELU, 10, 10, 2, 400, marks=SLOW),
+        pytest.param(RELU, 10, 10, 2, 400, marks=pytest.mark.slow),
     ],
 )
 def test_agrees_with_simulation(activation, clip, epsilon, tau, num_steps):

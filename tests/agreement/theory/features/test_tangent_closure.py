@@ -41,7 +41,7 @@ def _assert_agrees(predicted, runs, *, loss, accuracy):
 
 
 @functools.cache
-def _runs(num_classes, rate, simulator, num_runs=100):
+def _runs(num_classes, rate, simulator, num_runs):
     algorithm = descent(rate)
     how = {"key": jax.random.key(5), "num_runs": num_runs, "records": 1}
     return jaxdp.simulate(network(num_classes), algorithm, simulator=simulator, **how)
@@ -49,10 +49,10 @@ def _runs(num_classes, rate, simulator, num_runs=100):
 
 @pytest.mark.parametrize(
     ("num_classes", "rate"),
-    [(2, 0.3), *(pytest.param(*case, marks=SLOW) for case in [(2, 0.05), (3, 0.05), (3, 0.3)])],
+    [(2, 0.3), pytest.param(3, 0.3, marks=SLOW)],
 )
 def test_the_closure_agrees_with_the_linear_network(num_classes, rate):
-    runs = _runs(num_classes, rate, jaxdp.simulation.LinearisedNetwork())
+    runs = _runs(num_classes, rate, jaxdp.simulation.LinearisedNetwork(), 30)
     found = _predicted(network(num_classes), descent(rate), START)
     _assert_agrees(found, runs, loss=0.003, accuracy=0.002)
     moved = np.sqrt(np.mean(np.asarray(runs.observables["movement"][:, -1]) ** 2))
@@ -63,8 +63,9 @@ def test_the_closure_agrees_with_the_linear_network(num_classes, rate):
         _assert_agrees(other, runs, loss=0.003, accuracy=0.002)
 
 
+@SLOW
 def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
-    runs = _runs(2, 0.05, jaxdp.simulation.NetworkTraining())
+    runs = _runs(2, 0.05, jaxdp.simulation.NetworkTraining(), 100)
     found = _predicted(network(), descent(0.05), MEAN)
     assert found.status == jaxdp.Status.OK
     _assert_agrees(found, runs, loss=0.06, accuracy=0.015)
@@ -74,14 +75,6 @@ def test_the_mean_kernel_agrees_with_the_true_network_and_the_starts_does_not():
     assert start.status == jaxdp.Status.UNSTABLE
     with pytest.raises(AssertionError):
         _assert_agrees(start, runs, loss=0.06, accuracy=0.015)
-
-
-@pytest.mark.slow
-def test_where_weights_hardly_move_the_starts_kernel_is_enough():
-    found = jaxdp.predict(network(), descent(0.002), theory=START, records=1).check()
-    assert 0 < found.observables["mean_movement"][-1] <= 0.04
-    runs = _runs(2, 0.002, jaxdp.simulation.NetworkTraining(), 200)
-    _assert_agrees(found, runs, loss=0.016, accuracy=0.0064)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +104,7 @@ def test_where_parts_are_trained_it_agrees_with_the_true_network(part):
         np.testing.assert_allclose(found.observables["kernel_gap"], 0, atol=1e-5)
 
 
+@SLOW
 def test_few_modes_with_the_rest_as_noise_predict_what_all_do():
     full = _predicted(network(), descent(0.3), jaxdp.TangentClosure("start", 300, 300))
     few = _predicted(network(), descent(0.3), jaxdp.TangentClosure("start", 60, 20))
@@ -119,13 +113,9 @@ def test_few_modes_with_the_rest_as_noise_predict_what_all_do():
 
 
 def test_what_it_is_not_about_is_refused():
-    features = jaxdp.FixedFeatures.from_arrays(np.eye(4), np.ones(4), np.eye(4), np.ones(4))
-    assert "describes networks" in MEAN.why_not(features, jaxdp.DPGD(0.1, 1.0, 5, 0.1))
     assert "describes PrivateOptimiser" in MEAN.why_not(network(), jaxdp.DPGD(0.1, 1.0, 5, 0.1))
     assert "not linear" in MEAN.why_not(network(), descent(0.1, optimiser=optax.adam))
     assert "got Linearised" in jaxdp.GaussianClosure().why_not(network(), descent(0.1))
     sampler = jaxdp.privacy.PoissonSampler(NUM_TRAIN + 1, 0.2)
     with pytest.raises(ValueError, match="expected 301 training rows"):
         jaxdp.predict(network(), descent(0.1).replace(sampler=sampler))
-    with pytest.raises(ValueError, match="expected kernel to be one of"):
-        jaxdp.TangentClosure(kernel="end")

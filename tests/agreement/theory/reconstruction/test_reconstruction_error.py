@@ -4,14 +4,12 @@ import math
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 import pytest
-from attack_problems import relu_problem, sphere_rows
-from helpers import assert_mean_close, quick_and_slow, released_parameters
+from attack_problems import sphere_rows
+from helpers import assert_mean_close, quick_and_slow
 from scipy.optimize import brentq
 
-import jaxdp
 from jaxdp.theory.reconstruction.error import (
     mu_at_reconstruction_error,
     one_step_noise_ratio,
@@ -25,24 +23,7 @@ RELU = jax.nn.relu
 CHANCE = pytest.approx(math.sqrt(2), rel=1e-12)
 
 
-@pytest.mark.slow
-def test_one_clipped_step_is_its_signal_plus_noise_of_two_over_mu():
-    mu, clip, rate, count, num_features = 3.0, 0.05, 1e-4, 4, 1000
-    rng = np.random.default_rng(0)
-    inputs, labels = sphere_rows(rng, count, 6), np.array([1.0, -1.0, 1.0, 1.0])
-    weights = rng.standard_normal((num_features, 6)) / np.sqrt(6)
-    problem = relu_problem(inputs, labels, weights)
-    algorithm = jaxdp.DPGD(rate, clip, 1, math.sqrt(rate) / mu)
-    assert algorithm.mu == pytest.approx(mu, rel=1e-6)
-    parameters = released_parameters(problem, algorithm, jr.key(1))
-    features = np.maximum(inputs @ weights.T, 0)
-    directions = features / np.linalg.norm(features, axis=1, keepdims=True)
-    signal = labels @ directions
-    noise = np.asarray(parameters[0], np.float64) * count / (rate * clip) - signal
-    assert_mean_close(noise**2, (2 / mu) ** 2, rejects=[(1 / mu) ** 2])
-
-
-@pytest.mark.parametrize("num_samples", [1, 2, 5])
+@pytest.mark.parametrize("num_samples", [1, 5])
 def test_constant_is_that_of_the_slopes_of_independent_rows(num_samples):
     rng = np.random.default_rng(0)
     for activation, host, slope in [
@@ -64,7 +45,7 @@ def test_constants_of_relu():
     assert reconstruction_constant(RELU, 7, informed=True) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("count", "informed"), [(3, False), (3, True), (1, False)])
+@pytest.mark.parametrize(("count", "informed"), [(3, False), (3, True)])
 def test_linearised_problem_on_random_rows_has_the_error_of_the_law(count, informed):
     rng, dim, mu = np.random.default_rng(1), 40, 500.0
     num_features, sizes = 20 * dim * count, []
@@ -105,25 +86,18 @@ def test_width_adds_what_least_squares_adds():
     assert one_step_reconstruction_error(200.0, dim, count, RELU, num_features=100) == CHANCE
 
 
-def test_linear_activation_gives_the_direction_of_a_noisy_vector():
+def test_linear_and_relu_activations_have_their_closed_forms():
     ratios = np.array([1e-6, 1e-3, 0.1, 1.0, 10.0, 1e6])
-    cosines = 1 / np.sqrt(1 + ratios**2)
-    expected = np.sqrt(2) * ratios / np.sqrt(1 + ratios**2) / np.sqrt(1 + cosines)
+    lengths = np.sqrt(1 + ratios**2)
+    expected = np.sqrt(2) * ratios / lengths / np.sqrt(1 + 1 / lengths)
     np.testing.assert_allclose(saturated_error(ratios, lambda z: z), expected, rtol=1e-6)
-
-
-def test_relu_has_its_closed_form():
     for ratio in (1e-3, 0.3, 1.0, 3.0, 100.0):
         angle = 2 * np.arcsin(float(saturated_error(ratio, RELU)) / 2)
         assert (1 - angle / np.pi) * np.tan(angle) == pytest.approx(ratio, rel=1e-5)
 
 
 def _full_solution(ratio):
-    """The error where replicas break, by Crisanti and Sommers' functional at zero temperature.
-
-    The maximum over d - 1 directions at overlap q, over sqrt(d), is q0 sqrt(x''(q0)) plus the
-    integral of sqrt(x'') from q0 on, with x(s) = k(q^2 + (1 - q^2) s) and x'(q0) = q0 x''(q0).
-    """
+    """The error where replicas break, by Crisanti and Sommers' functional at zero temperature."""
     nodes, weights = np.polynomial.legendre.leggauss(60)
     nodes, weights = (1 + nodes) / 2, weights / 2
 
@@ -178,7 +152,7 @@ def _maximum_near_the_truth(rng, dim, ratio, num_features):
     return np.linalg.norm(x - true)
 
 
-@pytest.mark.parametrize("ratio", quick_and_slow([0.5, 0.3, 1.0, 2.0], 0.5))
+@pytest.mark.parametrize("ratio", quick_and_slow([0.5, 2.0], 0.5))
 def test_one_row_is_found_with_the_predicted_error(ratio):
     rng, width, dim = np.random.default_rng(3), 40, 50 if ratio == 0.5 else 100
     found = [_maximum_near_the_truth(rng, dim, ratio, width * dim) for _ in range(40)]

@@ -1,8 +1,7 @@
-"""AC Theorems 20 to 24 with unequal spectra and rho other than 1, and what follows them.
+"""AC Theorems 20 to 24, whatever the spectrum and rho.
 
-A statement O(f) or Omega(f) as gamma tends to 0 says that risk over f stays below, or above, some
-constant that depends on neither gamma, rho nor the spectrum. Each test states its constant and the
-range in which it was found; the predictions are those of the coupled equations.
+O(f) or Omega(f) as gamma tends to 0 says that risk over f stays below, or above, a constant. Each
+test states its constant, and the range in which it was found.
 """
 
 import functools
@@ -56,9 +55,7 @@ SMALLEST = np.asarray([0.999, 0.4, 0.2])[None, None, :]
 
 
 # Source: AC Theorems 20, 21, 23 and 24.
-@pytest.mark.parametrize(
-    ("power", "constant"), [(0.0, 1.5), (0.5, 0.25), (1.0, 0.15), (2.0, 0.1), (4.0, 0.1)]
-)
+@pytest.mark.parametrize(("power", "constant"), [(0.0, 1.5), (0.5, 0.25), (2.0, 0.1)])
 def test_upper_rates_hold_whatever_the_spectrum_and_rho(power, constant):
     # Theorems 20, 21, 23 and 24, (98), (102): c peak = C max(1, alpha) ln(1/gamma) / lambda_min.
     steep, log = max(1.0, power), np.log(1 / GAMMA)

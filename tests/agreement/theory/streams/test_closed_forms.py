@@ -1,8 +1,4 @@
-"""AC's closed forms against numerical solutions, and as bounds of the predictions.
-
-In the proofs of AC Theorems 20 to 24 the bounding equations (5) are bounded once more by linear
-ones, which have closed forms in exponential integrals.
-"""
+"""AC's closed forms of linear bounds, against numerical solutions and predictions."""
 
 import mpmath
 import numpy as np
@@ -22,10 +18,7 @@ def _integral(order, argument):
 
 
 def _linear(power, private, start=RISK, sampling=SAMPLING, decay=DECAY):
-    """R' = -a x^power R + b1 x^(2 power) + b2 x^(2 power - 1) with x = 1 - t, solved numerically.
-
-    Of power 0 without the last term, which no such schedule has.
-    """
+    """R' = -a x^power R + b1 x^(2 power) + b2 x^(2 power - 1), x = 1 - t, solved numerically."""
 
     def field(t, risk):
         left = 1 - t
@@ -99,11 +92,7 @@ def _problem(initial_risk):
 
 
 def _constants(initial_risk, product, gamma, *, clip=CLIP, printed=False):
-    """a and b_1 of both bounds, AC (129), (159); product = c peak.
-
-    (129) prints sqrt(R(0) + 1 + zeta^2), (159) half of that zeta^2, where (128) gives
-    sqrt(2 (R(0) + 1) + zeta^2).
-    """
+    """a and b_1 of both bounds, AC (129), (159); product = c peak. The printed root has less."""
     ratio = clip / LABEL_NOISE
     least_descent = erf(ratio / np.sqrt(2)) / ratio
     inside = erf(ratio / np.sqrt(2)) - np.sqrt(2 / np.pi) * ratio * np.exp(-(ratio**2) / 2)
@@ -132,8 +121,7 @@ def _predicted(power, initial_risk, product, gamma, rho):
 
 # Source: AC (116) to (119), (128) to (133), (145), (159).
 @pytest.mark.slow
-@pytest.mark.parametrize("rho", [0.3, 3.0])
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize(("power", "rho"), [(0.0, 0.3), (0.5, 0.3), (2.0, 3.0)])
 def test_closed_forms_bound_the_predictions_of_unequal_spectra(power, rho):
     initial, product, gamma = 0.5, 8.0, 1e-3
     time, (lower, middle, upper) = _predicted(power, initial, product, gamma, rho)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import programs_compiled, quick_and_slow
+from helpers import programs_compiled
 
 import jaxdp
 
@@ -16,17 +16,10 @@ def _predicted(dim, num_steps, theory=None):
     return jaxdp.predict(problem, algorithm, theory=theory, records=7)
 
 
-THEORIES = {
-    "ODE": None,
-    "fluctuations": jaxdp.Fluctuations(),
-    "upper bound": jaxdp.UpperBound(),
-    "lower bound": jaxdp.LowerBound(),
-}
-
-
-@pytest.mark.parametrize("name", quick_and_slow(THEORIES, "ODE"))
-def test_another_dimension_compiles_the_targets_squares_alone(name):
-    theory = THEORIES[name]
+@pytest.mark.parametrize(
+    "theory", [None, pytest.param(jaxdp.Fluctuations(), marks=pytest.mark.slow)]
+)
+def test_another_dimension_compiles_the_targets_squares_alone(theory):
     _predicted(31, 100, theory)
     assert programs_compiled(_predicted, 37, 101, theory) <= 1
 

@@ -1,14 +1,12 @@
-"""The finite-step recursion: batches proportional to d, and its limit."""
+"""The finite-step recursion: batches proportional to d."""
 
 import dataclasses
-import itertools
 
 import jax
 import jax.random as jr
 import numpy as np
 import pytest
-from helpers import assert_mean_close, assert_runs_close, reference_moments
-from linear_signal import LinearSignal
+from helpers import assert_runs_close, reference_moments
 
 import jaxdp
 
@@ -22,7 +20,6 @@ def _problem():
 
 PROBLEM = _problem()
 LABELS = jaxdp.LogisticRegression(DIM, signal=2.0)
-LENGTHS = (250, 1000, 4000)
 
 
 def _recursion(*, batch, num_steps, peak, clip, rho, quadratic=True):
@@ -82,58 +79,3 @@ def test_large_batches_of_labels_agree_with_simulation():
     # The same check sees the differential equation, which is for batches small against d.
     limit = jaxdp.predict(LABELS, algorithm, theory=jaxdp.CoupledODE(), records=10)
     assert_runs_close(runs, predicted, bias=3e-4, rejects=[limit])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "peak", "clip_scale", "lengths"),
-    [
-        (lambda dim: jaxdp.LinearRegression.isotropic(dim, label_noise=0.3), 3.0, 1.0, LENGTHS),
-        (lambda dim: LABELS.replace(dim=dim), 8.0, 0.3, LENGTHS[:2]),
-    ],
-)
-def test_many_small_steps_tend_to_the_differential_equation(make, peak, clip_scale, lengths):
-    gaps = []
-    for num_steps in lengths:
-        described = make(num_steps // 10)
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(peak, 0.5), clip_scale, 1.0, num_steps)
-        discrete = jaxdp.predict(described, algorithm, theory=jaxdp.DiscreteRecursion())
-        continuous = jaxdp.predict(described, algorithm)
-        gaps.append(float(np.abs(discrete.risk - continuous.risk).max()))
-    # First order in 1/K.
-    for before, after in itertools.pairwise(gaps):
-        assert after < before / 3
-
-
-@pytest.mark.slow
-def test_the_squared_loss_gives_the_recursion_of_linear_regression():
-    with jax.enable_x64():
-        # Of the shared gradient's square along the target 1/B is of order 1/d of what it adds.
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(0.2, 0.5), 5.0, 1.0, 50, batch_size=500)
-        signal = LinearSignal(1000, signal=1.0, label_noise=0.3)
-        linear = jaxdp.LinearRegression.isotropic(1000, label_noise=0.3, initial_risk=0.5)
-        found, expected = (jaxdp.predict(p, algorithm, records=10) for p in (signal, linear))
-        found, expected = np.asarray(found.risk), np.asarray(expected.risk)
-    assert expected[0] - expected[-1] > 0.05
-    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
-
-
-def test_is_the_default_for_batches_only():
-    def label(batch_size):
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Constant(0.5), 1.0, 1.0, 20, batch_size=batch_size)
-        return jax.eval_shape(lambda: jaxdp.predict(PROBLEM, algorithm)).label
-
-    assert label(1) == "ODE"
-    assert label(2) == "recursion"
-
-
-@pytest.mark.long_runs
-@pytest.mark.slow
-def test_beyond_the_cap_large_batches_saturate():
-    # At gamma = .02 and peak 8 the cap on each sample holds the risk up.
-    algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(8.0, 0.5), 1.0, 1.0, 50, batch_size=100)
-    problem = jaxdp.LinearRegression.isotropic(DIM, label_noise=0.3)
-    runs = jaxdp.simulate(problem, algorithm, key=jr.key(0), num_runs=100, records=50)
-    predicted = jaxdp.predict(problem, algorithm, records=50)
-    assert predicted.observables["capped_fraction"][-1] > 0.5
-    assert_mean_close(runs.final_risk, predicted.final_risk, bias=0.01, rejects=[0.0164])

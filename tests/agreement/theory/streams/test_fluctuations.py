@@ -1,7 +1,6 @@
 """The predicted spread of the risk against simulated runs and an independent solution."""
 
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -15,11 +14,11 @@ VALUES, PARTS = np.asarray([1.6, 0.4]), np.asarray([0.7, 0.3])
 LABEL_NOISE = 0.3
 
 
-def _two_blocks(dim, values=VALUES, parts=PARTS):
+def _two_blocks(dim):
     """Half the directions at each eigenvalue, with these parts of the squared target."""
     half = dim // 2
-    target = np.repeat(np.sqrt(parts / half), half)
-    return jaxdp.LinearRegression(np.repeat(values, half), target, LABEL_NOISE)
+    target = np.repeat(np.sqrt(PARTS / half), half)
+    return jaxdp.LinearRegression(np.repeat(VALUES, half), target, LABEL_NOISE)
 
 
 def _predict(problem, peak=3.0, power=0.5, clip_scale=1.0, rho=1.0, batch_size=1):
@@ -45,10 +44,7 @@ def _moments(ratio):
 
 
 def _reference(problem, *, peak, clip_scale, rho, gamma, transposed=False):
-    """R and n Var R at t = 1, of power 1/2, one energy a direction, in the unshifted variables.
-
-    The Jacobian is by differences, the noise has -d(rate^2)/dt = peak^2.
-    """
+    """R and n Var R at t = 1, of power 1/2: one energy a direction, unshifted variables."""
     spectrum, dim = np.asarray(problem.spectrum, float), problem.dim
     share = 1 / dim
 
@@ -104,43 +100,26 @@ def test_blocks_agree_with_one_energy_a_direction_in_unshifted_variables():
     assert abs(other / variance - 1) > 0.02
 
 
-def _power(peak, power, clip_scale):
-    return jaxdp.Polynomial(peak, power), clip_scale
-
-
 HYPERBOLIC = jaxdp.Hyperbolic(10.66, 0.902), 0.216
-
-
-def _law(dim, condition_number, multiplicity=1):
-    """A power law; where each of its values is that of a few directions, runs are cheap."""
-    law = jaxdp.LinearRegression.power_law(
-        dim // multiplicity, condition_number=condition_number, label_noise=LABEL_NOISE
-    )
-    spectrum, target = (np.repeat(part, multiplicity) for part in (law.spectrum, law.target))
-    return jaxdp.LinearRegression(spectrum, target / multiplicity**0.5, LABEL_NOISE)
+BEYOND_THE_CAP = jaxdp.Polynomial(30.0, 0.5), 0.1
 
 
 @pytest.mark.long_runs
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("problem", "setting", "early"),
+    ("problem", "setting"),
     [
-        (_two_blocks(400), _power(3.0, 0.0, 1.0), 0.03),
-        (_two_blocks(400), HYPERBOLIC, 0.03),
-        (_two_blocks(400, np.asarray([1.8, 0.2]), np.ones(2) / 2), _power(4.0, 0.1, 0.5), 0.03),
-        (jaxdp.LinearRegression.isotropic(400, label_noise=0.3), _power(30.0, 0.5, 0.1), 0.03),
-        ((100, 10.0, 10), HYPERBOLIC, 0.05),
+        (_two_blocks(400), HYPERBOLIC),
+        (jaxdp.LinearRegression.isotropic(400, label_noise=0.3), BEYOND_THE_CAP),
     ],
 )
-def test_std_is_within_three_per_cent_of_many_runs(problem, setting, early):
-    """And at t <= 1/4 within `early`; the estimate's own standard error is .9 to 1.2 %."""
-    problem = _law(*problem) if isinstance(problem, tuple) else problem
+def test_std_is_within_three_per_cent_of_many_runs(problem, setting):
+    """The estimate's own standard error is .9 to 1.2 %."""
     algorithm = jaxdp.OnePassDPSGD(*setting, 1.0, 10 * problem.dim)
     predicted = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations(), records=4).check()
     runs = jaxdp.simulate(problem, algorithm, key=jr.key(7), num_runs=8000, records=4)
     ratios = np.std(runs.risk, axis=0)[1:] / predicted.std[1:]
-    np.testing.assert_allclose(ratios[1:], 1, atol=0.03)
-    np.testing.assert_allclose(ratios[0], 1, atol=early)
+    np.testing.assert_allclose(ratios, 1, atol=0.03)
     np.testing.assert_allclose(np.std(runs.final_risk) / predicted.final_std, 1, atol=0.03)
     # The same check sees noise that is ten per cent off.
     wrong = jaxdp.predict(
@@ -164,39 +143,16 @@ def test_small_batches_and_one_sample_have_the_same_spread():
 
 @pytest.mark.slow
 def test_mean_is_that_of_the_coupled_equations_and_digits_are_kept():
-    problem = _law(30, 4.0)
+    problem = jaxdp.LinearRegression.power_law(30, condition_number=4.0, label_noise=LABEL_NOISE)
     algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(4.0, 0.1), 0.5, 1.0, 300)
 
-    def stds():
-        own = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations()).check()
-        coupled = jaxdp.predict(problem, algorithm)
-        np.testing.assert_allclose(own.risk, coupled.risk, rtol=2e-5)
-        np.testing.assert_allclose(own.final_risk, coupled.final_risk, rtol=2e-5)
-        for name in ("clipped_fraction", "capped_fraction"):
-            np.testing.assert_allclose(own.observables[name], coupled.observables[name], atol=1e-5)
-        return np.append(own.std[1:], own.final_std)
-
-    narrow = stds()
+    own = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations()).check()
+    coupled = jaxdp.predict(problem, algorithm)
+    np.testing.assert_allclose(own.risk, coupled.risk, rtol=2e-5)
+    np.testing.assert_allclose(own.final_risk, coupled.final_risk, rtol=2e-5)
+    for name in ("clipped_fraction", "capped_fraction"):
+        np.testing.assert_allclose(own.observables[name], coupled.observables[name], atol=1e-5)
     with jax.enable_x64():
-        wide = stds()
-    np.testing.assert_allclose(narrow, wide, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_known_values_and_batching_and_derivatives():
-    # sim/CLT of an independent study: final .01360 with a constant rate, .007418 with power 1/2.
-    problem = jaxdp.LinearRegression.isotropic(400, label_noise=0.3)
-
-    def final(power, rho):
-        algorithm = jaxdp.OnePassDPSGD(jaxdp.Polynomial(3.0, power), 1.0, rho, 4000)
-        return jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations(), records=1).final_std
-
-    with jax.enable_x64():
-        step = 1e-4
-        powers = jnp.asarray([0.0, 0.5, 0.5, 0.5])
-        rhos = jnp.asarray([1.0, 1.0, 1 - step, 1 + step])
-        # One program has all of them.
-        each = jax.jit(jax.vmap(jax.value_and_grad(final, argnums=1)))
-        stds, slopes = map(np.asarray, each(powers, rhos))
-    np.testing.assert_allclose(stds[:2], [0.01360, 0.007418], atol=6e-6)
-    np.testing.assert_allclose(slopes[1], (stds[3] - stds[2]) / (2 * step), rtol=1e-4)
+        wide = jaxdp.predict(problem, algorithm, theory=jaxdp.Fluctuations())
+    np.testing.assert_allclose(own.std[1:], wide.std[1:], rtol=1e-4)
+    np.testing.assert_allclose(own.final_std, wide.final_std, rtol=1e-4)
