@@ -140,7 +140,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "clipped": lambda at: f"{last(at).clipped_fraction:.1e}",
     }
     return (
-        "rho = 1, zeta = .3, R(0) = .5, d = gamma n. *adaptive root* is c = zeta sqrt(2 ln n), "
+        "rho = 1, zeta = 0.3, R(0) = 0.5, d = gamma n. *adaptive root* is c = zeta sqrt(2 ln n), "
         "*fixed root* s₀ sqrt(2 ln n), *fixed log* 2 s₀ ln n, s₀² = 2 R(0) + zeta². Risk by the "
         "ODE, in brackets c, η̃(0) and alpha. With a constant clip the risk depends on gamma "
         "alone; with the others it grows with n, and slowly towards that of learning nothing, "

@@ -61,7 +61,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     at_one = float(np.interp(1.0, ratio, nu))
     least = min(spread[ratio <= 1].min(), nu[ratio > 1].min())
     limits = slope[0], spread[0]
-    # 1 - nu/c'^2 is .53 c' to first order, the other limit's error is of second order.
+    # 1 - nu/c'^2 is 0.53 c' to first order, the other limit's error is of second order.
     near = max(abs(slope[0] / math.sqrt(2 / math.pi) - 1), abs(spread[0] - 1)) < ratio[0]
     return [
         Check(
@@ -75,17 +75,17 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             _increasing(mu) and _increasing(nu),
         ),
         Check(
-            "mu/c' and nu/c'^2 decrease, from sqrt(2/pi) = .7979 and 1",
+            "mu/c' and nu/c'^2 decrease, from sqrt(2/pi) = 0.7979 and 1",
             f"{limits[0]:.4f} and {limits[1]:.4f} at c' = {ratio[0]:g}",
             _increasing(-slope) and _increasing(-spread) and bool(near),
         ),
         Check(
-            "nu/c' is not monotone: it peaks at .5298, c' = 1.247",
+            "nu/c' is not monotone: it peaks at 0.5298, c' = 1.247",
             f"{height:.5f} at c' = {top:.4f}",
             abs(height - 0.52979) < 2e-5 and abs(top - 1.2469) < 1e-3,
         ),
         Check(
-            "nu(1) = 1 - sqrt(2/(pi e)) = .51606 (AC (41))",
+            "nu(1) = 1 - sqrt(2/(pi e)) = 0.51606 (AC (41))",
             f"{at_one:.5f}",
             abs(at_one - (1 - math.sqrt(2 / (math.pi * math.e)))) < 2e-5,
         ),

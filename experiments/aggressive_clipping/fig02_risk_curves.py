@@ -41,7 +41,7 @@ _PARTS = {
     "jump_": lambda runs: runs.final_risk - runs.risk[..., -1],
 }
 
-# The mean's bias was measured as .07/d to .107/d at R(0) = .5.
+# The mean's bias was measured as 0.07/d to 0.107/d at R(0) = 0.5.
 _SIGMAS, _BIAS = 5, 0.15
 _ROUNDING = 2e-4  # of a float32 prediction, relative
 # Released risk, and its standard error, of an independent NumPy transcription of Algorithm 1.
@@ -220,7 +220,7 @@ def _agreement(dataset: xarray.Dataset) -> list[Check]:
     worst, scaled = gap.max("time"), dataset.final_std * dataset.dim**0.5
     found = [
         within(
-            "the mean is within 5 standard errors + .15/d of the ODE at every record and when "
+            "the mean is within 5 standard errors + 0.15/d of the ODE at every record and when "
             "released",
             share,
             1,

@@ -1,8 +1,8 @@
 r"""AC Figure 3: released risk over the clip c and the learning rate $\tilde\eta(0)$.
 
-Output perturbation and DP-SGD with constant noise at gamma = .1 and .01, every cell simulated with
+Output perturbation and DP-SGD with constant noise at gamma = 0.1 and 0.01, every cell simulated with
 `Reduced` and predicted by the coupled ODE. The paper's axes carry no numbers in its text; here c
-runs from .01 to 10 and the rate from 1 to 500, which holds all three of its dashed lines. Beyond
+runs from 0.01 to 10 and the rate from 1 to 500, which holds all three of its dashed lines. Beyond
 the paper: the equation beside the simulation, and its optima found to four digits.
 
 Source: AC Figure 3.
@@ -32,7 +32,7 @@ from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, listing, span, within
 
 _NAMES = {0.0: "output perturbation", 0.5: "constant noise"}
-# The mean's bias is about .1/d at R(0) = .5, and 1/d of the risk where that is small.
+# The mean's bias is about 0.1/d at R(0) = 0.5, and 1/d of the risk where that is small.
 _BIAS, _RELATIVE_BIAS = 0.15, 2.0
 _SIGMAS = 5
 # (alpha, gamma): the least released risk of the ODE, its c and eta~(0), and a simulated mean there
@@ -211,7 +211,7 @@ def _agreement(dataset: xarray.Dataset) -> list[Check]:
     beyond = dataset.rate > 2 / dataset.gamma
     found = [
         within(
-            f"{name} the cap 2/gamma, every cell's mean is within its error + .15/d of the ODE",
+            f"{name} the cap 2/gamma, every cell's mean is within its error + 0.15/d of the ODE",
             gap.where(where),
             allowed,
             f"{int((where & np.isfinite(dataset.predicted)).sum())} cells, at most ",

@@ -154,7 +154,7 @@ def _equations(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
             f"at most {float(abs(dataset['mean'] / dataset.predicted - 1).max()):.1%} apart, ",
         ),
         Check(
-            "the tuned ODE's risks at gamma = .1 and .01 are known to 1e-4",
+            "the tuned ODE's risks at gamma = 0.1 and 0.01 are known to 1e-4",
             f"{len(errors)} of them, to {max(errors, default=np.nan):.0e}",
             bool(errors) and max(errors) < 1e-4,
         ),
@@ -176,7 +176,7 @@ def _ratio(dataset: xarray.Dataset, power: float, other: float) -> tuple[np.ndar
 
 
 def _order(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
-    """The ratios 1.086 and .910 are known from an independent study, both by the ODE.
+    """The ratios 1.086 and 0.910 are known from an independent study, both by the ODE.
 
     Source: AC Appendix E: with few samples output perturbation can be better.
     """
@@ -198,7 +198,7 @@ def _order(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
             bool(steps.min() > _SIGMAS),
         ),
         Check(
-            "alpha = 1/2 over 0: 1.086 at n = 7 d and .910 at 10 d by the ODE, on the same side "
+            "alpha = 1/2 over 0: 1.086 at n = 7 d and 0.910 at 10 d by the ODE, on the same side "
             "of 1 by 5 standard errors when simulated",
             ", ".join(found),
             holds,
@@ -228,7 +228,7 @@ def _many_samples(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
             abs(twice) < 0.05,
         ),
         Check(
-            "the best clip does not vanish: .23, .335, .60 at n = 10, 100, 1000 d (alpha = 0)",
+            "the best clip does not vanish: 0.23, 0.335, 0.60 at n = 10, 100, 1000 d (alpha = 0)",
             listed(list(seen.values())),
             all(abs(seen[ratio] / value - 1) < 0.02 for ratio, value in known.items()),
         ),

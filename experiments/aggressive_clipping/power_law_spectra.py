@@ -42,13 +42,13 @@ _SIGMAS = 5
 _BIAS = 0.1
 _READING = """\
 How the default run reads: the stated rate holds as the upper bound that it is, with one constant
-below .7 for every spectrum. Without privacy a flat target costs a constant times gamma, .047, .059
-and .134 for a = 0, 1/2 and 1, whose smallest eigenvalues are 1, .5 and .13: where eigenvalues are
+below 0.7 for every spectrum. Without privacy a flat target costs a constant times gamma, 0.047, 0.059
+and 0.134 for a = 0, 1/2 and 1, whose smallest eigenvalues are 1, 0.5 and 0.13: where eigenvalues are
 bounded below the exponent stays 1. What privacy adds falls more slowly than gamma^2/rho^2 on this
 grid (1.4 to 1.6, and -1.3): the clip is tuned anew and grows where privacy is cheap, so that it
-keeps a share of the risk; where it is dear, at gamma = .1 and rho = 1, the whole risk is half of
+keeps a share of the risk; where it is dear, at gamma = 0.1 and rho = 1, the whole risk is half of
 gamma + gamma^2/rho^2. With the target in the first directions (a = 1, b = 1) the risk falls as
-gamma^.67 and is smaller throughout: few directions are learnt at all, more of them as n grows."""
+gamma^0.67 and is smaller throughout: few directions are learnt at all, more of them as n grows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +191,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(ratio.max() < 15 and ratio[-1] <= ratio[0]),
         ),
         Check(
-            "equal eigenvalues, without privacy: the exponent of gamma is within .15 of 1",
+            "equal eigenvalues, without privacy: the exponent of gamma is within 0.15 of 1",
             f"{exponent:.3f}",
             abs(exponent - 1) < 0.15,
         ),
@@ -236,12 +236,12 @@ def summary(dataset: xarray.Dataset) -> str:
         "R/(gamma + gamma^2/rho^2)": lambda at: span(_over_rate(at)),
     }
     return (
-        f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, hyperbolic rates tuned together "
+        f"d = {dataset.attrs['dim']}, label noise 0.3, R(0) = 1/2, hyperbolic rates tuned together "
         f"with c for each cell, rho = {listed(dataset.rho, 'g')}. Exponents are local slopes of "
         "logarithms between neighbouring cells: in gamma between the smallest two, of what "
         "privacy adds at the largest finite rho; in rho at the smallest gamma, between the two "
         "strictest budgets. The stated rate has 1, 2 and -2. Of non-private least squares R/gamma "
-        "would be .045. The search is a local one in three numbers, so a risk is an upper value "
+        "would be 0.045. The search is a local one in three numbers, so a risk is an upper value "
         "for its family of rates.\n\n"
         + listing(dataset, ("spectrum",), columns)
         + f"\n\n{_READING}"

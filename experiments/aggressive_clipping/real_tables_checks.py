@@ -7,7 +7,7 @@ from experiments.harness import Check
 from experiments.harness.verdicts import listing, span, within
 
 COLUMNS = ("table", "surrogate")
-# As for AC Figure 2: .15/d at R(0) = 1/2, with the spectrum's effective dimension for d.
+# As for AC Figure 2: 0.15/d at R(0) = 1/2, with the spectrum's effective dimension for d.
 _SIGMAS, _BIAS = 5, 0.3
 _SETTING = """\
 Every column and the target scaled to unit variance, learning rate 3 sqrt(1 - t), c = 1, rho = 1,
@@ -77,13 +77,13 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     slower = (early.scaled_predicted / early.predicted - 1).values
     return [
         within(
-            "Gaussian rows: the mean is within 5 standard errors + .3 R(0)/d_eff of the ODE",
+            "Gaussian rows: the mean is within 5 standard errors + 0.3 R(0)/d_eff of the ODE",
             np.maximum(abs(gap).max("record"), abs(last)),
             1,
             "at most ",
         ),
         Check(
-            "early risk (t = .1) is on the side of the ODE that the rows' descent at the start "
+            "early risk (t = 0.1) is on the side of the ODE that the rows' descent at the start "
             "says, wherever both are clear",
             f"{int(agree.sum())} of {int(clear.sum())} clear cases",
             bool(agree.sum() == clear.sum()),
@@ -94,8 +94,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(factor.max() < 1.5),
         ),
         Check(
-            "inputs of random scale descend more slowly: at t = .1 the ODE of the rows' lengths is "
-            "nowhere below the Gaussian one (to .1 %)",
+            "inputs of random scale descend more slowly: at t = 0.1 the ODE of the rows' lengths is "
+            "nowhere below the Gaussian one (to 0.1 %)",
             f"over it by {span(slower, '.1%')}",
             bool(slower.min() > -1e-3),
         ),
@@ -121,7 +121,7 @@ def _row_table(dataset: xarray.Dataset) -> str:
         "sd of \\|x\\|²/d": pair(lambda at: at.norm_spread),
         "residual excess kurtosis": lambda at: f"{at.residual_kurtosis.item():.1f}",
         "descent at 0": pair(lambda at: at.descent_ratio[:, 0]),
-        "descent at .8 θ*": pair(lambda at: at.descent_ratio[:, 1]),
+        "descent at 0.8 θ*": pair(lambda at: at.descent_ratio[:, 1]),
         "noise at θ*": pair(lambda at: at.noise_ratio),
         "clipped": pair(lambda at: at.clipped_fraction),
         "ODE's clipped": lambda at: f"{at.predicted_clipped_fraction.item():.2f}",
@@ -189,9 +189,9 @@ def _risk_table(dataset: xarray.Dataset) -> str:
         "d": lambda at: at.dim.item(),
         "rows, runs": lambda at: f"{at.num_rows.item()}, {at.num_runs.item()}",
         "": lambda at: "real rows" if at.column == "table" else "Gaussian rows",
-        "R(.1) (ODE)": cell(0.1),
-        "R(.25) (ODE)": cell(0.25),
-        "R(.5) (ODE)": cell(0.5),
+        "R(0.1) (ODE)": cell(0.1),
+        "R(0.25) (ODE)": cell(0.25),
+        "R(0.5) (ODE)": cell(0.5),
         "released (ODE)": cell(None),
     }
     return listing(dataset, ("table", "column"), columns)

@@ -196,7 +196,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         found.append(
             Check(
                 f"in the {name} term ln(1/gamma) has the exponent {times}/(1 + alpha) of Theorems "
-                "6 and 7 at the least gamma, to .01, for every alpha and C",
+                "6 and 7 at the least gamma, to 0.01, for every alpha and C",
                 f"{listed(last, '.4f')} for alpha = {listed(powers, 'g')}, each at C = "
                 f"{listed(constants, 'g')}",
                 bool(np.all(abs(last - printed) < 0.01)),
@@ -209,7 +209,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     scaled = (last.isel(gamma=-1) / last.gamma[-1]).values
     found += [
         Check(
-            "fitted together with it, gamma has the exponent 1, to .005",
+            "fitted together with it, gamma has the exponent 1, to 0.005",
             f"to {worst:.1e}; windows a decade apart differ by up to {moved:.1e}",
             worst < 0.005,
         ),
@@ -242,7 +242,7 @@ def _tuned_exponents(dataset: xarray.Dataset) -> list[Check]:
         ),
         Check(
             "tuned, R/gamma = A (ln(1/gamma) + b)^p: p is the printed exponent, within what "
-            "moving the window by a decade changes (less than .1)",
+            "moving the window by a decade changes (less than 0.1)",
             "; ".join(found),
             fits,
         ),

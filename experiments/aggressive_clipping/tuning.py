@@ -68,7 +68,7 @@ def tune(setting: Setting, powers, gammas, clip_scales=None) -> Tuned:
     """
     powers, gammas = np.asarray(powers, np.float64), np.asarray(gammas, np.float64)
     sides = np.full((2, len(powers)), np.log(100.0))
-    # Around c = .3 and c eta~(0) = 3, where every optimum of the paper lies within a factor 3.
+    # Around c = 0.3 and c eta~(0) = 3, where every optimum of the paper lies within a factor 3.
     middle = np.log(np.stack([np.full(len(powers), 0.3), np.full(len(powers), 3.0)]))
     if clip_scales is not None:
         sides[0] = 0

@@ -351,7 +351,7 @@ def summary(dataset: xarray.Dataset) -> str:
     }
     gamma, rho = dataset.attrs["cell_of_toeplitz"]
     text = (
-        f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, replace-one, isotropic inputs. "
+        f"d = {dataset.attrs['dim']}, label noise 0.3, R(0) = 1/2, replace-one, isotropic inputs. "
         "Predicted risks at the best of the numbers of batches that were tried (in brackets: "
         f"{listed(dataset.num_steps, '.0f')}), with hyperbolic rates but where free ones are "
         "named. The last iterate's best is over all non-increasing rates, and it releases nothing "
@@ -359,7 +359,7 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{span(dataset.passes, '.0f')} passes over fresh rows, and of {dataset.sizes['draw']} "
         f"draws of the rows with {dataset.sizes['run']} runs each, less what least squares has on "
         "the same draw beyond its known mean. Full batches take the plans of multi_pass, of 12 or "
-        "24 steps, and were not planned at gamma = .001. All searches are local."
+        "24 steps, and were not planned at gamma = 0.001. All searches are local."
     )
     below = (
         f"Predicted risk of Toeplitz matrices at γ = {gamma:g}, ρ = {rho:g}, with hyperbolic rates "

@@ -203,7 +203,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         if name == "accuracy":
             cost = abs(small.noiseless_accuracy - small.predicted_accuracy)
             silent = silent.where(cost > _ACCURACIES[0])
-            where = " where noise is predicted to cost .01 of it"
+            where = " where noise is predicted to cost 0.01 of it"
         found += [
             Check(
                 f"the predicted {name} is within {words} + {_SIGMAS} standard errors of the "

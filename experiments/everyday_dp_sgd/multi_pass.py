@@ -249,7 +249,7 @@ def summary(dataset: xarray.Dataset) -> str:
         ),
     }
     text = (
-        f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, replace-one. Predicted / "
+        f"d = {dataset.attrs['dim']}, label noise 0.3, R(0) = 1/2, replace-one. Predicted / "
         f"simulated risk; ± is one standard error, of {dataset.attrs['num_passes']} passes over "
         f"fresh rows, and of {dataset.sizes['draw']} draws of the rows with "
         f"{dataset.sizes['run']} runs each. Full batches release all their iterates, one pass its "

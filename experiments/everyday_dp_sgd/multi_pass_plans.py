@@ -117,7 +117,7 @@ def least_squares_risk(problem: jaxdp.FixedFeatures) -> float:
 
 def planned_one_pass(setting: Setting, family: str, gamma: float, rho: float, dim: int) -> Plan:
     """The schedule of a family and the clip of least risk by the coupled ODE, in float64."""
-    # Where the optimum lies within the box for gamma from 1e-3 to 1 and rho from .1 to 10.
+    # Where the optimum lies within the box for gamma from 1e-3 to 1 and rho from 0.1 to 10.
     shapes = (0.0, 4.0) if family == "polynomial" else (np.log(1e-3), np.log(1e2))
     low = np.array([np.log(0.01), np.log(0.05), shapes[0]])
     high = np.array([np.log(5.0), np.log(500.0), shapes[1]])

@@ -187,7 +187,7 @@ def _best_trial(config: Config, task: Task, planned, *, key) -> float:
     scale = np.log(_RANGE) * np.random.default_rng(config.seed).uniform(
         -1, 1, (2, config.num_trials)
     )
-    # Features have a norm of about 1, and so have gradients at most: clips from .01 to 11.
+    # Features have a norm of about 1, and so have gradients at most: clips from 0.01 to 11.
     rates, clips = 3.0 * np.exp(scale[0]), np.exp(scale[1] - 1)
     trials = [
         planned.replace(learning_rate=float(rate), clip_norm=float(clip))
@@ -307,8 +307,8 @@ def _setting(dataset: xarray.Dataset) -> str:
         "told. Random trials: rates and clips log-uniform within a factor of 30, each run once on "
         "the private rows and chosen by the private test rows; the accuracy of the best is that "
         "of new runs. The ε of all trials is of one after the other. Of 250 photographs to test "
-        "by, accuracies have standard errors of .03: the larger group has .54 of the private ones "
-        "and .63 of the public ones. "
+        "by, accuracies have standard errors of 0.03: the larger group has 0.54 of the private ones "
+        "and 0.63 of the public ones. "
         f"A forecast took {seconds:.0f} s, in the mean, with other programs beside it."
     )
 

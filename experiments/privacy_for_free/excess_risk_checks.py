@@ -44,7 +44,7 @@ def num_cubics(dim: int) -> int:
 def privacy_limited(dataset: xarray.Dataset, calibration: str) -> tuple[np.ndarray, np.ndarray]:
     r"""$d/(n\epsilon)$ and the mean R_P of cells in which privacy is what costs.
 
-    Those of 4 d <= n <= d^2, where theta* has a plateau, with .01 < R_P < .25, so that it is
+    Those of 4 d <= n <= d^2, where theta* has a plateau, with 0.01 < R_P < 0.25, so that it is
     neither lost in the noise nor near that of predicting nothing.
     """
     mean = excess_risk(dataset).mean("seed").sel(calibration=calibration)
@@ -154,7 +154,7 @@ def _directions(dataset: xarray.Dataset) -> list[Check]:
             bool((mean / error(gains)).min() > -_SIGMAS and mean.max() > 0.05),
         ),
         Check(
-            f"R_P at {size} is at most .03 at the largest epsilon, a third of that at the smallest",
+            f"R_P at {size} is at most 0.03 at the largest epsilon, a third of that at the smallest",
             f"{listed(here)} at epsilon = {listed(dataset.epsilon, 'g')}, exact",
             bool(here[-1] < min(0.03, float(here[0]) / 3)),
         ),
@@ -189,7 +189,7 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
         here = theta.sel(dim=dim, num_train=inside)
         found.append(
             Check(
-                f"d = {dim}: theta* is level for d^1.5 <= n <= d^2, within .06, and above the best "
+                f"d = {dim}: theta* is level for d^1.5 <= n <= d^2, within 0.06, and above the best "
                 f"linear predictor's {LINEAR_FLOOR:.3f}",
                 f"{listed(here)} at n = {listed(here.num_train, '.0f')}",
                 bool(here.max() - here.min() < 0.06 and here.min() > LINEAR_FLOOR - 0.02),
@@ -202,7 +202,7 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
     found.append(
         Check(
             f"d = {dim}: at n = {int(dataset.num_train[nearest])}, next to the {num_cubics(dim)} "
-            "cubics, theta* peaks again and DP-GD is better than it by .1 or more",
+            "cubics, theta* peaks again and DP-GD is better than it by 0.1 or more",
             f"R_P = {float(here.mean()):.3f} ± {float(error(here)):.3f}",
             bool(here.mean() < -0.1),
         )
@@ -213,7 +213,7 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
     found.append(
         Check(
             f"d = {at['dim']}, p = {int(width)}: theta* is worse than at infinite width where p = "
-            f"{float(ratio[-1]):g} n, by .05 or more",
+            f"{float(ratio[-1]):g} n, by 0.05 or more",
             f"by {float(worse[-1]):+.3f}; {float(worse[0]):+.3f} where p = {float(ratio[0]):g} n",
             bool(worse[-1] > 0.05),
         )
@@ -228,7 +228,7 @@ def _finite_width(dataset: xarray.Dataset) -> Check:
     gaps = gaps.sel(num_train=dataset.num_train >= 4 * dataset.finite_dim)
     return within(
         f"d = {at['dim']}, p = {int(dataset.finite_width)}: DP-GD's error is that of infinite "
-        f"width, within .03 and {_SIGMAS} standard errors",
+        f"width, within 0.03 and {_SIGMAS} standard errors",
         gaps.mean("seed"),
         0.03 + _SIGMAS * error(gaps),
         f"at most {float(abs(gaps.mean('seed')).max()):.3f} apart, ",
@@ -261,7 +261,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "first term alone. With the least constants that hold of the cells between n = d and d^1.5 "
         "the theorem is not vacuous there, but those constants are of these cells; nothing here "
         "shows that it is tight. Between n = 4 d "
-        "and d², where privacy is what costs (.01 < R_P < .25), R_P is about "
+        "and d², where privacy is what costs (0.01 < R_P < 0.25), R_P is about "
         f"{' and '.join(slopes)}: the first term's shape. The other two, which bound how far "
         "early stopping is from interpolation, are not seen: at the largest d, n and epsilon "
         f"R_P is {float(shown['mean'][-1, -1, -1]):.3f}.\n\n"

@@ -173,7 +173,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool((growth > 0).all()),
         ),
         Check(
-            "width is free: the widest network is within .02 (+ 3 standard errors) of the best of "
+            "width is free: the widest network is within 0.02 (+ 3 standard errors) of the best of "
             "those with p > n",
             f"at most {float(loss.max()):.3f} below; it has {listed(over.isel(width=-1))}",
             bool((loss < 0.02 + 3 * error).all()),
@@ -185,7 +185,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         ),
         Check(
             "Poisson batches (zero-out-one), with a tenth of the gradients, are not below full "
-            "batches (replace-one) by more than .02 (+ 3 standard errors) at the smallest epsilon",
+            "batches (replace-one) by more than 0.02 (+ 3 standard errors) at the smallest epsilon",
             f"{float(against.min()):+.3f} at worst",
             bool(against.min() > -0.02 - 3 * error),
         ),
@@ -209,7 +209,7 @@ def summary(dataset: xarray.Dataset) -> str:
         f"Test accuracy with n = {dataset.attrs['num_train']:,}, C = 1, δ = 1/n, published / exact "
         f"calibration, means over {dataset.sizes['seed']} seeds of network and noise. T is chosen "
         "by validation accuracy, as in the paper and, as there, without paying for it. The "
-        "paper's n = 50,000 has plateaus near .89, .91 and .93, published; its p counts 768 "
+        "paper's n = 50,000 has plateaus near 0.89, 0.91 and 0.93, published; its p counts 768 "
         "pixels instead of 784. Poisson batches are accounted for zero-out-one neighbours, of "
         "whom one moves a sum by C, full batches for replace-one neighbours, by 2C: at equal ε a "
         "full batch carries twice the noise of Poisson batches of rate 1, and promises more. That, "

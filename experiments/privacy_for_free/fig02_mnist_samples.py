@@ -179,7 +179,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     found = [
         Check(
             f"GD at n = {int(dataset.num_train[0])} gains accuracy when dead pixels are not blown "
-            "up, and nowhere more than the share of images that light one (+ .01 + 4 standard "
+            "up, and nowhere more than the share of images that light one (+ 0.01 + 4 standard "
             "errors)",
             f"{gap[0].item():+.3f}, where {lit[0].item():.0%} of the test images light a pixel "
             f"that is dark in training; {float((gap - lit).max()):+.3f} beyond the share at most",
@@ -206,7 +206,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         apart = float(abs(gap[spared]).max())
         claim = "where fewer than 1% of the test images are of that kind, both scalings agree"
         text = f"{apart:.3f} apart at most"
-        found.append(Check(f"{claim} within .02", text, apart < 2 * _SPARED))
+        found.append(Check(f"{claim} within 0.02", text, apart < 2 * _SPARED))
     return found
 
 
@@ -229,8 +229,8 @@ def summary(dataset: xarray.Dataset) -> str:
         "calibration, C = 1, δ = 1/n; T by validation accuracy; draws of samples, network and "
         f"noise: {dataset.sizes['seed']}. Training took {facts['training_seconds'] / 60:.0f} "
         "minutes, in stretches. Not run of the paper's size: 20,000 and 50,000 samples, three "
-        "seeds, twenty numbers of steps, 100,000 steps of GD, which has .84 at n = 500 there, .88 "
-        "at 1000, .935 at 5000, .952 at 10,000, and .12 to .19 at n = 10, as the published scaling "
+        "seeds, twenty numbers of steps, 100,000 steps of GD, which has 0.84 at n = 500 there, 0.88 "
+        "at 1000, 0.935 at 5000, 0.952 at 10,000, and 0.12 to 0.19 at n = 10, as the published scaling "
         "gives here too."
     )
     rows = floored.assign(other=other.drop_vars("scaling"))

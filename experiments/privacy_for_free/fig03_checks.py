@@ -16,7 +16,7 @@ _SIGMAS = 4
 error = functools.partial(standard_error, axis="seed")
 
 # Least mean test error over tau p/d of an independent study (same setting, three data sets), with
-# its standard error; the data sets differ by .003 to .01, so that no error is below .003.
+# its standard error; the data sets differ by 0.003 to 0.01, so that no error is below 0.003.
 KNOWN = {
     (316, "published"): (0.514, 0.006),
     (316, "exact"): (0.461, 0.003),
@@ -129,7 +129,7 @@ def _collapse(dataset: xarray.Dataset) -> list[Check]:
     apart = max(same_steps) - min(same_steps)
     return [
         Check(
-            "against tau p/d the curves of all p >= 4 n are within .02 and "
+            "against tau p/d the curves of all p >= 4 n are within 0.02 and "
             f"{_SIGMAS} standard errors of infinite width's",
             f"{collapsed:.3f} at most, {max(excess, 0):.3f} beyond the errors",
             excess < 0.02,
@@ -157,14 +157,14 @@ def _carried_over(dataset: xarray.Dataset) -> list[Check]:
     allowed = 0.005 + _SIGMAS * error(gaps)
     return [
         within(
-            f"from 8 steps on the number of steps moves the risk by less than .005 and {_SIGMAS} "
+            f"from 8 steps on the number of steps moves the risk by less than 0.005 and {_SIGMAS} "
             "standard errors",
             steps.mean("seed"),
             0.005 + _SIGMAS * error(steps),
             f"by at most {float(abs(steps.mean('seed')).max()):.4f}, ",
         ),
         Check(
-            "(tau p/d, C/sqrt p) tuned at any p >= n/2 lose less than .005 and "
+            "(tau p/d, C/sqrt p) tuned at any p >= n/2 lose less than 0.005 and "
             f"{_SIGMAS} standard errors at infinite width",
             f"at most {listed(loss.max('calibration'), '.4f')} from p = {listed(widths, '.0f')}",
             bool((loss < allowed).where(enough, True).all()),
@@ -195,7 +195,7 @@ def _heat_map(dataset: xarray.Dataset) -> list[Check]:
             bool(products.size and products.min() > 1 and products.max() < 9),
         ),
         Check(
-            "heat map: the best cells clip, those that never do are worse by .05 or more",
+            "heat map: the best cells clip, those that never do are worse by 0.05 or more",
             f"{unclipped:.3f} without clipping" if never.any() else "no cell never clips",
             not unclipped < float(least) + 0.05,
         ),

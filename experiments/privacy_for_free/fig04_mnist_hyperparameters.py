@@ -201,7 +201,7 @@ def _of_time(dataset: xarray.Dataset) -> list[Check]:
         Check(
             "the best times of the networks are within a factor of 4 of one another (chosen with "
             "these numbers known, for the claim that every error at the widest network's best time "
-            "is within .03 of its best one, which they refute)",
+            "is within 0.03 of its best one, which they refute)",
             f"{span(times, 'g')}; at the widest network's the others are at most "
             f"{float(transferred.max()):.3f} above their best errors",
             bool(times.max() <= _FACTOR * times.min()),
@@ -252,7 +252,7 @@ def _of_clip_norm(dataset: xarray.Dataset) -> list[Check]:
             bool(saturated < 2 / 3 * start),
         ),
         Check(
-            "a range of clip norms is as good as the best one (to .05), each at its own time, and "
+            "a range of clip norms is as good as the best one (to 0.05), each at its own time, and "
             "among them C times the best time is constant, within a factor of 4",
             f"C = {span(near, 'g')} at errors from {best:.3f}, products {span(products, '.3g')}",
             bool(near.max() >= 3 * near.min() and products.max() <= _FACTOR * products.min()),
@@ -291,7 +291,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "map, short steps are made up for by more of "
         "them, along C ηT constant, until C reaches the gradients' norms. Unlike there, many steps "
         "with a large C do not diverge: the error saturates, here at "
-        f"{dataset.heat[-1, -1].item():.2f}, near .25 in the paper's panel."
+        f"{dataset.heat[-1, -1].item():.2f}, near 0.25 in the paper's panel."
     )
     return text + "\n\n" + harness.table(["curve", "least validation error", "at ηT"], rows)
 

@@ -211,7 +211,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "What the lemmas bound is of their order or below. Stopping costs next to nothing at τ of "
         "(4.3): the distance falls much faster than its bound. The noise is what is left of the "
         "theorem at these sizes: log n to the tenth power outweighs d²/n², and by the constant of "
-        f"the last row it falls below .1 only from d = 10^{_dim_of_small_noise(dataset):.0f} on. "
+        f"the last row it falls below 0.1 only from d = 10^{_dim_of_small_noise(dataset):.0f} on. "
         "So (4.3) is a scaling of d/p and √p, which is right (Figure 3), and no choice of "
         "hyper-parameters: the tuned τ and C have no logarithms, and clip most gradients.\n\n"
         + listing(shown, ("dim",), columns)

@@ -112,7 +112,7 @@ def noisy_statistics(rows: Rows) -> Vector:
 
 
 def _adaptive(rows: Rows, mu: float) -> np.ndarray:
-    """Noisy X'X and the ridge of AdaSSP, each for this mu; its constant is rho = .05."""
+    """Noisy X'X and the ridge of AdaSSP, each for this mu; its constant is rho = 0.05."""
     gram, std = noisy_gram(rows, mu)
     size, tail = len(gram), math.sqrt(math.log(6 / rows.delta))
     least = np.linalg.eigvalsh(rows.features.T @ rows.features)[0]
@@ -236,7 +236,7 @@ def output_perturbation(rows: Rows) -> Vector:
 def descent(rows: Rows) -> Vector:
     """A hundred full batches of clipped gradients, averaged over the last half: DP-GD.
 
-    The clip is .6 of a slope of one standard deviation at a row of norm B, the rate 3 over the
+    The clip is 0.6 of a slope of one standard deviation at a row of norm B, the rate 3 over the
     curvature of such a row, which averages over rows do not come near.
     """
     scale = scale_of(rows, rows.mu * math.sqrt(_SCALE_SHARE))

@@ -143,8 +143,8 @@ class Split(NamedTuple):
 class Design(NamedTuple):
     r"""Gaussian rows whose covariance has a geometric spectrum, and a linear function with noise.
 
-    The coefficients have one magnitude in every direction of the spectrum, $R(0) = .5$, and labels
-    noise of standard deviation .3.
+    The coefficients have one magnitude in every direction of the spectrum, $R(0) = 0.5$, and labels
+    noise of standard deviation 0.3.
 
     Attributes:
         dim: d.

@@ -321,7 +321,7 @@ batches, rates, clip norm and epochs are the published ones, and the head on Eff
 which sees digits of 64 x 64, has those of the scattering features. Features are normalised image by
 image, in groups of channels, which costs nothing. Neighbours differ in one record's contribution;
 noise is simulated. ± is a standard error over seeds; of 10,000 test digits an accuracy of 98 % has
-one of .14 points itself. Seconds leave out compilation and evaluation, and other programs ran
+one of 0.14 points itself. Seconds leave out compilation and evaluation, and other programs ran
 beside. Memory is the peak of a process of its own, with imports, data and compilation."""
 
 _BESIDE = """\
