@@ -146,8 +146,7 @@ def summary(dataset: xarray.Dataset) -> str:
         "ODE, in brackets c, η̃(0) and alpha. With a constant clip the risk depends on gamma "
         "alone. With the others it grows with n, slowly, towards the risk of learning nothing, "
         "because the noise grows with the clip. So the log factor of the earlier bounds is in "
-        "the risk itself, not only in its bound.\n\n"
-        + listing(dataset, ("gamma", "rule"), columns)
+        "the risk itself, not only in its bound.\n\n" + listing(dataset, ("gamma", "rule"), columns)
     )
 
 

@@ -104,7 +104,7 @@ def _of_calibration(dataset: xarray.Dataset) -> list[Check]:
             exact > 1.1 * published,
         ),
         Check(
-            "most gradients are clipped at the best T, so the OU process does not describe the figure",
+            "most gradients are clipped at the best T: the OU process does not describe the figure",
             f"{listed(shares, '.0%')} of them ({_names(dataset)}), infinite width",
             bool((shares > 0.5).all()),
         ),

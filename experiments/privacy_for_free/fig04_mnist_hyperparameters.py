@@ -48,7 +48,7 @@ class Curve(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Budget, networks and grids; the heat map has a learning rate suitable for large clip norms."""
+    """Budget, networks and grids; the heat map's learning rate suits large clip norms."""
 
     num_train: int = 5000
     num_validation: int = 10_000
@@ -252,8 +252,8 @@ def _of_clip_norm(dataset: xarray.Dataset) -> list[Check]:
             bool(saturated < 2 / 3 * start),
         ),
         Check(
-            "a range of clip norms is as good as the best one (to 0.05), each at its best time, and "
-            "in this range C times the best time is constant, within a factor of 4",
+            "a range of clip norms is as good as the best one (to 0.05), each at its best time; in "
+            "this range C times the best time is constant, within a factor of 4",
             f"C = {span(near, 'g')} at errors from {best:.3f}, products {span(products, '.3g')}",
             bool(near.max() >= 3 * near.min() and products.max() <= _FACTOR * products.min()),
         ),

@@ -164,7 +164,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             shift < 2 * shift_error,
         ),
         Check(
-            "Lemma C.3: eigenvalue d is of order n/d; eigenvalue d + 1 and the least are of order 1",
+            "Lemma C.3: eigenvalue d is of order n/d; eigenvalue d + 1 and the least of order 1",
             f"{span(above, '.2f')} times mu_1^2 n/d; {float(below.max()):.2f} and "
             f"{float(least.min()):.2f} times the bulk's",
             bool(above.min() > 0.05 and below.max() < 2 and least.min() > 0.1),
