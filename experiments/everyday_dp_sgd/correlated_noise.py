@@ -69,7 +69,7 @@ _FULL_BATCH = {
 _SHARE, _SIGMAS = 0.02, 3
 _SMALL, _COSTLY = 0.03, 0.01
 _LABEL_NOISE = 0.3
-# Two searches that end at one optimum differ by less.
+# Two searches that end at the same optimum differ by less.
 _SEARCH = 1e-4
 
 
@@ -77,7 +77,7 @@ _SEARCH = 1e-4
 class Config:
     """Pairs of gamma = d/n and rho, numbers of batches; one cell for the Toeplitz matrices.
 
-    `num_numbers` are drawn for the inputs of all simulated passes of a cell.
+    `num_numbers` is the count of random inputs in all simulated passes of a cell.
     """
 
     cells: tuple[tuple[float, float], ...] = tuple(_BEST_LAST_ITERATE)
@@ -100,7 +100,7 @@ class Config:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Plan every strategy, simulate the best one, and simulate full batches beside it."""
+    """Plan every strategy, and simulate the best one and full batches."""
     setting = Setting(config.dim)
     labels = [f"{gamma:g}, {rho:g}" for gamma, rho in config.cells]
     dataset = harness.empty(
@@ -184,7 +184,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def _simulated(setting: Setting, cell: Cell, plan: Plan, config: Config, *, key):
-    """The plan on fresh rows, and what it costs."""
+    """The plan on fresh rows, and its privacy cost."""
     num_steps, dim, problem = len(plan.rates), config.dim, setting.stream()
     algorithm = jaxdp.CorrelatedDPSGD(
         plan.rates,
@@ -235,7 +235,7 @@ def _toeplitz(dataset: xarray.Dataset, setting: Setting, cell: Cell) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Theory and simulation, cost, and which noise is ahead."""
+    """Theory against simulation, cost, and which noise is best."""
     return [*_agreement(dataset), *_strategies(dataset), *_against_others(dataset)]
 
 
@@ -306,7 +306,7 @@ def _against_others(dataset: xarray.Dataset) -> list[Check]:
     costly = sigmas.where(dataset.gamma / dataset.rho >= _COSTLY * (1 - 1e-9))
     return [
         Check(
-            f"with the optimal noise and free rates, all iterates have less predicted risk than the "
+            "with the optimal noise and free rates, all iterates have less predicted risk than the "
             f"best last iterate at gamma <= {_SMALL:g}, and more at larger gamma; at gamma <= "
             f"{_SMALL:g} they also have less with hyperbolic rates on both sides",
             f"{span(ratio.where(is_small) - 1, '+.1%')} at small gamma, "

@@ -259,7 +259,7 @@ def summary(dataset: xarray.Dataset) -> str:
         f"{dataset.attrs['num_test']:,} test digits, conditional on features and private rows. "
         "Neighbours differ in one record that is left out (zero-out-one); noise multipliers "
         f"{listed(measured.noise_multiplier.isel(num_train=0), '.3g')}. The mean of the public "
-        "digits is subtracted from the features, which then have unit norm. Learning rates and "
+        "digits is subtracted from features, which are scaled to unit norm. Learning rates and "
         "clip norm were chosen among a few by predictions on private rows and test digits. That "
         "is not accounted for: theory and simulation are compared here. The network whose hidden "
         f"layers are the body has accuracy {dataset.attrs['body_accuracy']:.3f}. Without noise "
