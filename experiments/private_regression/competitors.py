@@ -5,7 +5,7 @@ standard deviation $s/\mu$ is $\mu$-GDP; such releases compose by the root of th
 Rows have norms of at most B, a public bound. Labels are in [-1, 1] after subtraction of the middle
 of their public range, or are -1 and +1 for two classes. If a method needs a bound on labels or
 slopes it has a private scale, like the estimators of jaxdp: a twentieth of $\mu^2$ buys the median
-magnitude of the labels. They are clipped to three times the corresponding normal standard deviation.
+magnitude of the labels, which are clipped to three times the corresponding normal deviation.
 
 Solutions of convex problems are treated as exact, and normal draws as real numbers: both favour
 these methods. Rates and numbers of steps that papers leave open were chosen on other splits of the
@@ -190,8 +190,8 @@ def perturbation(epsilon: float, delta: float) -> tuple[float, float]:
     curvature of one record has rank one, and g, the difference of two gradients, has norm at most s
     and lies in the plane of the two records. In this plane b has a norm above $t\sigma$,
     $t = \sqrt{2 \ln(1/\delta)}$, with probability $\delta$. So it suffices that
-    $\ln(1 + L B^2/\Delta) + a t + a^2/2 \le \epsilon$ for $a = s/\sigma$; each part gets half, as in
-    Kifer, Smith and Thakurta (2012), who bound more loosely and count records that are added.
+    $\ln(1 + L B^2/\Delta) + a t + a^2/2 \le \epsilon$ for $a = s/\sigma$; each part gets half, as
+    in Kifer, Smith and Thakurta (2012), who bound more loosely and count records that are added.
     """
     tail = math.sqrt(2 * math.log(1 / delta))
     shift = math.sqrt(tail**2 + epsilon) - tail

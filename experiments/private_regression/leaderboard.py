@@ -398,8 +398,8 @@ the additive ones too. DP-EBM, whose neighbours have one record more or less, ge
 which replacing a record costs the same as for us. "no privacy" is least squares or logistic
 regression, with the features of single methods. The best competitor of a cell has the best mean on
 the same splits, which favours it. Tables are split {num_splits} times, designs drawn {num_draws}
-times, the largest {fewest}. DP-EBM is not run on designs of more than half a million numbers,
-DPKernelRidge on no design."""
+times, the largest {fewest}. DP-EBM is not run on designs of more than half a million numbers, and
+DPKernelRidge not on any design."""
 
 
 def summary(dataset: xarray.Dataset) -> str:
