@@ -1,13 +1,14 @@
 r"""A constant clip against clips that grow with the logarithm of n, at fixed gamma = d/n.
 
-AC says that earlier private linear regression [9, 39, 57] clips so high that with high probability
-nothing is clipped, a poly-logarithmic factor above the typical gradient, and that its bounds then
-diverge with log n at fixed gamma. Their constants are not reproduced: each rule here is the least
-that their proofs could use on this problem. Among n Gaussian residuals of standard deviation s the
-largest is about $s\sqrt{2\ln n}$ (a union bound), so $c = s\sqrt{2\ln n}$ clips almost nothing;
-separate bounds for input and residual, multiplied, give $c = 2 s\ln n$. With s that of the first
-residuals the clip is fixed; s = zeta is kinder than any adaptive clip, which must come down to it.
-Learning rate and schedule are tuned for each rule, by the coupled ODE; so is the constant clip.
+According to AC, earlier private linear regression [9, 39, 57] clips a poly-logarithmic factor above
+the typical gradient, so that with high probability nothing is clipped. Its bounds then diverge with
+log n at fixed gamma. The papers' constants are not reproduced: each rule here is the least that
+their proofs could use on this problem. Among n Gaussian residuals of standard deviation s the
+largest is about $s\sqrt{2\ln n}$ (a union bound), so $c = s\sqrt{2\ln n}$ clips almost nothing. The
+product of separate bounds for input and residual gives $c = 2 s\ln n$. If s is the standard
+deviation of the first residuals, the clip is fixed. s = zeta is kinder than any adaptive clip,
+whose s must fall to zeta. Learning rate and schedule are tuned for each rule by the coupled ODE; so
+is the constant clip.
 """
 
 import dataclasses
@@ -42,7 +43,7 @@ _SIGMAS, _RELATIVE_BIAS = 5, 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes: d = gamma n; simulated where `simulated_steps` says."""
+    """Sizes: d = gamma n; the n in `simulated_steps` are simulated."""
 
     gammas: tuple[float, ...] = (0.1, 0.01)
     num_steps: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -92,7 +93,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def _tuned(config: Config) -> dict[str, np.ndarray]:
-    """Clip, rate and schedule of each rule, and the risk that is predicted, (gamma, rule, n)."""
+    """Clip, rate, schedule and predicted risk of each rule, (gamma, rule, n)."""
     setting, lengths = Setting(), config.num_steps
     gammas, powers = np.meshgrid(config.gammas, _POWERS, indexing="ij")
     free = tune(setting, powers.ravel(), gammas.ravel())
@@ -116,7 +117,7 @@ def _tuned(config: Config) -> dict[str, np.ndarray]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What the experiment shows, with a table of both ends."""
+    """The finding, with a table of the smallest and the largest n."""
     ends = dataset.num_steps.values[[0, -1]]
     constant = dataset.predicted.sel(rule=_CONSTANT).isel(num_steps=-1)
 
@@ -140,13 +141,12 @@ def summary(dataset: xarray.Dataset) -> str:
         "clipped": lambda at: f"{last(at).clipped_fraction:.1e}",
     }
     return (
-        "rho = 1, zeta = .3, R(0) = .5, d = gamma n. *adaptive root* is c = zeta sqrt(2 ln n), "
+        "rho = 1, zeta = 0.3, R(0) = 0.5, d = gamma n. *adaptive root* is c = zeta sqrt(2 ln n), "
         "*fixed root* s₀ sqrt(2 ln n), *fixed log* 2 s₀ ln n, s₀² = 2 R(0) + zeta². Risk by the "
         "ODE, in brackets c, η̃(0) and alpha. With a constant clip the risk depends on gamma "
-        "alone; with the others it grows with n, and slowly towards that of learning nothing, "
-        "because the noise that must be added grows with the clip. That is the log factor of the "
-        "earlier bounds, seen in the risk itself and not only in its bound.\n\n"
-        + listing(dataset, ("gamma", "rule"), columns)
+        "alone. With the others it grows with n, slowly, towards the risk of learning nothing, "
+        "because the noise grows with the clip. So the log factor of the earlier bounds is in "
+        "the risk itself, not only in its bound.\n\n" + listing(dataset, ("gamma", "rule"), columns)
     )
 
 

@@ -1,7 +1,7 @@
 r"""AC Figure 1: the two factors through which clipping enters the theory.
 
-$\mu$ and $\nu$ over $c' = c/\sqrt{2R + \zeta^2}$, with $\mu/c'$, and with $\nu/c'$ as the caption
-has it and $\nu/c'^2$ as the text after AC (41) needs it: $\nu/c'$ is not monotone.
+$\mu$ and $\nu$ against $c' = c/\sqrt{2R + \zeta^2}$, with the ratios $\mu/c'$, $\nu/c'$ (in the
+caption) and $\nu/c'^2$ (needed by the text after AC (41)): $\nu/c'$ is not monotone.
 
 Source: AC Figure 1.
 """
@@ -36,7 +36,7 @@ class Config:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """The factors as the toolkit has them, and by quadrature in float64."""
+    """The factors from the toolkit, and by quadrature in float64."""
     ratio = np.geomspace(config.lowest, config.highest, config.num_points)
     mu, nu = _quadrature(ratio, config.num_nodes)
     factors = {
@@ -49,7 +49,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What AC Lemma 12 says of the two factors, and where its text errs."""
+    """The statements of AC Lemma 12 on the two factors, and the error in its text."""
     ratio = dataset.ratio.values
     mu, nu = dataset.mu.values, dataset.nu.values
     error = max(
@@ -61,7 +61,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     at_one = float(np.interp(1.0, ratio, nu))
     least = min(spread[ratio <= 1].min(), nu[ratio > 1].min())
     limits = slope[0], spread[0]
-    # 1 - nu/c'^2 is .53 c' to first order, the other limit's error is of second order.
+    # 1 - nu/c'^2 is 0.53 c' to first order; the error of the other limit is of second order.
     near = max(abs(slope[0] / math.sqrt(2 / math.pi) - 1), abs(spread[0] - 1)) < ratio[0]
     return [
         Check(
@@ -75,17 +75,17 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             _increasing(mu) and _increasing(nu),
         ),
         Check(
-            "mu/c' and nu/c'^2 decrease, from sqrt(2/pi) = .7979 and 1",
+            "mu/c' and nu/c'^2 decrease, from sqrt(2/pi) = 0.7979 and 1",
             f"{limits[0]:.4f} and {limits[1]:.4f} at c' = {ratio[0]:g}",
             _increasing(-slope) and _increasing(-spread) and bool(near),
         ),
         Check(
-            "nu/c' is not monotone: it peaks at .5298, c' = 1.247",
+            "nu/c' is not monotone: it peaks at 0.5298, c' = 1.247",
             f"{height:.5f} at c' = {top:.4f}",
             abs(height - 0.52979) < 2e-5 and abs(top - 1.2469) < 1e-3,
         ),
         Check(
-            "nu(1) = 1 - sqrt(2/(pi e)) = .51606 (AC (41))",
+            "nu(1) = 1 - sqrt(2/(pi e)) = 0.51606 (AC (41))",
             f"{at_one:.5f}",
             abs(at_one - (1 - math.sqrt(2 / (math.pi * math.e)))) < 2e-5,
         ),
@@ -98,14 +98,13 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What the experiment shows, in a short paragraph."""
+    """The finding, in a short paragraph."""
     ratio = dataset.ratio.values
     return (
         "The toolkit's two clipping factors, evaluated in float32, against quadrature in float64. "
         f"The lemma's limits and inequalities hold over c' from {ratio[0]:g} to {ratio[-1]:g}. Its "
-        "proof appeals to the monotonicity of nu/c', which is also what the figure's caption "
-        "shows; that function rises and falls. The proof needs nu/c'^2, which does decrease, so "
-        "the lemma stands."
+        "proof uses that nu/c' is monotone, as in the figure's caption, but nu/c' rises and falls. "
+        "The proof needs nu/c'^2, which does decrease, so the lemma is true."
     )
 
 

@@ -1,8 +1,8 @@
 r"""AC Figure 2: simulated risk against the deterministic equivalent and its bounds.
 
 Output perturbation and DP-SGD with constant noise, isotropic data and condition number 2. The
-caption's learning rate, 3, is taken, not the text's 1; "a power law with appropriate exponent" is
-$\lambda_i \propto i^{-\ln\kappa/\ln d}$; the target is flat in the eigenbasis instead of random.
+learning rate is 3, as in the caption; the text has 1. "A power law with appropriate exponent" is
+$\lambda_i \propto i^{-\ln\kappa/\ln d}$. The target is flat in the eigenbasis instead of random.
 Beyond the paper: many more runs, so that standard errors show the O(1/d) bias, and tight bounds.
 
 Source: AC Figure 2.
@@ -34,17 +34,17 @@ _BOUNDS = {
 
 
 _NAMES = {0.0: "output perturbation", 0.5: "constant noise"}
-# What is kept of a trajectory; the jump is what the last step's noise adds after time 1.
+# Parts of a trajectory that are kept; the jump is the risk that the last step's noise adds.
 _PARTS = {
     "": lambda runs: runs.risk,
     "final_": lambda runs: runs.final_risk,
     "jump_": lambda runs: runs.final_risk - runs.risk[..., -1],
 }
 
-# The mean's bias was measured as .07/d to .107/d at R(0) = .5.
+# The measured bias of the mean is 0.07/d to 0.107/d at R(0) = 0.5.
 _SIGMAS, _BIAS = 5, 0.15
-_ROUNDING = 2e-4  # of a float32 prediction, relative
-# Released risk, and its standard error, of an independent NumPy transcription of Algorithm 1.
+_ROUNDING = 2e-4  # relative error of a float32 prediction
+# Released risk and its standard error in an independent NumPy transcription of Algorithm 1.
 _TRANSCRIBED = {
     (0.0, 1, 10): (0.19283, 0.00136),
     (0.0, 1, 100): (0.19411, 0.00107),
@@ -65,7 +65,7 @@ _SOLVED = {(0.0, 1): 0.19224, (0.0, 2): 0.19246, (0.5, 1): 0.09721, (0.5, 2): 0.
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The figure's setting; `num_runs` stands beside `dims`."""
+    """The figure's setting; `num_runs` has one number for each of `dims`."""
 
     dims: tuple[int, ...] = (10, 100, 1000)
     num_runs: tuple[int, ...] = (40_000, 4_000, 400)
@@ -128,15 +128,15 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What the experiment shows, in a short paragraph."""
+    """The finding, in a short paragraph."""
     pairs = zip(dataset.num_runs.values, dataset.dim.values, strict=True)
     runs = ", ".join(f"{count} at d = {dim}" for count, dim in pairs)
     return (
         f"Mean and band of one standard deviation over runs ({runs}; the paper has 10), the "
         "coupled ODE, and the bounds at the largest d. The ODE is a limit: at d = 10 it is "
-        "visibly off (too low), and the error shrinks like 1/d; a single run stays within about "
+        "visibly too low, and the error shrinks like 1/d; a single run stays within about "
         "1/sqrt(d). The power-law spectrum tends to the identity as d grows, so the curve at "
-        "condition number 2 is nearly the isotropic one, and the bounds that see only the extreme "
+        "condition number 2 is nearly the isotropic one. The bounds that use only the extreme "
         "eigenvalues are loose."
     )
 
@@ -176,7 +176,7 @@ def _describe(config: Config, power: int, condition_number: int, dim: int):
 
 def _draw(axes: Axes, panel: xarray.Dataset) -> None:
     time = panel.time.values
-    # Released iterates stand beyond time 1, side by side.
+    # Released iterates are drawn beyond time 1, side by side.
     slots = np.linspace(1.06, 1.2, panel.sizes["dim"])
     for dim, color, slot in zip(panel.dim.values, (ORANGE, GREEN, BLUE), slots, strict=False):
         at = panel.sel(dim=dim)
@@ -204,7 +204,7 @@ def _draw(axes: Axes, panel: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What theory says of these curves, and known values of their ends."""
+    """Predictions of these curves, and known values of their ends."""
     return [*_agreement(dataset), *_bounds_are_in_order(dataset), *_known_ends(dataset)]
 
 
@@ -220,7 +220,7 @@ def _agreement(dataset: xarray.Dataset) -> list[Check]:
     worst, scaled = gap.max("time"), dataset.final_std * dataset.dim**0.5
     found = [
         within(
-            "the mean is within 5 standard errors + .15/d of the ODE at every record and when "
+            "the mean is within 5 standard errors + 0.15/d of the ODE at every record and when "
             "released",
             share,
             1,
@@ -251,7 +251,7 @@ def _agreement(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _bounds_are_in_order(dataset: xarray.Dataset) -> list[Check]:
-    """Source: AC (42) and (65). Five curves that are equal where the data are isotropic."""
+    """Five curves that are equal for isotropic data. Source: AC (42) and (65)."""
     ode = dataset.predicted.isel(dim=-1, drop=True)
     bounds = [dataset.bounds.sel(bound=name, drop=True) for name in dataset.bound]
     curves = xarray.concat([*bounds[:2], ode, *bounds[2:]], "curve") / ode

@@ -1,9 +1,9 @@
 r"""AC Figure 3: released risk over the clip c and the learning rate $\tilde\eta(0)$.
 
-Output perturbation and DP-SGD with constant noise at gamma = .1 and .01, every cell simulated with
-`Reduced` and predicted by the coupled ODE. The paper's axes carry no numbers in its text; here c
-runs from .01 to 10 and the rate from 1 to 500, which holds all three of its dashed lines. Beyond
-the paper: the equation beside the simulation, and its optima found to four digits.
+Output perturbation and DP-SGD with constant noise at gamma = 0.1 and 0.01. Every cell is simulated
+with `Reduced` and predicted by the coupled ODE. The paper's text has no numbers for the axes; here
+c runs from 0.01 to 10 and the rate from 1 to 500, a range with all three of its dashed lines.
+Beyond the paper: predictions by the equation, and its optima to four digits.
 
 Source: AC Figure 3.
 """
@@ -32,11 +32,11 @@ from experiments.harness.marks import legend
 from experiments.harness.verdicts import listed, listing, span, within
 
 _NAMES = {0.0: "output perturbation", 0.5: "constant noise"}
-# The mean's bias is about .1/d at R(0) = .5, and 1/d of the risk where that is small.
+# The mean's bias is about 0.1/d at R(0) = 0.5, and 1/d of the risk if the risk is small.
 _BIAS, _RELATIVE_BIAS = 0.15, 2.0
 _SIGMAS = 5
-# (alpha, gamma): the least released risk of the ODE, its c and eta~(0), and a simulated mean there
-# with its error, from an independent study: other solvers, and Algorithm 1 in NumPy.
+# (alpha, gamma): the least released risk of the ODE, its c and eta~(0), and the simulated mean at
+# these with its error. From an independent study: other solvers, and Algorithm 1 in NumPy.
 _KNOWN = {
     (0.0, 0.1): (0.067408, 0.2314, 5.89, 0.06754, 0.00017),
     (0.5, 0.1): (0.061350, 0.2065, 11.64, 0.06143, 0.00019),
@@ -47,7 +47,7 @@ _KNOWN = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The figure's setting; `optimum_runs` are made at the optima that the ODE finds."""
+    """The figure's setting; `optimum_runs` is the number of runs at each optimum of the ODE."""
 
     powers: tuple[float, ...] = (0.0, 0.5)
     gammas: tuple[float, ...] = (0.1, 0.01)
@@ -89,7 +89,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def _cell(*, key, power, gamma, clip_scale, rate, dim, num_runs):
-    """Released risks of the runs in one cell, and the risk that is predicted."""
+    """Released risks of the runs in one cell, and the predicted risk."""
     problem, algorithm = Setting().describe(dim, rate, power, clip_scale, round(dim / gamma))
     runs = jaxdp.simulate(
         problem, algorithm, key=key, num_runs=num_runs, simulator=jaxdp.Reduced(), records=1
@@ -101,7 +101,7 @@ def _cell(*, key, power, gamma, clip_scale, rate, dim, num_runs):
 
 
 def _optima(config: Config) -> dict[str, np.ndarray]:
-    """For each panel: where the ODE is least, how little, and what simulation says there."""
+    """The optimum of the ODE in each panel, its risk, and the simulated risk at it."""
     panels = list(itertools.product(config.powers, config.gammas))
     best = tune(Setting(), *np.transpose(panels))
     names = "best_clip_scale", "best_rate", "best_risk", "best_is_interior"
@@ -120,7 +120,7 @@ def _optima(config: Config) -> dict[str, np.ndarray]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What the experiment shows, with a table of the optima."""
+    """The finding, with a table of the optima."""
     columns = {
         "schedule": lambda at: _NAMES.get(float(at.power), at.power),
         "γ": lambda at: f"{at.gamma:g}",
@@ -135,11 +135,11 @@ def summary(dataset: xarray.Dataset) -> str:
     }
     return (
         f"{dataset.attrs['num_runs']} runs in each of {dataset['mean'].size} cells at d = "
-        f"{dataset.attrs['dim']}, by `Reduced`, beside the ODE; the picture is capped at 1 like "
+        f"{dataset.attrs['dim']}, by `Reduced`, and the ODE; the picture is capped at 1 like "
         "the paper's. The optimum of the equation is found by `tuning.py` and simulated with many "
-        "more runs; the least cell of the simulation is the least of many noisy means and so a "
-        "little too small. Where c exceeds 1 or the rate 2/gamma the risk is larger, and left of "
-        "the optimum the valley follows c times the rate = const, as the paper says; its constant "
+        "more runs. The least cell of the simulation is the least of many noisy means, so it is a "
+        "little too small. The risk is larger if c exceeds 1 or the rate 2/gamma. Left of the "
+        "optimum the valley follows c times the rate = const, as the paper says; its constant "
         f"is ln(1/gamma) within a factor of two.\n\n{listing(dataset, ('power', 'gamma'), columns)}"
     )
 
@@ -167,7 +167,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 def _draw(axes: Axes, at: xarray.Dataset, risk: xarray.DataArray):
     rates, clips, gamma = at.rate.values, at.clip_scale.values, float(at.gamma)
-    # One colour scale a figure, so that panels compare.
+    # One colour scale per figure, so that panels are comparable.
     style = {"norm": "log", "vmin": 1e-3, "vmax": 1, "cmap": "viridis_r"}
     image = axes.pcolormesh(
         rates, clips, np.minimum(risk, 1), shading="nearest", rasterized=True, **style
@@ -189,20 +189,21 @@ def _draw(axes: Axes, at: xarray.Dataset, risk: xarray.DataArray):
 
 
 def optimum(risk: xarray.DataArray) -> tuple[float, float, float]:
-    """c, eta~(0) and the risk of a panel's least cell."""
+    """c, eta~(0) and risk of the cell with the least risk."""
     at = risk.isel(risk.argmin(("clip_scale", "rate")))
     return float(at.clip_scale), float(at.rate), float(at)
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What theory says of these maps, and known values of their optima."""
+    """Predictions of these maps, and known values of their optima."""
     return [*_agreement(dataset), *_optima_are_known(dataset), _interior(dataset), *_shape(dataset)]
 
 
 def _agreement(dataset: xarray.Dataset) -> list[Check]:
-    """Errors are known from few runs: Student's law says how far one cell of so many may be off.
+    """Cells and panels against the ODE.
 
-    Over a whole panel errors average out, and a small trend would show.
+    Standard errors come from few runs, so the tolerance of a cell is a quantile of Student's
+    distribution over all cells. Errors average out over a panel, which would show a small trend.
     """
     dim, degrees = dataset.attrs["dim"], dataset.attrs["num_runs"] - 1
     sigmas = stats.t.isf(5e-4 / dataset["mean"].size, degrees)
@@ -211,7 +212,7 @@ def _agreement(dataset: xarray.Dataset) -> list[Check]:
     beyond = dataset.rate > 2 / dataset.gamma
     found = [
         within(
-            f"{name} the cap 2/gamma, every cell's mean is within its error + .15/d of the ODE",
+            f"{name} the cap 2/gamma, every cell's mean is within its error + 0.15/d of the ODE",
             gap.where(where),
             allowed,
             f"{int((where & np.isfinite(dataset.predicted)).sum())} cells, at most ",
@@ -284,7 +285,7 @@ def _interior(dataset: xarray.Dataset) -> Check:
 
 
 def _shape(dataset: xarray.Dataset) -> list[Check]:
-    """What the paper reads from its figure; it has 2/gamma, where the loss only begins.
+    """The paper's reading of its figure. It names 2/gamma, at which the loss only begins.
 
     Source: AC after Theorem 20: lowest values lie parallel to c eta~(0) = ln(1/gamma).
     """

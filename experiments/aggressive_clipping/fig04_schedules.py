@@ -1,8 +1,8 @@
 r"""AC Figure 4: schedules $\tilde\eta(0)(1-t)^\alpha$ against each other as n grows at d = 1000.
 
-For each alpha and n the clip and the learning rate are those of least risk by the coupled ODE;
-there Algorithm 1 is simulated with `Reduced`. The right panel divides by output perturbation. The
-paper has 10 trials and tunes on simulations; here the band of one standard deviation is of more.
+For each alpha and n the clip and the learning rate minimise the risk of the coupled ODE, and
+Algorithm 1 is simulated at these with `Reduced`. The right panel divides by output perturbation.
+The paper tunes on simulations, with 10 trials; the band of one standard deviation here is of more.
 
 Source: AC Figure 4.
 """
@@ -40,7 +40,7 @@ _KNOWN = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The figure's setting; the first power is what the right panel divides by."""
+    """The figure's setting; the right panel divides by the risk of the first power."""
 
     powers: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
     num_steps: tuple[int, ...] = (
@@ -55,7 +55,7 @@ class Config:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Tune every schedule at every n, and simulate it there."""
+    """Tune every schedule at every n, and simulate it at the optimum."""
     shape = len(config.powers), len(config.num_steps)
     powers, lengths = np.meshgrid(config.powers, config.num_steps, indexing="ij")
     best = tune(Setting(), powers.ravel(), config.dim / lengths.ravel())
@@ -80,7 +80,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What the experiment shows, with a table of risks and of the tuned hyper-parameters."""
+    """The finding, with a table of risks and tuned hyper-parameters."""
 
     def cell(power):
         def text(at):
@@ -94,16 +94,16 @@ def summary(dataset: xarray.Dataset) -> str:
     columns |= {f"α = {power:g}": cell(power) for power in dataset.power.values}
     return (
         f"d = {dataset.attrs['dim']}, rho = 1; c and η̃(0) tuned by the ODE for each schedule and "
-        f"n, {dataset.attrs['num_runs']} runs there (the paper has 10). With few samples per "
+        f"n, then {dataset.attrs['num_runs']} runs (the paper has 10). With few samples per "
         "dimension output perturbation is best, and each faster decay takes the lead at a larger "
-        "n. The tuned clip grows with n towards a constant of the label noise's order: it does "
-        "not vanish.\n\nPredicted / simulated risk (c, η̃(0)):\n\n"
+        "n. The tuned clip does not vanish: it grows with n towards a constant of the order of "
+        "the label noise.\n\nPredicted / simulated risk (c, η̃(0)):\n\n"
         + listing(dataset, ("num_steps",), columns)
     )
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Risk against n, and over that of the first schedule."""
+    """Risk against n, and divided by the risk of the first schedule."""
     figure = Figure(figsize=(8.4, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     first = dataset.isel(power=0)
@@ -129,7 +129,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What theory says of these curves, as far as they reach."""
+    """Predictions of these curves, and their order."""
     samples = dataset.num_steps.values / dataset.attrs["dim"]
     found = [*_equations(dataset, samples), *_order(dataset, samples)]
     return found + (_many_samples(dataset, samples) if samples.max() >= 1000 else [])
@@ -154,7 +154,7 @@ def _equations(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
             f"at most {float(abs(dataset['mean'] / dataset.predicted - 1).max()):.1%} apart, ",
         ),
         Check(
-            "the tuned ODE's risks at gamma = .1 and .01 are known to 1e-4",
+            "the tuned ODE's risks at gamma = 0.1 and 0.01 are known to 1e-4",
             f"{len(errors)} of them, to {max(errors, default=np.nan):.0e}",
             bool(errors) and max(errors) < 1e-4,
         ),
@@ -167,7 +167,7 @@ def _equations(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
 
 
 def _ratio(dataset: xarray.Dataset, power: float, other: float) -> tuple[np.ndarray, np.ndarray]:
-    """Simulated risk of one schedule over another's less 1, and that in standard errors."""
+    """Ratio of two schedules' simulated risks, minus 1; and their difference in standard errors."""
     one, two = (dataset.sel(power=value) for value in (power, other))
     gap = one["mean"] - two["mean"]
     return (gap / two["mean"]).values, (
@@ -176,7 +176,7 @@ def _ratio(dataset: xarray.Dataset, power: float, other: float) -> tuple[np.ndar
 
 
 def _order(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
-    """The ratios 1.086 and .910 are known from an independent study, both by the ODE.
+    """Schedules by risk. The ratios 1.086 and 0.910 are from an independent study, by the ODE.
 
     Source: AC Appendix E: with few samples output perturbation can be better.
     """
@@ -198,7 +198,7 @@ def _order(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
             bool(steps.min() > _SIGMAS),
         ),
         Check(
-            "alpha = 1/2 over 0: 1.086 at n = 7 d and .910 at 10 d by the ODE, on the same side "
+            "alpha = 1/2 over 0: 1.086 at n = 7 d and 0.910 at 10 d by the ODE, on the same side "
             "of 1 by 5 standard errors when simulated",
             ", ".join(found),
             holds,
@@ -228,7 +228,7 @@ def _many_samples(dataset: xarray.Dataset, samples: np.ndarray) -> list[Check]:
             abs(twice) < 0.05,
         ),
         Check(
-            "the best clip does not vanish: .23, .335, .60 at n = 10, 100, 1000 d (alpha = 0)",
+            "the best clip does not vanish: 0.23, 0.335, 0.60 at n = 10, 100, 1000 d (alpha = 0)",
             listed(list(seen.values())),
             all(abs(seen[ratio] / value - 1) < 0.02 for ratio, value in known.items()),
         ),

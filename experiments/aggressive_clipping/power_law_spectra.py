@@ -1,11 +1,10 @@
-r"""Beyond AC: how the risk falls with gamma and rho where eigenvalues and target are power laws.
+r"""Beyond AC: how the risk falls with gamma and rho if eigenvalues and target are power laws.
 
-Eigenvalues $\lambda_i \propto i^{-a}$ of mean 1 and a target $\theta^*_i \propto i^{-b}$ of R(0) =
-1/2, at a fixed dimension. Clip scale, peak and knee of hyperbolic rates are tuned for every gamma =
-d/n and rho on the coupled equations. The paper's second version (arXiv 2505.16329v2) states a risk
-of $O(\gamma + \gamma^2/\rho^2)$, and that it is minimax optimal: exponents 1 in gamma for what is
-paid without privacy, and 2 and -2 in gamma and rho for what privacy adds where it is small beside
-R(0).
+Eigenvalues $\lambda_i \propto i^{-a}$ of mean 1 and a target $\theta^*_i \propto i^{-b}$ with R(0)
+= 1/2, at a fixed dimension. Clip scale, peak and knee of hyperbolic rates are tuned for every gamma
+= d/n and rho on the coupled equations. The paper's second version (arXiv 2505.16329v2) states a
+minimax optimal risk of $O(\gamma + \gamma^2/\rho^2)$: exponent 1 in gamma without privacy. The risk
+that privacy adds has exponents 2 and -2 in gamma and rho, if it is small compared to R(0).
 """
 
 import dataclasses
@@ -31,29 +30,29 @@ from experiments.harness.verdicts import listed, listing, span, within
 _COLORS = ORANGE, BLUE, GREEN, PURPLE
 _LABEL_NOISE = 0.3
 _TUNED = "clip_scale", "product", "knee"
-# Steps of the search in the logarithms of these: c, c times the peak, and the knee.
+# Search steps in the logarithms of c, of c times the peak, and of the knee.
 _PATTERN = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=3)))
 _FIRST_STEP, _SHRINK = np.log(3.0), 0.55
-# Times 1/gamma; the cap is at 2.
+# In units of 1/gamma; the cap is at 2.
 _HIGHEST_PEAK = 2.5
 
 _SIGMAS = 5
-# Of the risk, for what 1/d and the finite number of steps move the mean.
+# Share of the risk: allows for the bias from a finite d and a finite number of steps.
 _BIAS = 0.1
 _READING = """\
-How the default run reads: the stated rate holds as the upper bound that it is, with one constant
-below .7 for every spectrum. Without privacy a flat target costs a constant times gamma, .047, .059
-and .134 for a = 0, 1/2 and 1, whose smallest eigenvalues are 1, .5 and .13: where eigenvalues are
-bounded below the exponent stays 1. What privacy adds falls more slowly than gamma^2/rho^2 on this
-grid (1.4 to 1.6, and -1.3): the clip is tuned anew and grows where privacy is cheap, so that it
-keeps a share of the risk; where it is dear, at gamma = .1 and rho = 1, the whole risk is half of
-gamma + gamma^2/rho^2. With the target in the first directions (a = 1, b = 1) the risk falls as
-gamma^.67 and is smaller throughout: few directions are learnt at all, more of them as n grows."""
+How the default run reads: the stated rate holds as an upper bound, with one constant below 0.7 for
+every spectrum. Without privacy a flat target costs a constant times gamma: 0.047, 0.059 and 0.134
+for a = 0, 1/2 and 1, whose smallest eigenvalues are 1, 0.5 and 0.13. The exponent stays 1 if
+eigenvalues are bounded below. The risk that privacy adds falls more slowly than gamma^2/rho^2 on
+this grid (1.4 to 1.6, and -1.3), because the tuned clip grows as privacy becomes cheap. At gamma =
+0.1 and rho = 1, with the most expensive privacy, the whole risk is half of gamma + gamma^2/rho^2.
+With the target in the first directions (a = 1, b = 1) the risk falls as gamma^0.67 and is smaller
+throughout: few directions are learnt, more of them as n grows."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Spectra as (a, b), and the grid of gamma and rho, whose last is infinite: no privacy."""
+    """Spectra as (a, b), and the grid of gamma and rho; the last rho is infinite: no privacy."""
 
     spectra: tuple[tuple[float, float], ...] = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 1.0))
     gammas: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003)
@@ -78,7 +77,7 @@ class Config:
 
 
 def power_law(dim: int, num_blocks: int, decay: float, source: float) -> jaxdp.LinearRegression:
-    """Eigenvalues i^-a, averaged within blocks whose ends grow by one factor, and target i^-b."""
+    """Eigenvalues i^-a, averaged within blocks of geometrically growing ends, and target i^-b."""
     ends = np.unique(np.rint(np.geomspace(1, dim + 1, num_blocks + 1)).astype(int)) - 1
     ranks = np.arange(1, dim + 1.0)
     powers, target = ranks**-decay, ranks**-source
@@ -94,7 +93,7 @@ def power_law(dim: int, num_blocks: int, decay: float, source: float) -> jaxdp.L
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Tune every cell of every spectrum, and simulate the tuned algorithms of some of them."""
+    """Tune every cell of every spectrum, and simulate some of the tuned algorithms."""
     gamma, rho = (part.ravel() for part in np.meshgrid(config.gammas, config.rhos, indexing="ij"))
     shape = len(config.gammas), len(config.rhos)
     key, parts = jr.key(config.seed), []
@@ -114,7 +113,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Risk over gamma without privacy, and what privacy adds over gamma^2/rho^2."""
+    """Risk over gamma without privacy, and the risk that privacy adds against gamma^2/rho^2."""
     figure = Figure(figsize=(8.8, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for name, color in zip(dataset.spectrum.values, _COLORS, strict=False):
@@ -136,14 +135,14 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def _tuned(problem, gamma, rho, num_rounds: int):
-    """Logarithms of (c, c peak, knee) of least predicted risk, by pattern search, and the risk."""
+    """Logarithms of (c, c peak, knee) that minimise the predicted risk (pattern search); risk."""
     logs = np.log(np.tile([[0.3, 3.0, 0.1]], (len(gamma), 1)))
     steps = np.full(len(gamma), _FIRST_STEP)
     highest = np.log(_HIGHEST_PEAK / gamma)
     num_steps = np.rint(problem.dim / gamma).astype(np.int64)
     for _ in range(num_rounds):
         tried = logs[:, None] + steps[:, None, None] * _PATTERN
-        # A little beyond the cap there is only noise, and stiff equations.
+        # Slightly above the cap there is only noise, and the equations are stiff.
         tried[..., 1] = np.minimum(tried[..., 1], tried[..., 0] + highest[:, None])
         flat = [np.repeat(part, len(_PATTERN)) for part in (num_steps, rho)]
         risks = _final(problem, *map(jnp.asarray, (tried.reshape(-1, 3), *flat)))
@@ -166,7 +165,7 @@ def _final(problem, logs, num_steps, rho):
 
 
 def _simulated(config: Config, decay, source, cells, key) -> dict[str, np.ndarray]:
-    """Mean released risks and their standard errors, NaN where nothing was simulated."""
+    """Mean released risks and their standard errors, NaN in cells without simulation."""
     problem = power_law(config.dim, config.num_blocks, decay, source)
     mean, error = np.full((2, *cells["risk"].shape), np.nan)
     given = {"num_runs": config.num_runs, "simulator": jaxdp.Reduced(), "records": 1}
@@ -180,7 +179,7 @@ def _simulated(config: Config, decay, source, cells, key) -> dict[str, np.ndarra
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The stated rate where all eigenvalues are one, and the equations against the simulator."""
+    """The stated rate if all eigenvalues are one, and the equations against the simulator."""
     ratio = _over_rate(dataset.isel(spectrum=0)).max("rho")
     exponent = _slope(dataset.risk.isel(spectrum=0, rho=-1, gamma=[-2, -1]), "gamma")
     return [
@@ -191,7 +190,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(ratio.max() < 15 and ratio[-1] <= ratio[0]),
         ),
         Check(
-            "equal eigenvalues, without privacy: the exponent of gamma is within .15 of 1",
+            "equal eigenvalues, without privacy: the exponent of gamma is within 0.15 of 1",
             f"{exponent:.3f}",
             abs(exponent - 1) < 0.15,
         ),
@@ -205,12 +204,12 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _over_rate(dataset: xarray.Dataset) -> xarray.DataArray:
-    """The risk over gamma + gamma^2/rho^2."""
+    """The risk divided by gamma + gamma^2/rho^2."""
     return dataset.risk / (dataset.gamma + dataset.gamma**2 / dataset.rho**2)
 
 
 def _slope(values: xarray.DataArray, along: str) -> float:
-    """The slope between two values in the logarithms of both."""
+    """Log-log slope between two values."""
     return float(np.diff(np.log(values.values))[0] / np.diff(np.log(values[along].values))[0])
 
 
@@ -236,12 +235,12 @@ def summary(dataset: xarray.Dataset) -> str:
         "R/(gamma + gamma^2/rho^2)": lambda at: span(_over_rate(at)),
     }
     return (
-        f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, hyperbolic rates tuned together "
-        f"with c for each cell, rho = {listed(dataset.rho, 'g')}. Exponents are local slopes of "
-        "logarithms between neighbouring cells: in gamma between the smallest two, of what "
-        "privacy adds at the largest finite rho; in rho at the smallest gamma, between the two "
-        "strictest budgets. The stated rate has 1, 2 and -2. Of non-private least squares R/gamma "
-        "would be .045. The search is a local one in three numbers, so a risk is an upper value "
+        f"d = {dataset.attrs['dim']}, label noise 0.3, R(0) = 1/2, hyperbolic rates tuned together "
+        f"with c for each cell, rho = {listed(dataset.rho, 'g')}. Exponents are local log-log "
+        "slopes between neighbouring cells: in gamma between the smallest two (the part of "
+        "privacy at the largest finite rho), in rho at the smallest gamma, between the two "
+        "strictest budgets. The stated rate has 1, 2 and -2. Non-private least squares has "
+        "R/gamma = 0.045. The search is local, in three numbers, so a risk is an upper value "
         "for its family of rates.\n\n"
         + listing(dataset, ("spectrum",), columns)
         + f"\n\n{_READING}"

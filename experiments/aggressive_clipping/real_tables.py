@@ -1,10 +1,10 @@
-r"""Beyond AC: the theory on real tables, beside their Gaussian surrogates.
+r"""Beyond AC: the theory on real tables and on their Gaussian surrogates.
 
 For each table: the table itself, Gaussian rows of the same covariance, target and residual variance
-at the same d, and the ODE. The surrogate's distance from the ODE is what a small d does; the
-table's distance from its surrogate is what rows that are not Gaussian do. Beside each of the two,
-the same with inputs of random scale, whose law is estimated from the lengths of the table's rows:
-what of the distance the lengths explain.
+at the same d, and the ODE. The surrogate's distance from the ODE is the effect of a small d; the
+table's distance from its surrogate is the effect of rows that are not Gaussian. Both are repeated
+with inputs of random scale, whose distribution is estimated from the lengths of the table's rows:
+they show the part of the distance that the lengths explain.
 """
 
 import dataclasses
@@ -29,13 +29,13 @@ from jaxdp.core.numerics.clipped_moments import descent_factor, variance_factor
 FOLDERS = {"data": "folder with the folders uci and mnist"}
 
 
-# Shares of the way from 0 to theta* at which descent is measured.
+# Fractions of the way from 0 to theta* at which descent is measured.
 _PROGRESS = (0.0, 0.8)
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The tables and how many runs of each; hyper-parameters are the front page's."""
+    """The tables, the number of runs of each, and the hyper-parameters of the front page."""
 
     tables: tuple[str, ...] = (
         "power-plant",
@@ -76,7 +76,7 @@ def run(config: Config, data: pathlib.Path) -> xarray.Dataset:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Above, each table's mean risk, its surrogate's and the ODE; below, over the ODE."""
+    """Top: mean risk of each table and its surrogate, and the ODE. Bottom: divided by the ODE."""
     count = dataset.sizes["table"]
     figure = Figure(figsize=(0.8 + 1.75 * count, 4.0), layout="constrained")
     rows = figure.subplots(2, count, sharex=True, sharey="row", squeeze=False)
@@ -146,12 +146,12 @@ def _of_scales(problem, algorithm, *, num_runs, records, key) -> xarray.Dataset:
 
 
 def measure(problem: jaxdp.TabularRegression, clip_scale: float, seed: int) -> xarray.Dataset:
-    """How far a table's rows, and as good as infinitely many Gaussian ones, are from the theory.
+    """Distance of a table's rows, and of a great many Gaussian rows, from the theory.
 
     Args:
         problem: the table.
         clip_scale: c.
-        seed: of the Gaussian rows.
+        seed: seed of the Gaussian rows.
     """
     surrogate = problem.surrogate
     spectrum, target = (np.asarray(of, np.float64) for of in (surrogate.spectrum, surrogate.target))
@@ -165,7 +165,7 @@ def measure(problem: jaxdp.TabularRegression, clip_scale: float, seed: int) -> x
     factors = [_factors(spectrum, target, noise, clip_scale, *rows) for rows in columns]
     square_sum = np.sum(spectrum**2)
     spread = np.std(np.sum(inputs**2, axis=1) / dim)
-    # |x|^2/d has variance 2 tr(Sigma^2)/d^2 when x is Gaussian.
+    # |x|^2/d has variance 2 tr(Sigma^2)/d^2 if x is Gaussian.
     spreads = [spread, np.sqrt(2 * square_sum) / dim]
     numbers = {
         "dim": dim,
@@ -187,7 +187,7 @@ def measure(problem: jaxdp.TabularRegression, clip_scale: float, seed: int) -> x
 
 
 def _factors(spectrum, target, noise, clip_scale, inputs, residuals):
-    r"""Clipped descent at each share of the way, its standard errors, and noise at theta*.
+    r"""Clipped descent at each fraction of the way, its standard errors, and noise at theta*.
 
     Descent is $E[\mathrm{clip}(g)]^\top\nabla R$ over $\mu_c\|\nabla R\|^2$, noise is
     $E\|\mathrm{clip}(g)\|^2$ over $\nu_c\zeta^2 d$. Source: AC (27) to (30).

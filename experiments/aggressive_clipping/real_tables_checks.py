@@ -1,4 +1,4 @@
-"""What the theory must get right of real tables, and their numbers."""
+"""Claims on the theory for real tables, and the tables' numbers."""
 
 import numpy as np
 import xarray
@@ -7,58 +7,57 @@ from experiments.harness import Check
 from experiments.harness.verdicts import listing, span, within
 
 COLUMNS = ("table", "surrogate")
-# As for AC Figure 2: .15/d at R(0) = 1/2, with the spectrum's effective dimension for d.
+# The bias of AC Figure 2, 0.15/d at R(0) = 1/2, with the spectrum's effective dimension as d.
 _SIGMAS, _BIAS = 5, 0.3
 _SETTING = """\
 Every column and the target scaled to unit variance, learning rate 3 sqrt(1 - t), c = 1, rho = 1,
-one pass over a random half of the rows; the other half measures the risk, so runs of one table
-share its rows and the ± (standard errors over runs) leave out what another table would give. The
+one pass over a random half of the rows. The other half measures the risk, so runs of one table
+share its rows, and the ± (standard errors over runs) leave out the variation between tables. The
 picture's bands are two standard errors wide on each side."""
 _MEASURES = """\
-Why it fits where it does, each on real rows / on Gaussian rows of the same covariance. Descent and
-noise are of clipped gradients, over the values that the theory takes for them. d_eff =
-(tr Σ)² / tr Σ² is how many directions share the variance; Gaussian rows have an sd of |x|²/d of
-sqrt(2 / d_eff)."""
+Reasons for the fit: each number on real rows / on Gaussian rows of the same covariance. Descent and
+noise of clipped gradients are divided by the values that the theory assumes. d_eff = (tr Σ)² / tr
+Σ² is the number of directions that share the variance. The sd of |x|²/d is sqrt(2 / d_eff) for
+Gaussian rows."""
 _LENGTHS = """\
-What the rows' lengths explain. The law of a scale s is estimated from the lengths of a table's rows
-in units of its covariance, and rows x = sqrt(s) times Gaussian ones take the Gaussian rows' place.
-A gap is the mean, over the records and the release, of the size of the logarithm of the real rows'
-risk over the other; explained is what of it is gone with the lengths (negative: it has grown)."""
+The part that the rows' lengths explain. The distribution of a scale s is estimated from the lengths
+of a table's rows in units of its covariance, and Gaussian rows are multiplied by sqrt(s). A gap is
+the mean, over the records and the release, of the absolute logarithm of the real rows' risk over
+the other. Explained is the share of the gap that the lengths remove (negative: the gap grows)."""
 
 
 _READING = """\
 How the default run reads:
 
-- *Small d.* Gaussian rows of the same d are already off the ODE, as in Figure 2; most on
-  power-plant, whose four columns are worth little more than two: |x|²/d is far from 1, long
-  gradients are clipped more, and descent is slower than the limit says.
-- *Rows that are not Gaussian* move the risk as much, and here mostly the other way. At the start
-  real rows descend faster than Gaussian ones on every table, though on concrete and wine within
-  the error of the measurement. Bounded inputs (power-plant, kin8nm) spread |x|² less than Gaussian
-  ones; inputs with rare large values (protein, mnist) leave the typical row short and seldom
-  clipped. On power-plant the two errors cancel: agreement there is luck.
-- *The linear model is not true.* On kin8nm and protein descent grows relative to the theory on the
-  way: clipped gradients have a pull that does not vanish at the least-squares solution, which
-  needs residuals that depend on the inputs or are skewed. Kin8nm, where the ODE is worst, ends
+- *Small d.* Gaussian rows of the same d are already off the ODE, as in Figure 2. The largest gap is
+  that of power-plant, whose four columns are worth little more than two: |x|²/d is far from 1, long
+  gradients are clipped more, and descent is slower than in the limit.
+- *Rows that are not Gaussian* move the risk as much, and mostly in the other direction. At the
+  start real rows descend faster than Gaussian ones on every table, though on concrete and wine
+  within the error of the measurement. Bounded inputs (power-plant, kin8nm) spread |x|² less than
+  Gaussian ones; inputs with rare large values (protein, mnist) leave the typical row short and
+  seldom clipped. On power-plant the two errors cancel, so its agreement is luck.
+- *The linear model is not true.* On kin8nm and protein descent grows relative to the theory during
+  the run: clipped gradients have a pull that does not vanish at the least-squares solution. That
+  needs residuals that depend on the inputs or are skewed. Kin8nm, the worst table for the ODE, ends
   below it for this reason.
 - *A large d is not enough.* mnist has hundreds of columns and its surrogate follows the ODE, but
   rare bright pixels spread |x|² many times more than Gaussian rows would: fewer gradients are
   clipped, the noise at the optimum is smaller, and the risk falls sooner.
-- *The rows' lengths, taken for one scale of each row, explain none of it.* A random scale can only
-  slow the descent (s times the share of gradients that are not clipped is concave in s), and all
-  six tables descend faster than Gaussian rows. What is wrong is that the scale is the target's
-  too: long rows are long where the target is not (rare pixels, rare mixtures), so that their
-  length clips and carries no signal. Elliptical inputs are the right law for rows that are, and no
-  repair for these tables.
-- *Tails of the residuals* do not show: power-plant has the heaviest.
+- *The rows' lengths, as one scale per row, explain none of it.* A random scale can only slow the
+  descent (s times the share of gradients that are not clipped is concave in s), but all six tables
+  descend faster than Gaussian rows. The error is that the scale also multiplies the signal: long
+  rows are long in coordinates without a target (rare pixels, rare mixtures), so that their length
+  clips and carries no signal. Elliptical inputs fit elliptical rows, not these tables.
+- *Tails of the residuals* have no visible effect: power-plant has the heaviest.
 
-So on rows like these the theory is a guide to tens of percent, not to the percent; AC does not
-claim more, its Assumption 1 is Gaussian inputs. The factor of 1.5 in the claim was set after seeing
-these tables: it guards against regressions and is not a prediction."""
+So on rows like these the theory is accurate to tens of percent. AC claims no more: its Assumption 1
+is Gaussian inputs. The factor of 1.5 in the claim was set after seeing these tables: it guards
+against regressions and is not a prediction."""
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What must hold if small d and rows that are not Gaussian are all that is amiss."""
+    """Claims that hold if only the small d and rows that are not Gaussian break the theory."""
     rows, gaussian = (dataset.sel(column=name) for name in COLUMNS)
     room = _BIAS * dataset.initial_risk / dataset.effective_dim
     gap, last = (
@@ -69,7 +68,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     paths = abs(np.log(rows["mean"] / rows.predicted)).max("record")
     factor = np.exp(np.maximum(paths, abs(np.log(rows.final_mean / rows.final_predicted))))
     early = dataset.isel(record=_record(dataset, 0.1))
-    # Where the gap and the rows' descent are both clear, faster descent means less risk.
+    # If the gap and the rows' descent are both clear, faster descent means less risk.
     below, drive = early["mean"] - early.predicted, early.descent_ratio.sel(progress=0) - 1
     clear = abs(below) > _SIGMAS * early.standard_error
     clear &= abs(drive) > _SIGMAS * early.descent_ratio_error.sel(progress=0)
@@ -77,14 +76,14 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     slower = (early.scaled_predicted / early.predicted - 1).values
     return [
         within(
-            "Gaussian rows: the mean is within 5 standard errors + .3 R(0)/d_eff of the ODE",
+            "Gaussian rows: the mean is within 5 standard errors + 0.3 R(0)/d_eff of the ODE",
             np.maximum(abs(gap).max("record"), abs(last)),
             1,
             "at most ",
         ),
         Check(
-            "early risk (t = .1) is on the side of the ODE that the rows' descent at the start "
-            "says, wherever both are clear",
+            "early risk (t = 0.1) is on the side of the ODE that the rows' descent at the start "
+            "predicts, if both are clear",
             f"{int(agree.sum())} of {int(clear.sum())} clear cases",
             bool(agree.sum() == clear.sum()),
         ),
@@ -94,8 +93,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(factor.max() < 1.5),
         ),
         Check(
-            "inputs of random scale descend more slowly: at t = .1 the ODE of the rows' lengths is "
-            "nowhere below the Gaussian one (to .1 %)",
+            "inputs of random scale descend more slowly: at t = 0.1 the ODE of the rows' lengths "
+            "is never below the Gaussian one (to 0.1 %)",
             f"over it by {span(slower, '.1%')}",
             bool(slower.min() > -1e-3),
         ),
@@ -103,13 +102,13 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """The tables' numbers, and what they show."""
+    """The tables' numbers, and their reading."""
     parts = [_SETTING, _risk_table(dataset), _MEASURES, _row_table(dataset)]
     return "\n\n".join([*parts, _LENGTHS, _length_table(dataset), _READING])
 
 
 def _row_table(dataset: xarray.Dataset) -> str:
-    """Real rows / Gaussian rows, of what the theory takes to be 1, or 0."""
+    """Real rows / Gaussian rows, for numbers that the theory takes to be 1, or 0."""
 
     def pair(of):
         return lambda at: " / ".join(f"{value:.2f}" for value in of(at).values)
@@ -121,7 +120,7 @@ def _row_table(dataset: xarray.Dataset) -> str:
         "sd of \\|x\\|²/d": pair(lambda at: at.norm_spread),
         "residual excess kurtosis": lambda at: f"{at.residual_kurtosis.item():.1f}",
         "descent at 0": pair(lambda at: at.descent_ratio[:, 0]),
-        "descent at .8 θ*": pair(lambda at: at.descent_ratio[:, 1]),
+        "descent at 0.8 θ*": pair(lambda at: at.descent_ratio[:, 1]),
         "noise at θ*": pair(lambda at: at.noise_ratio),
         "clipped": pair(lambda at: at.clipped_fraction),
         "ODE's clipped": lambda at: f"{at.predicted_clipped_fraction.item():.2f}",
@@ -130,14 +129,14 @@ def _row_table(dataset: xarray.Dataset) -> str:
 
 
 def _length_table(dataset: xarray.Dataset) -> str:
-    """How far real rows are from Gaussian ones and from ones of their lengths, at d and in ODEs."""
+    """Gap of real rows to Gaussian rows and to rows of the same lengths, at d and in ODEs."""
     gaussian = dataset.sel(column="surrogate", drop=True)
     whole = dataset.sel(column="table", drop=True).assign(
         surrogate_mean=gaussian["mean"], surrogate_final_mean=gaussian.final_mean
     )
 
     def gap(at, path, released):
-        """Mean size of the logarithm of real rows' risk over another's."""
+        """Mean absolute logarithm of the ratio of real rows' risk to another."""
         later = at.isel(record=slice(1, None))
         paths = abs(np.log(later["mean"] / later[path])).values
         last = abs(np.log(at.final_mean / at[released])).item()
@@ -189,9 +188,9 @@ def _risk_table(dataset: xarray.Dataset) -> str:
         "d": lambda at: at.dim.item(),
         "rows, runs": lambda at: f"{at.num_rows.item()}, {at.num_runs.item()}",
         "": lambda at: "real rows" if at.column == "table" else "Gaussian rows",
-        "R(.1) (ODE)": cell(0.1),
-        "R(.25) (ODE)": cell(0.25),
-        "R(.5) (ODE)": cell(0.5),
+        "R(0.1) (ODE)": cell(0.1),
+        "R(0.25) (ODE)": cell(0.25),
+        "R(0.5) (ODE)": cell(0.5),
         "released (ODE)": cell(None),
     }
     return listing(dataset, ("table", "column"), columns)

@@ -1,11 +1,11 @@
 r"""The exponents of AC Theorems 6 and 7, as gamma = d/n tends to 0.
 
-With $L = \ln(1/\gamma)$ and the rates of the theorems, c constant and $c\,\tilde\eta(0) = C L$ (for
+Let $L = \ln(1/\gamma)$. With the theorems' rates, c constant and $c\,\tilde\eta(0) = C L$ (for
 alpha > 1, C alpha L), they bound the risk by $\gamma L^{1/(1+\alpha)} + (\gamma^2/\rho^2)
 L^{2/(1+\alpha)}$, for alpha = 0 and 1/2 with a lower bound of the same order. Both terms are
 measured on the coupled ODE, which is exact in the limit d, n -> infinity that the theorems take
-first: the first at rho = 1, where the second is negligible, and the second as what privacy adds at
-$\rho^2 = \gamma$, where it weighs as much as the first.
+first. The first term is measured at rho = 1, at which the second is negligible. The second is the
+risk that privacy adds at $\rho^2 = \gamma$, at which both terms have the same size.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ _MARKERS = "osD^v"
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """gamma from `largest` to `smallest`; c and C of the theorems, whose C is "large enough"."""
+    """gamma from `largest` to `smallest`; c, and C of the theorems, which is "large enough"."""
 
     powers: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
     largest: float = 1e-2
@@ -45,7 +45,7 @@ class Config:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Risk and what privacy adds at the theorems' rates, and the least risk over c and the rate."""
+    """Risk and privacy's part at the theorems' rates, and the least risk over c and the rate."""
     gammas = np.geomspace(config.largest, config.smallest, config.num_gammas)
     power, constant, gamma = np.meshgrid(config.powers, config.constants, gammas, indexing="ij")
     product = constant * np.maximum(power, 1) * np.log(1 / gamma)
@@ -70,7 +70,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What the theorems say and what is found."""
+    """The theorems' exponents and those found."""
     largest = dataset.constant.values[-1]
     head = ["alpha", "bounds", "L, printed", "L, found", "gamma, found"]
     head += ["L of privacy, printed", "found"]
@@ -88,21 +88,21 @@ def summary(dataset: xarray.Dataset) -> str:
             cells.append("{:.2f} ± {:.2f}".format(*shifted(at.best_risk)))
         rows.append(cells)
     return (
-        f"c = {dataset.attrs['clip_scale']:g}, rates of the theorems with C = {largest:g}; the "
-        "first term as a power of gamma times a power of L = ln(1/gamma), both fitted over the "
-        "smaller half of gamma in the logarithm; the second term over gamma as a power of L. The "
-        "equation is deterministic, so ± is how much the fit moves when its window moves by a "
-        "decade. *bounds* says what the theorems prove: for alpha >= 1 an upper bound only, which "
-        "the equation shows to be of the right order at these rates. With c and the rate tuned "
-        "the exponent is approached slowly, because L is added to a constant: R/gamma = A "
-        "(L + b)^p fits over the smallest third, and p is what is called extrapolated. C must be "
-        "large enough, as the theorems say: at C = 1/2, alpha = 1 does not even forget its start "
-        "as fast as gamma.\n\n" + harness.table(head, rows)
+        f"c = {dataset.attrs['clip_scale']:g}, rates of the theorems with C = {largest:g}. The "
+        "first term is fitted by a power of gamma times a power of L = ln(1/gamma) over the "
+        "smaller half of ln gamma; the second term over gamma by a power of L. The equation is "
+        "deterministic, so ± is the change of the fit if its window moves by a decade. *bounds* "
+        "are those that the theorems prove: for alpha >= 1 an upper bound only, which has the "
+        "right order at these rates by the equation. With c and the rate tuned, the exponent is "
+        "approached slowly, because L is added to a constant: R/gamma = A (L + b)^p fits over the "
+        "smallest third, and p is the extrapolated exponent. C must be large enough, as the "
+        "theorems say: at C = 1/2 and alpha = 1 the effect of the start decays more slowly than "
+        "gamma.\n\n" + harness.table(head, rows)
     )
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Risk over gamma, and what privacy adds over gamma, against L."""
+    """Risk over gamma, and privacy's part over gamma, against L."""
     figure = Figure(figsize=(8.8, 3.7), layout="constrained")
     panels = figure.subplots(1, 2)
     at, logs = dataset.isel(constant=-1), np.log(1 / dataset.gamma.values)
@@ -149,7 +149,7 @@ def local_exponents(risk: xarray.DataArray) -> Float[np.ndarray, " pairs"]:
 def fitted(risk: xarray.DataArray) -> tuple[tuple[float, float], tuple[float, float]]:
     """Exponents of gamma and of ln(1/gamma), together, over the smaller half of ln(1/gamma).
 
-    Each comes with how much it moves with the window.
+    Each comes with its change if the window moves.
     """
     found = []
     for window in _windows(risk):
@@ -161,7 +161,7 @@ def fitted(risk: xarray.DataArray) -> tuple[tuple[float, float], tuple[float, fl
 
 
 def shifted(risk: xarray.DataArray) -> tuple[float, float]:
-    """p of R/gamma = A (ln(1/gamma) + b)^p over the smallest third, and how much it moves."""
+    """p of R/gamma = A (ln(1/gamma) + b)^p over the smallest third, and its change."""
     found = []
     for window in _windows(risk, 3):
         logs = np.log(1 / window.gamma.values)
@@ -178,7 +178,7 @@ def shifted(risk: xarray.DataArray) -> tuple[float, float]:
 
 
 def _windows(risk: xarray.DataArray, parts: int = 2) -> list[xarray.DataArray]:
-    """The smallest of so many parts of the gammas, and the same moved up by a decade."""
+    """The smallest of `parts` parts of the gammas, and the same window moved up by a decade."""
     logs = np.log10(1 / risk.gamma.values)
     shift = max(1, int(np.searchsorted(logs, logs[0] + 1 - 1e-9)))
     length = (len(logs) + parts - 1) // parts
@@ -196,20 +196,20 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         found.append(
             Check(
                 f"in the {name} term ln(1/gamma) has the exponent {times}/(1 + alpha) of Theorems "
-                "6 and 7 at the least gamma, to .01, for every alpha and C",
+                "6 and 7 at the least gamma, to 0.01, for every alpha and C",
                 f"{listed(last, '.4f')} for alpha = {listed(powers, 'g')}, each at C = "
                 f"{listed(constants, 'g')}",
                 bool(np.all(abs(last - printed) < 0.01)),
             )
         )
-    # With the power of the logarithm fitted beside it, so that neither helps the other.
+    # The power of the logarithm is fitted together with it, so that neither absorbs the other.
     fits = [fitted(dataset.risk.sel(power=a, constant=c))[0] for a, c in cells]
     worst, moved = max(abs(gamma - 1) for gamma, _ in fits), max(error for _, error in fits)
     last = dataset.best_risk if "best_risk" in dataset else dataset.risk.isel(constant=0)
     scaled = (last.isel(gamma=-1) / last.gamma[-1]).values
     found += [
         Check(
-            "fitted together with it, gamma has the exponent 1, to .005",
+            "fitted together with it, gamma has the exponent 1, to 0.005",
             f"to {worst:.1e}; windows a decade apart differ by up to {moved:.1e}",
             worst < 0.005,
         ),
@@ -241,8 +241,8 @@ def _tuned_exponents(dataset: xarray.Dataset) -> list[Check]:
             rises,
         ),
         Check(
-            "tuned, R/gamma = A (ln(1/gamma) + b)^p: p is the printed exponent, within what "
-            "moving the window by a decade changes (less than .1)",
+            "tuned, R/gamma = A (ln(1/gamma) + b)^p: p is the printed exponent, within its change "
+            "if the window moves by a decade (less than 0.1)",
             "; ".join(found),
             fits,
         ),

@@ -1,8 +1,8 @@
-"""Clip and learning rate of least predicted risk, on isotropic data.
+"""Clip and learning rate that minimise the predicted risk, on isotropic data.
 
-A grid in (log c, log c eta~(0)), in which the valley is straight, shrinks around its best point.
-That asks for no gradients, is one `vmap`, and follows a valley that is crooked: each round keeps
-half of every side.
+A grid in (log c, log c eta~(0)), coordinates with a straight valley, shrinks around its best point.
+This needs no gradients, is one `vmap`, and also follows a crooked valley: each round halves every
+side.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from jaxtyping import Array, Bool, Float
 import jaxdp
 
 _SIDE, _ROUNDS = 15, 14
-# Of predictions in one compiled call.
+# Predictions in one compiled call.
 _MOST_CELLS = 20_000
 _DIM = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What the figures of AC hold fixed: isotropic data, rho, zeta and R(0)."""
+    """The fixed part of AC's figures: isotropic data, rho, zeta and R(0)."""
 
     rho: float = 1.0
     label_noise: float = 0.3
@@ -36,8 +36,8 @@ class Setting:
 
         Args:
             dim: number of inputs.
-            rate, power, clip_scale, num_steps: of the schedule and the algorithm.
-            rho: the setting's when None.
+            rate, power, clip_scale, num_steps: arguments of the schedule and the algorithm.
+            rho: None for the setting's rho.
         """
         problem = jaxdp.LinearRegression.isotropic(
             dim, label_noise=self.label_noise, initial_risk=self.initial_risk
@@ -49,7 +49,7 @@ class Setting:
 
 
 class Tuned(NamedTuple):
-    """Per case: c, eta~(0), the risk they give, and whether both lie within what was searched."""
+    """Per case: c, eta~(0), their risk, and whether both are inside the searched ranges."""
 
     clip_scale: Float[np.ndarray, " cases"]
     rate: Float[np.ndarray, " cases"]
@@ -61,14 +61,14 @@ def tune(setting: Setting, powers, gammas, clip_scales=None) -> Tuned:
     """The best c and eta~(0) for each power and gamma, in float64.
 
     Args:
-        setting: what is held fixed.
+        setting: the fixed part.
         powers: alpha of each case.
-        gammas: of each case.
-        clip_scales: c of each case when it is given, and the rate alone is tuned.
+        gammas: gamma of each case.
+        clip_scales: c of each case; if given, only the rate is tuned.
     """
     powers, gammas = np.asarray(powers, np.float64), np.asarray(gammas, np.float64)
     sides = np.full((2, len(powers)), np.log(100.0))
-    # Around c = .3 and c eta~(0) = 3, where every optimum of the paper lies within a factor 3.
+    # Every optimum of the paper is within a factor 3 of c = 0.3 and c eta~(0) = 3.
     middle = np.log(np.stack([np.full(len(powers), 0.3), np.full(len(powers), 3.0)]))
     if clip_scales is not None:
         sides[0] = 0
@@ -100,7 +100,7 @@ def tune(setting: Setting, powers, gammas, clip_scales=None) -> Tuned:
 
 def predicted(setting: Setting, power, gamma, clip_scale, rate, *, rho=None) -> np.ndarray:
     """Released risk by the coupled ODE in float64, NaN where it fails; arguments broadcast."""
-    # The isotropic equation sees d/n alone.
+    # The isotropic equation depends on d/n alone.
     num_steps = np.rint(_DIM / np.asarray(gamma)).astype(np.int64)
     rho = setting.rho if rho is None else rho
     given = np.broadcast_arrays(power, num_steps, clip_scale, rate, np.float64(rho))
@@ -118,7 +118,7 @@ def predicted(setting: Setting, power, gamma, clip_scale, rate, *, rho=None) -> 
 def simulated(
     setting: Setting, dim: int, num_steps: int, powers, clip_scales, rates, *, key, num_runs
 ):
-    """Released risks, one row for each case, and the share of gradients that each case clips."""
+    """Released risks, one row per case, and the share of clipped gradients per case."""
 
     def released(key, power, clip_scale, rate):
         problem, algorithm = setting.describe(dim, rate, power, clip_scale, num_steps)

@@ -1,9 +1,9 @@
 r"""One pass with correlated noise, against the best last iterate and against full batches.
 
-One-pass DP-SGD that releases its last iterate alone can be planned to the best clip and the best
-non-increasing rate. Here few large batches with noise that later steps take back release all their
-iterates at the same rho. Full batches on the same rows stand beside both, and so do the noises of
-few numbers (Toeplitz matrices) that are used for long runs.
+For one-pass DP-SGD that releases only its last iterate, the best clip and the best non-increasing
+rate can be planned. Here it is compared with few large batches whose correlated noise is partly
+removed by later steps; they release all their iterates at the same rho. Full batches on the same
+rows are compared too, and the Toeplitz matrices of few parameters that are used for long runs.
 
 Least squares on isotropic inputs, replace-one; the loss is half a square, the clip norm $c\sqrt d$.
 """
@@ -41,11 +41,11 @@ from experiments.harness.verdicts import listed, listing, span
 
 _SCHEMES = (*FAMILIES, "optimal", "optimal, free rates")
 _DELTA = 1e-5
-# Numbers that are drawn at once.
+# Random numbers drawn at once.
 _AT_ONCE = 2e7
-# The least risk that the coupled ODE predicts of a last iterate, over the clip scale and all
-# non-increasing rates: at every time the rate lets R + 2 (c gamma eta/rho)^2 fall fastest, from a
-# first rate on that is searched for with the clip scale. In float64, to 1e-4.
+# The least predicted risk of a last iterate (coupled ODE), over the clip scale and all
+# non-increasing rates: at every time the rate makes R + 2 (c gamma eta/rho)^2 fall fastest. The
+# first rate and the clip scale are searched for. In float64, to 1e-4.
 _BEST_LAST_ITERATE = {
     (0.1, 1.0): 0.0564845,
     (0.03, 1.0): 0.0052953,
@@ -69,7 +69,7 @@ _FULL_BATCH = {
 _SHARE, _SIGMAS = 0.02, 3
 _SMALL, _COSTLY = 0.03, 0.01
 _LABEL_NOISE = 0.3
-# Two searches that end at one optimum differ by less.
+# Two searches that end at the same optimum differ by less.
 _SEARCH = 1e-4
 
 
@@ -77,7 +77,7 @@ _SEARCH = 1e-4
 class Config:
     """Pairs of gamma = d/n and rho, numbers of batches; one cell for the Toeplitz matrices.
 
-    `num_numbers` are drawn for the inputs of all simulated passes of a cell.
+    `num_numbers` is the count of random inputs in all simulated passes of a cell.
     """
 
     cells: tuple[tuple[float, float], ...] = tuple(_BEST_LAST_ITERATE)
@@ -100,7 +100,7 @@ class Config:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Plan every strategy, simulate the best one, and simulate full batches beside it."""
+    """Plan every strategy, and simulate the best one and full batches."""
     setting = Setting(config.dim)
     labels = [f"{gamma:g}, {rho:g}" for gamma, rho in config.cells]
     dataset = harness.empty(
@@ -184,7 +184,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def _simulated(setting: Setting, cell: Cell, plan: Plan, config: Config, *, key):
-    """The plan on fresh rows, and what it costs."""
+    """The plan on fresh rows, and its privacy cost."""
     num_steps, dim, problem = len(plan.rates), config.dim, setting.stream()
     algorithm = jaxdp.CorrelatedDPSGD(
         plan.rates,
@@ -235,7 +235,7 @@ def _toeplitz(dataset: xarray.Dataset, setting: Setting, cell: Cell) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Theory and simulation, cost, and which noise is ahead."""
+    """Theory against simulation, cost, and which noise is best."""
     return [*_agreement(dataset), *_strategies(dataset), *_against_others(dataset)]
 
 
@@ -251,7 +251,7 @@ def _agreement(dataset: xarray.Dataset) -> list[Check]:
             bool((abs(gap) <= _SHARE + _SIGMAS * error).all()),
         ),
         Check(
-            "one pass with all its iterates and full batches with all theirs cost rho-GDP for "
+            "one pass and full batches, each with all iterates released, cost rho-GDP for "
             "replace-one by their own accounts, to 1e-6",
             f"{float(costs.max()):.0e} apart at most",
             bool((costs.fillna(0) < 1e-6).all()),
@@ -268,23 +268,23 @@ def _strategies(dataset: xarray.Dataset) -> list[Check]:
     toeplitz = toeplitz.drop_sel(family="optimal")
     return [
         Check(
-            "at every number of batches free rates are ahead of hyperbolic ones, the optimal "
-            "strategy of the square root with the same family of rates, and that is no worse than "
-            "independent noise",
+            "at every number of batches free rates are better than hyperbolic ones, the optimal "
+            "strategy is better than the square root with the same family of rates, and the square "
+            "root is no worse than independent noise",
             f"{span(saved[..., 0], '+.1%')} by free rates, {span(saved[..., 1], '+.1%')} by the "
             f"optimal strategy, {span(1 - lost, '+.1%')} by the square root",
             bool((saved > -_SEARCH).all() and (lost < 1 + _SEARCH).all()),
         ),
         Check(
-            "in every cell few batches are best with independent noise, fewer than the most that "
-            "were tried, and with the optimal strategy as many or more",
+            "in every cell the best number of batches with independent noise is below the largest "
+            "that was tried, and with the optimal strategy it is no smaller",
             f"{span(few, '.0f')} and {span(most, '.0f')} of up to {int(dataset.num_steps.max())} "
             "that were tried",
             bool((few < dataset.num_steps.max()).all() and (few <= most).all()),
         ),
         Check(
-            "with hyperbolic rates every Toeplitz matrix loses against the optimal strategy, the "
-            "more the more batches there are",
+            "with hyperbolic rates every Toeplitz matrix loses against the optimal strategy, and "
+            "loses more with more batches",
             ", ".join(
                 f"K = {int(count)}: {span(toeplitz.sel(toeplitz_steps=count), '+.1%')}"
                 for count in dataset.toeplitz_steps.values
@@ -306,19 +306,19 @@ def _against_others(dataset: xarray.Dataset) -> list[Check]:
     costly = sigmas.where(dataset.gamma / dataset.rho >= _COSTLY * (1 - 1e-9))
     return [
         Check(
-            f"at gamma <= {_SMALL:g} all iterates with the optimal noise and free rates have less "
-            "predicted risk than the best last iterate, at larger gamma more; there they are also "
-            "ahead with hyperbolic rates on both sides",
+            "with the optimal noise and free rates, all iterates have less predicted risk than the "
+            f"best last iterate at gamma <= {_SMALL:g}, and more at larger gamma; at gamma <= "
+            f"{_SMALL:g} they also have less with hyperbolic rates on both sides",
             f"{span(ratio.where(is_small) - 1, '+.1%')} at small gamma, "
             f"{span(ratio.where(~is_small) - 1, '+.1%')} beyond; "
             f"{span(family.where(is_small) - 1, '+.1%')} with hyperbolic rates",
             bool(((ratio < 1) == is_small).all() and (family.where(is_small).fillna(0) < 1).all()),
         ),
         Check(
-            "full batches have less simulated risk than both wherever they were run, by "
-            f"{_SIGMAS} standard errors where d/(n rho) >= {_COSTLY:g}",
+            "full batches have less simulated risk than both in every cell in which they were run, "
+            f"by {_SIGMAS} standard errors if d/(n rho) >= {_COSTLY:g}",
             f"by factors of {span(one_pass / full, '.2f')}, at least {float(costly.min()):.0f} "
-            f"standard errors there and {float(sigmas.min()):.1f} in all",
+            f"standard errors in those cells and {float(sigmas.min()):.1f} in all",
             bool(sigmas.min() > 0 and costly.min() > _SIGMAS),
         ),
     ]
@@ -351,20 +351,20 @@ def summary(dataset: xarray.Dataset) -> str:
     }
     gamma, rho = dataset.attrs["cell_of_toeplitz"]
     text = (
-        f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, replace-one, isotropic inputs. "
-        "Predicted risks at the best of the numbers of batches that were tried (in brackets: "
-        f"{listed(dataset.num_steps, '.0f')}), with hyperbolic rates but where free ones are "
-        "named. The last iterate's best is over all non-increasing rates, and it releases nothing "
-        "else; all others release every iterate. ± is one standard error, of "
-        f"{span(dataset.passes, '.0f')} passes over fresh rows, and of {dataset.sizes['draw']} "
-        f"draws of the rows with {dataset.sizes['run']} runs each, less what least squares has on "
-        "the same draw beyond its known mean. Full batches take the plans of multi_pass, of 12 or "
-        "24 steps, and were not planned at gamma = .001. All searches are local."
+        f"d = {dataset.attrs['dim']}, label noise 0.3, R(0) = 1/2, replace-one, isotropic inputs. "
+        "Predicted risks at the best number of batches (in brackets; tried: "
+        f"{listed(dataset.num_steps, '.0f')}), with hyperbolic rates unless free ones are "
+        "named. The best last iterate is over all non-increasing rates, and releases nothing "
+        "else; all others release every iterate. ± is one standard error, over "
+        f"{span(dataset.passes, '.0f')} passes over fresh rows, or over {dataset.sizes['draw']} "
+        f"draws of the rows with {dataset.sizes['run']} runs each (minus the deviation of least "
+        "squares on the same draw from its known mean). Full batches use the plans of multi_pass, "
+        "of 12 or 24 steps, and were not planned at gamma = 0.001. All searches are local."
     )
     below = (
         f"Predicted risk of Toeplitz matrices at γ = {gamma:g}, ρ = {rho:g}, with hyperbolic rates "
-        "and their own numbers planned together; columns divided by their norms, but for the one "
-        "scale."
+        "and their own parameters planned together; columns are divided by their norms, except in "
+        "the family with one scale."
     )
     tables = listing(shown, ("cell",), columns), listing(dataset, ("toeplitz_steps",), matrices)
     return f"{text}\n\n{tables[0]}\n\n{below}\n\n{tables[1]}"
@@ -373,8 +373,8 @@ def summary(dataset: xarray.Dataset) -> str:
 def full_batch_risk(dataset: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:
     r"""Mean risk of full batches over draws of the rows, and its standard error.
 
-    Less what least squares has on the same rows beyond its mean, which is $\zeta^2d/(2(n - d - 1))$
-    exactly: most of what draws at small gamma differ by.
+    Minus the deviation of least squares on the same rows from its exact mean,
+    $\zeta^2d/(2(n - d - 1))$: at small gamma this is most of the difference between draws.
     """
     count, dim = (dataset.attrs["dim"] / dataset.gamma).round(), dataset.attrs["dim"]
     known = _LABEL_NOISE**2 / 2 * dim / (count - dim - 1)

@@ -1,8 +1,8 @@
-r"""Rates, clips and strategies of least predicted risk, for correlated noise over one pass.
+r"""Rates, clips and strategies that minimise the predicted risk of correlated noise in one pass.
 
-All by `DiscreteVolterra`, in float64, by gradients through it. What a strategy depends on is
-planned together with the clip and the rates; the optimal strategy, which has a solver of its own,
-in turns with them. Searches are local, from a few starts.
+All by gradients through `DiscreteVolterra`, in float64. The parameters of a strategy are planned
+together with the clip and the rates. The optimal strategy has its own solver and is planned in
+alternation with them. Searches are local, from a few starts.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from jaxdp.privacy import independent_strategy, square_root_strategy
 from jaxdp.theory.streams.modes import eigen_modes
 from jaxdp.theory.streams.volterra import path_of
 
-# Only d/B enters a prediction: batches of one size, and as many dimensions as gamma asks for.
+# Only d/B enters a prediction: the batch size is fixed, and gamma sets the dimension.
 _BATCH = 10_000
 _SEARCH = {"method": "BFGS", "options": {"gtol": 1e-8, "maxiter": 300}}
 _TURNS, _ENOUGH = 20, 1e-6
@@ -48,7 +48,7 @@ class Family(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What was found, its predicted final risk, and the point that the search ended at."""
+    """A plan, its predicted final risk, and the end point of the search."""
 
     risk: float
     point: np.ndarray
@@ -67,7 +67,7 @@ def _normalised(matrix: Float[Array, "steps steps"]) -> Float[Array, "steps step
 
 
 def _buffered(parameters, num_steps: int):
-    """Buffers of past noise, of which each step takes back a part: scales, then decays' logits."""
+    """Buffers of past noise, partly removed by each step: scales, then logits of the decays."""
     scales, logits = jnp.split(parameters, 2)
     powers = jax.nn.sigmoid(logits)[:, None] ** np.arange(num_steps - 1)
     inverse = _toeplitz(jnp.append(1.0, scales @ powers))
@@ -91,8 +91,8 @@ FAMILIES = {
         lambda logit, count: square_root_strategy(count, jax.nn.sigmoid(logit[0])), (-1.0,)
     ),
 }
-# Every lag has one coefficient; but for the last the columns are divided by their norms, so that no
-# family wastes noise at its last steps.
+# One coefficient per lag. Except in the last family, the columns are divided by their norms, so
+# that no noise is wasted at the last steps.
 TOEPLITZ = {
     "square root": FAMILIES["square root"],
     "1 buffer": Family(_buffered, (-0.3, 1.0)),
@@ -129,8 +129,7 @@ def planned(setting: Setting, cell: Cell, num_steps: int, family: Family) -> Pla
 def planned_optimal(setting: Setting, cell: Cell, start: Plan) -> Plan:
     """The least risk with the optimal strategy and hyperbolic rates, from a plan with such rates.
 
-    Rates and clip are planned for the strategy, the strategy for rates and clip, until neither
-    gains.
+    Alternates between rates with clip, and the strategy, until neither gains.
     """
     return _in_turns(setting, cell, hyperbolic, start.point, start.strategy)
 
@@ -157,7 +156,7 @@ def _in_turns(setting, cell, rates_of, point, strategy) -> Plan:
 
 
 def _as_given(parameters, num_steps: int) -> None:
-    """No strategy of parameters: the one that is given."""
+    """No parametrised strategy: the given one is used."""
     del parameters, num_steps
 
 
@@ -207,9 +206,9 @@ def _parts_and_slopes(num_steps, length, rates_of, strategy_of, point, given):
 
 @eqx.filter_jit
 def _risk_and_slopes(modes, parts, rho):
-    """Logarithm of the predicted final risk, and its derivatives by the three that are planned.
+    """Logarithm of the predicted final risk, and its derivatives by rates, clip and strategy.
 
-    Compiled once for a number of steps, whatever rates and strategy are made of.
+    Compiled once per number of steps, for all families of rates and strategies.
     """
 
     def log_risk(parts):

@@ -1,8 +1,8 @@
 """Features of digits that no private row has shaped: random ones, and a network's trained body.
 
-The first rows of MNIST's training set are public, the private rows come after them. Both kinds of
-features lose the mean of the public rows and are scaled to unit norm row by row: a constant
-direction would make the step that is stable many times smaller.
+The first rows of MNIST's training set are public, the private rows come after them. The mean of the
+public rows is subtracted from both kinds of features, and each row is scaled to unit norm: a
+constant direction would make the largest stable step many times smaller.
 """
 
 import functools
@@ -30,7 +30,7 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 
 class Body(NamedTuple):
-    """How the network is trained on the public rows whose hidden layers are the body."""
+    """Training of the network on the public rows; its hidden layers are the body."""
 
     width: int = 64
     num_hidden: int = 2
@@ -40,7 +40,7 @@ class Body(NamedTuple):
 
 
 class Features(NamedTuple):
-    """A map from images to rows of unit norm, and how well its own network does, if it has one."""
+    """A map from images to rows of unit norm, and the accuracy of its network, if it has one."""
 
     map: Map
     accuracy: float = float("nan")
@@ -69,7 +69,7 @@ def pretrained(mnist: Mnist, num_public: int, body: Body, *, key) -> Features:
 def private_problem(
     mnist: Mnist, features: Features, num_public: int, num_train: int
 ) -> ReducedFeatures:
-    """The last layer on the first private rows, reduced once for all that is asked of it.
+    """The last layer on the first private rows, reduced once for all later uses.
 
     Raises:
         ValueError: there are too few rows.
@@ -108,7 +108,7 @@ def _trained(
     *,
     key: Key[Array, ""],
 ) -> eqx.nn.MLP:
-    """A network after so many steps of Adam on batches drawn with replacement; not private."""
+    """A network trained by Adam on batches drawn with replacement; not private."""
     first, order = jr.split(key)
     size = images.shape[1]
     network = relu_network(size, body.width, NUM_CLASSES, num_hidden=body.num_hidden, key=first)

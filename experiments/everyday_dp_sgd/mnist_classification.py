@@ -2,9 +2,9 @@ r"""Loss and accuracy of DP-SGD on the last layer, predicted and simulated, agai
 
 The private rows are digits, seen through random ReLU features or through the hidden layers of a
 network that was trained on other digits. `GaussianClosure(rank=0)` predicts the mean test loss and
-accuracy after T Poisson batches from the same description that is simulated. A prediction with the
-noise left out is drawn beside it: at small budgets it is wrong, so that agreement there says
-something about noise.
+accuracy after T Poisson batches from the same description that is simulated. A prediction without
+noise is drawn for comparison. It is wrong at small budgets, so agreement at these budgets tests the
+noise.
 """
 
 import dataclasses
@@ -42,8 +42,8 @@ _MARKERS = {"random ReLU": "o", "pretrained body": "s"}
 
 _BODY = Body()
 
-# The project's promise for the mean test loss, and what it comes to in accuracy; then what was
-# seen of independent outputs where noise is of the size of the logits.
+# The project's promised error of the mean test loss and its equivalent in accuracy; then the errors
+# measured for independent outputs if noise is of the size of the logits.
 _SHARES, _ACCURACIES, _SIGMAS = (0.02, 0.12), (0.01, 0.02), 3
 # Budgets at which noise decides.
 _SMALL = 0.1
@@ -165,7 +165,7 @@ def _calibrated(config: Config, number: int, epsilon: float) -> jaxdp.PrivateOpt
 
 
 def _of_features(config: Config, problem, algorithms, *, key) -> dict[str, np.ndarray]:
-    """What is predicted and what is simulated on one problem, over the budgets."""
+    """Predictions and simulations on one problem, over the budgets."""
     started = time.perf_counter()
     *private, noiseless = (
         jaxdp.predict(problem, one, theory=_THEORY, records=1)
@@ -197,29 +197,29 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     least = dataset.epsilon.min()
     usual, noisiest = dataset.sel(epsilon=dataset.epsilon > least), dataset.sel(epsilon=[least])
     small = dataset.sel(epsilon=dataset.epsilon <= _SMALL)
-    for name, words, more in (("loss", "2 %", "12 %"), ("accuracy", ".01", ".02")):
+    for name, words, more in (("loss", "2 %", "12 %"), ("accuracy", "0.01", "0.02")):
         apart, noisy = _apart(usual, name, "predicted"), _apart(noisiest, name, "predicted", 1)
         silent, where = _apart(small, name, "noiseless"), ""
         if name == "accuracy":
             cost = abs(small.noiseless_accuracy - small.predicted_accuracy)
             silent = silent.where(cost > _ACCURACIES[0])
-            where = " where noise is predicted to cost .01 of it"
+            where = " in which noise is predicted to cost 0.01 of it"
         found += [
             Check(
                 f"the predicted {name} is within {words} + {_SIGMAS} standard errors of the "
                 f"simulated mean in every cell with epsilon above {least.item():g}, and within "
-                f"{more} + {_SIGMAS} at that, where noise is of the size of the logits",
-                f"{int(apart.count())} cells, at most {float(apart.max()):.0%} of what is allowed, "
+                f"{more} + {_SIGMAS} at that epsilon, with noise of the size of the logits",
+                f"{int(apart.count())} cells, at most {float(apart.max()):.0%} of the tolerance, "
                 f"then {float(noisy.max()):.0%}; "
                 f"{int((_apart(noisiest, name, 'predicted') <= 1).sum())} of {int(noisy.count())} "
                 f"of these within {words} + {_SIGMAS}",
                 bool(apart.max() <= 1 and noisy.max() <= 1),
             ),
-            # That the noise is what the agreement at small budgets is about.
+            # Shows that the agreement at small budgets tests the noise.
             Check(
                 f"without noise the predicted {name} fails the same check in every cell with "
                 f"epsilon <= {_SMALL:g}{where}",
-                f"{int(silent.count())} cells, {span(silent, '.1f')} times what is allowed",
+                f"{int(silent.count())} cells, {span(silent, '.1f')} times the tolerance",
                 bool(silent.min() > 1),
             ),
         ]
@@ -233,7 +233,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool((rise > 0).all()),
         ),
         Check(
-            "a body that was trained on other digits is worth accuracy at every budget and n",
+            "a body that was trained on other digits is more accurate at every budget and n",
             f"simulated {span(ahead, '+.3f')}",
             bool(ahead.min() > 0),
         ),
@@ -241,7 +241,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What was run, and predicted beside simulated numbers."""
+    """The setting, and predicted and simulated numbers."""
     measured = dataset.dropna("epsilon", subset=["loss"])
     rows = []
     for kind, count in itertools.product(dataset.kind.values, dataset.num_train.values):
@@ -258,22 +258,22 @@ def summary(dataset: xarray.Dataset) -> str:
         f"Predicted / simulated mean ± standard error of {dataset.sizes['run']} runs on "
         f"{dataset.attrs['num_test']:,} test digits, conditional on features and private rows. "
         "Neighbours differ in one record that is left out (zero-out-one); noise multipliers "
-        f"{listed(measured.noise_multiplier.isel(num_train=0), '.3g')}. Features lose the mean of "
-        "the public digits and have unit norm. Learning rates and clip norm were chosen among a "
-        "few by what is predicted for private rows and test digits, which is not accounted for; "
-        "the comparison here is of theory and simulation. The network whose hidden layers are the "
-        f"body has accuracy {dataset.attrs['body_accuracy']:.3f}. Without noise "
+        f"{listed(measured.noise_multiplier.isel(num_train=0), '.3g')}. The mean of the public "
+        "digits is subtracted from features, which are scaled to unit norm. Learning rates and "
+        "clip norm were chosen among a few by predictions on private rows and test digits. That "
+        "is not accounted for: theory and simulation are compared here. The network whose hidden "
+        f"layers are the body has accuracy {dataset.attrs['body_accuracy']:.3f}. Without noise "
         f"{span(dataset.clipped, '.0%')} of the gradients are clipped. A prediction took "
-        f"{float(dataset.seconds.min()):.1f} to {float(dataset.seconds.max()):.0f} s, compilation "
-        "shared among those of a row, with other programs beside it. Taking the outputs to be "
-        "independent is what errs at the smallest epsilon; `ModewiseClosure` keeps them "
-        "correlated, at a higher price."
+        f"{float(dataset.seconds.min()):.1f} to {float(dataset.seconds.max()):.0f} s, with "
+        "compilation shared in a row, and with other programs running. The error at the smallest "
+        "epsilon comes from assuming independent outputs; `ModewiseClosure` keeps them "
+        "correlated, at a higher cost."
     )
     return text + "\n\n" + harness.table([*head, "without noise"], rows)
 
 
 def _apart(dataset: xarray.Dataset, name: str, which: str, level: int = 0) -> xarray.DataArray:
-    """Prediction and simulated mean, apart, over what is allowed; NaN where nothing was run."""
+    """Gap of prediction and simulated mean over the tolerance; NaN for cells that were not run."""
     mean = dataset[name].mean("run")
     error = harness.standard_error(dataset[name], "run")
     share, room = _SHARES[level], _ACCURACIES[level]

@@ -1,9 +1,10 @@
 r"""One pass over the rows against full batches of the same rows, at the same rho, for replace-one.
 
 One-pass DP-SGD (AC Algorithm 1) releases its last iterate; full-batch DP-SGD takes T steps on all n
-rows and releases every iterate. Both are rho-GDP. Rates and clips of both are planned by theory:
-the coupled ODE, and the Gaussian closure on rows of another draw (and of fewer dimensions, at the
-same d/n). The loss is half a square, the clip norm $c\sqrt d$, and the test loss R exactly.
+rows and releases every iterate. Both are rho-GDP. Rates and clips are planned by theory: by the
+coupled ODE for one pass, by the Gaussian closure for full batches (on rows of another draw, of
+fewer dimensions at the same d/n). The loss is half a square, the clip norm $c\sqrt d$, and the test
+loss is exactly R.
 """
 
 import dataclasses
@@ -35,14 +36,14 @@ _PLANNED = "peak", "shape", "clip_scale"
 _DELTA = 1e-5
 
 _SHARE, _SIGMAS = 0.02, 3
-# A plan is where the closure is lowest, its own error included: what was seen of it is allowed for.
+# A plan minimises the closure including its error, so this measured error is tolerated.
 _PLANNED_SHARE = 0.05
 _RHO, _GAMMA = 1.0, 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Ratios gamma = d/n and budgets rho; the numbers of full-batch steps that are tried."""
+    """Ratios gamma = d/n, budgets rho, and the numbers of full-batch steps to try."""
 
     gammas: tuple[float, ...] = (0.1, 0.03, 0.01)
     rhos: tuple[float, ...] = (0.3, 1.0, 3.0)
@@ -155,7 +156,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def _one_pass(setting: Setting, family: str, plan: Plan, rho: float, num_runs: int, *, key):
-    """A planned pass, simulated on fresh rows, and what it costs."""
+    """A planned pass, simulated on fresh rows, and its privacy cost."""
     algorithm = one_pass(family, plan, rho)
     given = {"num_runs": num_runs, "simulator": jaxdp.Reduced(), "records": 1}
     found = over_runs(jaxdp.simulate(setting.stream(), algorithm, key=key, **given).final_risk)
@@ -169,7 +170,7 @@ def _one_pass(setting: Setting, family: str, plan: Plan, rho: float, num_runs: i
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Theory and simulation on both sides, equal cost, and which is ahead."""
+    """Theory against simulation on both sides, equal cost, and which is better."""
     one, one_error, full = dataset.one_pass, dataset.one_pass_error, dataset.full.mean("run")
     mean, error = full.mean("draw"), harness.standard_error(full, "draw")
     gap = dataset.one_pass_predicted / one - 1
@@ -207,14 +208,15 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         ),
         Check(
             f"full batches have the smaller simulated risk in every cell, by {_SIGMAS} standard "
-            f"errors, at n/d = {1 / _GAMMA:.0f} and rho = {_RHO:g} less than a third; the gain is "
-            "least where rows and budget are plentiful, at the largest n/d and rho",
+            f"errors, and less than a third at n/d = {1 / _GAMMA:.0f} and rho = {_RHO:g}; the gain "
+            "is least at the largest n/d and rho, with the most rows and budget",
             f"the best of one pass has {span(factor, '.2f')} times their risk, {known:.2f} and "
-            f"{float(plenty):.2f} there, {float(ahead.min()):.0f} standard errors at least",
+            f"{float(plenty):.2f} in those two cells, {float(ahead.min()):.0f} standard errors at "
+            "least",
             bool((ahead > _SIGMAS).all() and known > 3 and plenty <= factor.min()),
         ),
         Check(
-            "no private run is better in the mean than least squares on the same rows",
+            "no private method has less mean risk than least squares on the same rows",
             f"{span(mean / floor, '.2f')} times its risk",
             bool((mean > floor).all()),
         ),
@@ -222,7 +224,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """Risks of both ways, how many gradients they take, and how they were planned."""
+    """Risks, numbers of gradients and plans of both methods."""
 
     def one_pass(family):
         def text(at):
@@ -249,16 +251,16 @@ def summary(dataset: xarray.Dataset) -> str:
         ),
     }
     text = (
-        f"d = {dataset.attrs['dim']}, label noise .3, R(0) = 1/2, replace-one. Predicted / "
-        f"simulated risk; ± is one standard error, of {dataset.attrs['num_passes']} passes over "
-        f"fresh rows, and of {dataset.sizes['draw']} draws of the rows with "
+        f"d = {dataset.attrs['dim']}, label noise 0.3, R(0) = 1/2, replace-one. Predicted / "
+        f"simulated risk; ± is one standard error, over {dataset.attrs['num_passes']} passes over "
+        f"fresh rows, or over {dataset.sizes['draw']} draws of the rows with "
         f"{dataset.sizes['run']} runs each. Full batches release all their iterates, one pass its "
-        "last. T and the rate v/(1 + t/(knee T)) are of least predicted risk on other rows, "
-        f"of {dataset.attrs['planned_dim']} dimensions at the same n/d, over the two or so T that "
-        "were tried. Where c is tiny every gradient is clipped, and rate and clip enter as their "
-        "product alone. Planned rates start beyond the closure's limit of stability in "
-        f"{float(dataset.is_beyond.mean()):.0%} of the cells, where it says so. Other schedules, "
-        "and one pass with correlated noise, were not run."
+        "last. T and the rate v/(1 + t/(knee T)) minimise the predicted risk on other rows, of "
+        f"{dataset.attrs['planned_dim']} dimensions at the same n/d, over the few T that were "
+        "tried. If c is tiny every gradient is clipped, and only the product of rate and clip "
+        "matters. Planned rates start beyond the closure's limit of stability in "
+        f"{float(dataset.is_beyond.mean()):.0%} of the cells; the closure reports this. Other "
+        "schedules, and one pass with correlated noise, were not run."
     )
     return f"{text}\n\n{listing(dataset, ('gamma', 'rho'), columns)}"
 

@@ -1,8 +1,8 @@
-r"""Rates and clips of least predicted risk, for one pass and for full batches, at equal rho.
+r"""Rates and clips that minimise the predicted risk of one pass and of full batches, at equal rho.
 
-Both are planned on the same description: isotropic rows, $|\theta^*|^2/2 = R(0)$ and labels of
-noise zeta. The one-pass plan minimises the coupled ODE over a shrinking grid. The full-batch plan
-minimises the Gaussian closure, by gradients through it, on rows that nothing is measured on.
+Both are planned on the same description: isotropic rows, $|\theta^*|^2/2 = R(0)$ and label noise
+zeta. The one-pass plan minimises the coupled ODE over a shrinking grid. The full-batch plan
+minimises the Gaussian closure, by gradients through it, on rows that are not used for measurements.
 """
 
 import dataclasses
@@ -22,25 +22,25 @@ import jaxdp
 from jaxdp.privacy import ShuffledEpochs
 
 _DIM = 1000
-# The spread over runs, which is asked for nowhere, would make either several times dearer.
+# The spread over runs is not needed, and would make either several times slower.
 _PLANNING = jaxdp.GaussianClosure(rank=0, spread_rank=None)
 _MEASURING = jaxdp.GaussianClosure(spread_rank=None)
 _SIDE, _ROUNDS, _KEPT = 9, 20, 0.7
 _SEARCH = {"method": "L-BFGS-B", "options": {"maxiter": 40, "ftol": 1e-6}}
-# Starts of a full-batch plan: c, and c times the sum of the rates, which is a distance.
+# Starts of a full-batch plan: c, and c times the sum of the rates (a distance).
 _STARTS = ((0.15, 3.0), (0.5, 6.0))
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What all cells share: dimension, label noise zeta and R(0)."""
+    """The shared setting of all cells: dimension, label noise zeta and R(0)."""
 
     dim: int = 100
     label_noise: float = 0.3
     initial_risk: float = 0.5
 
     def stream(self, dim: int | None = None) -> jaxdp.LinearRegression:
-        """The problem of fresh rows."""
+        """The problem with fresh rows."""
         return jaxdp.LinearRegression.isotropic(
             self.dim if dim is None else dim,
             label_noise=self.label_noise,
@@ -48,10 +48,10 @@ class Setting:
         )
 
     def rows(self, num_train: int, *, key) -> jaxdp.FixedFeatures:
-        r"""The problem of rows that are kept, whose test loss is R exactly.
+        r"""The problem with fixed rows, whose test loss is exactly R.
 
-        Test rows are $\sqrt d\,e_i$ with labels without noise: the mean of half their squared
-        errors is $|\theta - \theta^*|^2/2$.
+        Test rows are $\sqrt d\,e_i$ with noiseless labels: the mean of half their squared errors is
+        $|\theta - \theta^*|^2/2$.
         """
         inputs_key, noise_key = jr.split(key)
         target = jnp.full(self.dim, (2 * self.initial_risk / self.dim) ** 0.5)
@@ -68,10 +68,10 @@ class Plan(NamedTuple):
 
     Attributes:
         peak: the first learning rate.
-        shape: a polynomial's power, or the time on [0, 1] at which a hyperbola has halved.
+        shape: a polynomial's power, or the time in [0, 1] at which a hyperbola has halved.
         clip_scale: c.
         num_steps: T.
-        risk: as predicted on what it was planned with.
+        risk: predicted risk on the rows of the plan.
     """
 
     peak: float
@@ -93,7 +93,7 @@ def one_pass(family: str, plan: Plan, rho: float) -> jaxdp.OnePassDPSGD:
 
 
 def full_batch(num_train: int, dim: int, rho, peak, knee, clip_scale, num_steps: int):
-    """Descent on all rows in every step, all iterates together rho-GDP for replace-one."""
+    """Descent on all rows in every step; all iterates together are rho-GDP for replace-one."""
     return jaxdp.PrivateOptimiser(
         optax.sgd,
         learning_rate=jaxdp.Hyperbolic(peak, knee),
@@ -116,8 +116,8 @@ def least_squares_risk(problem: jaxdp.FixedFeatures) -> float:
 
 
 def planned_one_pass(setting: Setting, family: str, gamma: float, rho: float, dim: int) -> Plan:
-    """The schedule of a family and the clip of least risk by the coupled ODE, in float64."""
-    # Where the optimum lies within the box for gamma from 1e-3 to 1 and rho from .1 to 10.
+    """The schedule of a family and the clip that minimise the coupled ODE's risk, in float64."""
+    # The optimum lies within the box for gamma from 1e-3 to 1 and rho from 0.1 to 10.
     shapes = (0.0, 4.0) if family == "polynomial" else (np.log(1e-3), np.log(1e2))
     low = np.array([np.log(0.01), np.log(0.05), shapes[0]])
     high = np.array([np.log(5.0), np.log(500.0), shapes[1]])
@@ -136,12 +136,12 @@ def planned_one_pass(setting: Setting, family: str, gamma: float, rho: float, di
 def planned_full_batch(
     problem: jaxdp.FixedFeatures, rhos: tuple[float, ...], num_steps: tuple[int, ...]
 ) -> list[Plan]:
-    """Rate, knee and clip of least risk by the closure, over some numbers of steps, for each rho.
+    """Rate, knee, clip and number of steps that minimise the closure's risk, for each rho.
 
     Args:
         problem: rows to plan on.
-        rhos: of all iterates together.
-        num_steps: those that are tried.
+        rhos: rho of all iterates together.
+        num_steps: numbers of steps to try.
     """
     best: list[Plan | None] = [None] * len(rhos)
     for steps in num_steps:

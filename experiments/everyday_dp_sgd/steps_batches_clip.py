@@ -1,8 +1,8 @@
-r"""Where batch size, number of steps and clip norm matter, by predictions alone, at one epsilon.
+r"""The effect of batch size, number of steps and clip norm at one epsilon, by predictions alone.
 
 Predicted accuracy of DP-SGD on the last layer of a pretrained body, over the sampling rate q, the
-number of steps T and the clip norm C, each with the best of a few learning rates. The noise is what
-the account asks for at every (q, T). No run is needed for the picture; some are made to check it.
+number of steps T and the clip norm C, each with the best of a few learning rates. The noise is
+calibrated to epsilon at every (q, T). The picture needs no runs; some are made to check it.
 """
 
 import dataclasses
@@ -130,7 +130,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Agreement where it was simulated, and which knob matters by how much."""
+    """Agreement with simulations, and the effect of each hyper-parameter."""
     best = dataset.predicted.max(("clip_norm", "learning_rate"))
     apart = abs(best - dataset.accuracy.mean("run"))
     by_steps = (best.max("num_steps") - best.min("num_steps")).values
@@ -151,15 +151,15 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool((gain > 0).all()),
         ),
         Check(
-            "with the fewest records a batch the number of steps decides, with the most it hardly "
-            "does: accuracy spreads over T more than twice as far",
+            "with the fewest records per batch the number of steps matters, with the most hardly: "
+            "accuracy spreads over T more than twice as far",
             f"by {by_steps[0]:.3f} and by {by_steps[-1]:.3f}",
             bool(by_steps[0] > 2 * by_steps[-1]),
         ),
         Check(
             "the largest clip norm is the worst at every batch size and T, each clip norm with its "
             "best learning rate",
-            f"behind the best by {span(large)}, the others by at most {float(others.max()):.3f}",
+            f"below the best by {span(large)}, the others by at most {float(others.max()):.3f}",
             bool((large > others.max("clip_norm")).all()),
         ),
     ]
@@ -185,8 +185,8 @@ def summary(dataset: xarray.Dataset) -> str:
     }
     text = (
         f"A pretrained body, n = {count:,}, ε = {dataset.attrs['epsilon']:g}. "
-        "The best cells are those of the highest predicted accuracy on the test digits, which are "
-        "validation rows here; choosing by them is not accounted for."
+        "The best cells have the highest predicted accuracy on the test digits, which serve as "
+        "validation rows here; this choice is not accounted for."
     )
     return f"{text}\n\n{listing(dataset, ('sampling_rate', 'num_steps'), columns)}"
 

@@ -1,1 +1,1 @@
-"""What forecasts of private fine-tuning are worth, on bodies that others trained."""
+"""The accuracy of forecasts of private fine-tuning, on bodies that others trained."""

@@ -1,4 +1,4 @@
-"""Frozen bodies, from images to features, and the images that they see.
+"""Frozen bodies, from images to features, and their images.
 
 Images are arrays (count, side, side, colours) with values in [0, 1]. Labels are -1 and 1: each data
 set is split into two groups of classes, so that a plan takes seconds.
@@ -24,7 +24,7 @@ from experiments.tables import read_digits
 
 EFFICIENT, SMALL, RANDOM = "EfficientNet-Lite0", "small CNN", "random convolutions"
 DIGITS, PHOTOGRAPHS = "MNIST", "CIFAR-10"
-# The first group of private and of old digits; the first group of photographs are vehicles.
+# The first group of private and of old digits; the first group of photographs is vehicles.
 _NEW_FIRST, _OLD_FIRST, _VEHICLES = (6, 8), (1, 3), (0, 1, 8, 9)
 _SIDE, _LARGE_SIDE = 28, 64
 _OLD, _NUM_CLASSES, _RATE, _BATCH = 5, 5, 2e-3, 128
@@ -38,11 +38,11 @@ class Rows(NamedTuple):
 
 
 class Images(NamedTuple):
-    """Private rows, and public ones that stand in for them.
+    """Private rows, and public stand-ins for them.
 
     Attributes:
-        private, alike, other: disjoint; `other` has other classes. Of digits these are 0 to 4, on
-            which the small CNN was trained; of photographs they are digits 5 to 9.
+        private, alike, other: disjoint rows; `other` has other classes: for digits 0 to 4, the
+            training classes of the small CNN; for photographs the digits 5 to 9.
     """
 
     private: Rows
@@ -51,12 +51,12 @@ class Images(NamedTuple):
 
     @property
     def rotated(self) -> Rows:
-        """The alike rows, turned by a quarter."""
+        """The alike rows, rotated by 90 degrees."""
         return self.alike._replace(images=np.rot90(self.alike.images, axes=(1, 2)))
 
 
 def images_of(name: str, data: pathlib.Path | None, num_rows: int) -> Images:
-    """Of photographs half of those that there are, of digits so many of each kind."""
+    """Private and public rows, at most `num_rows` of each kind (half of the photographs)."""
     mnist = read_digits(data)
     digits, labels = mnist.train_images.reshape(-1, _SIDE, _SIDE, 1), mnist.train_labels
     is_old = labels < _OLD
@@ -71,7 +71,7 @@ def images_of(name: str, data: pathlib.Path | None, num_rows: int) -> Images:
 
 
 def body_of(name: str, data: pathlib.Path | None, num_steps: int, *, key) -> Callable:
-    """A function of one image; the small CNN is trained here, on digits 0 to 4, not privately."""
+    """A map from an image to features; trains the small CNN on digits 0 to 4, not privately."""
     if name == EFFICIENT:
         network = efficientnet_lite0()
 
@@ -99,13 +99,13 @@ def body_of(name: str, data: pathlib.Path | None, num_steps: int, *, key) -> Cal
 
 
 def features_of(body: Callable, images: np.ndarray) -> np.ndarray:
-    """Of all images, some at a time."""
+    """The features of all images, in batches."""
     in_batches = eqx.filter_jit(lambda rows: lax.map(body, rows, batch_size=64))
     return np.asarray(in_batches(jnp.asarray(images, jnp.float32)))
 
 
 def _hidden(weights: list[Array], image: Float[Array, "side side colours"]) -> Array:
-    """Two convolutions of stride 2 and a dense layer, tanh; colours are averaged."""
+    """Two convolutions of stride 2 and a dense layer with tanh; colours are averaged."""
     image = jax.image.resize(image.mean(-1, keepdims=True), (_SIDE, _SIDE, 1), "linear")[None]
     for kernel in weights[:2]:
         kinds = ("NHWC", "HWIO", "NHWC")
@@ -116,7 +116,7 @@ def _hidden(weights: list[Array], image: Float[Array, "side side colours"]) -> A
 
 @eqx.filter_jit
 def _trained(weights, images, labels, num_steps: int, *, key):
-    """After so many steps of Adam, on batches drawn with replacement."""
+    """The weights after Adam on batches drawn with replacement."""
     optimiser = optax.adam(_RATE)
 
     def loss(weights, rows):

@@ -1,9 +1,9 @@
 r"""Forecasts of private training from public rows, against private training that is simulated.
 
 A new last layer (two groups of classes, logistic loss) on frozen features. Public rows that are
-like the private ones tell a level, an interval and settings; rows of other classes and rotated rows
-tell settings alone, and what level they would have told is shown. Settings are held against the
-best of a number of random trials on the private rows, which would have to be paid for.
+like the private ones predict an accuracy, an interval and settings. Rows of other classes and
+rotated rows predict settings alone; the accuracy that they would predict is shown. Settings are
+compared with the best of a number of random trials on the private rows, which cost privacy.
 """
 
 import dataclasses
@@ -39,14 +39,14 @@ from jaxdp.privacy import PoissonSampler
 FOLDERS = {"data": "folder with the folders mnist (IDX files) and cifar10; else they are fetched"}
 KINDS = ("alike", "other classes", "rotated")
 _COLORS = BLUE, ORANGE, BLACK
-# Of each kind of rows, for training; the factor by which random trials leave their centre.
+# Training share of each kind of rows; the factor around the centre of the random trials.
 _SHARE, _RANGE = 0.5, 30.0
 _POINTS, _CELLS, _REGRET, _INTERVAL = 0.015, 0.9, 0.005, 0.9
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Data, bodies, budgets; rows of either kind; the cell of the plan; runs and random trials."""
+    """Data, bodies, budgets; rows of each kind; the cell of the plan; runs and random trials."""
 
     datasets: tuple[str, ...] = (DIGITS, PHOTOGRAPHS)
     bodies: tuple[str, ...] = (EFFICIENT, SMALL, RANDOM)
@@ -75,7 +75,7 @@ class Config:
 
 
 class Task(NamedTuple):
-    """One body on one data set, and the problems that its features make."""
+    """The problems with one body's features on one data set."""
 
     private: jaxdp.FixedFeatures
     public: dict[str, jaxdp.FixedFeatures]
@@ -114,7 +114,7 @@ def run(config: Config, data: pathlib.Path | None = None) -> xarray.Dataset:
 
 
 def _task(config: Config, body, images: Images) -> Task:
-    """Features less the mean of the public rows, on their principal directions, of norm about 1."""
+    """Features minus the public rows' mean, on their principal directions, of norm about 1."""
     kinds = dict(zip(KINDS, (images.alike, images.other, images.rotated), strict=True))
     sizes = len(images.private.labels)
     kinds = {name: Rows(*(part[:sizes] for part in rows)) for name, rows in kinds.items()}
@@ -128,7 +128,7 @@ def _task(config: Config, body, images: Images) -> Task:
     def problem(features, labels):
         rows = np.asarray((features - mean) @ basis, np.float32)
         parts = rows[:split], labels[:split], rows[split:], labels[split:]
-        # The identity as a body, for the constant column.
+        # The identity as a body adds the constant column.
         loss = jaxdp.losses.Logistic()
         return jaxdp.FixedFeatures.from_network(lambda row: row, *parts, loss=loss)
 
@@ -137,13 +137,13 @@ def _task(config: Config, body, images: Images) -> Task:
 
 
 def _in_cell(config: Config, task: Task, epsilon: float, *, key) -> dict:
-    """What is told from each kind of stand-ins, and what private training then gives."""
+    """The forecast from each kind of stand-ins, and the result of private training."""
     size = task.private.num_train
     budget = {"epsilon": epsilon, "delta": config.delta}
     cell = {"num_steps": config.num_steps, "sampling_rate": config.sampling_rate}
     begun = time.perf_counter()
     with warnings.catch_warnings():
-        # Of disturbed copies, on which a plan may be at the limit of stability.
+        # Warnings on disturbed copies, whose plans may be at the limit of stability.
         warnings.simplefilter("ignore")
         forecast = jaxdp.forecast(task.public["alike"], num_samples=size, **budget, **cell)
     seconds = time.perf_counter() - begun
@@ -174,7 +174,7 @@ def _in_cell(config: Config, task: Task, epsilon: float, *, key) -> dict:
 
 
 def _accuracies(task: Task, algorithm, num_runs: int, *, key) -> np.ndarray:
-    """Of the private test rows, after each of some runs."""
+    """Accuracy on the private test rows after each of some runs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         runs = jaxdp.simulate(task.private, algorithm, num_runs=num_runs, key=key, records=1)
@@ -187,7 +187,7 @@ def _best_trial(config: Config, task: Task, planned, *, key) -> float:
     scale = np.log(_RANGE) * np.random.default_rng(config.seed).uniform(
         -1, 1, (2, config.num_trials)
     )
-    # Features have a norm of about 1, and so have gradients at most: clips from .01 to 11.
+    # Norms of features are about 1, those of gradients at most that: clips from 0.01 to 11.
     rates, clips = 3.0 * np.exp(scale[0]), np.exp(scale[1] - 1)
     trials = [
         planned.replace(learning_rate=float(rate), clip_norm=float(clip))
@@ -200,7 +200,7 @@ def _best_trial(config: Config, task: Task, planned, *, key) -> float:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The goals: levels, intervals and settings."""
+    """The goals for accuracies, intervals and settings."""
     runs = dataset.accuracy.sel(kind="alike")
     gap = abs(dataset.told - runs.mean("run"))
     near = float((gap <= _POINTS).mean())
@@ -212,14 +212,14 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     far = ", ".join(f"{kind} {float(own.sel(kind=kind)):.3f}" for kind in KINDS[1:])
     return [
         Check(
-            f"from alike rows the told accuracy is within {_POINTS:g} of the mean of private runs "
-            f"in {_CELLS:.0%} of the cells",
-            f"in {near:.0%} of {gap.size}, at most {float(gap.max()):.4f}; unlike stand-ins would "
-            f"have been off by up to: {far}",
+            f"the accuracy predicted from alike rows is within {_POINTS:g} of the mean of private "
+            f"runs in {_CELLS:.0%} of the cells",
+            f"in {near:.0%} of {gap.size}, at most {float(gap.max()):.4f} off; unlike stand-ins "
+            f"would have been off by up to: {far}",
             near >= _CELLS,
         ),
         Check(
-            "the interval of nine runs in ten holds at least nine of ten runs, over all cells",
+            "the interval for nine runs in ten contains at least nine of ten runs, over all cells",
             f"{inside:.0%}; half widths {harness.span((dataset.high - dataset.low) / 2, '.3f')}",
             inside >= _INTERVAL,
         ),
@@ -240,11 +240,11 @@ def _regret(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Told with its interval, against found, of every cell; a panel for each data set."""
+    """Predicted accuracy with its interval, and simulated accuracy; a panel for each data set."""
     names, budgets = dataset.dataset.values, dataset.epsilon.values
     figure = Figure(figsize=(3.3 * max(len(names), 2), 3.6), layout="constrained")
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    # Of each body the budgets side by side, and what is told left of what is found.
+    # Each body has its budgets side by side, with predictions left of simulations.
     starts = np.arange(len(dataset.body)) * (len(budgets) + 0.6)
     where = starts[:, None] + np.arange(len(budgets))
     for axes, name in zip(panels, names, strict=True):
@@ -252,7 +252,12 @@ def plot(dataset: xarray.Dataset) -> Figure:
             at = dataset.sel(dataset=name, body=body)
             bars = [at.told - at.low, at.high - at.told]
             style = {"linestyle": "none", "color": color, "markersize": 5}
-            bar = {"marker": "_", "capsize": 2.5, "elinewidth": 1, "label": f"{body.item()}: told"}
+            bar = {
+                "marker": "_",
+                "capsize": 2.5,
+                "elinewidth": 1,
+                "label": f"{body.item()}: predicted",
+            }
             axes.errorbar(places - 0.12, at.told, bars, **style | bar)
             axes.plot(places + 0.12, at.accuracy.sel(kind="alike").mean("run"), "o", **style)
             for kind, marker in zip(KINDS[1:], "x^", strict=True):
@@ -261,7 +266,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
         axes.set_xlabel(r"$\varepsilon$")
         tidy(axes, f"{name}, $n$ = {int(dataset.num_train.sel(dataset=name))}")
     panels[0].set_ylabel("accuracy")
-    signs = {"o": "found", "x": "told by other classes", "^": "told by rotated rows"}
+    signs = {"o": "simulated", "x": "predicted by other classes", "^": "predicted by rotated rows"}
     for marker, label in signs.items():
         panels[0].plot([], [], marker, color="0.4", label=label, linestyle="none")
     handles, _ = panels[0].get_legend_handles_labels()
@@ -270,7 +275,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What was run, and a row for every cell."""
+    """The setting, and a row for every cell."""
     rows = []
     for place in np.ndindex(dataset.told.shape):
         at = dataset.isel(dict(zip(dataset.told.dims, place, strict=True)))
@@ -288,8 +293,8 @@ def summary(dataset: xarray.Dataset) -> str:
                 f"{at.leak:.3f} ({at.leak_bound:.3f})",
             ]
         )
-    head = ["data", "body", "ε", "told [interval]", "found ± deviation of a run"]
-    head += [f"{kind}: would tell / found" for kind in KINDS[1:]]
+    head = ["data", "body", "ε", "predicted [interval]", "simulated ± deviation of a run"]
+    head += [f"{kind}: predicted / simulated" for kind in KINDS[1:]]
     head += ["best trial (ε of all trials)", *(f"regret, {kind}" for kind in KINDS), "leak (bound)"]
     return f"{_setting(dataset)}\n\n{harness.table(head, rows)}"
 
@@ -300,16 +305,17 @@ def _setting(dataset: xarray.Dataset) -> str:
         "A linear head on frozen features, two groups of classes: digits 6, 8 against 5, 7, 9; "
         "vehicles against animals. EfficientNet-Lite0 has the weights of ImageNet and sees images "
         "of 64 x 64; the small CNN was trained on digits 0 to 4; random convolutions are the CNN's "
-        "first weights. Features lose the mean of the alike public rows and are projected on their "
-        "principal directions. Stand-ins: disjoint rows of the classes (alike); digits 0 to 4, or "
-        "of photographs digits 5 to 9 (other classes); alike rows turned by a quarter (rotated). "
-        f"Half of the rows train, half test; found are {dataset.sizes['run']} runs of the settings "
-        "told. Random trials: rates and clips log-uniform within a factor of 30, each run once on "
-        "the private rows and chosen by the private test rows; the accuracy of the best is that "
-        "of new runs. The ε of all trials is of one after the other. Of 250 photographs to test "
-        "by, accuracies have standard errors of .03: the larger group has .54 of the private ones "
-        "and .63 of the public ones. "
-        f"A forecast took {seconds:.0f} s, in the mean, with other programs beside it."
+        "initial weights. The mean of the alike public rows is subtracted from features, which are "
+        "projected on their principal directions. Stand-ins: disjoint rows of the same classes "
+        "(alike); digits 0 to 4, or for photographs digits 5 to 9 (other classes); alike rows "
+        "rotated by 90 degrees (rotated). Half of the rows are for training, half for the test; "
+        f"the simulated accuracy is of {dataset.sizes['run']} runs with the predicted settings. "
+        "Random trials: rates and clips log-uniform within a factor of 30, each run once on the "
+        "private rows; the best is chosen on the private test rows, and its accuracy is that of "
+        "new runs. The ε of all trials is that of their composition. With 250 test photographs, "
+        "accuracies have standard errors of 0.03. The larger group has a share of 0.54 of the "
+        "private photographs and of 0.63 of the public ones. "
+        f"A forecast took {seconds:.0f} s, in the mean, with other programs running."
     )
 
 

@@ -1,4 +1,4 @@
-"""Many settings of DP-GD on one problem at once, and its interpolator where that is cheap."""
+"""Many settings of DP-GD on one problem at once, and its interpolator, computed cheaply."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ CALIBRATIONS = {
     "exact": jaxdp.algorithms.ExactCalibration(),
 }
 
-# Features a row from which the kernel, summed in float32, is conditioned well enough.
+# From this many features per row on, the kernel, summed in float32, is well enough conditioned.
 _WIDE = 1.5
 
 
 def noise_per_root_time(epsilon: float, delta: float, calibration: str) -> float:
-    r"""$\sigma/\sqrt{\eta T}$, which both calibrations fix: sigma at $\eta T = 1$."""
+    r"""$\sigma/\sqrt{\eta T}$, a constant of either calibration: sigma at $\eta T = 1$."""
     chosen = CALIBRATIONS[calibration]
     return float(chosen.noise_scale(epsilon, delta, learning_rate=1.0, num_steps=1))
 
@@ -34,7 +34,7 @@ def steps_for(duration: float, stability_limit: float, fewest: int) -> int:
     r"""Number of steps that keeps $\eta$ below a third of the stability limit.
 
     Then an unclipped step shrinks a residual to no less than a third of it, and more steps do not
-    change the risk by what could be seen.
+    change the risk visibly.
     """
     return max(fewest, math.ceil(3 * duration / stability_limit))
 
@@ -52,16 +52,16 @@ def final_risks(
 ) -> tuple[Float[Array, "settings runs"], Float[Array, "settings runs"]]:
     r"""Test error of the released iterate, and the share of clipped gradients.
 
-    All settings make the same number of steps, $\eta = \tau/T$, and see the same normals.
+    All settings take the same number of steps, $\eta = \tau/T$, with the same normal draws.
 
     Args:
         problem: the rows.
         durations: $\tau = \eta T$.
         clip_norms: C.
         noises: $\sigma/\sqrt\tau$.
-        num_steps: T, traced: any number shares what is compiled.
-        key: of the noise.
-        num_runs: independent ones of each setting.
+        num_steps: T, traced: all values share one compiled program.
+        key: key of the noise.
+        num_runs: independent runs of each setting.
     """
 
     def one(duration, clip_norm, noise):
@@ -83,7 +83,7 @@ def risks_on_grid(
     fewest_steps: int,
     key: Key[Array, ""],
 ) -> tuple[Float[np.ndarray, "times clips noises"], Float[np.ndarray, "times clips noises"]]:
-    """One run of every combination; each duration has the number of steps that it needs."""
+    """One run of every combination, with the necessary number of steps for each duration."""
     shape = (len(clip_norms), len(noises))
     clips, levels = (grid.ravel() for grid in np.meshgrid(clip_norms, noises, indexing="ij"))
     found = []
@@ -100,8 +100,8 @@ def risks_on_grid(
 def interpolator_risk(problem: ReducedFeatures) -> float:
     r"""Test error of $\Phi^+ Y$, as `problem.interpolator_risk()`, in a fraction of its time.
 
-    By QR, or by substitution where the features are triangular, in float64 instead of an SVD;
-    for features of full rank.
+    In float64, by QR, or by substitution for triangular features, instead of an SVD. The features
+    must have full rank.
     """
     train, test = problem.host_features()
     labels = np.asarray(problem.train_labels, np.float64)
@@ -128,12 +128,12 @@ class AtWidth(NamedTuple):
 def at_widths(
     limit: jaxdp.RandomFeatures, widths: Sequence[float], *, key: Key[Array, ""]
 ) -> Iterator[AtWidth]:
-    """The problems that share rows, and weights of which a narrow one has the first.
+    """Problems that share rows and weights: a narrow one has the first weights of a wide one.
 
     Args:
         limit: the rows, at infinite width.
-        widths: rising; infinity stands for infinite width.
-        key: of the weights.
+        widths: rising; infinity is allowed.
+        key: key of the weights.
     """
     finite = [int(width) for width in widths if math.isfinite(width)]
     weights = jr.normal(key, (max(finite), limit.dim)) / np.sqrt(limit.dim)

@@ -1,10 +1,10 @@
-r"""PF Theorem 1, measured: what privacy costs against n, d and epsilon, and the plateau.
+r"""The cost of privacy in PF Theorem 1, measured against n, d and epsilon, and the plateau.
 
-$R_P$ is the mean test error of DP-GD less that of theta*, the interpolator, at infinite width and
+$R_P$ is the mean test error of DP-GD minus that of theta*, the interpolator, at infinite width and
 at one finite p. $\tau$ and C are tuned by the mean *test* error of the cell, which is not
-privatised, instead of taken from (4.3), whose $\log^2 n$ make the noise astronomic at any size that
-fits a computer. The theorem's terms $d/(n\epsilon)$, $\sqrt{d/n}$ and $\sqrt{n/d^{3/2}}$ are drawn
-with constants of one and without their logarithms: they bound, they do not predict.
+privatised. They are not taken from (4.3), whose $\log^2 n$ make the noise astronomic at any size
+that fits a computer. The theorem's terms $d/(n\epsilon)$, $\sqrt{d/n}$ and $\sqrt{n/d^{3/2}}$ are
+drawn with constants of one and without their logarithms: they bound, they do not predict.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Config:
     r"""Sizes; `finite_width` is measured at `finite_dim` only.
 
     Attributes:
-        dims, nums_train: every pair is a cell; delta is 1/n.
+        dims, nums_train: d and n, each pair a cell; delta is 1/n.
         times, clips: the grid of $\tau p/d$ and $C/\sqrt p$ over which each cell is tuned.
         num_seeds: data sets of each cell, with one run of each setting.
     """
@@ -87,7 +87,7 @@ class Config:
 
 
 def run(config: Config) -> xarray.Dataset:
-    """Every cell at infinite width, and those of one dimension at a finite one too."""
+    """Every cell at infinite width; cells of one dimension also at a finite width."""
     dataset = _empty(config)
     cells = list(itertools.product(config.dims, config.nums_train))
     for number, (dim, num_train) in enumerate(
@@ -134,7 +134,7 @@ def _empty(config: Config) -> xarray.Dataset:
 def _measure(config: Config, problem: jaxdp.RandomFeatures, key):
     """Test errors over the grid, (times, clips, calibrations, epsilons), and the interpolator's."""
     reduced = problem.reduced()
-    # Infinite width is free of p.
+    # Infinite width has no p.
     scale = problem.num_features or 1
     budgets = itertools.product(CALIBRATIONS, config.epsilons)
     noises = [noise_per_root_time(eps, 1 / problem.num_train, name) for name, eps in budgets]

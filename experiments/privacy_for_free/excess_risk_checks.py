@@ -1,4 +1,4 @@
-"""What PF Theorem 1 says of the excess risk, as far as it can be measured, and a fit."""
+"""Measurable claims of PF Theorem 1 on the excess risk, and a fit."""
 
 import functools
 import math
@@ -11,16 +11,16 @@ from experiments.harness.verdicts import listed, listing, span, within
 from experiments.statements.privacy_for_free.excess_risk_bound import fitted_constants
 
 _SIGMAS = 4
-# Of the first term: read off data sets of another seed, at which the largest ratio was 2.7.
+# Constant of the first term, from data sets of another seed, whose largest ratio was 2.7.
 CONSTANT, _BELOW = 3, 2
 # Error of the best linear predictor of sign(u.x), Gaussian x.
 LINEAR_FLOOR = 1 - 2 / math.pi
-# Of a mean over data sets.
+# Standard error of a mean over data sets.
 error = functools.partial(standard_error, axis="seed")
 
 
 def best_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
-    """Test error of each seed with the hyper-parameters of the least mean, cell by cell."""
+    """Test error of each seed; hyper-parameters of least mean error in each cell."""
     risk, settings = dataset[f"{prefix}risk"], ("time", "clip_scale")
     where = risk.mean("seed").argmin(settings)
     return risk.isel({name: where[name] for name in settings}).drop_vars(settings)
@@ -32,20 +32,20 @@ def excess_risk(dataset: xarray.Dataset, prefix: str = "") -> xarray.DataArray:
 
 
 def terms(dim, num_train, epsilon):
-    """Theorem 1's three, with constants of one and without logarithms. Source: PF (4.4)."""
+    """Theorem 1's three terms, with constants of one, without logarithms. Source: PF (4.4)."""
     return dim / (num_train * epsilon), (dim / num_train) ** 0.5, (num_train / dim**1.5) ** 0.5
 
 
 def num_cubics(dim: int) -> int:
-    """How many Hermite polynomials of degree three there are in d variables."""
+    """Number of Hermite polynomials of degree three in d variables."""
     return math.comb(dim + 2, 3)
 
 
 def privacy_limited(dataset: xarray.Dataset, calibration: str) -> tuple[np.ndarray, np.ndarray]:
-    r"""$d/(n\epsilon)$ and the mean R_P of cells in which privacy is what costs.
+    r"""$d/(n\epsilon)$ and the mean R_P of cells in which R_P is the cost of privacy.
 
-    Those of 4 d <= n <= d^2, where theta* has a plateau, with .01 < R_P < .25, so that it is
-    neither lost in the noise nor near that of predicting nothing.
+    Cells with 4 d <= n <= d^2, the plateau of theta*, and 0.01 < R_P < 0.25, so that R_P is neither
+    lost in the noise nor close to that of predicting nothing.
     """
     mean = excess_risk(dataset).mean("seed").sel(calibration=calibration)
     inside = _on_the_plateau(dataset)
@@ -61,7 +61,7 @@ def _on_the_plateau(dataset: xarray.Dataset) -> xarray.DataArray:
 def power_law(ratio: np.ndarray, excess: np.ndarray) -> tuple[float, float, float]:
     """Exponent and its standard error, and the prefactor, of a least-squares line in logarithms.
 
-    NaN where fewer than four points leave the error open.
+    NaN for fewer than four points, which do not determine the error.
     """
     if len(ratio) < 4:
         return math.nan, math.nan, math.nan
@@ -70,7 +70,7 @@ def power_law(ratio: np.ndarray, excess: np.ndarray) -> tuple[float, float, floa
 
 
 def fitted_bound(dataset: xarray.Dataset, calibration: str) -> tuple[np.ndarray, np.ndarray]:
-    """Theorem 1 with the least constants that hold of the cells with d < n < d^1.5.
+    """Theorem 1 with the least constants that hold in all cells with d < n < d^1.5.
 
     Returns:
         The three constants, and the bound of each of those cells, without logarithms.
@@ -85,7 +85,7 @@ def fitted_bound(dataset: xarray.Dataset, calibration: str) -> tuple[np.ndarray,
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """Bounds, directions and fits; each says what was obtained."""
+    """Bounds, directions and fits."""
     return [
         *_bounds(dataset),
         *_directions(dataset),
@@ -96,7 +96,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _bounds(dataset: xarray.Dataset) -> list[Check]:
-    """Not of all three terms with constants of one: their sum is above 1 and refutes nothing."""
+    """The first term. The sum of all three with constants of one is above 1: no test."""
     first, _, _ = terms(dataset.dim, dataset.num_train, dataset.epsilon)
     excess = excess_risk(dataset).where(_on_the_plateau(dataset))
     ratio = excess.mean("seed") / first
@@ -113,16 +113,16 @@ def _bounds(dataset: xarray.Dataset) -> list[Check]:
         Check(
             f"R_P is at most {CONSTANT} d/(n epsilon), Theorem 1's first term alone, in every cell "
             f"of 4 d <= n <= d^2, within {_BELOW} standard errors, exact calibration (the "
-            f"{CONSTANT} was read off data sets of another seed, and stands for an earlier claim "
-            "on the sum of all three terms, which nothing could have refuted)",
+            f"{CONSTANT} is from data sets of another seed; the claim replaces an earlier one on "
+            "the sum of all three terms, which no result could have refuted)",
             f"at most {float(worst):.2f} times the term, at d = {int(worst.dim)}, n = "
             f"{int(worst.num_train)}, epsilon = {float(worst.epsilon):g} (published: "
             f"{float(ratio.sel(calibration='published').max()):.1f} times)",
             bool(share.max() < 1),
         ),
         Check(
-            "with the least constants that hold of all cells with d < n < d^1.5, the theorem's "
-            "bound, without logarithms, is below the loss of predicting nothing in each of them",
+            "with the least constants that hold in all cells with d < n < d^1.5, the theorem's "
+            "bound, without logarithms, is below the loss of predicting nothing in each cell",
             f"constants and bounds: {'; '.join(texts)}",
             all(bounds.max() < 1 for _, bounds in found.values()),
         ),
@@ -130,7 +130,7 @@ def _bounds(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _directions(dataset: xarray.Dataset) -> list[Check]:
-    """Where n is largest it is no more than d^2."""
+    """Monotonicity and order. The largest n is at most d^2."""
     risk, found = best_risk(dataset), []
     spread = error(risk)
     for along, word in (("epsilon", "epsilon"), ("num_train", "n")):
@@ -154,7 +154,8 @@ def _directions(dataset: xarray.Dataset) -> list[Check]:
             bool((mean / error(gains)).min() > -_SIGMAS and mean.max() > 0.05),
         ),
         Check(
-            f"R_P at {size} is at most .03 at the largest epsilon, a third of that at the smallest",
+            f"R_P at {size} is at most 0.03 at the largest epsilon, and at most a third of that at "
+            "the smallest",
             f"{listed(here)} at epsilon = {listed(dataset.epsilon, 'g')}, exact",
             bool(here[-1] < min(0.03, float(here[0]) / 3)),
         ),
@@ -167,8 +168,8 @@ def _exponents(dataset: xarray.Dataset) -> list[Check]:
         slope, spread, text = _fit(dataset, name)
         found.append(
             Check(
-                "where privacy is what costs, R_P goes like a power of d/(n epsilon) between one "
-                f"and two, within two standard errors ({name})",
+                "if privacy is the cost, R_P goes like a power of d/(n epsilon) between one and "
+                f"two, within two standard errors ({name})",
                 f"{text} over {len(privacy_limited(dataset, name)[0])} cells",
                 slope > 1 - 2 * spread and slope < 2 + 2 * spread,
             )
@@ -189,8 +190,8 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
         here = theta.sel(dim=dim, num_train=inside)
         found.append(
             Check(
-                f"d = {dim}: theta* is level for d^1.5 <= n <= d^2, within .06, and above the best "
-                f"linear predictor's {LINEAR_FLOOR:.3f}",
+                f"d = {dim}: theta* is level for d^1.5 <= n <= d^2, within 0.06, and above the "
+                f"best linear predictor's {LINEAR_FLOOR:.3f}",
                 f"{listed(here)} at n = {listed(here.num_train, '.0f')}",
                 bool(here.max() - here.min() < 0.06 and here.min() > LINEAR_FLOOR - 0.02),
             )
@@ -202,7 +203,7 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
     found.append(
         Check(
             f"d = {dim}: at n = {int(dataset.num_train[nearest])}, next to the {num_cubics(dim)} "
-            "cubics, theta* peaks again and DP-GD is better than it by .1 or more",
+            "cubics, theta* peaks again and DP-GD is better than it by 0.1 or more",
             f"R_P = {float(here.mean()):.3f} ± {float(error(here)):.3f}",
             bool(here.mean() < -0.1),
         )
@@ -212,9 +213,9 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
     ratio = width / dataset.num_train
     found.append(
         Check(
-            f"d = {at['dim']}, p = {int(width)}: theta* is worse than at infinite width where p = "
-            f"{float(ratio[-1]):g} n, by .05 or more",
-            f"by {float(worse[-1]):+.3f}; {float(worse[0]):+.3f} where p = {float(ratio[0]):g} n",
+            f"d = {at['dim']}, p = {int(width)}: theta* is worse than at infinite width if p = "
+            f"{float(ratio[-1]):g} n, by 0.05 or more",
+            f"by {float(worse[-1]):+.3f}; {float(worse[0]):+.3f} if p = {float(ratio[0]):g} n",
             bool(worse[-1] > 0.05),
         )
     )
@@ -222,13 +223,13 @@ def _interpolators(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _finite_width(dataset: xarray.Dataset) -> Check:
-    """On the same rows; where n is below 4 d neither has learnt much."""
+    """On the same rows, for n >= 4 d: with fewer rows neither has learnt much."""
     at = {"dim": dataset.finite_dim.item()}
     gaps = best_risk(dataset, "finite_") - best_risk(dataset).sel(at, drop=True)
     gaps = gaps.sel(num_train=dataset.num_train >= 4 * dataset.finite_dim)
     return within(
-        f"d = {at['dim']}, p = {int(dataset.finite_width)}: DP-GD's error is that of infinite "
-        f"width, within .03 and {_SIGMAS} standard errors",
+        f"d = {at['dim']}, p = {int(dataset.finite_width)}: DP-GD's error equals that of infinite "
+        f"width, within 0.03 and {_SIGMAS} standard errors",
         gaps.mean("seed"),
         0.03 + _SIGMAS * error(gaps),
         f"at most {float(abs(gaps.mean('seed')).max()):.3f} apart, ",
@@ -236,7 +237,7 @@ def _finite_width(dataset: xarray.Dataset) -> Check:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is seen, in a paragraph, and the excess risks."""
+    """The findings in a few paragraphs, and the excess risks."""
     excess = excess_risk(dataset).sel(calibration="exact")
     shown = xarray.Dataset({"mean": excess.mean("seed"), "error": error(excess)})
     shown = shown.assign(theta=dataset.interpolator.mean("seed"))
@@ -256,19 +257,19 @@ def summary(dataset: xarray.Dataset) -> str:
         f"(which is not private, and flatters R_P a little); ± is one standard error over "
         f"{dataset.sizes['seed']} data sets.\n\n"
         "Theorem 1 is an upper bound up to constants and logarithms. The sum of its three terms "
-        f"with constants of one is at least {least:.2f} in every cell, more than "
-        "predicting nothing loses, so that no run could be above it: the first check takes its "
-        "first term alone. With the least constants that hold of the cells between n = d and d^1.5 "
-        "the theorem is not vacuous there, but those constants are of these cells; nothing here "
-        "shows that it is tight. Between n = 4 d "
-        "and d², where privacy is what costs (.01 < R_P < .25), R_P is about "
-        f"{' and '.join(slopes)}: the first term's shape. The other two, which bound how far "
-        "early stopping is from interpolation, are not seen: at the largest d, n and epsilon "
-        f"R_P is {float(shown['mean'][-1, -1, -1]):.3f}.\n\n"
-        "R_P turns negative where interpolation hurts, and that is where n leaves the theorem's "
-        "range: theta* has a plateau, well beyond d^1.5, but its error rises again as n nears the "
-        "number of cubics, of the order of d³/6, before it learns them. DP-GD has no such peak, "
-        "for it does not interpolate. For the same reason DP-GD hardly sees a finite p, while "
-        "theta* needs p much larger than n. Where n is close to d both are poor.\n\n"
+        f"with constants of one is at least {least:.2f} in every cell. This exceeds the loss of "
+        "predicting nothing, so no run could be above it; the first check therefore takes the "
+        "first term alone. With the least constants that hold in the cells between n = d and d^1.5 "
+        "the theorem is not vacuous in these cells, but the constants were fitted to them. "
+        "Nothing here shows that it is tight. Between n = 4 d "
+        "and d², if privacy is the cost (0.01 < R_P < 0.25), R_P is about "
+        f"{' and '.join(slopes)}: the first term's shape. The other two terms, which bound the "
+        "distance of early stopping from interpolation, are not visible: at the largest d, n and "
+        f"epsilon R_P is {float(shown['mean'][-1, -1, -1]):.3f}.\n\n"
+        "R_P is negative if interpolation hurts, as n leaves the theorem's range: theta* has a "
+        "plateau, well beyond d^1.5, but its error rises again as n nears the number of cubics, "
+        "of the order of d³/6, before it learns them. DP-GD has no such peak, because it does not "
+        "interpolate. For the same reason a finite p hardly matters to DP-GD, while theta* needs "
+        "p much larger than n. If n is close to d both are poor.\n\n"
         f"R_P with the exact calibration:\n\n{listing(shown, ('dim', 'num_train'), columns)}"
     )

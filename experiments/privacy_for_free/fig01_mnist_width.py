@@ -1,8 +1,8 @@
 r"""PF Figure 1: test accuracy of DP-GD on MNIST against the number of parameters, n fixed.
 
 Networks of two layers, cross-entropy, full batches, C = 1. The default has fewer records than the
-paper's 50,000, and fewer and longer steps: what is learnt depends on $\eta T$ far more than on
-$\eta$. Beyond the paper: the exact calibration of the same budget, and DP-SGD on Poisson batches.
+paper's 50,000, and fewer and longer steps: the result depends on $\eta T$ far more than on $\eta$.
+Beyond the paper: the exact calibration of the same budget, and DP-SGD on Poisson batches.
 
 Source: PF Figure 1.
 """
@@ -38,7 +38,7 @@ from experiments.tables import read_digits
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Networks, budgets, and the numbers of steps that are tried: see `Budget.num_steps`."""
+    """Networks, budgets, and the numbers of steps to try: see `Budget.num_steps`."""
 
     widths: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 500)
     num_train: int = 10_000
@@ -145,7 +145,7 @@ def plot(dataset: xarray.Dataset) -> Figure:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What PF says of this figure, and what the exact calibration adds."""
+    """PF's claims on this figure, and the gain of the exact calibration."""
     private, gd = dataset.accuracy.mean("seed"), dataset.gd.mean("seed")
     error = _standard_error(dataset)
     above = gd - private.max(["calibration", "epsilon"])
@@ -163,7 +163,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool(above.min() > -3 * error),
         ),
         Check(
-            "a larger epsilon gives a higher accuracy where p > n",
+            "a larger epsilon gives a higher accuracy if p > n",
             f"by {float(gains.min()):.3f} at least from one epsilon to the next",
             bool((gains > 0).all()),
         ),
@@ -173,19 +173,19 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             bool((growth > 0).all()),
         ),
         Check(
-            "width is free: the widest network is within .02 (+ 3 standard errors) of the best of "
+            "width is free: the widest network is within 0.02 (+ 3 standard errors) of the best of "
             "those with p > n",
             f"at most {float(loss.max()):.3f} below; it has {listed(over.isel(width=-1))}",
             bool((loss < 0.02 + 3 * error).all()),
         ),
         Check(
-            "the exact calibration is worth accuracy at the same budget wherever p > n",
+            "the exact calibration is more accurate at the same budget, whenever p > n",
             f"{span(gain)} more",
             bool((gain > 0).all()),
         ),
         Check(
             "Poisson batches (zero-out-one), with a tenth of the gradients, are not below full "
-            "batches (replace-one) by more than .02 (+ 3 standard errors) at the smallest epsilon",
+            "batches (replace-one) by more than 0.02 (+ 3 standard errors) at the smallest epsilon",
             f"{float(against.min()):+.3f} at worst",
             bool(against.min() > -0.02 - 3 * error),
         ),
@@ -193,7 +193,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the accuracies."""
+    """The setting, and the accuracies."""
     columns = {
         "width": lambda at: at.width.item(),
         "p": lambda at: f"{int(at.num_parameters):,}",
@@ -208,12 +208,12 @@ def summary(dataset: xarray.Dataset) -> str:
     text = (
         f"Test accuracy with n = {dataset.attrs['num_train']:,}, C = 1, δ = 1/n, published / exact "
         f"calibration, means over {dataset.sizes['seed']} seeds of network and noise. T is chosen "
-        "by validation accuracy, as in the paper and, as there, without paying for it. The "
-        "paper's n = 50,000 has plateaus near .89, .91 and .93, published; its p counts 768 "
-        "pixels instead of 784. Poisson batches are accounted for zero-out-one neighbours, of "
-        "whom one moves a sum by C, full batches for replace-one neighbours, by 2C: at equal ε a "
-        "full batch carries twice the noise of Poisson batches of rate 1, and promises more. That, "
-        "not the sampling, is why the Poisson curve is the higher one."
+        "by validation accuracy; as in the paper, the budget does not pay for it. The paper's "
+        "n = 50,000 has plateaus near 0.89, 0.91 and 0.93, published; its p counts 768 pixels "
+        "instead of 784. Poisson batches are accounted for zero-out-one neighbours (sensitivity "
+        "C), full batches for replace-one neighbours (2C): at equal ε a full batch carries twice "
+        "the noise of Poisson batches of rate 1, and promises more. The Poisson curve is higher "
+        "for this reason, not because of the sampling."
     )
     return f"{text}\n\n{listing(dataset.mean('seed'), ('width',), columns)}"
 

@@ -1,4 +1,4 @@
-"""What PF Figure 3 must show, and known values of its curves."""
+"""Claims on PF Figure 3, and known values of its curves."""
 
 import functools
 import math
@@ -12,11 +12,11 @@ from experiments.harness.verdicts import listed, listing, span, within
 
 _SIGMAS = 4
 
-# Of a mean over data sets.
+# Standard error of a mean over data sets.
 error = functools.partial(standard_error, axis="seed")
 
-# Least mean test error over tau p/d of an independent study (same setting, three data sets), with
-# its standard error; the data sets differ by .003 to .01, so that no error is below .003.
+# Least mean test error over tau p/d in an independent study (same setting, three data sets), with
+# its standard error, at least 0.003: the data sets differ by 0.003 to 0.01.
 KNOWN = {
     (316, "published"): (0.514, 0.006),
     (316, "exact"): (0.461, 0.003),
@@ -27,12 +27,12 @@ KNOWN = {
     (math.inf, "published"): (0.436, 0.003),
     (math.inf, "exact"): (0.405, 0.003),
 }
-# The interpolator there, three data sets.
+# The interpolator in the same study, three data sets.
 KNOWN_INTERPOLATOR = {501: 0.501, 7943: 0.509, 19_952: 0.424}
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What the paper says of its figure, what is added here, and known values."""
+    """The paper's claims on its figure, those added here, and known values."""
     return [
         *_of_width(dataset),
         *_of_calibration(dataset),
@@ -44,7 +44,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _of_width(dataset: xarray.Dataset) -> list[Check]:
-    """At the width nearest to n, next to those a factor of two away."""
+    """The peak at the width nearest to n, and its absence in DP-GD."""
     finite = dataset.sel(width=np.isfinite(dataset.width))
     middle = finite.interpolator.median("seed")
     ratio = finite.width / dataset.num_train
@@ -57,19 +57,19 @@ def _of_width(dataset: xarray.Dataset) -> list[Check]:
     gaps = risks.isel(width=-2) - risks.isel(width=-1)
     return [
         Check(
-            "theta* peaks at p = n: median at least twice that of widths 1.5 times away",
+            "theta* peaks at p = n: its median is at least twice that at widths 1.5 times away",
             f"at p = {highest:.0f}, {peak:.1f} times",
             highest == nearest and peak > 2,
         ),
         Check(
-            "DP-GD has no peak: up to p = 4 n no width has more error than the one before, within "
-            f"{_SIGMAS} standard errors",
+            "DP-GD has no peak: up to p = 4 n the error does not rise from one width to the next, "
+            f"within {_SIGMAS} standard errors",
             f"largest change {float(rises.mean('seed').max()):+.4f}, {worst:+.1f} standard errors",
             worst < _SIGMAS,
         ),
         within(
             f"at p = {float(dataset.width[-2]):.0f} DP-GD is at its infinite-width limit, within "
-            f".01 and {_SIGMAS} standard errors",
+            f"0.01 and {_SIGMAS} standard errors",
             gaps.mean("seed"),
             _SIGMAS * error(gaps) + 0.01,
             f"{listed(gaps.mean('seed'), '+.4f')} ({_names(dataset)}), ",
@@ -78,12 +78,12 @@ def _of_width(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _names(dataset: xarray.Dataset) -> str:
-    """The calibrations, in the order of the numbers that are listed of them."""
+    """The calibrations, in the order in which their numbers are listed."""
     return ", ".join(map(str, dataset.calibration.data))
 
 
 def _of_calibration(dataset: xarray.Dataset) -> list[Check]:
-    """Fewer features than inputs learn little, with any noise."""
+    """The calibrations for p >= d: fewer features than inputs learn little, with any noise."""
     risks = best_risk(dataset).sel(width=dataset.width >= dataset.dim)
     gains = risks.sel(calibration="published") - risks.sel(calibration="exact")
     sigmas = gains.mean("seed") / error(gains)
@@ -112,7 +112,7 @@ def _of_calibration(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _collapse(dataset: xarray.Dataset) -> list[Check]:
-    """Widths from 4 n on: against tau p/d, and against T at one learning rate."""
+    """Widths p >= 4 n, against tau p/d and against T at one learning rate."""
     risks = dataset.risk.sel(calibration="published")
     limit = risks.isel(width=-1, drop=True)
     wide = risks.sel(width=np.isfinite(dataset.width) & (dataset.width >= 4 * dataset.num_train))
@@ -129,21 +129,21 @@ def _collapse(dataset: xarray.Dataset) -> list[Check]:
     apart = max(same_steps) - min(same_steps)
     return [
         Check(
-            "against tau p/d the curves of all p >= 4 n are within .02 and "
-            f"{_SIGMAS} standard errors of infinite width's",
+            "against tau p/d the curves of all p >= 4 n are within 0.02 and "
+            f"{_SIGMAS} standard errors of the curve of infinite width",
             f"{collapsed:.3f} at most, {max(excess, 0):.3f} beyond the errors",
             excess < 0.02,
         ),
         Check(
-            "at one number of steps the same widths differ by more than twice that",
-            f"{apart:.3f} at the T that gives p = {float(wide.width[0]):.0f} its first point",
+            "at one number of steps the same widths differ by more than twice that distance",
+            f"{apart:.3f} at the T of the first point of p = {float(wide.width[0]):.0f}",
             apart > 2 * collapsed,
         ),
     ]
 
 
 def _carried_over(dataset: xarray.Dataset) -> list[Check]:
-    """What narrow models say of infinite width, and one number of steps of another."""
+    """Transfer from narrow models to infinite width, and from one number of steps to another."""
     counts = dataset.step_count >= 8
     steps = (dataset.step_risk - dataset.step_risk.isel(step_count=-1)).sel(step_count=counts)
     there = tuned_there(dataset).isel(tuned_width=-1)
@@ -157,14 +157,14 @@ def _carried_over(dataset: xarray.Dataset) -> list[Check]:
     allowed = 0.005 + _SIGMAS * error(gaps)
     return [
         within(
-            f"from 8 steps on the number of steps moves the risk by less than .005 and {_SIGMAS} "
+            f"from 8 steps on the number of steps moves the risk by less than 0.005 and {_SIGMAS} "
             "standard errors",
             steps.mean("seed"),
             0.005 + _SIGMAS * error(steps),
             f"by at most {float(abs(steps.mean('seed')).max()):.4f}, ",
         ),
         Check(
-            "(tau p/d, C/sqrt p) tuned at any p >= n/2 lose less than .005 and "
+            "(tau p/d, C/sqrt p) tuned at any p >= n/2 lose less than 0.005 and "
             f"{_SIGMAS} standard errors at infinite width",
             f"at most {listed(loss.max('calibration'), '.4f')} from p = {listed(widths, '.0f')}",
             bool((loss < allowed).where(enough, True).all()),
@@ -177,14 +177,14 @@ def _heat_map(dataset: xarray.Dataset) -> list[Check]:
     least = risks.isel(risks.argmin(("heat_time", "heat_clip")))
     corner, start = float(risks[-1, -1]), float(risks[0, 0])
     times = risks.heat_time[risks.argmin("heat_time")]
-    # Columns whose best T is inside the map.
+    # Clip norms with the best T inside the map.
     inside = (times > risks.heat_time[0]) & (times < risks.heat_time[-1])
     products = (times * times.heat_clip)[(inside & (risks.min("heat_time") < 0.6)).data]
     never = dataset.heat_clipped.mean("seed") == 0
     unclipped = float(risks.where(never).min().fillna(np.inf))
     return [
         Check(
-            "heat map: nothing is learnt at the least C and T, noise rules at the largest",
+            "heat map: nothing is learnt at the least C and T, noise dominates at the largest",
             f"{start:.3f} and {corner:.3g}; least {float(least):.3f} at C = "
             f"{float(least.heat_clip):.2g} sqrt(p), tau p/d = {float(least.heat_time):.3g}",
             start > 0.95 and corner > 10 and float(least) < 0.6,
@@ -195,7 +195,7 @@ def _heat_map(dataset: xarray.Dataset) -> list[Check]:
             bool(products.size and products.min() > 1 and products.max() < 9),
         ),
         Check(
-            "heat map: the best cells clip, those that never do are worse by .05 or more",
+            "heat map: the best cells clip; cells that never clip are worse by 0.05 or more",
             f"{unclipped:.3f} without clipping" if never.any() else "no cell never clips",
             not unclipped < float(least) + 0.05,
         ),
@@ -203,7 +203,7 @@ def _heat_map(dataset: xarray.Dataset) -> list[Check]:
 
 
 def best_time(dataset: xarray.Dataset) -> xarray.DataArray:
-    r"""$\tau p/d$ of the least mean test error, the paper's choice of T."""
+    r"""$\tau p/d$ that minimises the mean test error, the paper's choice of T."""
     return dataset.time[dataset.risk.mean("seed").argmin("time")]
 
 
@@ -229,7 +229,7 @@ def tuned_there(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def known_values(dataset: xarray.Dataset) -> list[Check]:
-    """Whether least errors and interpolators are those of an independent study, at its setting."""
+    """Least errors and interpolators against those of an independent study, at its setting."""
     setting = tuple(dataset[name].item() for name in ("num_train", "dim", "epsilon", "clip"))
     if setting != (2000, 100, 4.0, 0.5):
         return []
@@ -254,7 +254,7 @@ def known_values(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """The least test errors at each width, and what they say."""
+    """The least test errors at each width, and their reading."""
     n, dim, seeds = int(dataset.num_train), int(dataset.dim), dataset.sizes["seed"]
     last = best_risk(dataset).isel(width=-1).mean("seed")
     published, exact = (float(last.sel(calibration=name)) for name in ("published", "exact"))
@@ -280,16 +280,17 @@ def summary(dataset: xarray.Dataset) -> str:
         f"tanh, d = {dim}, n = {n}, epsilon = {float(dataset.epsilon):g}, delta = 1/n, "
         f"C = {float(dataset['clip']):g} sqrt(p), {seeds} data sets with one run of each setting; "
         "± is one standard error over data sets, which also share rows and weights between "
-        "widths. T is chosen by the mean test error, as in the paper: neither that nor the choice "
-        "of C is private, and the least of a noisy curve is a little too small. The published "
-        "calibration is Proposition 3.2, the exact one needs "
+        "widths. T is chosen by the mean test error, as in the paper: neither this choice nor that "
+        "of C is private, and the least value of a noisy curve is a little too small. The "
+        "published calibration is Proposition 3.2; the exact one needs "
         "half the noise for the same guarantee.\n\n"
-        f"At infinite width the run without noise has {silent:.3f}, so "
-        f"{(published - exact) / (published - silent):.0%} of what privacy seems to cost, "
-        f"{published - silent:.3f}, is slack of the published accounting.\n\n"
+        f"At infinite width the run without noise has test error {silent:.3f}. Of the apparent "
+        f"cost of privacy, {published - silent:.3f}, "
+        f"{(published - exact) / (published - silent):.0%} is slack of the published accounting."
+        "\n\n"
         f"{listing(columns, ('width',), curves)}\n\n"
         "Hyper-parameters tuned at one width (rows) and used at another (columns), exact "
-        f"calibration, {own.sizes['seed']} data sets; the diagonal is tuned there.\n\n"
+        f"calibration, {own.sizes['seed']} data sets; the diagonal is tuned at its own width.\n\n"
         f"{table(['tuned at p', *map(_width, dataset.tuned_width.data)], rows)}\n\n"
         f"Time: {', '.join(f'{part} {time:.0f} s' for part, time in seconds)}."
     )

@@ -1,11 +1,11 @@
-r"""PF Figure 3: random features of any width under DP-GD, and what the calibration costs.
+r"""PF Figure 3: random features of any width under DP-GD, and the cost of the calibration.
 
 The paper's setting: tanh, Gaussian rows, d = 100, n = 2000, epsilon = 4, $C = \sqrt p/2$, theta*
 by the pseudo-inverse, T chosen by the mean *test* loss (which is not privatised, and C is not
-tuned). Three things differ. The learning rate is $\tau/T$ with T as small as stability allows and
-the same for all $\tau$, instead of 3e-5 with up to 1.7 million steps: a panel shows that T hardly
-matters, and the axis in T is that of the paper's rate. Rows are shared by all widths of a seed,
-and weights are nested. Runs are simulated in function space, which is exact in law.
+tuned). Three things differ. The learning rate is $\tau/T$, with one T for all $\tau$ that is as
+small as stability allows; the paper has 3e-5 and up to 1.7 million steps. A panel shows that T
+hardly matters, and the axis in T is that of the paper's rate. Rows are shared by all widths of a
+seed, and weights are nested. Runs are simulated in function space, which is exact in distribution.
 
 Beyond the paper: the exact calibration, infinite width, runs without noise, hyper-parameters
 carried over from narrow models, and the dependence on T.
@@ -67,10 +67,10 @@ class Config:
         widths: p, rising.
         num_seeds: data sets, each with its weights and noises.
         times: $\tau p/d$ of the curves.
-        fewest_steps: T, unless stability asks for more.
-        tuned_widths, tuned_seeds, tuned_clips, tuned_times: what is tuned and carried over.
-        heat_width, heat_seeds, heat_clips, heat_times: of the heat map.
-        step_counts, step_runs, step_time: of the panel against T, at infinite width.
+        fewest_steps: T, unless stability needs more.
+        tuned_widths, tuned_seeds, tuned_clips, tuned_times: grid that is tuned and transferred.
+        heat_width, heat_seeds, heat_clips, heat_times: grid of the heat map.
+        step_counts, step_runs, step_time: grid of the panel against T, at infinite width.
     """
 
     num_train: int = 2000
@@ -179,7 +179,7 @@ class Cell:
         self.config, self.at = config, at
         self.curve_key, self.tuning_key, self.heat_key, self.step_key = jr.split(key, 4)
         self.stability_limit = at.problem.stability_limit()
-        # Infinite width is free of p.
+        # Infinite width has no p.
         scale = 1.0 if math.isinf(at.width) else at.width
         self.per_time, self.per_clip = config.dim / scale, math.sqrt(scale)
         delta = 1 / config.num_train
@@ -201,7 +201,7 @@ class Cell:
 def _curves(cell: Cell, into: xarray.Dataset) -> None:
     """Risks at every time with the figure's clip, and the interpolator's."""
     config, at = cell.config, cell.at
-    # At infinite width also a run without noise.
+    # Infinite width also has a run without noise.
     levels = [*cell.noises.values(), *([0.0] if math.isinf(at.width) else [])]
     durations = cell.per_time * np.repeat(config.times, len(levels))
     settings = durations, np.full_like(durations, cell.per_clip * config.clip)
@@ -231,7 +231,7 @@ def _tuning(cell: Cell, into: xarray.Dataset) -> None:
 
 
 def _heat(cell: Cell, into: xarray.Dataset) -> None:
-    """Risks over the heat map's grid, and which gradients are clipped."""
+    """Risks over the heat map's grid, and the share of clipped gradients."""
     grid = cell.config.heat_times, cell.config.heat_clips, ["published"]
     risks, clipped = cell.grid(*grid, cell.heat_key)
     into.heat_risk[:], into.heat_clipped[:] = risks[..., 0], clipped[..., 0]

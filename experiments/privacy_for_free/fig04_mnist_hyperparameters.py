@@ -1,8 +1,8 @@
 r"""PF Figure 4: validation error on MNIST against the number of steps T and the clip norm C.
 
-The noise depends on T, so each point is a run of its own. Time is $\eta T$, by which curves of
-other learning rates fall together. Published calibration throughout; beyond the paper, a network
-of three layers and one curve with the exact calibration.
+The noise depends on T, so each point is a run of its own. Time is $\eta T$, in which curves of
+different learning rates coincide. Published calibration throughout; beyond the paper, a network of
+three layers and one curve with the exact calibration.
 
 Source: PF Figure 4.
 """
@@ -26,14 +26,14 @@ from experiments.privacy_for_free.mnist_runs import FOLDERS as FOLDERS
 from experiments.privacy_for_free.mnist_runs import Budget, Task, Trainer, exact, prepare, published
 from experiments.tables import read_digits
 
-# Errors of two clip norms that count as equal.
+# Clip norms count as equally good if their errors differ by less.
 _NEAR = 0.05
-# Between times, or times and clip norms, that count as one.
+# Times, or products with clip norms, count as equal within this factor.
 _FACTOR = 4
 
 
 class Curve(NamedTuple):
-    """A line of the first panel: a network, and the optimiser that the budget is given to."""
+    """A line of the first panel: a network, and the function from budget to optimiser."""
 
     width: int
     num_hidden: int
@@ -48,7 +48,7 @@ class Curve(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Budget, networks and grids; the heat map has a learning rate that suits large clip norms."""
+    """Budget, networks and grids; the heat map's learning rate suits large clip norms."""
 
     num_train: int = 5000
     num_validation: int = 10_000
@@ -134,7 +134,7 @@ def run(
         for step, num_steps in enumerate(config.heat_num_steps):
             found = trainer.outcome(task, 0, published, at, num_steps)
             dataset.heat[number, step] = 1 - found.validation
-    # Those of the stretches in which the networks were trained, whenever that was.
+    # Total over all the sessions in which the networks were trained.
     dataset.attrs["training_seconds"] = trainer.seconds
     return dataset
 
@@ -177,7 +177,7 @@ def _heat_map(figure: Figure, axes: Axes, dataset: xarray.Dataset) -> None:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """What PF says of this figure."""
+    """PF's claims on this figure."""
     return [*_of_time(dataset), *_of_clip_norm(dataset)]
 
 
@@ -200,9 +200,9 @@ def _of_time(dataset: xarray.Dataset) -> list[Check]:
         ),
         Check(
             "the best times of the networks are within a factor of 4 of one another (chosen with "
-            "these numbers known, for the claim that every error at the widest network's best time "
-            "is within .03 of its best one, which they refute)",
-            f"{span(times, 'g')}; at the widest network's the others are at most "
+            "these numbers known; they refute the earlier claim that every error at the widest "
+            "network's best time is within 0.03 of its best one)",
+            f"{span(times, 'g')}; at the widest network's best time the others are at most "
             f"{float(transferred.max()):.3f} above their best errors",
             bool(times.max() <= _FACTOR * times.min()),
         ),
@@ -214,7 +214,7 @@ def _of_time(dataset: xarray.Dataset) -> list[Check]:
     ]
     shallow = shared.sel(curve=shared.curve.str.startswith("width"))
     best = shallow.sortby("width").idxmin("time")
-    # Two widths do not say enough.
+    # Two widths are not enough.
     if best.sizes["curve"] > 2:
         claim = (
             "PF's claim that the optimal T falls with p: the time of the least mean error falls "
@@ -245,21 +245,21 @@ def _of_clip_norm(dataset: xarray.Dataset) -> list[Check]:
             bool(at < others.min()),
         ),
         Check(
-            "region (1), many steps with a large clip norm, is not lost as it is for random "
+            "region (1), many steps with a large clip norm, is not lost, unlike for random "
             "features: its corner's error is at most two thirds of that of few steps with a small "
-            "one (which was chosen with these numbers known)",
+            "clip norm (the factor was chosen with these numbers known)",
             f"{saturated:.3f} and {start:.3f}",
             bool(saturated < 2 / 3 * start),
         ),
         Check(
-            "a range of clip norms is as good as the best one (to .05), each at its own time, and "
-            "among them C times the best time is constant, within a factor of 4",
+            "a range of clip norms is as good as the best one (to 0.05), each at its best time; in "
+            "this range C times the best time is constant, within a factor of 4",
             f"C = {span(near, 'g')} at errors from {best:.3f}, products {span(products, '.3g')}",
             bool(near.max() >= 3 * near.min() and products.max() <= _FACTOR * products.min()),
         ),
         Check(
-            "a clip norm far above the gradients' norms is worse, and few steps with a small one "
-            "have not learnt",
+            "a clip norm far above the gradients' norms is worse, and few steps with a small clip "
+            "norm have not learnt",
             f"{largest:.3f} at C = {norms[-1].item():g}, {start:.3f}, {best:.3f} at best",
             bool(min(largest, start) > best + 2 * _NEAR),
         ),
@@ -267,7 +267,7 @@ def _of_clip_norm(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is shown, and the minima."""
+    """The setting, and the minima."""
     facts, error = dataset.attrs, dataset.error.mean("seed")
     least = [
         *((curve.item(), error.sel(curve=curve), "time") for curve in dataset.curve),
@@ -285,13 +285,13 @@ def summary(dataset: xarray.Dataset) -> str:
         f"n = {facts['num_train']:,}, ε = {facts['epsilon']:g}, δ = 1/n; first panel C = 1, "
         f"η = {facts['learning_rate']:g}, {dataset.sizes['seed']} seeds; heat map η = "
         f"{facts['heat_learning_rate']:g}, one seed. Training took "
-        f"{facts['training_seconds'] / 60:.0f} minutes, in stretches. n ε is of the order of the "
-        "paper's 50,000, with fewer records; not run are its n and its width of 10,000. Every "
-        "gradient is longer than 1 at the start, so C = 1 clips them all. As in the random-feature "
-        "map, short steps are made up for by more of "
-        "them, along C ηT constant, until C reaches the gradients' norms. Unlike there, many steps "
-        "with a large C do not diverge: the error saturates, here at "
-        f"{dataset.heat[-1, -1].item():.2f}, near .25 in the paper's panel."
+        f"{facts['training_seconds'] / 60:.0f} minutes, in several sessions. n ε is of the order "
+        "of the paper's 50,000, with fewer records; the paper's n and its width of 10,000 were not "
+        "run. Every gradient is longer than 1 at the start, so C = 1 clips them all. As in the "
+        "random-feature map, more steps make up for shorter ones, along C ηT constant, until C "
+        "reaches the gradients' norms. Unlike in that map, many steps with a large C do not "
+        f"diverge: the error saturates, here at {dataset.heat[-1, -1].item():.2f}, near 0.25 in "
+        "the paper's panel."
     )
     return text + "\n\n" + harness.table(["curve", "least validation error", "at ηT"], rows)
 

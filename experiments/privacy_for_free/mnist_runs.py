@@ -1,7 +1,7 @@
-"""What Figures 1, 2 and 4 share: digits made ready, and networks trained on them.
+"""Shared parts of Figures 1, 2 and 4: prepared digits, and networks trained on them.
 
 Images are scaled by statistics of the training rows, and the number of steps is chosen by accuracy
-on other rows; PF does both without paying for them, and so do these figures.
+on other rows. As in PF, the budget pays for neither.
 """
 
 import functools
@@ -36,10 +36,10 @@ FOLDERS = {
 
 
 def published_column_scaling(rows: np.ndarray) -> ColumnScaling:
-    """Scaling of each column by its standard deviation + 1e-8, as PF's experiments have it.
+    """Scaling of each column by its standard deviation + 1e-8, as in PF's experiments.
 
-    A pixel that is dark in all training rows is multiplied by 1e8, which ruins the prediction of
-    every other image in which it is not dark: most images, where training rows are few.
+    A pixel that is dark in all training rows is multiplied by 1e8. This ruins the prediction of
+    every other image that lights it: most images, if training rows are few.
     """
     deviations = rows.std(axis=0, dtype=np.float64)
     return ColumnScaling(rows.mean(axis=0, dtype=np.float64), 1 / (deviations + 1e-8))
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
 
 
 class Digits(NamedTuple):
-    """The rows that a network is trained on, chosen by and judged by."""
+    """The rows for training, for validation and for the test."""
 
     train: Rows
     validation: Rows
@@ -86,13 +86,13 @@ class Budget(NamedTuple):
         return 1 / self.num_records
 
     def num_steps(self, horizon: float) -> int:
-        r"""T such that $\eta T C = $ horizon $n \epsilon$, by which the noise of all steps goes."""
+        r"""T such that $\eta T C = $ horizon $n \epsilon$, which fixes the noise of all steps."""
         duration = horizon * self.num_records * self.epsilon / self.clip_norm
         return max(1, round(duration / self.learning_rate))
 
 
 class Outcome(NamedTuple):
-    """Accuracies of a network, and how many steps it was trained for."""
+    """Accuracies of a network, and its number of training steps."""
 
     validation: float
     test: float
@@ -107,9 +107,9 @@ def prepare(
     *,
     part: int = 0,
 ) -> Digits:
-    """Rows of the training set to train on, and its last ones to choose by.
+    """Rows of the training set to train on, its last ones for validation, and the test rows.
 
-    Parts of different numbers have different rows as far as there are enough.
+    Different `part` numbers give different rows, as far as there are enough.
     """
     images, labels = mnist.train_images, mnist.train_labels
     room = len(images) - num_validation - num_train
@@ -154,7 +154,7 @@ def exact(budget: Budget, num_steps: int) -> jaxdp.PrivateOptimiser:
 
 @functools.cache
 def poisson(budget: Budget, num_steps: int, sampling_rate: float) -> jaxdp.PrivateOptimiser:
-    """DP-SGD on Poisson batches; the search for its noise takes seconds, and is made once."""
+    """DP-SGD on Poisson batches; the search for its noise takes seconds and is cached."""
     return _calibrated(budget, num_steps, PoissonSampler(budget.num_records, sampling_rate))
 
 
@@ -179,7 +179,7 @@ def _calibrated(budget: Budget, num_steps: int, sampler) -> jaxdp.PrivateOptimis
 
 @functools.cache
 def sgd(learning_rate: float) -> optax.GradientTransformation:
-    """One object for a rate, so that the training loop is compiled once for it."""
+    """One object per rate, so that the training loop is compiled once per rate."""
     return optax.sgd(learning_rate)
 
 
@@ -190,7 +190,7 @@ def outcome(
     *,
     microbatch_size: int | None = None,
 ) -> Outcome:
-    """Train a network and measure it; networks and noise of one seed are the same for all noise."""
+    """Train a network and measure it; the seed fixes the network and the normal draws."""
     digits, key = task.digits, jr.key(seed)
     model = relu_network(
         digits.train.inputs.shape[1],
@@ -212,18 +212,18 @@ def outcome(
 
 
 class Trainer:
-    """Networks trained on digits, kept on disk so that a run that was stopped goes on.
+    """Networks trained on digits, kept on disk so that a stopped run resumes.
 
-    One small file for each network, named by all that decides it, and written whole or not at all.
-    `jaxdp.sweep` keeps the cells of what JAX can trace; here every network has its own number of
-    steps, and its noise comes from a numerical account on the host.
+    One small file per network, named by a hash of its settings and written atomically.
+    `jaxdp.sweep` keeps cells that JAX can trace; here every network has its own number of steps,
+    and its noise comes from a numerical account on the host.
 
     Args:
-        folder: made when absent; None keeps nothing.
-        microbatch_size: of the gradients that are held at once.
+        folder: folder of the files, made if absent; None keeps nothing.
+        microbatch_size: number of gradients in memory at once.
 
     Attributes:
-        seconds: what training all the networks took, whenever that was.
+        seconds: training time of all the networks, including earlier sessions.
     """
 
     def __init__(self, folder: pathlib.Path | None, microbatch_size: int | None = None):
@@ -238,11 +238,11 @@ class Trainer:
 
         Args:
             task: the network and its digits.
-            seed: of the network and the noise.
-            make: returns an optimiser for the settings.
+            seed: seed of the network and the noise.
+            make: function from the settings to an optimiser.
             settings: budgets and numbers.
         """
-        # Rows of one size are told apart by the first of them.
+        # The first rows distinguish sets of the same size.
         first = [(len(rows.labels), np.asarray(rows.inputs[:9]).tobytes()) for rows in task.digits]
         facts = self._program, first, *task[1:], seed, make.__name__, settings
         name = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]

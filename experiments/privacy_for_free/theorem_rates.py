@@ -1,10 +1,10 @@
-r"""What the proof of PF Theorem 1 bounds, along $n = d^{5/4}$, and (4.3) beside tuned runs.
+r"""Quantities bounded in the proof of PF Theorem 1, along $n = d^{5/4}$; (4.3) and tuned runs.
 
-At infinite width, on rows of the sphere (Assumption 1), in the middle of the theorem's range: how
-far the interpolator moves when a row is left out (Lemma 6.5), the kernel's spectrum (Lemma C.3),
-how far gradient flow stopped at $\tau$ of (4.3) is from the interpolator (6.11), what the noise of
-(4.3) adds (6.10), and the test error of DP-GD with those hyper-parameters and with tuned ones.
-Tuning is by the mean *test* error, which is not privatised.
+At infinite width, on rows of the sphere (Assumption 1), in the middle of the theorem's range: the
+shift of the interpolator if a row is left out (Lemma 6.5), the kernel's spectrum (Lemma C.3), the
+distance to the interpolator of gradient flow stopped at $\tau$ of (4.3) (6.11), the noise of (4.3)
+(6.10), and the test error of DP-GD with those hyper-parameters and with tuned ones. Tuning is by
+the mean *test* error, which is not privatised.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from experiments.statements.privacy_for_free.leave_one_out import leave_one_out
 from experiments.statements.privacy_for_free.theorem_scaling import theorem_scaling
 from jaxdp.problems import ReducedFeatures, sphere_inputs
 
-# Of the closed forms that do not see the number of steps.
+# The closed forms do not depend on the number of steps.
 _STEPS = 100
 
 # Hermite coefficients of tanh: mu_1^2, and the sum of the squares of orders three and more.
@@ -96,7 +96,7 @@ def run(config: Config) -> xarray.Dataset:
 
 
 def _measured(config: Config, problem: ReducedFeatures, dim: int) -> dict[str, float]:
-    """What needs no run, in units that see no p."""
+    """Quantities that need no run, in units without p."""
     num_train = problem.num_train
     algorithm = theorem_scaling(
         config.epsilon,
@@ -130,7 +130,7 @@ def _measured(config: Config, problem: ReducedFeatures, dim: int) -> dict[str, f
 
 
 def _risks(config: Config, problem: ReducedFeatures, dim: int, key):
-    """Test errors over the grid, (times, clips, calibrations), and that of (4.3)."""
+    """Test errors over the grid, (times, clips, calibrations), and with (4.3)."""
     square = math.log(problem.num_train) ** 2
     delta = 1 / problem.num_train
     noises = [noise_per_root_time(config.epsilon, delta, name) for name in CALIBRATIONS]
@@ -164,27 +164,27 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             shift < 2 * shift_error,
         ),
         Check(
-            "Lemma C.3: eigenvalue d is of the order of n/d, number d + 1 and the least of one",
+            "Lemma C.3: eigenvalue d is of order n/d; eigenvalue d + 1 and the least of order 1",
             f"{span(above, '.2f')} times mu_1^2 n/d; {float(below.max()):.2f} and "
             f"{float(least.min()):.2f} times the bulk's",
             bool(above.min() > 0.05 and below.max() < 2 and least.min() > 0.1),
         ),
         Check(
-            "Lemma 6.4: at tau of (4.3) the distance to the interpolator falls with d, no slower "
-            "than d/n + n/d^1.5",
+            "Lemma 6.4: at tau of (4.3) the distance to the interpolator falls with d, at least as "
+            "fast as d/n + n/d^1.5",
             f"d^({distance:.2f} ± {distance_error:.2f}) against d^{bound:.2f}; "
             f"{listed(dataset.distance.mean('seed'), '.1e')}",
             distance < bound + 2 * distance_error,
         ),
         Check(
-            "Lemma 6.3: the noise adds less than free Brownian motion of the same length would, "
-            "and over d^2 log^10 n log(1/delta)/(n epsilon)^2 it does not grow with d",
+            "Lemma 6.3: the noise adds less than free Brownian motion of the same length, and its "
+            "ratio to d^2 log^10 n log(1/delta)/(n epsilon)^2 does not grow with d",
             f"{span(inside)} of it; {listed(constants, '.2g')}",
             bool((inside <= 1).all() and constants[-1] <= constants[0]),
         ),
         Check(
-            "with the hyper-parameters of (4.3) DP-GD's error is 10 times that of predicting "
-            "nothing, or more, at every size; tuned it is below it",
+            "with the hyper-parameters of (4.3) DP-GD's error is at least 10 times that of "
+            "predicting nothing at every size; tuned it is below that of predicting nothing",
             f"{span(untuned, '.3g')}; {span(tuned)}",
             bool((untuned > 10).all() and (tuned < 1).all()),
         ),
@@ -192,7 +192,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What is seen, and the numbers."""
+    """The findings, and the numbers."""
     shown = dataset.assign(tuned=best_risk(dataset), shift=_shift(dataset)).mean("seed")
     columns = {
         "d": lambda at: at.dim.item(),
@@ -208,18 +208,18 @@ def summary(dataset: xarray.Dataset) -> str:
     return (
         f"Infinite width, rows on the sphere, n = d^{dataset.attrs['exponent']:g}, ε = "
         f"{dataset.attrs['epsilon']:g}, δ = 1/n, means over {dataset.sizes['seed']} data sets.\n\n"
-        "What the lemmas bound is of their order or below. Stopping costs next to nothing at τ of "
-        "(4.3): the distance falls much faster than its bound. The noise is what is left of the "
-        "theorem at these sizes: log n to the tenth power outweighs d²/n², and by the constant of "
-        f"the last row it falls below .1 only from d = 10^{_dim_of_small_noise(dataset):.0f} on. "
-        "So (4.3) is a scaling of d/p and √p, which is right (Figure 3), and no choice of "
-        "hyper-parameters: the tuned τ and C have no logarithms, and clip most gradients.\n\n"
+        "All bounded quantities are of the order of their bounds or below. Stopping at τ of (4.3) "
+        "costs almost nothing: the distance falls much faster than its bound. At these sizes only "
+        "the noise matters: log n to the tenth power outweighs d²/n². By the constant of the last "
+        f"row the noise is below 0.1 only from d = 10^{_dim_of_small_noise(dataset):.0f} on. "
+        "So (4.3) gives the right scaling in d/p and √p (Figure 3), but no hyper-parameters to "
+        "use: the tuned τ and C have no logarithms, and clip most gradients.\n\n"
         + listing(shown, ("dim",), columns)
     )
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """What is bounded beside its bound, and test errors."""
+    """The bounded quantities with their bounds, and test errors."""
     figure = Figure(figsize=(9.6, 6.6), layout="constrained")
     panels = figure.subplots(2, 2).ravel()
     tuned, exponent = best_risk(dataset), dataset.attrs["exponent"]
@@ -279,7 +279,7 @@ def _noise_bound(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _dim_of_small_noise(dataset: xarray.Dataset, level: float = 0.1) -> float:
-    """log10 of the d from which the noise of (4.3), by its last measured constant, is below."""
+    """log10 of the d from which the noise of (4.3) is below the level, by its last constant."""
     constant = float((dataset.noise.mean("seed") / _noise_bound(dataset))[-1])
     power, digits = dataset.attrs["exponent"], np.arange(2, 400, 0.1)
     logs = digits * math.log(10)

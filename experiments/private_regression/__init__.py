@@ -1,1 +1,1 @@
-"""Private regression and classification of tables, against what one can install or copy down."""
+"""Private regression and classification of tables, against published and installable methods."""

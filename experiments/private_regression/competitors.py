@@ -1,14 +1,15 @@
-r"""What else one can do with a table and a budget, each in a few lines of NumPy.
+r"""Other methods for a private table and a budget, each in a few lines of NumPy.
 
 Neighbours differ in one record, as everywhere here. A release of sensitivity s with normal noise of
 standard deviation $s/\mu$ is $\mu$-GDP; such releases compose by the root of the sum of squares.
-Rows have norms of at most B, a public bound. Labels lie within [-1, 1], less the middle of their
-public range, or are -1 and +1 for two classes. Where a method needs a bound on labels or slopes it
-has a private scale, as the estimators of jaxdp do: a twentieth of $\mu^2$ buys the median magnitude
-of the labels, whose normal standard deviation times three clips them.
+Rows have norms of at most B, a public bound. Labels are in [-1, 1] after subtraction of the middle
+of their public range, or are -1 and +1 for two classes. If a method needs a bound on labels or
+slopes it has a private scale, like the estimators of jaxdp: a twentieth of $\mu^2$ buys the median
+magnitude of the labels, which are clipped to three times the corresponding normal deviation.
 
-Solutions of convex problems count as exact, and normal numbers as real: both favour these methods.
-Rates and numbers of steps that papers leave open were chosen on other splits of the same tables.
+Solutions of convex problems are treated as exact, and normal draws as real numbers: both favour
+these methods. Rates and numbers of steps that papers leave open were chosen on other splits of the
+same tables.
 """
 
 import functools
@@ -27,21 +28,21 @@ from jaxdp.privacy import gaussian_mu
 
 Matrix = Float[np.ndarray, "n d"]
 Vector = Float[np.ndarray, " d"]
-# Of mu^2 for the scale of the labels; and of epsilon and delta, where a proof is not one of GDP.
+# Share of mu^2 for the scale of the labels; share of epsilon and delta if a proof is not in GDP.
 _SCALE_SHARE = 0.05
 _ROUNDS, _STEPS = 10, 100
 
 
 class Rows(NamedTuple):
-    """Private rows and labels, and what is public of them.
+    """Private rows and labels, and their public facts.
 
     Attributes:
-        features: with norms of at most `bound`.
-        labels: within [-1, 1]; of classes -1 and +1.
+        features: rows with norms of at most `bound`.
+        labels: values in [-1, 1]; -1 and +1 for classes.
         bound: B.
         epsilon, delta: the budget.
-        is_class: whether losses are logistic.
-        random: of the noise.
+        is_class: True for logistic losses.
+        random: generator of the noise.
     """
 
     features: Matrix
@@ -58,12 +59,12 @@ class Rows(NamedTuple):
         return float(gaussian_mu(self.epsilon, self.delta))
 
     def released(self, value: np.ndarray, sensitivity: float, mu: float) -> np.ndarray:
-        """With normal noise."""
+        """The value with normal noise."""
         return value + sensitivity / mu * self.random.standard_normal(np.shape(value))
 
 
 def scale_of(rows: Rows, mu: float) -> float:
-    """A noisy normal standard deviation of the labels; 1 of classes, whose labels are one size."""
+    """A noisy normal standard deviation of the labels; 1 for classes, whose labels have size 1."""
     if rows.is_class:
         return 1.0
     # Half octaves from 2^-12; one record moves two counts by one.
@@ -76,7 +77,7 @@ def scale_of(rows: Rows, mu: float) -> float:
 
 
 def _clipped(rows: Rows) -> tuple[Rows, float, float]:
-    """Labels within a private bound, that bound, and what is left of mu."""
+    """Rows with labels clipped to a private bound, that bound, and the rest of mu."""
     if rows.is_class:
         return rows, 1.0, rows.mu
     most = min(1.0, 3 * scale_of(rows, rows.mu * math.sqrt(_SCALE_SHARE)))
@@ -85,9 +86,9 @@ def _clipped(rows: Rows) -> tuple[Rows, float, float]:
 
 
 def noisy_gram(rows: Rows, mu: float) -> tuple[np.ndarray, float]:
-    r"""X'X with noise, and the standard deviation off the diagonal.
+    r"""X'X with noise, and the noise's standard deviation off the diagonal.
 
-    The diagonal and $\sqrt 2$ times what is above it are moved by at most $\sqrt 2 B^2$.
+    One record moves the diagonal and $\sqrt 2$ times the upper triangle by at most $\sqrt 2 B^2$.
     """
     upper = np.triu_indices(rows.features.shape[1])
     weights = np.where(upper[0] == upper[1], 1, math.sqrt(2))
@@ -99,7 +100,7 @@ def noisy_gram(rows: Rows, mu: float) -> tuple[np.ndarray, float]:
 
 
 def noisy_statistics(rows: Rows) -> Vector:
-    """Least squares on noisy X'X and X'y, half the budget each, with the noise's edge as a ridge.
+    """Least squares on noisy X'X and X'y, half the budget each; ridge: the noise's spectral edge.
 
     Source: Vu and Slavkovic (2009); Dwork, Talwar, Thakurta and Zhang (2014).
     """
@@ -112,7 +113,7 @@ def noisy_statistics(rows: Rows) -> Vector:
 
 
 def _adaptive(rows: Rows, mu: float) -> np.ndarray:
-    """Noisy X'X and the ridge of AdaSSP, each for this mu; its constant is rho = .05."""
+    """Noisy X'X plus the ridge of AdaSSP, each with this mu; AdaSSP's constant is rho = 0.05."""
     gram, std = noisy_gram(rows, mu)
     size, tail = len(gram), math.sqrt(math.log(6 / rows.delta))
     least = np.linalg.eigvalsh(rows.features.T @ rows.features)[0]
@@ -123,10 +124,10 @@ def _adaptive(rows: Rows, mu: float) -> np.ndarray:
 
 
 def adassp(rows: Rows) -> Vector:
-    """Adaptive sufficient statistics: the ridge is as small as a noisy least eigenvalue lets it.
+    """Adaptive sufficient statistics: the ridge is as small as a noisy least eigenvalue allows.
 
-    A third of mu^2 each for X'X, X'y and that eigenvalue. Source: Wang (2018), Algorithm 2, its
-    three releases composed in Gaussian DP as by Tang et al. (2023).
+    A third of mu^2 each for X'X, X'y and that eigenvalue. Source: Wang (2018), Algorithm 2, with
+    its three releases composed in Gaussian DP as in Tang et al. (2023).
     """
     rows, most, mu = _clipped(rows)
     third = mu / math.sqrt(3)
@@ -135,7 +136,7 @@ def adassp(rows: Rows) -> Vector:
 
 
 def boosted_adassp(rows: Rows) -> Vector:
-    """AdaSSP again and again on clipped residuals: ten rounds share the third for X'y.
+    """AdaSSP repeated on clipped residuals: ten rounds share the third for X'y.
 
     Residuals are clipped to one standard deviation of the labels. Source: Tang et al. (2023), whose
     hundred rounds did worse on other splits of every table, and better on one large design.
@@ -153,7 +154,7 @@ def boosted_adassp(rows: Rows) -> Vector:
 
 
 def _loss(rows: Rows, width: float) -> tuple[Callable, float]:
-    """Huber's loss of this width, or the logistic one: its slopes, value, and most curvature."""
+    """Huber's loss of this width, or the logistic loss: value, slopes, and maximal curvature."""
     labels = rows.labels
     if rows.is_class:
         return lambda at: (
@@ -170,7 +171,7 @@ def _loss(rows: Rows, width: float) -> tuple[Callable, float]:
 
 
 def _minimiser(rows: Rows, loss: Callable, ridge: float, linear: np.ndarray) -> Vector:
-    """Of the sum of losses + ridge / 2 |w|^2 + linear . w."""
+    """The minimiser of the sum of losses + ridge / 2 |w|^2 + linear . w."""
 
     def objective(weights):
         value, slopes = loss(rows.features @ weights)
@@ -182,15 +183,15 @@ def _minimiser(rows: Rows, loss: Callable, ridge: float, linear: np.ndarray) -> 
 
 
 def perturbation(epsilon: float, delta: float) -> tuple[float, float]:
-    r"""Of objective perturbation: the noise over the sensitivity, and the ridge over L B^2.
+    r"""Objective perturbation's noise over the sensitivity, and its ridge over L B^2.
 
-    *Proof.* The density of the noise b that gives w under one table over that under a neighbour is
-    at most $(1 + L B^2/\Delta) \exp((2\langle b, g\rangle + |g|^2)/(2\sigma^2))$: the curvature of
-    one record has rank one, and g, the difference of two gradients, norm at most s and a place in
-    the plane of the two records. There b has a norm above $t\sigma$, $t = \sqrt{2 \ln(1/\delta)}$,
-    with probability $\delta$. So $\ln(1 + L B^2/\Delta) + a t + a^2/2 \le \epsilon$ for
-    $a = s/\sigma$; half of it for each, as by Kifer, Smith and Thakurta (2012), who bound more
-    loosely and count records that are added.
+    *Proof.* Let b be the noise that gives w. Its density under one table, divided by that under a
+    neighbour, is at most $(1 + L B^2/\Delta) \exp((2\langle b, g\rangle + |g|^2)/(2\sigma^2))$: the
+    curvature of one record has rank one, and g, the difference of two gradients, has norm at most s
+    and lies in the plane of the two records. In this plane b has a norm above $t\sigma$,
+    $t = \sqrt{2 \ln(1/\delta)}$, with probability $\delta$. So it suffices that
+    $\ln(1 + L B^2/\Delta) + a t + a^2/2 \le \epsilon$ for $a = s/\sigma$; each part gets half, as
+    in Kifer, Smith and Thakurta (2012), who bound more loosely and count records that are added.
     """
     tail = math.sqrt(2 * math.log(1 / delta))
     shift = math.sqrt(tail**2 + epsilon) - tail
@@ -201,9 +202,9 @@ def perturbation(epsilon: float, delta: float) -> tuple[float, float]:
 def objective_perturbation(rows: Rows) -> Vector:
     """The minimiser of a perturbed sum of Huber's losses, three deviations wide, or logistic ones.
 
-    The ridge is at least a fifth of the noise's norm over that of coefficients whose prediction at
-    a row of norm B is H, the largest slope: the ridge that privacy asks for, `perturbation`, was
-    worse on other splits of the small tables.
+    The ridge is at least a fifth of the noise's norm, divided by the norm of coefficients that
+    predict H, the largest slope, at a row of norm B. The smaller ridge that privacy needs
+    (`perturbation`) was worse on other splits of the small tables.
     """
     epsilon, delta, width = rows.epsilon, rows.delta, 1.0
     if not rows.is_class:
@@ -221,8 +222,8 @@ def objective_perturbation(rows: Rows) -> Vector:
 def output_perturbation(rows: Rows) -> Vector:
     r"""The minimiser of the losses of `objective_perturbation` and a ridge, with noise.
 
-    Two minimisers are $2 B H/\Delta$ apart, H being the largest slope. $\Delta$ is
-    $n B^2 (n\mu)^{-2/3}$, the order at which the ridge and the noise cost as much as each other.
+    Two minimisers are at most $2 B H/\Delta$ apart, with H the largest slope. $\Delta$ is
+    $n B^2 (n\mu)^{-2/3}$, the order at which the ridge and the noise cost the same.
     Source: Chaudhuri, Monteleoni and Sarwate (2011).
     """
     _, width, mu = _clipped(rows)
@@ -236,8 +237,8 @@ def output_perturbation(rows: Rows) -> Vector:
 def descent(rows: Rows) -> Vector:
     """A hundred full batches of clipped gradients, averaged over the last half: DP-GD.
 
-    The clip is .6 of a slope of one standard deviation at a row of norm B, the rate 3 over the
-    curvature of such a row, which averages over rows do not come near.
+    The clip is 0.6 times the gradient norm of a row of norm B with a slope of one standard
+    deviation. The rate is 3 over the curvature of such a row, far above the average curvature.
     """
     scale = scale_of(rows, rows.mu * math.sqrt(_SCALE_SHARE))
     mu = rows.mu * math.sqrt((1 - (not rows.is_class) * _SCALE_SHARE) / _STEPS)
@@ -256,14 +257,14 @@ def descent(rows: Rows) -> Vector:
 
 
 def without_privacy(rows: Rows) -> Vector:
-    """Least squares, or logistic regression, with a ridge that only makes it unique."""
+    """Least squares, or logistic regression with a small ridge that makes it unique."""
     if rows.is_class:
         loss, _ = _loss(rows, math.inf)
         return _minimiser(rows, loss, 0.1, np.zeros(rows.features.shape[1]))
     return np.linalg.lstsq(rows.features, rows.labels, rcond=None)[0]
 
 
-# Of a linear function; each is given `Rows` and returns its coefficients.
+# Linear methods: functions from `Rows` to the coefficients.
 LINEAR: dict[str, Callable[[Rows], Vector]] = {
     "AdaSSP": adassp,
     "boosted AdaSSP": boosted_adassp,
@@ -276,11 +277,11 @@ LINEAR: dict[str, Callable[[Rows], Vector]] = {
 
 
 def boosting_budget(epsilon: float, delta: float) -> float:
-    r"""The epsilon to give DP-EBM, for which neighbours have one record more or less.
+    r"""The epsilon for DP-EBM, whose neighbours have one record more or less.
 
-    It spends a tenth on counts of bins and the rest on sums of residuals, half of delta on each.
-    A record that is replaced moves the counts by $\sqrt 2$ times as much as one that is added, and
-    the sums by at most twice as much. So for us it is $\sqrt{2\mu_1^2 + 4\mu_2^2}$-GDP.
+    DP-EBM spends a tenth on counts of bins and the rest on sums of residuals, half of delta each.
+    A replaced record moves the counts by $\sqrt 2$ times as much as an added one, and the sums by
+    at most twice as much. So under replace-one it is $\sqrt{2\mu_1^2 + 4\mu_2^2}$-GDP.
     """
     wanted = float(gaussian_mu(epsilon, delta))
 
@@ -294,8 +295,8 @@ def boosting_budget(epsilon: float, delta: float) -> float:
 def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, " m"]:
     """Predictions of DP-EBM (Nori et al., 2021; `interpret-core`) with its defaults.
 
-    It has the same public ranges; its bins of categories are those of the data, which it does not
-    count as private.
+    It has the same public ranges. Its bins of categories come from the data, which it does not
+    account for.
     """
     privacy = importlib.import_module("interpret.privacy")
     numbers = {
@@ -334,7 +335,7 @@ def boosted_trees(split: Any, epsilon: float, seed: int) -> Float[np.ndarray, " 
 
 @functools.cache
 def standing(package: str, module: str) -> str:
-    """Whether a package can be used here, in words, with versions."""
+    """The state of a package in words: not installed, not importable, or its version."""
     try:
         version = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

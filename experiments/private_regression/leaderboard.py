@@ -1,9 +1,9 @@
-r"""Private regression and classification on six tables and on Gaussian designs: who explains most.
+r"""Private regression and classification on six tables and on Gaussian designs: a leaderboard.
 
 Every method has the same rows, the same public ranges and categories (`problems`), and the same
-budget: $\delta = n^{-1.1}$, neighbours that differ in one record. Splits are those of a word that
-was used for nothing before; constants of the methods, ours too, were chosen on other splits of
-these tables.
+budget: $\delta = n^{-1.1}$, neighbours that differ in one record. Splits are seeded by a word that
+was not used before; constants of the methods, ours too, were chosen on other splits of these
+tables.
 """
 
 import contextlib
@@ -50,12 +50,12 @@ from jaxdp.regression import (
 
 FOLDERS = {
     "data": "folder with the folder uci",
-    "kept": "folder for the scores of each split: a run that was interrupted goes on from it",
+    "kept": "folder for the scores of each split, from which an interrupted run resumes",
 }
 _OURS, _FREE, _BOOSTED, _KERNEL = "Automatic", "no privacy", "DP-EBM", "DPKernelRidge"
 _SINGLE = (Whitened, FullBatch, PlannedDPSGD, NoisyStatistics)
 _FEATURES = ("linear", "additive", "kernel")
-# By the colours of the map; those that are linear stand for their additive twins too.
+# Colours of the map; a linear method has the colour of its additive twin.
 _GROUPS = {
     "Automatic, any features": (BLUE, (_OURS, *(f"{_OURS}, {one}" for one in _FEATURES))),
     "a single method of jaxdp": (SKY, tuple(one.__name__ for one in _SINGLE)),
@@ -72,10 +72,10 @@ _COLORS = {name: color for color, names in _GROUPS.values() for name in names}
 _COLORS |= {f"{name}, additive": _COLORS[name] for name in LINEAR if name != _FREE}
 _PRIVATE = list(_COLORS)
 _COMPETITORS = [name for name in _PRIVATE if _COLORS[name] not in (BLUE, SKY)]
-# Designs with more numbers than these take DP-EBM minutes.
+# DP-EBM takes minutes on designs with more numbers than this.
 _MOST_BOOSTED = 500_000
 _SIGMAS = 2
-# R^2 or AUC that Automatic is to reach, by epsilon.
+# Goals for the R^2 or AUC of Automatic, by epsilon.
 _GOALS = {
     "power-plant": {0.5: 0.927},
     "kin8nm": {0.5: 0.409},
@@ -87,7 +87,7 @@ _GOALS = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Tables; designs, the largest of which are drawn fewer times; budgets; the splits' word."""
+    """Tables; designs (the largest drawn fewer times); budgets; the word that seeds the splits."""
 
     tables: tuple[str, ...] = TABLES
     dims: tuple[int, ...] = (30, 100)
@@ -116,7 +116,7 @@ class Config:
 
 
 class Part(NamedTuple):
-    """One split of one problem, which a process scores by itself."""
+    """One split of one problem, scored in one process."""
 
     config: Config
     problem: str | Design
@@ -172,7 +172,7 @@ def _scores(part: Part) -> dict:
     scores = []
     for epsilon in part.config.epsilons:
         with warnings.catch_warnings():
-            # To the curator, of values that are beyond public ranges.
+            # Warnings to the curator of values outside public ranges.
             warnings.simplefilter("ignore")
             found = dict(_linear(split, epsilon, (*words, epsilon)))
             found |= dict(_ours(split, epsilon, (*words, epsilon)))
@@ -190,9 +190,9 @@ def _scores(part: Part) -> dict:
 
 
 def _linear(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, float]]:
-    """What is linear: in the columns, and of a census in bins too, as an additive model is.
+    """Scores of the linear methods; if a column has categories, also on additive features (bins).
 
-    The fit without privacy is additive where a column has categories.
+    The fit without privacy is additive if a column has categories.
     """
     low, high = split.label_range or (0.0, 1.0)
     middle, half = (low + high) / 2, (high - low) / 2
@@ -209,9 +209,9 @@ def _linear(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, f
 
 
 def _ours(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, float]]:
-    """The learners of jaxdp: automatic features, and of single methods those of the competitors.
+    """Scores of jaxdp's learners: Automatic, and single methods with the competitors' features.
 
-    Random features of a census would take longer than all else together.
+    Random features on adult are left out: they would take longer than everything else together.
     """
     yield _OURS, _fitted(split, epsilon, Automatic(), "automatic", words)
     for method in _SINGLE:
@@ -239,7 +239,7 @@ def _ours(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, flo
 
 
 def _seed(*words) -> int:
-    """Of noise, as long as one that nobody guesses."""
+    """A noise seed, as long as a secure one."""
     return number_of(*words) | 1 << 255
 
 
@@ -272,10 +272,10 @@ class Verdict(NamedTuple):
     """Automatic against the best competitor of a cell.
 
     Attributes:
-        winner: of all private learners.
-        best: competitor, by its mean.
-        gap: of the scores, Automatic's first, the mean over splits.
-        error: of the gap, standard.
+        winner: private learner of highest mean score.
+        best: competitor of highest mean score.
+        gap: mean over splits of Automatic's score minus that of `best`.
+        error: standard error of the gap.
     """
 
     winner: str
@@ -290,7 +290,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(dataset: xarray.Dataset, is_table: bool) -> dict[tuple[str, float], Verdict]:
-    """Of each table or design and epsilon; splits are compared in pairs."""
+    """Verdicts by table or design and epsilon; scores are compared split by split."""
     found = {}
     for name, epsilon in itertools.product(dataset.problem.values, dataset.epsilon.values):
         if (name in TABLES) == is_table:
@@ -307,7 +307,7 @@ def verdicts(dataset: xarray.Dataset, is_table: bool) -> dict[tuple[str, float],
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The goals: no competitor clearly ahead, and the scores that a trial had reached."""
+    """The goals: no competitor clearly ahead, and the scores that an earlier trial reached."""
     found = []
     for is_table, what in ((True, "tables"), (False, "designs")):
         cells = verdicts(dataset, is_table)
@@ -327,7 +327,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         if name in dataset.problem:
             for epsilon, least in goals.items():
                 score = float(reached.sel(problem=name, epsilon=epsilon))
-                claim = f"{name}: Automatic has {least:g} or more at epsilon {epsilon:g}"
+                claim = f"{name}: Automatic scores {least:g} or more at epsilon {epsilon:g}"
                 found.append(Check(claim, f"{score:.4f}", score >= least))
     return found
 
@@ -335,8 +335,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 def plot(dataset: xarray.Dataset) -> Figure:
     """A map of winners: a cell for each problem and epsilon, in the colour of its best learner.
 
-    In words the gap of Automatic to the best competitor with its standard error, bold where it is
-    more than two of them.
+    The text is Automatic's gap to the best competitor with its standard error, bold if the gap
+    exceeds two standard errors.
     """
     kinds = [name.split(",")[0] if name not in TABLES else "" for name in dataset.problem.values]
     groups = [
@@ -386,20 +386,20 @@ def _pale(color: str) -> tuple[float, float, float]:
 
 
 _SETTING = """\
-Scores are R^2 on test rows (of designs the share of the signal that is explained; -1 where it is
-less), of adult the area under the curve. ± is a standard error over splits, four fifths of the
-rows to learn from; δ = n^-1.1; neighbours differ in one record. Rows, public ranges and categories
-are the same for all (`problems.py`). The splits were used for nothing else, but constants of all
-methods, ours too, were chosen on other splits of these tables. Automatic chooses its features by
-n, the columns and the budget (`features="automatic"`), and each kind has a row of its own; single
-methods are additive where a column has categories, else linear. Where a competitor needs the size
-of labels or slopes, a twentieth of its budget buys it, as ours learns it; its linear features are
-ours, and of adult it has the additive ones too. DP-EBM, for which neighbours have one record more
-or less, is given the epsilon at which replacing one costs what it costs us. "no privacy" is least
-squares or logistic regression, with the features of single methods. The best competitor of a cell
-is the one of the best mean on these very splits, which favours it.
-Tables are split {num_splits} times, designs drawn {num_draws} times, the largest {fewest}; on
-designs of more than half a million numbers DP-EBM, and on all DPKernelRidge, is not run."""
+Scores are R^2 on test rows (for designs the explained share of the signal; at least -1), for adult
+the area under the curve. ± is a standard error over splits, with four fifths of the rows for
+training; δ = n^-1.1; neighbours differ in one record. Rows, public ranges and categories are the
+same for all (`problems.py`). The splits were used for nothing else, but constants of all methods,
+ours too, were chosen on other splits of these tables. Automatic chooses its features by n, the
+columns and the budget (`features="automatic"`), and each kind has its own row; single methods are
+additive if a column has categories, else linear. If a competitor needs the size of labels or
+slopes, a twentieth of its budget buys it, as in our methods. It has our linear features, on adult
+the additive ones too. DP-EBM, whose neighbours have one record more or less, gets the epsilon at
+which replacing a record costs the same as for us. "no privacy" is least squares or logistic
+regression, with the features of single methods. The best competitor of a cell has the best mean on
+the same splits, which favours it. Tables are split {num_splits} times, designs drawn {num_draws}
+times, the largest {fewest}. DP-EBM is not run on designs of more than half a million numbers, and
+DPKernelRidge not on any design."""
 
 
 def summary(dataset: xarray.Dataset) -> str:

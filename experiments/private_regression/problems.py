@@ -1,8 +1,8 @@
-"""What the leaderboard is played on: six tables with what is public of them, and Gaussian designs.
+"""Problems of the leaderboard: six tables with their public facts, and Gaussian designs.
 
-Ranges and categories are what the tables' descriptions say, or round numbers for what a quantity
-can be where these say nothing; the comments tell which. The round numbers of concrete, wine and
-protein were typed by somebody who had seen the tables' extremes.
+Ranges and categories are from the tables' descriptions, or else round numbers for the possible
+values of a quantity; the comments say which. The round numbers of concrete, wine and protein were
+chosen by somebody who had seen the tables' extremes.
 """
 
 import csv
@@ -20,8 +20,8 @@ from experiments.private_kernel_learning.public_tables import ADULT_CATEGORIES, 
 from experiments.tables import read
 from jaxdp.regression import ColumnFeatures, Columns, WithConstant
 
-# Ranges of the columns in their order, and of the label, which stands last: those of
-# `public_tables`, round numbers where the descriptions state none, or what they state.
+# Ranges of the columns in their order, then of the label: those of `public_tables` (round numbers
+# if the descriptions state none), or those that the descriptions state.
 _RANGES: dict[str, list[tuple[float, float]]] = {
     # Yeh (1998), UCI 165, states "Age: day (1~365)" and no other range.
     # Cortez et al. (2009), UCI 186, of wine, states "score between 0 and 10"; the others are round
@@ -65,20 +65,20 @@ TABLES = (
     *("concrete", "wine-quality-red", "power-plant", "kin8nm", "protein-tertiary-structure"),
     "adult",
 )
-# Of rows of a design, over the root of d: their public bound. Labels have a variance of about 1.
+# Public bound on the norm of a design's rows, over the root of d. Labels have variance about 1.
 _NORM, _LABELS = 1.4, (-4.0, 4.0)
 _NUM_TEST = 4000
 
 
 class Split(NamedTuple):
-    """Rows to learn from and rows to be judged by, and what is public of them.
+    """Training rows and test rows, and their public facts.
 
     Attributes:
-        train, test: inputs; of `adult` arrays of numbers and texts.
-        labels: of the training rows; of `adult` 1 for the second class, else 0.
-        wanted: labels of the test rows; of a design without their noise.
-        columns: as `Columns` takes them; None of a design, of whose rows a norm is public.
-        label_range: public; None of classes.
+        train, test: inputs; for `adult`, arrays of numbers and texts.
+        labels: labels of the training rows; for `adult`, 1 for the second class, else 0.
+        wanted: labels of the test rows; for a design without noise.
+        columns: argument of `Columns`; None for a design, which has a public bound on row norms.
+        label_range: public range of the labels; None for classes.
     """
 
     train: np.ndarray
@@ -95,19 +95,19 @@ class Split(NamedTuple):
 
     @property
     def is_class(self) -> bool:
-        """Whether labels are classes."""
+        """True if labels are classes."""
         return self.label_range is None
 
     @property
     def has_texts(self) -> bool:
-        """Whether a column has categories."""
+        """True if a column has categories."""
         return any(isinstance(one, list) for one in (self.columns or {}).values())
 
     def matrices(self, is_additive: bool = False) -> tuple[np.ndarray, np.ndarray, float]:
         """Features of the training and of the test rows, and a public bound on a row's norm.
 
-        A number is mapped from its range to [-1, 1], or is in one of 16 bins; a category has a
-        feature of its own; the last is 1. Rows of a design that are longer are scaled down.
+        A number is mapped from its range to [-1, 1], or to one of 16 bins; a category has its own
+        feature; the last feature is 1. Longer rows of a design are scaled down to the bound.
         """
         if self.columns is None:
             bound = _NORM * math.sqrt(self.train.shape[1])
@@ -128,7 +128,7 @@ class Split(NamedTuple):
         return train, test, math.sqrt(len(low) + 1)
 
     def score(self, predicted: Float[np.ndarray, " m"]) -> float:
-        """AUC of classes; else the explained share of the variance, -1 where it is less.
+        """AUC for classes; else the explained share of the variance, at least -1.
 
         Predictions are clipped to the public range of the labels, which costs nothing.
         """
@@ -143,8 +143,8 @@ class Split(NamedTuple):
 class Design(NamedTuple):
     r"""Gaussian rows whose covariance has a geometric spectrum, and a linear function with noise.
 
-    The coefficients have one magnitude in every direction of the spectrum, $R(0) = .5$, and labels
-    noise of standard deviation .3.
+    The coefficients have the same magnitude in every direction of the spectrum, $R(0) = 0.5$, and
+    label noise has standard deviation 0.3.
 
     Attributes:
         dim: d.
@@ -173,17 +173,17 @@ class Design(NamedTuple):
 
 
 def generator(*words: Any) -> np.random.Generator:
-    """Randomness of its own for some words."""
+    """A random generator seeded by some words."""
     return np.random.default_rng(number_of(*words))
 
 
 def number_of(*words: Any) -> int:
-    """A number of 256 bits, of these words alone."""
+    """A 256-bit hash of some words."""
     return int(hashlib.sha256("/".join(map(str, words)).encode()).hexdigest(), 16)
 
 
 def table_split(data: pathlib.Path, name: str, share: float, random: np.random.Generator) -> Split:
-    """A table's rows in random order, the first share of them to be judged by."""
+    """A table's rows in random order, the first share of them for the test."""
     inputs, labels, columns, label_range = _table(data, name)
     order = random.permutation(len(labels))
     test, train = np.split(order, [round(share * len(order))])
@@ -192,7 +192,7 @@ def table_split(data: pathlib.Path, name: str, share: float, random: np.random.G
 
 @functools.cache
 def _table(data: pathlib.Path, name: str):
-    """Inputs, labels, and what is public of them."""
+    """Inputs and labels, and the public columns and label range."""
     if name != "adult":
         *columns, label_range = _RANGES[name]
         table = read(data, name)

@@ -1,1 +1,1 @@
-"""Private training of networks, and of linear models on features: published results, run again."""
+"""Private training of networks, and of linear models on features: published results repeated."""

@@ -1,7 +1,7 @@
-"""The same private training by several libraries: seconds, peak memory and accuracy on the way.
+"""The same private training by several libraries: time, peak memory, and accuracy during the run.
 
-All draw Poisson batches. Those of opacus are drawn by one mask a step, and those of jax_privacy by
-its sampler: their loaders of single records would take longer.
+All draw Poisson batches: opacus by one mask per step, jax_privacy by its sampler. Their loaders of
+single records would take longer.
 """
 
 import functools
@@ -28,8 +28,8 @@ from experiments.networks.classifiers import cross_entropy, digit_layers
 from experiments.private_training.models import answers, model_of
 
 JAXDP, GHOST, HOOKS, JAX_PRIVACY = "jaxdp", "opacus, ghost", "opacus, hooks", "jax_privacy"
-# A batch has room for so many standard deviations of its size more than it has in the mean; what
-# overflows is in the account.
+# A batch has room for its mean size plus this many standard deviations; the account includes the
+# overflow.
 _DEVIATIONS = 7
 _PARTS = 20
 
@@ -38,11 +38,11 @@ class Job(NamedTuple):
     """One run of one model by one library.
 
     Attributes:
-        folder: holds `<name>.npy` of each of the arrays of `Rows`.
-        model, library: their names.
-        every: how many steps lie between two stops.
-        seed: of weights, batches and noise.
-        on_one_core: for the process, where threads of torch that wait for each other on a busy
+        folder: folder of a file `<name>.npy` for each array of `Rows`.
+        model, library: names.
+        every: number of steps between two stops.
+        seed: seed of weights, batches and noise.
+        on_one_core: pins the process to one core: torch threads that wait for each other on a busy
             machine would count as work.
     """
 
@@ -61,16 +61,16 @@ class Job(NamedTuple):
 
     @property
     def room(self) -> int:
-        """How many records a batch has room for."""
+        """The largest number of records in a batch."""
         return math.ceil(self.batch_size + _DEVIATIONS * math.sqrt(self.batch_size))
 
     def sampler(self, num_records: int) -> jaxdp.privacy.PoissonSampler:
-        """How batches are drawn."""
+        """The sampler of the batches."""
         rate = self.batch_size / num_records
         return jaxdp.privacy.PoissonSampler(num_records, rate, min(self.room, num_records + 1))
 
     def optimiser(self, num_records: int) -> jaxdp.PrivateOptimiser:
-        """All that is accounted for."""
+        """The private optimiser, whose account has the privacy cost."""
         return jaxdp.PrivateOptimiser(
             functools.partial(optax.sgd, momentum=self.momentum),
             learning_rate=self.learning_rate,
@@ -81,13 +81,13 @@ class Job(NamedTuple):
         )
 
     def stops(self) -> list[bool]:
-        """Whether a stop comes after each step."""
+        """For each step, True if a stop follows it."""
         steps = range(1, self.num_steps + 1)
         return [step % self.every == 0 or step == self.num_steps for step in steps]
 
 
 class Rows(NamedTuple):
-    """What a model sees of images to train on and to test by, and the digits."""
+    """A model's inputs for training and for the test, and the digits as labels."""
 
     train: np.ndarray
     train_labels: np.ndarray
@@ -101,14 +101,14 @@ class Rows(NamedTuple):
 
     @classmethod
     def read(cls, folder: pathlib.Path) -> "Rows":
-        """From these files."""
+        """The rows in these files."""
         return cls(*(np.load(folder / f"{name}.npy") for name in cls._fields))
 
 
 def measured(job: Job) -> dict[str, Any]:
-    """Wall and processor seconds between stops, the accuracy at each, and this process's peak.
+    """Wall and processor seconds between stops, accuracy at each, and this process's peak memory.
 
-    The first stop comes before the first step. Evaluation is no part of the seconds.
+    The first stop is before the first step. The seconds exclude evaluation.
     """
     if job.on_one_core and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -122,7 +122,7 @@ def measured(job: Job) -> dict[str, Any]:
         begun = _clocks()
 
     LIBRARIES[job.library](job, rows, stop)
-    # In kilobytes, on a Mac in bytes.
+    # Kilobytes; bytes on a Mac.
     unit = 1 if sys.platform == "darwin" else 1024
     peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"laps": laps, "accuracies": accuracies, "peak_bytes": peak}
@@ -199,7 +199,7 @@ def _opacus(mode: str, job: Job, rows: Rows, stop: Callable) -> None:
     module: Any = torch.nn.Sequential(*digit_layers(torch.nn, torch.nn.Tanh))
     sgd = torch.optim.SGD(module.parameters(), lr=job.learning_rate, momentum=job.momentum)
     data = torch.utils.data.TensorDataset(inputs, labels)
-    # A list of the model, the optimiser, the loss if it is one of its own, and a loader.
+    # A list of the model, the optimiser, the loss if the mode has its own, and a loader.
     model, optimiser, *criterion, _ = opacus.PrivacyEngine().make_private(
         module=module,
         optimizer=sgd,
@@ -228,7 +228,7 @@ def _opacus(mode: str, job: Job, rows: Rows, stop: Callable) -> None:
 
 
 def is_installed(library: str) -> bool:
-    """Whether a library can be used here."""
+    """True if a library is installed."""
     return importlib.util.find_spec(library.split(",")[0]) is not None
 
 

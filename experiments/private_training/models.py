@@ -1,8 +1,8 @@
-r"""Three models of digits that others trained privately, or could have, and their features.
+r"""Three models of digits, two of them with published private training, and their features.
 
-The convolutional network is that of Papernot et al. (2021), the linear model on scattering features
-that of Tramer and Boneh (2021). Features are of one image alone, and so is their normalisation:
-neither costs privacy.
+The convolutional network is from Papernot et al. (2021), the linear model on scattering features
+from Tramer and Boneh (2021). Features and their normalisation depend on one image alone: neither
+costs privacy.
 """
 
 import math
@@ -20,15 +20,15 @@ from experiments.networks.efficientnet import efficientnet_lite0
 
 CNN, SCATTERING, EFFICIENT = "CNN", "scattering, linear", "EfficientNet-Lite0, linear"
 NUM_CLASSES = 10
-# Of the scattering transform: octaves, angles, and pixels that are mirrored at each edge.
+# Scattering transform: octaves, angles, and mirrored pixels at each edge.
 _OCTAVES, _ANGLES, _MARGIN = 2, 8, 4
-# Of its channels, which are normalised one by one, as in torch.
+# Groups of its channels, normalised one by one, and the epsilon, as in torch.
 _GROUPS, _EPS = 27, 1e-5
 _LARGE_SIDE, _AT_ONCE = 64, 64
 
 
 def model_of(name: str, num_features: int, *, key: PRNGKeyArray) -> Callable:
-    """A new network, or a new linear model of so many features."""
+    """A new network, or a new linear model with `num_features` inputs."""
     if name == CNN:
         return DigitNetwork(jnp.tanh, key=key)
     return eqx.nn.Linear(num_features, NUM_CLASSES, key=key)
@@ -36,12 +36,12 @@ def model_of(name: str, num_features: int, *, key: PRNGKeyArray) -> Callable:
 
 @eqx.filter_jit
 def answers(model, rows: Array) -> Int[Array, " rows"]:
-    """The label that is found for each row."""
+    """The predicted label of each row."""
     return jnp.argmax(jax.vmap(model)(rows), axis=1)
 
 
 def features_of(name: str, images: Float[np.ndarray, "rows 784"]) -> np.ndarray:
-    """What a model sees of images: the images, or normalised features of each."""
+    """A model's inputs: the images themselves, or the normalised features of each image."""
     images = images.reshape(-1, 28, 28)
     if name == CNN:
         return images[:, None]
@@ -51,7 +51,7 @@ def features_of(name: str, images: Float[np.ndarray, "rows 784"]) -> np.ndarray:
     def in_batches(rows):
         return lax.map(lambda image: _normalised(body(image), groups), rows, batch_size=_AT_ONCE)
 
-    # Part by part: what is made on the way is many times as large as the features.
+    # In parts: intermediate arrays are many times as large as the features.
     parts = np.array_split(images, math.ceil(len(images) / 2000))
     return np.concatenate([np.asarray(in_batches(part)) for part in parts])
 
@@ -95,12 +95,12 @@ def scattering(image: Float[Array, "side side"]) -> Float[Array, "81 places plac
     first = moduli(padded, wavelets.reshape(-1, *padded.shape))
     second = jax.vmap(moduli, (0, None))(first[:_ANGLES], wavelets[1])
     found = [padded[None], first, second.reshape(-1, *padded.shape)]
-    # The Gaussian is a product of two: one along each axis, at the places that are kept.
+    # The Gaussian is a product of two, one along each axis, evaluated at the sampled places.
     return jnp.asarray(means) @ jnp.concatenate(found) @ means.T
 
 
 def _wavelets(side: int) -> Float[np.ndarray, "octaves angles side side"]:
-    """Fourier transforms of Morlet wavelets, which are real; made on the host, once per program."""
+    """Real Fourier transforms of Morlet wavelets, made on the host once per program."""
     found = np.empty((_OCTAVES, _ANGLES, side, side), np.float32)
     for octave in range(_OCTAVES):
         for place in range(_ANGLES):
@@ -108,7 +108,7 @@ def _wavelets(side: int) -> Float[np.ndarray, "octaves angles side side"]:
             width, frequency = 0.8 * 2**octave, 0.75 * math.pi / 2**octave
             envelope = _periodic(side, width, angle, 0.0)
             wave = _periodic(side, width, angle, frequency)
-            # So much of the envelope is taken off that the mean is 0.
+            # Subtract a multiple of the envelope that makes the mean 0.
             wave = wave - wave.sum() / envelope.sum() * envelope
             found[octave, place] = np.fft.fft2(wave).real
     return found

@@ -1,9 +1,9 @@
-"""DP-SGD on MNIST's 60,000 digits at epsilon 2.93: what others published, run again.
+"""DP-SGD on MNIST's 60,000 digits at epsilon 2.93: published results repeated.
 
-Models, batches, rates, clip norm, momentum and epochs are the published ones; the head on
-EfficientNet-Lite0, of which nothing is published, has those of the scattering features. Noise is
-what the account of Poisson batches asks for. Beside it an epoch of the network by opacus and
-jax_privacy, with the same noise, where they are installed.
+Models, batches, rates, clip norm, momentum and epochs are the published ones. The head on
+EfficientNet-Lite0, which has no published result, uses those of the scattering features. Noise is
+calibrated by the account of Poisson batches. For comparison, an epoch of the network by opacus and
+jax_privacy with the same noise, if they are installed.
 """
 
 import contextlib
@@ -43,12 +43,12 @@ from experiments.tables import read_digits
 
 FOLDERS = {
     "data": "folder whose folder mnist has the four IDX files; else scikit-learn fetches them",
-    "kept": "folder for features and for each run: one that was interrupted goes on from it",
+    "kept": "folder for features and finished runs, from which an interrupted command resumes",
 }
 _SOURCES = {CNN: "Papernot et al. 2021", SCATTERING: "Tramer and Boneh 2021"}
 _COLORS = {CNN: BLUE, SCATTERING: GREEN, EFFICIENT: ORANGE}
 _POINTS, _MINUTES = 0.003, 20
-# The first stretch is before the first step, the second compiles; of an epoch by a library.
+# Laps to skip: the first is before the first step, the second compiles. Laps in a library's epoch.
 _FIRST, _STRETCHES = 2, 3
 
 
@@ -139,7 +139,7 @@ def run(
 def _prepared(
     config: Config, place: int, digits: Mnist, folder: pathlib.Path
 ) -> tuple[Job, dict[str, float]]:
-    """A model's run but for its seed, and what it costs; its features are made if they are not."""
+    """A model's job with seed 0, and its cost; computes its features if they are missing."""
     name, count = config.models[place], len(digits.train_labels)
     path = folder / name
     path.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ def _of_libraries(config: Config, job: Job) -> Iterator[Job]:
 
 
 def _result(config: Config, job: Job) -> dict[str, Any]:
-    """What a run gives, in a process of its own; one that was made before is read."""
+    """The result of a run in its own process; a saved result is read instead."""
     words = repr(job._replace(folder=pathlib.Path()))
     path = job.folder / f"{hashlib.sha256(words.encode()).hexdigest()[:12]}.json"
     if not path.exists():
@@ -208,7 +208,7 @@ def _versions() -> str:
 
 
 def checks(dataset: xarray.Dataset) -> list[Check]:
-    """The published accuracies, the budget, and the goals beside other libraries."""
+    """The published accuracies, the budget, and the goals against other libraries."""
     found = []
     for name in dataset.model.values[~np.isnan(dataset.published)]:
         at = dataset.sel(model=name)
@@ -216,7 +216,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
         claim = f"{name}: the mean accuracy is at most {100 * _POINTS:g} points below the published"
         found.append(Check(claim, f"{_mean(at)}, published {goal:.1%}", mean >= goal - _POINTS))
     budget, most = dataset.attrs["budget"], float(dataset.epsilon.max())
-    claim = f"what was run costs epsilon {budget:g} at most, by the account of its batches"
+    claim = f"every run costs at most epsilon {budget:g}, by the account of its batches"
     found.append(Check(claim, f"{most:.5f}", most <= budget))
     minutes = float((dataset.seconds * dataset.attrs["epochs"]).max()) / 60
     claim = f"a run takes at most {_MINUTES} minutes"
@@ -238,14 +238,14 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
 
 
 def _mean(at: xarray.Dataset) -> str:
-    """A model's accuracy in the mean, with its standard error where there are several seeds."""
+    """A model's mean accuracy, with its standard error for several seeds."""
     last = at.accuracy.isel(stop=-1).dropna("seed")
     error = "" if last.size < 2 else f" ± {float(harness.standard_error(last, 'seed')):.2%}"
     return f"{float(last.mean()):.2%}{error}"
 
 
 def plot(dataset: xarray.Dataset) -> Figure:
-    """Test accuracy over the epochs, and an epoch's seconds and memory by library."""
+    """Test accuracy over the epochs, and seconds and memory of an epoch by library."""
     libraries = dataset.dropna("library", subset=["library_seconds"])
     num_panels = 3 if libraries.sizes["library"] else 1
     figure = Figure(figsize=(3.3 * num_panels + 1.2, 3.4), layout="constrained")
@@ -285,7 +285,7 @@ def _bars(axes: Axes, values: xarray.DataArray, label: str, form: str) -> None:
 
 
 def summary(dataset: xarray.Dataset) -> str:
-    """What was run, a row for each model, and one for each library."""
+    """The setting, a row for each model, and a row for each library."""
     config, rows = json.loads(dataset.attrs["config"]), []
     for place, name in enumerate(dataset.model.values):
         at = dataset.sel(model=name).dropna("seed", subset=["seconds"])
@@ -316,18 +316,19 @@ def _cells(at: xarray.Dataset, prefix: str) -> list[str]:
 _SETTING = """\
 All training digits, Poisson batches, clip norm {clip_norm:g}, momentum {momentum:g}, {num_epochs}
 epochs, δ = {delta:g}; the noise multiplier is the least at which the account of these batches is
-ε = {epsilon:g} (by looser accounts Tramer and Boneh had 1.23 and 3.04). Nothing was tuned here:
-batches, rates, clip norm and epochs are the published ones, and the head on EfficientNet-Lite0,
-which sees digits of 64 x 64, has those of the scattering features. Features are normalised image by
-image, in groups of channels, which costs nothing. Neighbours differ in one record's contribution;
-noise is simulated. ± is a standard error over seeds; of 10,000 test digits an accuracy of 98 % has
-one of .14 points itself. Seconds leave out compilation and evaluation, and other programs ran
-beside. Memory is the peak of a process of its own, with imports, data and compilation."""
+ε = {epsilon:g} (Tramer and Boneh, with looser accounts, had 1.23 and 3.04). Nothing was tuned here:
+batches, rates, clip norm and epochs are the published ones. The head on EfficientNet-Lite0, which
+sees digits of 64 x 64, uses those of the scattering features. Features are normalised image by
+image, in groups of channels, which costs no privacy. Neighbours differ in one record's
+contribution; noise is simulated. ± is a standard error over seeds; the error from 10,000 test
+digits is 0.14 points at an accuracy of 98 %. Seconds exclude compilation and evaluation; other
+programs were running. Memory is the peak of a separate process, with imports, data and
+compilation."""
 
 _BESIDE = """\
 With {libraries}, at the same noise, each on one core: threads that wait for one another would count
-as work. opacus is given batches that one mask a step draws, which its loader would take longer for;
-jax_privacy works on whole batches, which was faster here than on 32 records at a time."""
+as work. opacus gets batches drawn by one mask per step, because its loader is slower; jax_privacy
+works on whole batches, which was faster here than on 32 records at a time."""
 
 
 claims = harness.claims_of(checks)
