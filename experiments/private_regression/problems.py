@@ -26,9 +26,9 @@ _RANGES: dict[str, list[tuple[float, float]]] = {
     # Yeh (1998), UCI 165, states "Age: day (1~365)" and no other range.
     # Cortez et al. (2009), UCI 186, of wine, states "score between 0 and 10"; the others are round
     # numbers around the limits that law sets (volatile acidity 1.2, sulphur dioxide 200, alcohol
-    # 15). Delve, family kin: angles of an arm of eight links, at most 90 degrees to either side; the
-    # label is a distance without a stated range: a guess. Rana (2013), UCI 265, of protein: three
-    # areas and functions of them, a distance, penalties; "RMSD: 0 to 21 Angstrom".
+    # 15). Delve, family kin: angles of an arm of eight links, within 90 degrees to either side;
+    # the label is a distance without a stated range: a guess. Rana (2013), UCI 265, of protein:
+    # three areas and functions of them, a distance, penalties; "RMSD: 0 to 21 Angstrom".
     **RANGES,
     "concrete": [*RANGES["concrete"][:-2], (1, 365), RANGES["concrete"][-1]],
     # Tufekci (2014), UCI 294. The page states the ranges of temperature, vacuum, pressure,
