@@ -174,7 +174,7 @@ def _peak(ratio: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def _increasing(values: np.ndarray) -> bool:
-    """Whether the values rise from first to last and never fall by more than rounding."""
+    """True if the values rise from first to last and never fall by more than rounding."""
     return bool(
         np.all(np.diff(values) > -_ROUNDING * np.abs(values[1:])) and values[-1] > values[0]
     )

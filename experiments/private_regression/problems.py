@@ -26,9 +26,9 @@ _RANGES: dict[str, list[tuple[float, float]]] = {
     # Yeh (1998), UCI 165, states "Age: day (1~365)" and no other range.
     # Cortez et al. (2009), UCI 186, of wine, states "score between 0 and 10"; the others are round
     # numbers around the limits that law sets (volatile acidity 1.2, sulphur dioxide 200, alcohol
-    # 15). Delve, family kin: angles of an arm of eight links, within a quarter turn to either side;
+    # 15). Delve, family kin: angles of an arm of eight links, within 90 degrees to either side;
     # the label is a distance without a stated range: a guess. Rana (2013), UCI 265, of protein:
-    # three areas and what is made of them, a distance, penalties; "RMSD: 0 to 21 Angstrom".
+    # three areas and functions of them, a distance, penalties; "RMSD: 0 to 21 Angstrom".
     **RANGES,
     "concrete": [*RANGES["concrete"][:-2], (1, 365), RANGES["concrete"][-1]],
     # Tufekci (2014), UCI 294. The page states the ranges of temperature, vacuum, pressure,
@@ -37,9 +37,9 @@ _RANGES: dict[str, list[tuple[float, float]]] = {
         *((1.81, 37.11), (25.36, 81.56), (992.89, 1033.30), (25.56, 100.16), (420.26, 495.76)),
     ],
 }
-# Kohavi (1996), UCI 2, `adult.names`: its lists of categories; "?" is missing. Of numbers it lists
-# none: ages are top-coded at 90 and gains at 99,999, weeks have 99 hours at the most in the survey
-# that it is of; 16 levels of schooling. Left out: the survey's weight, and schooling in words.
+# Kohavi (1996), UCI 2, `adult.names`: its lists of categories; "?" is missing. It has no ranges of
+# numbers: the survey top-codes ages at 90 and gains at 99,999, and has at most 99 hours a week; 16
+# levels of schooling. Left out: the survey's weight, and schooling in words.
 _CENSUS: dict[str, Any] = {
     "age": (17, 90),
     "workclass": ADULT_CATEGORIES[1],
