@@ -35,8 +35,8 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
     """The notebook after running from top to bottom in a kernel of this interpreter.
 
     Args:
-        path: of the notebook.
-        answer: code that is run after the last cell, in a cell of its own.
+        path: file of the notebook.
+        answer: code to run after the last cell, in a cell of its own.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell failed.
@@ -77,8 +77,8 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
 def _attentive_client() -> type:
     """A kernel's client that looks for messages every second, whether or not it is woken.
 
-    A socket of ZeroMQ tells the event loop once that a message has come. Now and then that is lost,
-    and a client that waits to be told waits until its time is over, which here is ten minutes.
+    A socket of ZeroMQ notifies the event loop once of a message. Now and then that is lost, and a
+    client that waits for the notice waits until its time is over, which here is ten minutes.
     """
     import queue
 
@@ -127,7 +127,7 @@ def _still(model: str, state: dict) -> list[dict]:
 
 
 def _pictures(model: str, state: dict) -> list[dict]:
-    """What the output widgets within a widget show; a bar that was taken back has no state."""
+    """The outputs of the output widgets within a widget; a bar that was removed has no state."""
     widget = state.get(model, {"model_name": "", "state": {}})
     if widget["model_name"] == "OutputModel":
         return widget["state"].get("outputs", [])
@@ -171,7 +171,7 @@ def stored(notebook: dict) -> str:
 
 
 def sources(notebook: dict) -> list[tuple[str, str, str]]:
-    """What a reader wrote in each cell: its kind, its id and its text."""
+    """The reader's part of each cell: its kind, its id and its text."""
     return [(cell["cell_type"], cell["id"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 

@@ -1,6 +1,6 @@
-"""What `mkdocs` asks while it builds the site: pages that are made, links, formulas, code names.
+"""Hooks that `mkdocs` calls while it builds the site: made pages, links, formulas, code names.
 
-To be run as `python -m mkdocs` at the top of the tree, whose packages this imports.
+Run `python -m mkdocs` at the top of the tree, because this imports its packages.
 """
 
 import functools
@@ -48,13 +48,13 @@ def on_config(config):
 
 @functools.cache
 def _made() -> dict[str, str]:
-    """The pages of the reference: what is public does not change while pages are served."""
+    """The pages of the reference; public names do not change while pages are served."""
     return reference.made()
 
 
 @event_priority(100)  # before mkdocs-jupyter, which converts the notebooks
 def on_files(files, config):
-    """Add what is made, what lies elsewhere in the tree, and the font of formulas.
+    """Add made pages, pages from elsewhere in the tree, and the font of formulas.
 
     A notebook that was not executed (`make notebooks`) is shown without its outputs.
     """

@@ -22,7 +22,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 @functools.cache
 def _identifiers() -> dict[str, str]:
-    """What autorefs calls each public name, by the name's forms.
+    """The identifier in autorefs of each public name, by the name's forms.
 
     A form is the name in each of its packages, also without `jaxdp.`, and the bare name if only one
     thing bears it.

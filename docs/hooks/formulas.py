@@ -34,8 +34,8 @@ def mathml(latex: str, *, is_block: bool = False) -> str:
     """A formula as MathML.
 
     Args:
-        latex: as in a page, or as in HTML.
-        is_block: whether it stands on a line of its own.
+        latex: formula as written in a page or in HTML.
+        is_block: True for a formula on a line of its own.
 
     Raises:
         ValueError: it cannot be read.

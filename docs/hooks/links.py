@@ -47,7 +47,7 @@ def rewritten(text: str, page: str, repository: str) -> str:
 
     Args:
         text: Markdown of the page.
-        page: where the site has it.
+        page: its path in the site.
         repository: address of the repository.
     """
 

@@ -1,7 +1,7 @@
 """The reference: a page for each public name, and one for each package that lists its names.
 
-The names are read from `__all__`, so that what is newly exported appears by itself. A name that is
-in several packages has one page, under the name that a user writes: `jaxdp`'s where it has one.
+The names are read from `__all__`, so that new exports appear by themselves. A name that is
+in several packages has one page, under the name that a user writes: `jaxdp`'s if it has one.
 """
 
 import functools
@@ -41,7 +41,7 @@ def _thing(door: str, name: str) -> object:
 
 
 def names(door: str) -> list[str]:
-    """What a package lists, but for packages and the version: functions come before classes."""
+    """A package's listed names without packages and the version: functions come before classes."""
 
     def rank(name: str) -> tuple[int, bool, bool]:
         thing = _thing(door, name)
@@ -77,7 +77,7 @@ def _paths() -> dict[int, str]:
 
 
 def source_of(door: str, name: str) -> str:
-    """By what dotted name the sources are read: of a name that a module has too, where it is."""
+    """The dotted name for reading the sources: the defining module's if a module has the name too."""
     thing = _thing(door, name)
     path = _paths()[id(thing)]
     if importlib.util.find_spec(path) is None:
