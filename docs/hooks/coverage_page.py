@@ -20,7 +20,7 @@ _PROOF = "a step of a proof or of a derivation"
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A statement of a paper, and where it is computed.
+    """A statement of a paper, and the code that computes it.
 
     Attributes:
         name: name in the paper, such as "Lemma 11, (18) to (20)"; its equations belong to it.

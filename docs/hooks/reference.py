@@ -77,7 +77,7 @@ def _paths() -> dict[int, str]:
 
 
 def source_of(door: str, name: str) -> str:
-    """The dotted name for reading the sources: where it is defined if a module has it too."""
+    """The dotted name for reading the sources; the defining module's if a module has it too."""
     thing = _thing(door, name)
     path = _paths()[id(thing)]
     if importlib.util.find_spec(path) is None:
