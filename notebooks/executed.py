@@ -70,7 +70,7 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
             notebook, km=manager, timeout=600, resources=where, coalesce_streams=True
         )
         client.execute(cleanup_kc=True)
-    # Through JSON, so that what follows sees plain lists and dictionaries.
+    # Through JSON, which makes plain lists and dictionaries.
     return json.loads(nbformat.writes(notebook))
 
 
@@ -151,7 +151,7 @@ def _is_progress(output: dict) -> bool:
     """Whether an output is a line that was written over and over; a warning is kept."""
     is_error_stream = output["output_type"] == "stream" and output["name"] == "stderr"
     text = "".join(output.get("text", ""))
-    # Of a bar that is no widget the client leaves what it said last.
+    # The client leaves the last text of a bar that is no widget.
     return is_error_stream and (
         "\r" in text or bool(re.search(r"\d%\|#*\d? *\||: running, [\d:]*\s*$|^\s*$", text))
     )

@@ -101,7 +101,7 @@ def _between(first: str, last: str | None) -> list[str]:
 
 @functools.cache
 def everywhere() -> dict[tuple[str, str], list[Place]]:
-    """For each statement that a line `Source:` of the tree names, where those lines stand."""
+    """The places of the lines `Source:` in the tree, by the statement that they name."""
     found: dict[tuple[str, str], set[Place]] = {}
     for folder in KINDS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -156,7 +156,7 @@ def _shown(path: str, name: str) -> str:
     """The name of a place: a part of jaxdp by its dotted name, of others without the folder."""
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     if path.startswith("tests/") and name.startswith("test_"):
-        # A test and not what is defined in it.
+        # A test and not the definitions in it.
         return name.partition(".")[0]
     if not path.startswith("jaxdp/"):
         module = module.rpartition(".")[2]

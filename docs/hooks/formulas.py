@@ -54,7 +54,7 @@ def rendered(page: str) -> str:
 
 
 def rendered_notebook(page: str) -> str:
-    """A notebook's HTML with what stands between dollars, outside of code, as MathML."""
+    """A notebook's HTML with the text between dollars, outside of code, as MathML."""
     parts = _CODE.split(page)
     # The pattern has two groups: text, code, the code's tag, text, ...
     for position in range(0, len(parts), 3):

@@ -65,7 +65,7 @@ def pages() -> dict[str, list[str]]:
 
 
 def file_of(door: str, name: str = "index") -> str:
-    """Where the site has a package's page, or that of a name."""
+    """The path in the site of a package's page, or of a name's page."""
     return f"reference/{door}/{name}.md"
 
 
@@ -86,7 +86,7 @@ def source_of(door: str, name: str) -> str:
 
 
 def made() -> dict[str, str]:
-    """Markdown of every page of the reference, by where the site has it."""
+    """Markdown of every page of the reference, by its path in the site."""
     found = {"reference/index.md": _index()}
     for door, at_home in pages().items():
         found[file_of(door)] = _page(door)
@@ -100,7 +100,7 @@ def navigation(door: str) -> list[str | dict[str, str]]:
 
 
 def _page(door: str) -> str:
-    """A package's page: what it is for, and all names that it lists."""
+    """A package's page: its purpose, and all names that it lists."""
     opening = inspect.getdoc(importlib.import_module(door)) or ""
     return "\n".join([f"# {door} {{#{door}}}", "", opening, "", *_table(door, names(door))])
 
@@ -117,9 +117,9 @@ def _entry(door: str, name: str) -> str:
     """The page of one name, under the name that a user writes."""
     path, source = f"{door}.{name}", source_of(door, name)
     shown = "" if source == path else f"\n    options:\n      heading: {path}"
-    # The search knows the words of a name; it is told the name in small letters too.
+    # The search knows the words of a name; the tag adds the name in small letters.
     tag = f"tags: [{name.lower()}]\n" if len(_WORDS.findall(name)) > 1 else ""
-    # A verb comes before the pages that tell what it is used for.
+    # A verb comes before the pages about its uses.
     weight = "search: {boost: 8}\n" if door == "jaxdp" and name in VERBS else ""
     return f"---\ntitle: {path}\n{tag}{weight}---\n\n::: {source}{shown}\n"
 
