@@ -18,8 +18,8 @@ import urllib.parse
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 _INSTALL = """\
-# Installs jaxdp where it is missing. jax and jaxlib stay exactly as they are on this machine: what
-# pip would put in their place is built for CPUs alone.
+# Installs jaxdp if it is missing. jax and jaxlib stay exactly as they are on this machine, because
+# pip's builds of them are for CPUs alone.
 try:
     import jaxdp
 except ImportError:
@@ -74,7 +74,7 @@ def badge(address: str, name: str) -> str:
 
 
 def install_cell(address: str) -> str:
-    """Source of the cell that installs jaxdp where it is missing."""
+    """Source of the cell that installs jaxdp if it is missing."""
     return _INSTALL.format(address=address).rstrip("\n")
 
 

@@ -35,8 +35,8 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
     """The notebook after running from top to bottom in a kernel of this interpreter.
 
     Args:
-        path: of the notebook.
-        answer: code that is run after the last cell, in a cell of its own.
+        path: file of the notebook.
+        answer: code to run after the last cell, in a cell of its own.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell failed.
@@ -70,15 +70,15 @@ def executed(path: pathlib.Path, answer: str = "") -> dict:
             notebook, km=manager, timeout=600, resources=where, coalesce_streams=True
         )
         client.execute(cleanup_kc=True)
-    # Through JSON, so that what follows sees plain lists and dictionaries.
+    # Through JSON, which makes plain lists and dictionaries.
     return json.loads(nbformat.writes(notebook))
 
 
 def _attentive_client() -> type:
     """A kernel's client that looks for messages every second, whether or not it is woken.
 
-    A socket of ZeroMQ tells the event loop once that a message has come. Now and then that is lost,
-    and a client that waits to be told waits until its time is over, which here is ten minutes.
+    A socket of ZeroMQ notifies the event loop once of a message. Now and then that is lost, and a
+    client that waits for the notice waits until its time is over, which here is ten minutes.
     """
     import queue
 
@@ -127,7 +127,7 @@ def _still(model: str, state: dict) -> list[dict]:
 
 
 def _pictures(model: str, state: dict) -> list[dict]:
-    """What the output widgets within a widget show; a bar that was taken back has no state."""
+    """The outputs of the output widgets within a widget; a bar that was removed has no state."""
     widget = state.get(model, {"model_name": "", "state": {}})
     if widget["model_name"] == "OutputModel":
         return widget["state"].get("outputs", [])
@@ -151,7 +151,7 @@ def _is_progress(output: dict) -> bool:
     """Whether an output is a line that was written over and over; a warning is kept."""
     is_error_stream = output["output_type"] == "stream" and output["name"] == "stderr"
     text = "".join(output.get("text", ""))
-    # Of a bar that is no widget the client leaves what it said last.
+    # The client leaves the last text of a bar that is no widget.
     return is_error_stream and (
         "\r" in text or bool(re.search(r"\d%\|#*\d? *\||: running, [\d:]*\s*$|^\s*$", text))
     )
@@ -171,7 +171,7 @@ def stored(notebook: dict) -> str:
 
 
 def sources(notebook: dict) -> list[tuple[str, str, str]]:
-    """What a reader wrote in each cell: its kind, its id and its text."""
+    """The reader's part of each cell: its kind, its id and its text."""
     return [(cell["cell_type"], cell["id"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 

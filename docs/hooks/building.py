@@ -1,6 +1,6 @@
-"""What `mkdocs` asks while it builds the site: pages that are made, links, formulas, code names.
+"""Hooks that `mkdocs` calls while it builds the site: made pages, links, formulas, code names.
 
-To be run as `python -m mkdocs` at the top of the tree, whose packages this imports.
+Run `python -m mkdocs` at the top of the tree, because this imports its packages.
 """
 
 import functools
@@ -48,13 +48,13 @@ def on_config(config):
 
 @functools.cache
 def _made() -> dict[str, str]:
-    """The pages of the reference: what is public does not change while pages are served."""
+    """The pages of the reference; public names do not change while pages are served."""
     return reference.made()
 
 
 @event_priority(100)  # before mkdocs-jupyter, which converts the notebooks
 def on_files(files, config):
-    """Add what is made, what lies elsewhere in the tree, and the font of formulas.
+    """Add made pages, pages from elsewhere in the tree, and the font of formulas.
 
     A notebook that was not executed (`make notebooks`) is shown without its outputs.
     """
@@ -72,14 +72,14 @@ def on_files(files, config):
         there = f"notebooks/{path.name}"
         files.append(File(there, str(folder), config.site_dir, config.use_directory_urls))
     for file in files:
-        # Whoever wants a page changed has to change it there.
+        # Edit links lead to the source file.
         if file.src_uri in added or file.src_uri.startswith("notebooks/"):
             file.edit_uri = f"../{links.tree_path(file.src_uri)}"
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links into the tree become links of the site; what the search is to weigh is said."""
+    """Links into the tree become links of the site; the search gets the page's weight."""
     source = page.file.src_uri
     if source == "papers/coverage.md":
         markdown += f"\n\n{coverage_page.current()}"
@@ -90,14 +90,14 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Formulas become MathML; a tutorial's badge, which is another server's, a link."""
+    """Formulas become MathML; a tutorial's badge, from another server, becomes a link."""
     if page.file.src_uri.endswith(".ipynb"):
         return _ANCHOR.sub("", _BADGE.sub(">Open in Colab<", formulas.rendered_notebook(html)))
     return formulas.rendered(html)
 
 
 def on_env(env, config, files):
-    """Code names become links, once every page has told what it explains."""
+    """Code names become links, once the names that each page explains are known."""
     known = config.plugins["autorefs"]
     for file in files.documentation_pages():
         if file.page is not None and file.page.content:

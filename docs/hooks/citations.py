@@ -1,7 +1,7 @@
-"""Which statements of the four papers a line `Source:` names, and at what code it stands.
+"""Statements of the four papers that lines `Source:` name, and the code with such a line.
 
 Such a line names a paper by its key (AC, PF, PK, DR) and then statements: `Source: PF Lemma B.1,
-(4.3)`. It ends with its sentence. What stands behind a year is other literature's.
+(4.3)`. It ends with its sentence. Statements after a year belong to other literature.
 """
 
 import ast
@@ -35,11 +35,11 @@ _END = re.compile(r"(?<!\bal)\.(?=\s|$)|\n\s*\n|\bDerived:")
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Place:
-    """Code at which a line `Source:` stands.
+    """Code that has a line `Source:`.
 
     Attributes:
         path: path of the file, in the tree.
-        name: name of the function or class, with its module where that is part of jaxdp.
+        name: name of the function or class, with its module if that is part of jaxdp.
     """
 
     path: str
@@ -58,7 +58,7 @@ def named(text: str) -> list[tuple[str, str]]:
     """The statements that a text names: pairs such as `("AC", "Theorem 4")`, `("PF", "(4.3)")`.
 
     Args:
-        text: what follows `Source:`; read to the end of its first sentence.
+        text: text after `Source:`; read to the end of its first sentence.
     """
     text = _ASIDE.sub(" ", text)
     end = _END.search(text)
@@ -78,7 +78,7 @@ def items(text: str) -> list[str]:
 
 
 def _items(match: re.Match[str]) -> list[str]:
-    """What one match names, ranges written out."""
+    """The statements that one match names, ranges written out."""
     if match["appendix"]:
         return [f"Appendix {match['appendix']}"]
     if match["first"]:
@@ -101,7 +101,7 @@ def _between(first: str, last: str | None) -> list[str]:
 
 @functools.cache
 def everywhere() -> dict[tuple[str, str], list[Place]]:
-    """For each statement that a line `Source:` of the tree names, where those lines stand."""
+    """The places of the lines `Source:` in the tree, by the statement that they name."""
     found: dict[tuple[str, str], set[Place]] = {}
     for folder in KINDS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -156,7 +156,7 @@ def _shown(path: str, name: str) -> str:
     """The name of a place: a part of jaxdp by its dotted name, of others without the folder."""
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     if path.startswith("tests/") and name.startswith("test_"):
-        # A test and not what is defined in it.
+        # A test and not the definitions in it.
         return name.partition(".")[0]
     if not path.startswith("jaxdp/"):
         module = module.rpartition(".")[2]

@@ -22,7 +22,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 @functools.cache
 def _identifiers() -> dict[str, str]:
-    """What autorefs calls each public name, by the name's forms.
+    """The identifier in autorefs of each public name, by the name's forms.
 
     A form is the name in each of its packages, also without `jaxdp.`, and the bare name if only one
     thing bears it.
@@ -47,8 +47,8 @@ def linked(html: str, url: str, address: Callable[..., tuple[str, str | None]]) 
     Args:
         html: HTML of the page.
         url: address of the page in the site.
-        address: a function of an identifier and of a page: where that page finds it, a title
-            beside it. A KeyError says that nothing explains it.
+        address: function of an identifier and a page, which returns the link from that page and
+            a title. A KeyError means that nothing explains the identifier.
     """
 
     def link(text: str, name: str, *, is_word: bool) -> str:
@@ -74,7 +74,7 @@ def linked(html: str, url: str, address: Callable[..., tuple[str, str | None]]) 
         return link(found[0], _TAG.sub("", found[0]), is_word=True)
 
     parts = _SKIPPED.split(html)
-    # The pattern has two groups: text, what is skipped, its tag, text, ...
+    # The pattern has two groups: text, skipped part, its tag, text, ...
     for position in range(0, len(parts), 3):
         parts[position] = _BLOCK.sub(block, _INLINE.sub(inline, parts[position]))
     return "".join(part for index, part in enumerate(parts) if index % 3 != 2)

@@ -14,20 +14,20 @@ import citations
 LISTS = citations.ROOT / "docs" / "papers" / "statements"
 KEYS = ("AC", "PF", "PK", "DR")
 STATES = ("held", "partly", "experiment", "function", "reason", "missing")
-# What is said of an equation that the list does not have, but some line names.
+# Summary of an equation that the list lacks and some line names.
 _PROOF = "a step of a proof or of a derivation"
 
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A statement of a paper, and where it is computed.
+    """A statement of a paper, and the code that computes it.
 
     Attributes:
         name: name in the paper, such as "Lemma 11, (18) to (20)"; its equations belong to it.
-        says: half a line.
-        reason: why nothing computes it; empty where something does or should.
-        part: what of it its tests hold, where that is not all of it; empty where it is.
-        places: places at which a line `Source:` names it.
+        says: summary of half a line.
+        reason: explanation if nothing computes it; empty if something does or should.
+        part: the part that its tests hold; empty if they hold all of it.
+        places: places whose line `Source:` names it.
     """
 
     name: str
@@ -53,12 +53,12 @@ def papers(
     """The statements of each paper in its order, and equations of proofs that a line names.
 
     Args:
-        cited: where each statement is named.
+        cited: places that name each statement.
         listed: each paper's list, by key, with its numbered equations.
 
     Raises:
-        ValueError: a line names what no list has, or a list gives a reason for what is computed or
-            a part of what no test names.
+        ValueError: a line names a statement that no list has, or a list gives a reason for a
+            computed statement or a part of one that no test names.
     """
     known: set[tuple[str, str]] = set()
     found = {}
@@ -101,7 +101,7 @@ def papers(
 def _tested_alone(
     parts: list[tuple[str, str]], cited: dict[tuple[str, str], list[citations.Place]]
 ) -> str:
-    """Which of several equations tests name, where they are not all of them.
+    """The equations that tests name, if these are some but not all of several.
 
     The name of a lemma stands for its equations; equations alone stand for themselves.
     """

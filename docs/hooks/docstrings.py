@@ -1,7 +1,7 @@
-"""What Griffe does not see in jaxdp's sources: constructors that Equinox writes, lines `Source:`.
+"""Extras that Griffe misses in jaxdp's sources: constructors that Equinox writes, lines `Source:`.
 
 Equinox writes the constructor of a module without one from its fields, which a reader of the source
-alone does not find; so signatures are asked of the running package.
+alone does not find; so signatures come from the running package.
 """
 
 import importlib

@@ -34,8 +34,8 @@ def mathml(latex: str, *, is_block: bool = False) -> str:
     """A formula as MathML.
 
     Args:
-        latex: as in a page, or as in HTML.
-        is_block: whether it stands on a line of its own.
+        latex: formula as written in a page or in HTML.
+        is_block: True for a formula on a line of its own.
 
     Raises:
         ValueError: it cannot be read.
@@ -54,7 +54,7 @@ def rendered(page: str) -> str:
 
 
 def rendered_notebook(page: str) -> str:
-    """A notebook's HTML with what stands between dollars, outside of code, as MathML."""
+    """A notebook's HTML with the text between dollars, outside of code, as MathML."""
     parts = _CODE.split(page)
     # The pattern has two groups: text, code, the code's tag, text, ...
     for position in range(0, len(parts), 3):

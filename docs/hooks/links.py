@@ -10,7 +10,7 @@ import posixpath
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Pages that lie outside docs, and where the site has them.
+# Pages outside docs, and their paths in the site.
 PAGES = {
     "SECURITY.md": "concepts/security.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -21,7 +21,7 @@ PAGES |= {
     path.relative_to(ROOT).as_posix(): f"gallery/{path.parent.name}/index.md"
     for path in sorted((ROOT / "experiments").glob("*/README.md"))
 }
-# Folders of which the site has files, and where: pictures, notebooks, pages.
+# Folders with files of the site, and their paths there: pictures, notebooks, pages.
 FOLDERS = {"experiments/results/": "gallery/", "notebooks/": "notebooks/", "docs/": ""}
 _ON_SITE = (".md", ".png", ".ipynb", ".json")
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)\s]*\))")
@@ -29,7 +29,7 @@ _FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
 def moved(path: str) -> str:
-    """Where the site has a file of the tree, if it has it."""
+    """The path in the site of a file of the tree, if the site has it."""
     for start, there in FOLDERS.items():
         if path.startswith(start):
             return there + path.removeprefix(start)
@@ -47,7 +47,7 @@ def rewritten(text: str, page: str, repository: str) -> str:
 
     Args:
         text: Markdown of the page.
-        page: where the site has it.
+        page: its path in the site.
         repository: address of the repository.
     """
 

@@ -1,7 +1,7 @@
 """The reference: a page for each public name, and one for each package that lists its names.
 
-The names are read from `__all__`, so that what is newly exported appears by itself. A name that is
-in several packages has one page, under the name that a user writes: `jaxdp`'s where it has one.
+The names are read from `__all__`, so that new exports appear by themselves. A name that is
+in several packages has one page, under the name that a user writes: `jaxdp`'s if it has one.
 """
 
 import functools
@@ -41,7 +41,7 @@ def _thing(door: str, name: str) -> object:
 
 
 def names(door: str) -> list[str]:
-    """What a package lists, but for packages and the version: functions come before classes."""
+    """A package's listed names without packages and the version: functions come before classes."""
 
     def rank(name: str) -> tuple[int, bool, bool]:
         thing = _thing(door, name)
@@ -65,7 +65,7 @@ def pages() -> dict[str, list[str]]:
 
 
 def file_of(door: str, name: str = "index") -> str:
-    """Where the site has a package's page, or that of a name."""
+    """The path in the site of a package's page, or of a name's page."""
     return f"reference/{door}/{name}.md"
 
 
@@ -77,7 +77,7 @@ def _paths() -> dict[int, str]:
 
 
 def source_of(door: str, name: str) -> str:
-    """By what dotted name the sources are read: of a name that a module has too, where it is."""
+    """The dotted name for reading the sources; the defining module's if a module has it too."""
     thing = _thing(door, name)
     path = _paths()[id(thing)]
     if importlib.util.find_spec(path) is None:
@@ -86,7 +86,7 @@ def source_of(door: str, name: str) -> str:
 
 
 def made() -> dict[str, str]:
-    """Markdown of every page of the reference, by where the site has it."""
+    """Markdown of every page of the reference, by its path in the site."""
     found = {"reference/index.md": _index()}
     for door, at_home in pages().items():
         found[file_of(door)] = _page(door)
@@ -100,7 +100,7 @@ def navigation(door: str) -> list[str | dict[str, str]]:
 
 
 def _page(door: str) -> str:
-    """A package's page: what it is for, and all names that it lists."""
+    """A package's page: its purpose, and all names that it lists."""
     opening = inspect.getdoc(importlib.import_module(door)) or ""
     return "\n".join([f"# {door} {{#{door}}}", "", opening, "", *_table(door, names(door))])
 
@@ -117,9 +117,9 @@ def _entry(door: str, name: str) -> str:
     """The page of one name, under the name that a user writes."""
     path, source = f"{door}.{name}", source_of(door, name)
     shown = "" if source == path else f"\n    options:\n      heading: {path}"
-    # The search knows the words of a name; it is told the name in small letters too.
+    # The search knows the words of a name; the tag adds the name in small letters.
     tag = f"tags: [{name.lower()}]\n" if len(_WORDS.findall(name)) > 1 else ""
-    # A verb comes before the pages that tell what it is used for.
+    # A verb comes before the pages about its uses.
     weight = "search: {boost: 8}\n" if door == "jaxdp" and name in VERBS else ""
     return f"---\ntitle: {path}\n{tag}{weight}---\n\n::: {source}{shown}\n"
 

@@ -2,7 +2,7 @@
 
     python docs/papers/reference_cases/check.py
 
-Exit status 1 where an answer is further off than a relative 1e-10.
+Exit status 1 if an answer is off by more than a relative 1e-10.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 def reproduced(case: pathlib.Path) -> dict:
-    """What the script beside a case's file answers."""
+    """The answers of the script next to a case's file."""
     spec = importlib.util.spec_from_file_location(case.stem, case.with_suffix(".py"))
     assert spec is not None
     assert spec.loader is not None
@@ -26,27 +26,27 @@ def reproduced(case: pathlib.Path) -> dict:
 
 
 def largest_gap(found, wanted) -> float:
-    """The largest relative difference of two nested answers of equal names; NaN where one is."""
+    """The largest relative difference of two nested answers of equal names; NaN if one is NaN."""
     if isinstance(wanted, dict):
         assert sorted(found) == sorted(wanted), (sorted(found), sorted(wanted))
         return float(np.max([largest_gap(found[name], wanted[name]) for name in wanted]))
     found, wanted = np.asarray(found, float), np.asarray(wanted, float)
     assert found.shape == wanted.shape, (found.shape, wanted.shape)
-    # What is 0 but for rounding is compared with the largest entry.
+    # An entry that is 0 up to rounding is compared with the largest entry.
     largest = np.abs(wanted).max() or 1.0
     scale = np.where(np.abs(wanted) < 1e-13 * largest, largest, np.abs(wanted))
     return float(np.max(np.abs(found - wanted) / scale))
 
 
 def main() -> int:
-    """Print the gap of every case; the exit status."""
+    """Print the gap of every case and return the exit status."""
     gaps = {
         case.stem: largest_gap(reproduced(case), json.loads(case.read_text())["answers"])
         for case in sorted(FOLDER.glob("*.json"))
     }
     for name, gap in gaps.items():
         print(f"{name:24} {gap:.1e}")
-    # No number is below a gap that is none.
+    # A NaN gap fails: no comparison with it is true.
     return int(not np.max(list(gaps.values())) <= 1e-10)
 
 

@@ -1,7 +1,7 @@
-"""Expected test error of DP-GD with clipping: the weights' law closed at mean and covariance.
+"""Expected test error of DP-GD with clipping, closed at the weights' mean and covariance.
 
-The slope of record i, 2 (f_i - y_i) with f_i normal, is cut at k = C / |phi_i|. What the closure
-needs are the mean E, the mean square M and the mean derivative D of the cut slope.
+The slope of record i, 2 (f_i - y_i) with f_i normal, is cut at k = C / |phi_i|. The
+closure needs the mean E, the mean square M and the mean derivative D of the cut slope.
 """
 
 import math

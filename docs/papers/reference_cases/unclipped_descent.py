@@ -1,4 +1,4 @@
-"""Expected test error of DP-GD where nothing is clipped: mean and covariance, step by step."""
+"""Expected test error of DP-GD without clipping: mean and covariance, step by step."""
 
 import numpy as np
 
