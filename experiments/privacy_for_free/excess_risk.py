@@ -168,8 +168,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
         "test error of $\\theta^*$",
         f"of DP-GD, exact, $\\epsilon$ = {epsilon:g}",
     )
-    for letter, axes, title in zip("abcd", panels, titles, strict=True):
-        tidy(axes, f"{letter}. {title}")
+    for axes, title in zip(panels, titles, strict=True):
+        tidy(axes, title)
     return figure
 
 

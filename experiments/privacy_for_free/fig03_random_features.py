@@ -273,8 +273,8 @@ def plot(dataset: xarray.Dataset) -> Figure:
         "hyper-parameters carried over",
         "steps hardly matter",
     )
-    for letter, axes, title in zip("abcdef", panels, titles, strict=True):
-        tidy(axes, f"{letter}. {title}")
+    for axes, title in zip(panels, titles, strict=True):
+        tidy(axes, title)
     for axes in panels[[0, 1, 2, 4]]:
         axes.set_ylabel("test error")
     return figure

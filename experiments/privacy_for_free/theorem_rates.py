@@ -238,10 +238,10 @@ def plot(dataset: xarray.Dataset) -> Figure:
         },
     ]
     titles = (
-        "a. leaving one row out, times $\\sqrt{p}/\\log n$",
-        "b. stopping at $\\tau$ of (4.3)",
-        f"c. noise of (4.3), $\\epsilon$ = {dataset.attrs['epsilon']:g}",
-        "d. test error",
+        "leaving one row out, times $\\sqrt{p}/\\log n$",
+        "stopping at $\\tau$ of (4.3)",
+        f"noise of (4.3), $\\epsilon$ = {dataset.attrs['epsilon']:g}",
+        "test error",
     )
     for axes, curves, title in zip(panels, lines, titles, strict=True):
         for label, (values, style, color) in curves.items():

@@ -25,7 +25,7 @@ from matplotlib.patches import Patch, Rectangle
 from experiments import harness
 from experiments.harness import Check, standard_error
 from experiments.harness import table as markdown
-from experiments.harness.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
+from experiments.harness.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from experiments.private_regression.competitors import LINEAR, Rows, boosted_trees, standing
 from experiments.private_regression.problems import (
     CLASSES,
@@ -56,9 +56,10 @@ _OURS, _FREE, _BOOSTED, _KERNEL = "Automatic", "no privacy", "DP-EBM", "DPKernel
 _SINGLE = (Whitened, FullBatch, PlannedDPSGD, NoisyStatistics)
 _FEATURES = ("linear", "additive", "kernel")
 # Colours of the map; a linear method has the colour of its additive twin.
+_YELLOW = "#F0E442"
 _GROUPS = {
     "Automatic, any features": (BLUE, (_OURS, *(f"{_OURS}, {one}" for one in _FEATURES))),
-    "a single method of jaxdp": (SKY, tuple(one.__name__ for one in _SINGLE)),
+    "a single method of jaxdp": (_YELLOW, tuple(one.__name__ for one in _SINGLE)),
     "noisy statistics, (boosted) AdaSSP": (
         ORANGE,
         ("noisy statistics", "AdaSSP", "boosted AdaSSP"),
@@ -71,7 +72,7 @@ _GROUPS = {
 _COLORS = {name: color for color, names in _GROUPS.values() for name in names}
 _COLORS |= {f"{name}, additive": _COLORS[name] for name in LINEAR if name != _FREE}
 _PRIVATE = list(_COLORS)
-_COMPETITORS = [name for name in _PRIVATE if _COLORS[name] not in (BLUE, SKY)]
+_COMPETITORS = [name for name in _PRIVATE if _COLORS[name] not in (BLUE, _YELLOW)]
 # DP-EBM takes minutes on designs with more numbers than this.
 _MOST_BOOSTED = 500_000
 _SIGMAS = 2

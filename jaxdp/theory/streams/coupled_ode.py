@@ -1,7 +1,7 @@
 r"""The deterministic equivalent: coupled differential equations, or their recursion for batches.
 
 Source: AC (62), and Proposition 5 for the last step's noise. The $D_i(0)$ printed after (62) is
-wrong: it has a factor $\lambda_i$ too many (docs/ERRATA.md, E1).
+wrong: it has a factor $\lambda_i$ too many (docs/papers/ERRATA.md, E1).
 
 The schedule is not differentiated, so its derivative may be singular: with the noise term
 $-K\,d\tilde\eta^2/dt$, $K = 2c^2\gamma^2/\rho^2$, $U_i = D_i + K(\tilde\eta^2(t) -

@@ -60,6 +60,7 @@ def test_a_forecast_holds_for_rows_like_the_public_ones_and_not_for_others(alike
     assert not alike.accuracy.low < means[1] < alike.accuracy.high
 
 
+@pytest.mark.slow
 def test_an_interval_is_no_wider_than_what_it_is_made_of_and_knows_what_disturbs(alike):
     run = float(jaxdp.predict(_public(), alike.plan.algorithm, records=1).final_std)
     assert alike.loss.high - alike.loss.mean > 1.645 * run
@@ -74,6 +75,7 @@ def test_an_interval_is_no_wider_than_what_it_is_made_of_and_knows_what_disturbs
     assert wide.loss.high - wide.loss.mean == pytest.approx(1.645 * moved, rel=0.35)
 
 
+@pytest.mark.slow
 def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
     losses = [one.loss for one in alike.over_epsilon]
     assert losses == sorted(losses, reverse=True)
@@ -93,6 +95,7 @@ def test_more_budget_and_more_rows_help_and_are_told_in_one_currency(alike):
     assert abs(found - twice) < off < abs(found - same)
 
 
+@pytest.mark.slow
 def test_unlike_stand_ins_choose_but_tell_no_level(alike):
     found = jaxdp.forecast(_public(), **BUDGET, **CELL, stand_in="unlike")
     assert found.loss is None
@@ -101,6 +104,7 @@ def test_unlike_stand_ins_choose_but_tell_no_level(alike):
     assert "so none is given" in " ".join(str(found).split())
 
 
+@pytest.mark.slow
 def test_a_forecast_prints_and_is_json(alike):
     assert str(alike).splitlines()[0] == LOOKED_AT
     assert f"<strong>{LOOKED_AT} Forecast for n = 240" in alike._repr_html_()

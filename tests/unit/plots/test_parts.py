@@ -39,7 +39,12 @@ def test_each_column_has_its_part_and_its_band(classes):
     assert values[-1] > values[0]
     assert [label.get_text() for label in kind.get_xticklabels()] == ["a", "b", "c"]
     assert age.get_ylabel() == f"added to the logit of {classes[-1]}"
-    assert [text.get_text() for text in age.get_legend().get_texts()] == ["noise, 2 std"]
+    assert [text.get_text() for text in age.get_legend().get_texts()] == [
+        "noise, 2 std",
+        "part",
+        "part, noise, 2 std",
+    ]
+    assert age.get_ylim() == kind.get_ylim()
 
 
 def test_a_saved_model_of_many_categories_has_its_curves_and_names_some(tmp_path):
@@ -53,11 +58,23 @@ def test_a_saved_model_of_many_categories_has_its_curves_and_names_some(tmp_path
         (panel,) = jaxdp.plots.plot_parts(known).axes
         assert [label.get_text() for label in panel.get_xticklabels()] == kinds[::3]
         assert panel.get_ylabel() == "added to price"
-        assert panel.get_legend() is not None
+        assert "noise" in panel.get_legend().get_texts()[0].get_text()
     learner = PrivateLinearRegression(ColumnFeatures(columns, is_additive=True), (0.0, 1.0))
     fit = learner.fit(frame, labels.to_numpy(), epsilon=4.0, delta=1e-6)
     # What the noise makes of them is not in the release of a learner.
-    assert jaxdp.plots.plot_parts(fit.release).axes[0].get_legend() is None
+    (shown,) = jaxdp.plots.plot_parts(fit.release).axes[0].get_legend().get_texts()
+    assert shown.get_text() == "part"
+
+
+def test_dates_are_shown_as_dates():
+    days = np.arange("2000-01-01", "2010-01-01", dtype="datetime64[D]").astype(str)
+    columns = Columns({"seen": ("2000-01-01", "2010-01-01")})
+    model = _model(4.0, columns).fit(pd.DataFrame({"seen": days}), np.linspace(0, 1, len(days)))
+    figure = jaxdp.plots.plot_parts(model)
+    figure.canvas.draw()
+    assert {"2000", "2004", "2008"} <= {
+        label.get_text() for label in figure.axes[0].get_xticklabels()
+    }
 
 
 def test_other_models_have_no_parts():

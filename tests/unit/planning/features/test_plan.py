@@ -57,6 +57,7 @@ def _plan(**changes):
     return jaxdp.plan(PROBLEM, **arguments, progress=shares.append)
 
 
+@pytest.mark.slow
 def test_shares_of_the_work_are_told_and_end_at_one():
     _plan()
     # Four cells, and the end.
@@ -334,6 +335,7 @@ def test_a_softmax_plan_is_as_good_as_the_best_of_a_grid_of_full_predictions():
         _assert_best_of_predictions(plan, _best_of(dataclasses.replace(plan, algorithm=worse))[0])
 
 
+@pytest.mark.slow
 def test_a_plan_for_accuracy_has_more_of_it_and_a_larger_loss():
     loss, accuracy = (_best_of(_softmax_plan(criterion)) for criterion in ("loss", "accuracy"))
     assert accuracy[1] > loss[1]

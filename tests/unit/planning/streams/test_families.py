@@ -33,6 +33,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow
 def test_the_best_hyperbola_is_that_of_the_references():
     found = solve(family_of(jaxdp.Hyperbolic), CELLS[1].setting)
     np.testing.assert_allclose(found.risk, CELLS[1].hyperbolic, rtol=1e-4)

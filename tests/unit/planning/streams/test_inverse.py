@@ -15,6 +15,7 @@ PROBLEM = jaxdp.LinearRegression.isotropic(100, label_noise=0.3)
 DELTA = 1000**-1.1
 
 
+@pytest.mark.slow
 def test_the_samples_that_are_required_are_enough_and_one_less_is_not():
     count = jaxdp.required_samples(PROBLEM, 0.05, rho=1.0)
     assert count == 1068

@@ -31,6 +31,7 @@ def _assert_is_kernel(found, features):
 
 
 # A network of one output: below, where weights are frozen or used twice.
+@pytest.mark.slow
 def test_the_kernel_is_that_of_all_gradients():
     problem = network(3)
     features = _features(problem)
