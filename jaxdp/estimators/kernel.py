@@ -134,8 +134,9 @@ class DPKernelClassifier(HidesNoiseSeed, PrivateClassifierMixin, BaseEstimator):
     """Private classification into two or more classes: `jaxdp.kernels.PrivateKernelClassifier`.
 
     Args:
-        epsilon, delta, input_bound, input_range, kernel, num_projections, num_features,
-            feature_map, random_state, noise_seed: see `DPKernelRidge`.
+        epsilon, delta, input_bound, input_range, kernel: arguments as in `DPKernelRidge`.
+        num_projections, num_features, feature_map: arguments as in `DPKernelRidge`.
+        random_state, noise_seed: arguments as in `DPKernelRidge`.
         classes: public labels; None reads them off `y`, and the epsilon of `cost_` is infinite.
         loss: margin loss for two classes, default `jaxdp.losses.Logistic()`; or `Softmax(k)`, the
             default for k > 2.

@@ -263,9 +263,17 @@ def _assert_shows_its_pictures(cells, name):
         assert _draws(cell) or not _images(cell), f"{name}: {cell['id']}"
 
 
+# They take 68 to 102 seconds of a processor each with an empty cache of programs.
+NIGHTLY = {"06_everyday_dp_sgd", "07_plan", "09_private_training", "10_forecast"}
+_BY_TIER = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.nightly] if path.stem in NIGHTLY else [])
+    for path in NOTEBOOKS
+]
+
+
 @pytest.mark.long_runs
 @pytest.mark.slow
-@each_notebook
+@pytest.mark.parametrize("path", _BY_TIER)
 def test_notebook_and_its_answer_run_from_top_to_bottom(path, tmp_path):
     code, printed = _answer(path)
     (tmp_path / "answer.py").write_text(code, encoding="utf-8")
