@@ -221,7 +221,8 @@ def _last_of_layers(model) -> eqx.nn.Linear:
 def two_layer_target(trained: eqx.nn.MLP, last_start: Any) -> AbstractTarget:
     r"""The target of a two-layer network: $W_1$ as V, $(W_2 - W_{2,0})^\top$ as the parameters.
 
-    With h hidden units it has p(L) = k h parameters, and a span of k directions among h features.
+    The rows' hidden features span the change of the last layer, if gradient descent without weight
+    decay trained it. With h hidden units and k outputs the target has k h parameters.
 
     Args:
         trained: the trained network, an `eqx.nn.MLP` of depth 1, else ValueError or TypeError.

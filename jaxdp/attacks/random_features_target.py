@@ -38,6 +38,8 @@ _MOST_ROWS = 2**31 - 1
 class RegeneratedWeights(AbstractDescription):
     """A matrix V with independent entries N(0, 1/d), made block by block from a key.
 
+    It stands in for the weights of a `RandomFeaturesTarget`, and is never in memory whole.
+
     Each entry is a function of the key, its row and its column, so V is the same for any block
     size, device or transformation, up to the rounding of erf^-1. Entries are float32 numbers even
     in float64 arithmetic, so that a loss recomputed in float64 sees the same V.
@@ -45,7 +47,7 @@ class RegeneratedWeights(AbstractDescription):
     Args:
         key: a `jax.random.key`; the only array that is stored.
         num_features, dim: p < 2^31 rows of V, and d columns.
-        block_size: rows of a block; None for p / 200, and at least 256.
+        block_size: rows of a block; None for blocks of about p / 200 rows, at least 256.
 
     Example:
         >>> import jax

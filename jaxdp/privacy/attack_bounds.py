@@ -142,11 +142,11 @@ def reconstruction_bound(mu: ArrayLike, baseline: ArrayLike) -> Float[np.ndarray
 def approximate_reconstruction_bound(
     epsilon: ArrayLike, delta: float, baseline: ArrayLike
 ) -> Float[np.ndarray, "..."]:
-    r"""The largest probability that an attack on an $(\epsilon, \delta)$-DP mechanism succeeds.
+    r"""An upper bound on the probability that an attack on a private mechanism succeeds.
 
-    It is $e^\epsilon\kappa + \delta$, at most 1, by the proof of `reconstruction_bound` with
-    $g(a) = \min(1, e^\epsilon a + \delta)$, and weaker than `reconstruction_bound` if $\mu$ is
-    known.
+    For an $(\epsilon, \delta)$-DP mechanism it is $e^\epsilon\kappa + \delta$, at most 1, by the
+    proof of `reconstruction_bound` with $g(a) = \min(1, e^\epsilon a + \delta)$. It is weaker than
+    `reconstruction_bound` if $\mu$ is known.
 
     Args:
         epsilon: number >= 0, between the mechanism and its reference.

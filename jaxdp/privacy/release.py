@@ -122,6 +122,7 @@ def release_of(thing: Any, name: str = "thing") -> Release:
 def compose(*things: Any) -> Release:
     """Several releases from the same data as one, each free to depend on earlier ones.
 
+    The joint release is certified if all parts are, and its `num_records` is the largest of theirs.
     No published claim is kept, since papers claim nothing about the composition.
 
     Args:

@@ -150,10 +150,11 @@ class PrivateLinearRegression(_AbstractLinearLearner):
 
     Args:
         features: feature map with a finite norm bound; a constant feature makes the intercept.
-        label_range: (low, high), public; labels beyond it are clipped. None for plus or minus the
-            larger of six standard deviations, by a noisy median of the nonzero labels' magnitudes,
-            and three, by the largest.
-        method: the learning method.
+        label_range: (low, high), public; labels beyond it are clipped. With None a part of the
+            budget buys the size of the labels, by noisy quantiles of the nonzero magnitudes: the
+            range is plus or minus six standard deviations by the median, or three by the largest,
+            if that is more.
+        method: how the weights are fitted; `Automatic()` chooses by public numbers.
 
     Example:
         >>> import numpy as np

@@ -107,7 +107,7 @@ def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
 
     Args:
         key: the sweep's `jax.random.key`.
-        *indices: index of the cell along each axis, in the order of the axes.
+        *indices: index of the cell along each axis, in the order of the sweep's `axes`.
 
     Raises:
         TypeError: `key` is not a `jax.random.key`, or an index is not a whole number.

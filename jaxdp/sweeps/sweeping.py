@@ -34,8 +34,8 @@ def sweep(
     """Call a function at every point of a grid, compiled, on all local devices.
 
     The function is traced once for each combination of looped values, and vmapped over the rest in
-    shards. With a store a stopped sweep resumes: the same call computes the missing shards, and
-    reads a finished sweep without tracing the function.
+    shards. With a store a stopped sweep resumes: the same call computes the missing shards. It
+    reads a finished sweep, without tracing if the sources are unchanged or `version` is given.
 
     Args:
         function: a function that JAX can trace, called as `function(key=..., **{axis: value})`;
@@ -87,7 +87,8 @@ def sweep(
         _require_alike(shards[0], shard, grid)
         done[shard.combination, shard.start : shard.stop] = True
     name = name_of(function)
-    # None is a progress bar on a terminal; False is none, also within the function.
+    # A finished sweep whose function is recognised needs no trace. The bar: None shows it on a
+    # terminal; False shows none, also within the function.
     with listening_where_seen(False if quiet else None, name.rpartition(".")[2]) as told:
         if folder is not None and not (done.all() and folder.is_known()):
             work = folder.begin(work)

@@ -29,8 +29,8 @@ def predict(
     Args:
         problem: the problem that is learnt.
         algorithm: the algorithm; rates, clip norm and noise may be traced, batch sizes may not.
-        theory: the theory to use. By default the first that covers the pair: `CoupledODE` for
-            single samples, `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated
+        theory: the theory to use. By default the theory of its kind: `CoupledODE` for single
+            samples, `DiscreteRecursion` for batches, `DiscreteVolterra` for correlated
             noise; on fixed rows `ModewiseClosure` for the softmax loss and `GaussianClosure` for
             others; `TangentClosure` for all weights of a network.
         records: number of intervals between recorded states, default 100. Record j is the state
@@ -42,6 +42,7 @@ def predict(
 
     Raises:
         NotCoveredError: no theory covers the pair; lists each candidate with the reason.
+        ValueError: the numbers do not fit, such as those of rows and of the sampler's records.
 
     Example:
         >>> import jaxdp

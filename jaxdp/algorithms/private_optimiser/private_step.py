@@ -1,8 +1,10 @@
 """One step of a private optimiser: draw a batch, clip and sum, add noise, update.
 
-All that follows the noise is post-processing. Sum and update are compiled separately, so that
-secret noise can be added between them on the host. Source: Abadi et al. (2016), "Deep learning with
-differential privacy", Algorithm 1, with any optimiser in place of its last line.
+All that follows the noise is post-processing. The sum is always compiled. With secret noise, which
+the host adds, the update is compiled separately; otherwise a caller's `jit` covers it.
+
+Source: Abadi et al. (2016), "Deep learning with differential privacy", Algorithm 1, with any
+optimiser in place of its last line.
 """
 
 import dataclasses
@@ -198,12 +200,12 @@ def _noisy_mean(optimiser, start, total, count, state, key, **sizes) -> _NoisyMe
         count = optimiser.noise_strategy.noisy_count(count, std, bound, start.step, key=key)
         next_norm = optimiser.clip.next_norm(start.clip_norm, count, sampler.expected_batch_size)
     mean = jax.tree.map(lambda leaf: leaf / sampler.expected_batch_size, noisy)
-    # A traced number out of its range, or a traced key other than before, leaves no weights.
+    # A traced number out of its range, or a traced key other than before, makes all weights NaN.
     return _NoisyMean(nan_unless(start.is_valid, mean), buffers, next_norm)
 
 
 def _bounded_count(count, bound: float) -> Float[Array, ""]:
-    """A user's count as a half-integer within half a batch; one record moves it by at most 1."""
+    """The count as a half-integer within half a batch; one record moves it by at most 1."""
     if count is None:
         raise ValueError("expected count_within because the clip norm adapts, got None")
     if np.shape(count) != () or jnp.iscomplexobj(count):

@@ -108,8 +108,8 @@ class FunctionFeatures(AbstractFeatureMap):
     """Any function of one row as a feature map; its release cannot be saved to a file.
 
     Args:
-        function: public function from one row, (d,), to its features, (M,), else ValueError;
-            traceable by JAX, chosen without the data. `ClippedFeatures` gives it a bound.
+        function: public function from one row, (d,), to its features, a vector (M,); traceable by
+            JAX, chosen without the data. `ClippedFeatures` gives it a bound.
         num_inputs: number of columns, d.
 
     Example:

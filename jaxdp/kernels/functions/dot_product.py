@@ -14,7 +14,8 @@ from jaxdp.kernels.base import AbstractFeatureMap, AbstractKernel, as_rows, row_
 class InnerProduct(AbstractKernel):
     r"""The inner product as a kernel, $k(x, y) = x \cdot y$, for linear learning.
 
-    Its sample paths are random projections Rx. Source: PK Definition 6 and Appendix B.
+    Its sample paths are random linear projections of the rows. `features` returns the exact
+    `IdentityFeatures`. Source: PK Definition 6 and Appendix B.
 
     Example:
         >>> from jaxdp.kernels import InnerProduct

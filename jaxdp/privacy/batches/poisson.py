@@ -47,7 +47,7 @@ class PoissonSampler(AbstractSampler):
 
     A record is drawn if 32 random bits are below a whole number, so that the accounted probability
     is exactly the drawn one. If more records are drawn than the batch has room for, those of the
-    highest indices are left out, and the account pays for it.
+    highest indices are left out, and the probability of that is part of delta.
 
     Args:
         num_records: n, public.

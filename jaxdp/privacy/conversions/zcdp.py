@@ -74,14 +74,14 @@ def zcdp_epsilon_published(zcdp: Any, delta: Any) -> Any:
 
 
 def epsilon_to_zcdp(epsilon: Any, delta: Any) -> Any:
-    """The largest z for which z-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`.
+    """The largest z for which `zcdp_epsilon(z, delta)` is at most epsilon.
 
     Args:
         epsilon: number >= 0; infinity gives infinity.
         delta: number in (0, 1).
 
     Returns:
-        z, in the types of `zcdp_epsilon`.
+        z; a float for numbers, an array under `jit`.
 
     Example:
         >>> from jaxdp.privacy import epsilon_to_zcdp
