@@ -95,7 +95,7 @@ def __getattr__(name: str) -> _Any:
         if name in names:
             module = _importlib.import_module(f"jaxdp.{home}")
             return globals().setdefault(name, getattr(module, name))
-    if name in _ROOMS:
+    if name in (*_ROOMS, "cli", "core"):
         return _importlib.import_module(f"jaxdp.{name}")
     raise AttributeError(f"module 'jaxdp' has no attribute {name!r}")
 

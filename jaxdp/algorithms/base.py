@@ -179,9 +179,9 @@ class AbstractTrainable(AbstractStepwise):
 
         Raises:
             ValueError: the number of records is not the sampler's, all steps in the account have
-                been made, the key is not that of the steps before, the loss has no gradient by any
-                weight, or secret noise is asked for under `jit` or on a machine whose sums are not
-                proved (XLA's fast math, a TPU).
+                been made, the sampler needs one key and another came, the loss has no gradient by
+                any weight, or secret noise is asked for under `jit` or on a machine whose sums are
+                not proved (XLA's fast math, a TPU).
         """
         made = self.make_step(loss, model, state, inputs, targets, key, microbatch_size)
         return made.model, made.state

@@ -64,6 +64,11 @@ noise nothing else is rounded: entries are moved, their signs changed, types wid
 record: $64 n \sqrt d\, 2^{-126}$ for both neighbours, at most $n \sqrt d\, 2^{-60}$ times C. It
 cannot be enlarged afterwards: factors of products of two entries of a record, and scaled ones, are
 set to zero below $2^{-126}$ (`flushed`) before norm and sum read them.
+
+(vi) *Rounding of the total* to float64 (`TwoPartSum.in_float64`) changes it by at most $2^{-53} A$,
+that to float32 (`clipped_gradient_sum`) by at most u A, for each of the neighbours.
+
+Derived: tests/unit/clipping/test_sensitivity.py attacks every step of it.
 """
 
 import math

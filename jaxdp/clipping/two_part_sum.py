@@ -2,8 +2,10 @@
 
 In float32 a large record makes a sum forget small ones, so removing it moves the sum by far more
 than its norm. Here at most `BLOCK_LENGTH` records, a *block*, are added in float32, and blocks with
-exact rounding errors; one record changes one block. Source: Knuth (1997), "The art of computer
-programming" 2, Section 4.2.2, Theorem B.
+exact rounding errors. One record changes one block if the other records keep their places: if it is
+masked out or replaced, and in distribution with `PoissonSampler.sample_secretly`.
+
+Source: Knuth (1997), "The art of computer programming" 2, Section 4.2.2, Theorem B.
 """
 
 import functools

@@ -164,9 +164,12 @@ def _array(name: str, content: bytes) -> np.ndarray:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("an object has a name twice")
-    return dict(pairs)
+    found = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"an object has {name!r} twice")
+        found[name] = value
+    return found
 
 
 def _name_once(source: pathlib.Path, target: pathlib.Path) -> None:

@@ -253,8 +253,8 @@ def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
     """The classes in ascending order."""
     if given is None:
         check_classification_targets(labels)
-    found = classes = np.unique(labels)
-    if given is not None:
+        classes = np.unique(labels)
+    else:
         if np.ndim(given) != 1:
             kind = type(given).__name__
             raise TypeError(f"expected classes to be a list of labels, such as (0, 1), got {kind}")
@@ -264,6 +264,7 @@ def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
             raise ValueError(f"expected classes that differ, got {np.size(given)} with repetitions")
     if len(classes) < 2:
         raise ValueError(f"expected two classes or more, got {len(classes)} class")
+    found = np.unique(labels)
     foreign = np.setdiff1d(found, classes)
     if len(foreign):
         kinds = ["numbers" if part.dtype.kind in "biuf" else "texts" for part in (classes, found)]

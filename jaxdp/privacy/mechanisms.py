@@ -40,9 +40,9 @@ class AbstractMechanism(eqx.Module):
         """The adjacencies for which the proof holds."""
 
     @property
+    @abc.abstractmethod
     def assumptions(self) -> tuple[str, ...]:
         """Sentences on what the mechanism itself needs."""
-        return ()
 
     @property
     def sampled(self) -> SampledGaussian | None:
@@ -93,6 +93,10 @@ class GaussianMechanism(AbstractMechanism):
     def adjacencies(self):
         return ADJACENCIES
 
+    @property
+    def assumptions(self):
+        return ()
+
     def epsilon(self, delta, adjacency):
         return gaussian_epsilon(self.mu, delta)
 
@@ -110,6 +114,10 @@ class ZeroConcentrated(AbstractMechanism):
     @property
     def adjacencies(self):
         return ADJACENCIES
+
+    @property
+    def assumptions(self):
+        return ()
 
     def epsilon(self, delta, adjacency):
         return zcdp_epsilon(self.zcdp, delta)

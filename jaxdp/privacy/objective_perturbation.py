@@ -87,6 +87,10 @@ class AbstractObjectivePerturbation(AbstractMechanism):
     def adjacencies(self):
         return (REPLACE_ONE,)
 
+    @property
+    def assumptions(self):
+        return ()
+
     @abc.abstractmethod
     def _sum_over_vertices(self, excess: float) -> float:
         """A bound on delta at the worst pair, at the epsilon `excess` that the Jacobian leaves."""

@@ -90,7 +90,7 @@ def square_root_strategy(num_steps: int, nu: Any) -> Float[Any, "steps steps"]:
 
 
 def check_strategy(strategy: Any, num_steps: int) -> None:
-    """Raise ValueError unless it is a strategy for `num_steps` steps; a traced one passes."""
+    """Raise ValueError unless it is a strategy for the steps; a traced one only needs its shape."""
     require_real("strategy", strategy)
     shape = np.shape(strategy)
     if shape != (num_steps, num_steps):

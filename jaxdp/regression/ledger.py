@@ -3,7 +3,8 @@ r"""The releases of one fit, in order, each with its share of the budget.
 All are adaptively chosen Gaussian mechanisms on the same records: $\mu_1, \mu_2, \ldots$-GDP
 mechanisms compose to $\sqrt{\mu_1^2 + \mu_2^2 + \cdots}$-GDP (Dong, Roth and Su, "Gaussian
 differential privacy", 2022, Corollary 3.3). The share of each entry is fixed before the first
-record is read, so no filter is needed; earlier releases may choose how an entry is split.
+record is read. Earlier releases may choose into how many releases an entry is split, if these
+compose to its mu, so no filter is needed.
 """
 
 import math

@@ -232,7 +232,8 @@ def predict(options: argparse.Namespace) -> None:
         probabilities = chances(values.astype(np.float64)).T
         classes = classes or tuple(map(str, range(len(probabilities))))
     cells = _cells(values, classes)
-    for name, column in zip(classes or (), probabilities, strict=False):
+    names = (classes or ()) if len(probabilities) else ()
+    for name, column in zip(names, probabilities, strict=True):
         cells[f"probability {name}"] = [f"{chance:.6f}" for chance in column]
     text = pd.DataFrame(cells).to_csv(index=False, lineterminator="\n")
     if options.out is not None:

@@ -4,7 +4,9 @@ A solver may not give up: failing for one table and not for its neighbour would 
 for any noise. Damped Newton steps with conjugate gradients nearly always suffice. Accelerated
 gradient steps follow; a data-independent number of them is enough in exact arithmetic. Plain
 gradient steps from zero come last: a data-independent number is proved to be enough in machine
-arithmetic (`PerturbedObjective.num_gradient_steps`). Nesterov (2004); Bubeck (2015), Theorem 3.18.
+arithmetic (`PerturbedObjective.num_gradient_steps`).
+
+Source: Nesterov (2004); Bubeck (2015), Theorem 3.18.
 """
 
 import itertools

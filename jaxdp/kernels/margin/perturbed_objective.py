@@ -31,7 +31,8 @@ class PerturbedObjective(eqx.Module):
     r"""The objective of the private minimiser, its gradient and curvature, and bounds on them.
 
     $\frac1n\sum_i \ell(y_i, \beta\cdot z_i) + \frac\lambda2\|\beta\|^2 + b\cdot\beta/n$; for k
-    outputs the coefficients are an (M, k) matrix, passed around as a vector. Labels of a residual f
+    outputs the coefficients are an (M, k) matrix, passed around as a vector. Rows z of `features`
+    have norm at most `input_bound` B. Labels of a residual f
     - y are bounded by `label_bound` T (0 for a margin). `linear_bound` bounds the norm of b and was
     known before b was drawn, so that numbers derived from it reveal nothing about b;
     a larger norm is used itself.

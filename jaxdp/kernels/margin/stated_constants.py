@@ -1,7 +1,8 @@
 """The constants of a loss on which the privacy of its minimiser rests, checked on a grid.
 
 PK Assumption 6 lets second derivatives jump; the proof in `objective_calibration` allows that. PK
-Assumption 1, that a loss lies in [0, 1], is not needed: only constants do on the line.
+Assumption 1, that a loss lies in [0, 1], is left out: of convex functions on the line only
+constants satisfy it.
 """
 
 import math

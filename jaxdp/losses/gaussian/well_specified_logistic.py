@@ -28,6 +28,7 @@ g$, and through $E[\sigma(f^*) f] = S p\,E[\sigma'(f^*)]$.
 
 Errors for S from 0.1 to 20 and k from 0.02 to 1: in float64 below 1e-9 (1e-13 up to S = 3), in
 float32 below 1e-5, relative to the number itself, or for the moment along z to its two parts.
+Derived: test_well_specified_logistic.
 
 **A logistic sigmoid as a mixture of normal distribution functions.** A logistic variable is a
 normal one of random deviation 2K, where K has Kolmogorov's distribution (Andrews and Mallows 1974,

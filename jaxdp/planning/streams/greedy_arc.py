@@ -44,15 +44,17 @@ class Optimal(AbstractDescription):
     and the noise of the last step adds $K\tilde\eta(1)^2$. Wanted are the clip scale c and the
     non-increasing $\tilde\eta \ge 0$ with the least released risk. The state
     $Z = R + K\tilde\eta^2$ obeys $Z' = F(Z, \tilde\eta) = -2 e m + e^2 \gamma N$ at
-    $R = Z - K\tilde\eta^2$, without a derivative of the schedule, and Z(1) is the released risk.
+    $R = Z - K\tilde\eta^2$, without a derivative of the schedule. It starts at
+    $Z(0) = R(0) + K\tilde\eta(0)^2$, and Z(1) is the released risk, after all noise.
 
     **Theorem.** Let c and $\tilde\eta(0)$ be given, and let $F(Z, \cdot)$ be least on $[0,
     \min(\tilde\eta(0), 2/\gamma)]$ at $\eta^*(Z)$. No schedule with $\tilde\eta \le \tilde\eta(0)$,
     increasing or not, ends below the solution of $Z' = F(Z, \eta^*(Z)) = f(Z)$.
 
     *Proof.* Any other schedule has $Z' = F(Z, \tilde\eta(t)) \ge f(Z)$ at its own Z, from the same
-    start. f is Lipschitz, as a minimum of uniformly Lipschitz functions on a compact range, so by
-    comparison of scalar differential equations the other solution stays above. Rates beyond
+    start. f is Lipschitz, as a minimum of uniformly Lipschitz functions on a compact range, and
+    where the other solution touches the greedy one it is not steeper downward. So by comparison of
+    scalar differential equations the other solution stays above. Rates beyond
     $2/\gamma$ do not help: there e is the cap, and F falls with R because $m' \ge N'$, so a larger
     rate, which lowers R, raises F. $\blacksquare$
 

@@ -176,7 +176,9 @@ def _grid_accountant(runs: tuple[SampledGaussian, ...], adjacency: str, step: fl
 
 
 def _with_losses_up_to(least: float, run: SampledGaussian) -> SampledGaussian:
-    """The run if its largest loss is at least `least`, else one with less noise."""
+    """The run if its largest loss is at least `least`, else one with less noise and no smaller
+    epsilon.
+    """
     unsampled = _mixed(1 / run.sampling_rate, least)
     # Solves 10 / s + 1 / (2 s^2) = unsampled.
     noise = (10 + math.sqrt(100 + 2 * unsampled)) / (2 * unsampled)

@@ -85,6 +85,12 @@ def require_labels(problem: Any) -> None:
     problem.loss.require_labels("test_labels", problem.test_labels)
 
 
+def _require_rows_of_both(train_labels: Any, test_labels: Any) -> None:
+    for kind, labels in (("training", train_labels), ("test", test_labels)):
+        if not len(labels):
+            raise ValueError(f"expected at least one {kind} row, got none")
+
+
 def reason_not_squared(problem: Any) -> str | None:
     """Why a result for the loss $(f - y)^2$ does not apply to the problem, or None."""
     if problem.loss.square_curvature == SQUARED.square_curvature:
@@ -274,9 +280,7 @@ class ReducedFeatures(AbstractFeatureProblem):
         for name in rows:
             require_finite(f"{name}_factor", getattr(self, f"{name}_factor"))
         require_labels(self)
-        for kind, count in (("training", self.num_train), ("test", self.num_test)):
-            if not count:
-                raise ValueError(f"expected at least one {kind} row, got none")
+        _require_rows_of_both(self.train_labels, self.test_labels)
         if self.train_factor.shape[1] != self.test_factor.shape[1]:
             shapes = f"{self.train_factor.shape} and {self.test_factor.shape}"
             raise ValueError(f"expected factors with one number of columns, got shapes {shapes}")
@@ -309,6 +313,7 @@ class ReducedFeatures(AbstractFeatureProblem):
             raise TypeError("expected a kernel with known values, got a traced one")
         require_shape("train_labels", train_labels, (None,))
         require_shape("test_labels", test_labels, (None,))
+        _require_rows_of_both(train_labels, test_labels)
         size = len(train_labels) + len(test_labels)
         if known.shape != (size, size):
             rows = f"{len(train_labels)} training and {len(test_labels)} test rows"

@@ -98,9 +98,11 @@ def _check(values, weights):
         raise ValueError(f"expected values and weights of one shape (levels,), got {shapes}")
     known, shares = concrete(values), concrete(weights)
     if known is not None and not (np.all(np.isfinite(known)) and known.min() > 0):
-        raise ValueError(f"expected finite values > 0 of the scale, got {known}")
+        wrong = known[~(np.isfinite(known) & (known > 0))][0]
+        raise ValueError(f"expected finite values > 0 of the scale, got one of {wrong:g}")
     if shares is not None and not (np.all(np.isfinite(shares)) and shares.min() >= 0):
-        raise ValueError(f"expected finite weights >= 0, got {shares}")
+        wrong = shares[~(np.isfinite(shares) & (shares >= 0))][0]
+        raise ValueError(f"expected finite weights >= 0, got one of {wrong:g}")
     if shares is not None and abs(shares.sum() - 1) > _TOLERANCE:
         raise ValueError(f"expected weights of sum 1, got {shares.sum():.6g}")
     if known is not None and shares is not None and abs((mean := known @ shares) - 1) > _TOLERANCE:

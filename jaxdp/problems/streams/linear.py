@@ -272,7 +272,7 @@ class LinearRegression(AbstractLinearModelProblem):
             inputs: table of shape (rows, dim), with rows > dim + 1.
             labels: array of shape (rows,).
             input_scales: True adds the rows' scales, estimated from their lengths
-                (`jaxdp.problems.streams.surrogate`); False (default) gives Gaussian inputs.
+                (`jaxdp.problems.streams.input_scales`); False (default) gives Gaussian inputs.
             loss: see the constructor; the target is that of least squares in any case.
 
         Raises:
