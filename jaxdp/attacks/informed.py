@@ -160,6 +160,9 @@ def without_known_rows(
     Returns:
         A target with the remaining increment as parameters.
 
+    Raises:
+        ValueError, TypeError: shapes do not match, or all records are known.
+
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import without_known_rows
@@ -208,6 +211,9 @@ def membership_scores(
     Returns:
         The ratio of each run, (runs,); positive values favour the first record.
 
+    Raises:
+        ValueError, TypeError: shapes do not match, or there is no noise.
+
     Example:
         >>> import jax, jaxdp, numpy as np
         >>> from jaxdp.attacks import membership_scores
@@ -248,6 +254,9 @@ def attained_tradeoff(
 
     Returns:
         The false-negative rates with their standard errors.
+
+    Raises:
+        ValueError: there are no scores, they are not finite, or a rate is out of range.
 
     Example:
         >>> import numpy as np

@@ -68,6 +68,10 @@ class NetworkTarget(AbstractTarget):
         parameters: $\theta - \theta_0$ of the last layer, (p,) or (p, k), not all zero.
         dim: d.
 
+    Raises:
+        ValueError, TypeError: the features are not (p,), something is not finite, or all
+            parameters are zero.
+
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from jaxdp.attacks import NetworkTarget
@@ -272,6 +276,10 @@ def network_target(
 
     Returns:
         The target for `reconstruct`.
+
+    Raises:
+        ValueError, TypeError: the last layer is not an `eqx.nn.Linear`, cannot be found, or has not
+            moved.
 
     Example:
         >>> import equinox as eqx, jax

@@ -133,6 +133,10 @@ def predicted_membership(
     Returns:
         The area, the true positives at any rate of false ones, and the proved bounds on both.
 
+    Raises:
+        ValueError: there is no noise.
+        NotCoveredError: the closures do not cover the pair, or nothing is proved about the run.
+
     Example:
         >>> import jax, jaxdp
         >>> problem = jaxdp.RandomFeatures.sample(40, 20, 5, 30, key=jax.random.key(0))

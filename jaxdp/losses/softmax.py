@@ -33,6 +33,9 @@ class Softmax(AbstractClassificationLoss):
             logits, shared out among the rows; None for all nodes. Fewer nodes are faster: means
             over thousands of rows hardly change, those of single rows do.
 
+    Raises:
+        ValueError: num_classes is below 2, or nodes_per_row is odd or below 2.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.losses import Softmax

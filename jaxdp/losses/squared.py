@@ -159,6 +159,9 @@ class Huber(AbstractResidualLoss):
     Args:
         width: w > 0 and finite, else ValueError.
 
+    Raises:
+        ValueError: the width is not positive and finite.
+
     Example:
         >>> from jaxdp.losses import Huber
         >>> float(Huber(width=1.0).value(3.0, 0.0))

@@ -28,6 +28,9 @@ def plot_forecast(forecast: Forecast, *, title: str = "", ax: Any = None) -> "Fi
     Returns:
         The figure, with the interval as a bar at the forecast's own budget.
 
+    Raises:
+        TypeError: the argument is not a forecast.
+
     Example:
         >>> import jax, jaxdp
         >>> x = jax.random.normal(jax.random.key(0), (120, 4))
@@ -85,6 +88,10 @@ def plot_leak(
 
     Returns:
         The figure.
+
+    Raises:
+        TypeError: an entry is not a predicted membership.
+        ValueError: the three do not have one length, or an epsilon is not positive.
 
     Example:
         >>> import jaxdp

@@ -220,6 +220,9 @@ class PrivateKernelClassifier(AbstractObjectiveLearner):
         tolerance: bound > 0 on the gradient's norm over $c_1 B$, proportional to the noise on the
             coefficients. One that rounding makes unreachable is refused, for any data.
 
+    Raises:
+        ValueError, TypeError: an argument is out of its range, or the loss breaks its bounds.
+
     Example:
         >>> import numpy as np
         >>> from jaxdp.kernels import Gaussian, PrivateKernelClassifier

@@ -88,6 +88,11 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         columns: public names of the table's columns, if it was fitted to a data frame.
         record: public facts of the fit; None in files of earlier versions.
 
+    Raises:
+        ValueError: a part has the wrong shape, is not finite or is out of its range, or the number
+            of names differs from that of the inputs.
+        TypeError: the seed is not an int.
+
     Example:
         >>> from jaxdp.kernels import InnerProduct, PrivateKernelRidge
         >>> learner = PrivateKernelRidge(InnerProduct(), 4, label_bound=1.0, input_bound=1.0)

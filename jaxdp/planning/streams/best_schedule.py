@@ -254,6 +254,9 @@ class Box(AbstractDescription):
         initial_risk: (low, high) of R(0), with 0 < low <= high, finite.
         label_noise: (low, high) of zeta, with 0 <= low <= high, finite.
 
+    Raises:
+        ValueError: the box is empty, or an end is out of range.
+
     Example:
         >>> import jaxdp
         >>> box = jaxdp.Box(initial_risk=(0.05, 5.0), label_noise=(0.1, 1.0))
