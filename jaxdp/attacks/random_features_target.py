@@ -159,8 +159,8 @@ class RandomFeaturesTarget(AbstractTarget):
         block_size: number of features per block of a V in memory; None for all.
 
     Raises:
-        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is not
-            a function of numbers.
+        ValueError, TypeError: shapes do not match, all parameters are zero, or the activation is
+            not a function of numbers.
 
     Example:
         >>> import jax, numpy as np
