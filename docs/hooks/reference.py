@@ -31,7 +31,7 @@ def doors() -> list[str]:
     found = [
         ".".join(path.parent.relative_to(ROOT).parts)
         for path in (ROOT / "jaxdp").rglob("__init__.py")
-        if "__all__ = [" in path.read_text(encoding="utf-8")
+        if "\n__all__ = " in path.read_text(encoding="utf-8")
     ]
     return sorted(found)
 

@@ -23,11 +23,14 @@ _NO_CACHE = "--no-cache"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command `jaxdp`, and return its exit status.
+    """Run the command `jaxdp`.
 
     Args:
         arguments: words after `jaxdp`; None for the process's own. Ctrl-C then ends the process at
             once.
+
+    Returns:
+        The exit status, 0 for success and 2 for bad input.
 
     Example:
         >>> import contextlib, io, json

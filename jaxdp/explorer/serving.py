@@ -45,13 +45,16 @@ _LARGEST_MESSAGE = 2**20
 def page(
     store: str | os.PathLike | None = None, *, features: str | os.PathLike | None = None
 ) -> Any:
-    """Return the page as a Panel object, for a notebook (after `panel.extension()`) or a server.
+    """Make the page for a notebook (after `panel.extension()`) or a server.
 
     Args:
         store: a sweep's folder (`jaxdp.sweep(..., store=...)`) or .nc file to show in a tab; None
             for no such tab.
         features: an .npz file of public features (see `open_features`), for a tab that forecasts
             private training on similar rows; None for no such tab.
+
+    Returns:
+        The page, an object of Panel.
 
     Raises:
         ModuleNotFoundError: Panel is not installed.

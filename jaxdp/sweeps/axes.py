@@ -101,13 +101,16 @@ def as_axes(axes: Any) -> Axes:
 
 
 def cell_key(key: Key[Array, ""], *indices: Any) -> Key[Array, ""]:
-    """Return the key that `jaxdp.sweep` gives to the function in one cell.
+    """The key that `jaxdp.sweep` gives to the function in one cell.
 
-    The key does not depend on the lengths of the axes, on shards or on devices.
+    It does not depend on the lengths of the axes, on shards or on devices.
 
     Args:
         key: the sweep's `jax.random.key`.
         *indices: index of the cell along each axis, in the order of the sweep's `axes`.
+
+    Returns:
+        A `jax.random.key`.
 
     Raises:
         TypeError: `key` is not a `jax.random.key`, or an index is not a whole number.

@@ -22,6 +22,8 @@ DOCUMENTS = sorted({*PAGES, "SECURITY.md", "CONTRIBUTING.md", *EXPERIMENTS})
 # Of Python and of other projects, and names that a reader is to make up.
 FOREIGN = {"Abstract", "MyTheory", "cluster", "distributed", "error_if", "exercise", "plt"}
 FOREIGN |= {"randbits", "secrets", "venv", "zsh"}
+# Of Equinox.
+FOREIGN |= {"tree_serialise_leaves"}
 # Of opacus and jax_privacy.
 FOREIGN |= {"CanaryScoreAuditor", "DpsgdTrainingAccountant", "ModuleValidator", "auditing"}
 FOREIGN |= {"PldAccountantConfig", "RdpAccountantConfig", "calibrate_noise_multiplier"}
