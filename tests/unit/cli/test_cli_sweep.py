@@ -11,6 +11,7 @@ import jaxdp
 GRID = ["--dim", "20", "--clip-scale", "0.2,1", "--peak", "1,2,3"]
 
 
+@pytest.mark.slow
 def test_each_cell_is_predicted_and_the_best_is_named(run, tmp_path):
     out = run.well("sweep", *GRID, "--num-steps", 67, "--json", "--out", tmp_path)
     found = json.loads(out)

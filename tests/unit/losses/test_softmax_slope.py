@@ -286,6 +286,7 @@ def test_rows_that_share_the_nodes_out_agree_in_their_means_and_not_one_by_one(m
 
 
 @pytest.mark.parametrize("method", ["clipped_slope", "clipped_slope_correlated"])
+@pytest.mark.slow
 def test_blocks_of_rows_are_as_one_row_after_the_other(method):
     mean, covariance, label, limit = _problem(4, 700, seed=6)
     variance = covariance if method.endswith("correlated") else covariance[:, 0, 0]

@@ -77,6 +77,7 @@ def test_agrees_with_algorithm_1_as_printed(name):
 PROBLEM = jaxdp.LinearRegression.isotropic(20, label_noise=0.3)
 
 
+@pytest.mark.slow
 def test_progress_changes_nothing_where_a_block_does_not_fill_its_draws():
     # Blocks of five ranges of two steps; a draw of seven steps holds three of them.
     how = {"key": jr.key(0), "simulator": jaxdp.Iterates(chunk_size=7)}

@@ -71,6 +71,7 @@ def _algorithm(rate, clip_norm, sampler, *, optimiser=optax.sgd, **changes):
     return jaxdp.PrivateOptimiser(optimiser, learning_rate=rate, clip_norm=clip_norm, **given)
 
 
+@pytest.mark.slow
 def test_every_cell_keeps_the_budget_and_spends_it():
     """By the account of the algorithm itself."""
     plan = _plan()

@@ -86,6 +86,7 @@ def test_no_free_form_is_better_than_the_greedy_arc():
         np.testing.assert_allclose(alone.risk, risk, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fit_that_seems_to_be_better_than_the_best_of_all_is_refused():
     setting = CELLS[1].setting
     family = Parametric(jaxdp.Hyperbolic)

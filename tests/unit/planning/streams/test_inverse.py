@@ -40,6 +40,7 @@ def test_below_the_floor_no_epsilon_is_enough_and_just_above_it_one_is():
     assert math.isfinite(jaxdp.required_epsilon(PROBLEM, floor * 1.001, **ask))
 
 
+@pytest.mark.slow
 def test_best_risks_of_a_grid_fall_with_samples_and_with_rho():
     risks = best_risks(PROBLEM, num_samples=[[300], [1000], [3000]], rho=[0.3, 1.0, 3.0, np.inf])
     assert risks.shape == (3, 4)
