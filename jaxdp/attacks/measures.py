@@ -30,7 +30,7 @@ def matching(
     As in DR (12), the distances are not squared: squares prefer two half-wrong rows to a wrong one.
 
     Args:
-        true_inputs, found_inputs: (n, d), finite and not empty, else ValueError.
+        true_inputs, found_inputs: (n, d), finite and not empty.
         allow_sign_flips: whether each pair takes the sign that brings it closer. DR Section 5 says
             that the error is maximised over signs; that would give 1.44 for a perfect
             reconstruction of natural images, so minimised must be meant.

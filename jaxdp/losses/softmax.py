@@ -28,7 +28,7 @@ class Softmax(AbstractClassificationLoss):
     NaN. The slope is $\mathrm{softmax}(f) - e_y$. The largest entry names the class.
 
     Args:
-        num_classes: k >= 2, else ValueError.
+        num_classes: k >= 2.
         nodes_per_row: even number of quadrature nodes per row for the clipped slope over Gaussian
             logits, shared out among the rows; None for all nodes. Fewer nodes are faster: means
             over thousands of rows hardly change, those of single rows do.

@@ -157,7 +157,7 @@ class Huber(AbstractResidualLoss):
     estimation of a location parameter".
 
     Args:
-        width: w > 0 and finite, else ValueError.
+        width: w > 0 and finite.
 
     Raises:
         ValueError: the width is not positive and finite.

@@ -37,7 +37,7 @@ class ClippedFeatures(AbstractWrappedMap):
 
     Args:
         base: the map z.
-        bound: the bound B > 0, a finite scalar, else ValueError.
+        bound: the bound B > 0, a finite scalar.
 
     Raises:
         ValueError: the bound is not a positive finite number.
@@ -72,7 +72,7 @@ class NormScaling(AbstractInputScaling):
 
     Args:
         base: the map z, defined on the ball of radius R.
-        radius: the radius R > 0, public, a finite scalar, else ValueError.
+        radius: the radius R > 0, public, a finite scalar.
 
     Raises:
         ValueError: the radius is not a positive finite number.

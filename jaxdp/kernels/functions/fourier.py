@@ -206,7 +206,7 @@ class Gaussian(AbstractRadialKernel):
     r"""The Gaussian kernel, $k(x, y) = \exp(-|x - y|^2 / (2 s^2))$; $\tau = 1$.
 
     Args:
-        scale: s > 0 and finite, else ValueError, in units of the inputs; 1 in PK Section 5.
+        scale: s > 0 and finite, in units of the inputs; 1 in PK Section 5.
 
     Raises:
         ValueError: the scale is not a positive finite number.
@@ -231,7 +231,7 @@ class Laplace(AbstractRadialKernel):
     The norm is Euclidean; $\exp(-|x - y|_1 / s)$, a product of Laplace kernels, is another kernel.
 
     Args:
-        scale: s > 0 and finite, else ValueError, in the units of the inputs.
+        scale: s > 0 and finite, in the units of the inputs.
 
     Raises:
         ValueError: the scale is not a positive finite number.

@@ -25,7 +25,7 @@ class TorusKernel(AbstractKernel):
     The eigenfunctions are $1, \sqrt2\cos 2\pi x, \sqrt2\sin 2\pi x, \sqrt2\cos 4\pi x, \dots$.
 
     Args:
-        eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0, else ValueError.
+        eigenvalues: $\mu$, (L,), L >= 1 finite numbers >= 0.
 
     Raises:
         ValueError: the coefficients are not a vector of finite numbers >= 0, or there are none.

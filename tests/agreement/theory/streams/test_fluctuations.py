@@ -85,7 +85,6 @@ def _reference(problem, *, peak, clip_scale, rho, gamma, transposed=False):
 SETTING = dict(peak=3.0, clip_scale=0.6, rho=0.5)
 
 
-@pytest.mark.slow
 def test_blocks_agree_with_one_energy_a_direction_in_unshifted_variables():
     problem = _two_blocks(4)
     _, predicted = _predict(problem, **SETTING)
