@@ -49,8 +49,8 @@ from jaxdp.regression import (
     PrivateLinearRegression,
     WithConstant,
 )
-from jaxdp.regression.descent import SquaredSlopes
-from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature
+from jaxdp.regression.descent import ClassSlopes, SquaredSlopes
+from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
 from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_range
 from jaxdp.regression.ledger import Ledger
@@ -443,7 +443,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     @property
     def _planned_for(self):
         count = len(() if self.classes is None else self.classes)
-        return 1 if count <= 2 else count, LOGISTIC, 0.0, 0.0
+        return 1 if count <= 2 else count, of_classes(0.25), ClassSlopes.share, 0.0
 
     @property
     def _learns(self):

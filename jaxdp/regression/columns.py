@@ -73,18 +73,23 @@ class Columns(eqx.Module):
         columns: for each column by name a tuple (low, high) of numbers or dates, or a list of
             categories: (0, 1) is a range, ["0", "1"] are categories. A list of two numbers is
             refused.
-        bins: number of equally wide bins of each range, in additive models.
-        interactions: pairs of names; additive models have a part for each pair of their bins.
+        bins: number of knots of each range in additive models, equally spaced from end to end.
+        interactions: pairs of names; additive models have a part for each pair of their knots or
+            categories.
+        complete: names of columns without missing values and without unlisted categories. Nothing
+            is learnt for such cells; one that occurs all the same adds nothing, with a warning.
 
     Raises:
         ValueError, TypeError: a description is not as above, a category is listed twice or is a
-            missing value, or a range is not 1e-30 to 1e30 wide.
+            missing value, a range is not 1e-30 to 1e30 wide, or a name is not a column's.
 
     Example:
         >>> from jaxdp.regression import Columns
         >>> columns = Columns({"age": (17, 90), "sex": ["female", "male"]}, bins=8)
         >>> columns.names, columns.sizes
         (('age', 'sex'), (9, 4))
+        >>> Columns({"age": (17, 90), "sex": ["female", "male"]}, complete=["sex"]).sizes
+        (17, 2)
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -92,6 +97,7 @@ class Columns(eqx.Module):
     is_number: tuple[bool, ...] = eqx.field(static=True)
     bins: int = eqx.field(static=True)
     interactions: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    complete: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -99,6 +105,7 @@ class Columns(eqx.Module):
         *,
         bins: int = 16,
         interactions: Sequence[tuple[str, str]] = (),
+        complete: Sequence[str] = (),
     ):
         expected = 'a dictionary, such as {"age": (17, 90), "sex": ["female", "male"]}'
         require_kind("columns", columns, Mapping, expected)
@@ -111,6 +118,11 @@ class Columns(eqx.Module):
         expected = "a list of pairs of names"
         require_kind("interactions", interactions, (list, tuple), expected)
         self.interactions = tuple(_checked_pair(pair, self.names) for pair in interactions)
+        require_kind("complete", complete, (list, tuple), "a list of names of columns")
+        foreign = [name for name in complete if name not in self.names]
+        if foreign:
+            raise ValueError(f"expected complete to name columns, got {foreign[0]!r}")
+        self.complete = tuple(complete)
 
     def __repr__(self):
         # One line with the first columns, which scikit-learn prints within an estimator.
@@ -118,13 +130,22 @@ class Columns(eqx.Module):
         texts = [f"{a!r}: {reprlib.repr(b if is_pair else [*b])}" for a, b, is_pair in known]
         shown = ", ".join(texts + ["..."] * (len(self.names) > 4))
         more = f", interactions={self.interactions}" if self.interactions else ""
+        more += f", complete={self.complete}" if self.complete else ""
         return f"Columns({{{shown}}}, bins={self.bins}{more})"
 
     @property
+    def is_complete(self) -> tuple[bool, ...]:
+        """Whether each column is without missing values and unlisted categories."""
+        return tuple(name in self.complete for name in self.names)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of bins or categories of each column, including unlisted and missing ones."""
-        pairs = zip(self.specs, self.is_number, strict=True)
-        return tuple(self.bins + 1 if number else len(spec) + 2 for spec, number in pairs)
+        """Number of knots or categories of each column, with any unlisted and missing ones."""
+        known = zip(self.specs, self.is_number, self.is_complete, strict=True)
+        return tuple(
+            (self.bins if number else len(spec)) + (not complete) * (1 if number else 2)
+            for spec, number, complete in known
+        )
 
     @property
     def is_date(self) -> tuple[bool, ...]:
@@ -138,12 +159,12 @@ class Columns(eqx.Module):
         pairs = zip(self.specs, self.is_number, strict=True)
         return tuple((" to " if number else ", ").join(_texts(spec)) for spec, number in pairs)
 
-    def edges(self, place: int) -> np.ndarray:
-        """The edges of a range's bins, as numbers or moments."""
-        edges = np.linspace(*_ends(self.specs[place]), self.bins + 1)
+    def knots(self, place: int) -> np.ndarray:
+        """The knots of a range, as numbers or moments."""
+        knots = np.linspace(*_ends(self.specs[place]), self.bins)
         if not self.is_date[place]:
-            return edges
-        return np.round(edges * _PER_DAY["ms"]).astype("datetime64[ms]")
+            return knots
+        return np.round(knots * _PER_DAY["ms"]).astype("datetime64[ms]")
 
     def codes(self, table: Any) -> Float[Any, "n columns"]:
         """Convert a table to numbers: places in ranges, from 0 to 1, and numbers of categories.
@@ -172,8 +193,12 @@ class Columns(eqx.Module):
                 self.names, found, self.specs, self.is_number, strict=True
             )
         ]
-        codes, beyond = zip(*coded, strict=True)
-        return CodedTable(np.stack(codes, axis=1), np.stack(beyond, axis=1))
+        codes, beyond = (np.stack(part, axis=1) for part in zip(*coded, strict=True))
+        last = [
+            _MISSING if number else len(spec) + 1
+            for spec, number in zip(self.specs, self.is_number, strict=True)
+        ]
+        return CodedTable(codes, beyond | (np.array(self.is_complete) & (codes == last)))
 
     def _found(self, table: Any) -> list[Any]:
         """The cells of each of these columns."""
@@ -227,22 +252,24 @@ class ColumnFeatures(AbstractFeatureMap):
     """Features of a table's columns, with bounded norm.
 
     A category has a feature that is 1 for its rows. A number is its place in the range, from -1 to
-    1, with another feature for missing values; in an additive model it has a feature for each bin,
-    and interactions one for each pair of bins. Every column and interaction adds at most 1 to
-    $|z|^2$, and exactly 1 in an additive model. Inputs are the codes of a table.
+    1. In an additive model it has a hat for each knot of the range: 1 at the knot, 0 from the next
+    ones on, and linear between, so that their sums are piecewise linear curves. Interactions have a
+    product for each pair of such features. Missing values have a feature, unless the column is
+    complete. Every column and interaction adds at most 1 to $|z|^2$. Inputs are the codes of a
+    table.
 
     Args:
         columns: description of the table's columns.
-        is_additive: whether numbers are in bins.
+        is_additive: whether numbers have hats.
 
     Example:
         >>> import numpy as np
         >>> from jaxdp.regression import ColumnFeatures, Columns
-        >>> columns = Columns({"age": (0, 10)}, bins=2)
-        >>> ColumnFeatures(columns, is_additive=True)(columns.codes([[7.0]])).tolist()
-        [[0.0, 1.0, 0.0]]
+        >>> columns = Columns({"age": (0, 10)}, bins=3)
+        >>> ColumnFeatures(columns, is_additive=True)(columns.codes([[7.5]])).tolist()
+        [[0.0, 0.5, 0.5, 0.0]]
         >>> ColumnFeatures(columns, is_additive=True).names
-        ('age from 0 to 5', 'age from 5 to 10', 'age is missing')
+        ('age at 0', 'age at 5', 'age at 10', 'age is missing')
     """
 
     columns: Columns
@@ -250,27 +277,78 @@ class ColumnFeatures(AbstractFeatureMap):
 
     def __call__(self, inputs):
         codes = as_rows("inputs", inputs, self.dim)
-        places = {}
-        parts = []
-        named = zip(self.columns.names, self.columns.sizes, strict=True)
-        for place, (name, size) in enumerate(named):
-            code = codes[:, place]
-            is_number = self.columns.is_number[place]
-            if is_number and not self.is_additive:
-                is_missing = code < 0
-                middle = jnp.where(is_missing, 0, 2 * jnp.minimum(code, 1) - 1)
-                parts.append(jnp.stack([middle, is_missing], axis=1))
-                continue
-            if is_number:
-                bins = self.columns.bins
-                code = jnp.where(code < 0, bins, jnp.minimum(jnp.floor(code * bins), bins - 1))
-            places[name] = code[:, None] == jnp.arange(size)
-            parts.append(places[name])
-        if self.is_additive:
-            for first, second in self.columns.interactions:
-                both = places[first][:, :, None] & places[second][:, None, :]
-                parts.append(both.reshape(len(codes), -1))
-        return jnp.concatenate([part.astype(codes.dtype) for part in parts], axis=1)
+        owner, slope, centre, is_line = self._cells
+        # One gather for all columns: a program unrolled over columns takes minutes to compile.
+        own = codes[:, owner]
+        found = jnp.maximum(0, 1 - jnp.abs(own * slope - centre))
+        found = jnp.where(is_line, jnp.where(own < 0, 0, 2 * jnp.clip(own, 0, 1) - 1), found)
+        pairs = self._pairs
+        if pairs is not None:
+            found = jnp.concatenate([found, found[:, pairs[0]] * found[:, pairs[1]]], axis=1)
+        return found.astype(codes.dtype)
+
+    @property
+    def _cells(self) -> tuple[np.ndarray, ...]:
+        """Column, slope and centre of each feature max(0, 1 - |slope code - centre|) of one column.
+
+        The last array says which features are the place in the range instead.
+        """
+        columns, top = self.columns, self.columns.bins - 1
+        cells: list[tuple[int, float, float, bool]] = []
+        described = zip(columns.specs, columns.is_number, columns.is_complete, strict=True)
+        for place, (spec, is_number, is_complete) in enumerate(described):
+            if is_number and self.is_additive:
+                own = [(top, knot, False) for knot in range(columns.bins)]
+            elif is_number:
+                own = [(1, 0, True)]
+            else:
+                own = [(1, number, False) for number in range(len(spec) + (not is_complete))]
+            if not is_complete:
+                # The code of a missing value: -1 for numbers, the last one for categories.
+                own.append((1, _MISSING if is_number else len(spec) + 1, False))
+            cells += [(place, *cell) for cell in own]
+        return tuple(np.array(part) for part in zip(*cells, strict=True))
+
+    @property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The two cells of each feature of an interaction, and which; None without interactions."""
+        if not (self.is_additive and self.columns.interactions):
+            return None
+        starts = itertools.pairwise(np.cumsum([0, *self.columns.sizes]))
+        named = zip(self.columns.names, starts, strict=True)
+        own = {name: np.arange(*ends) for name, ends in named}
+        grids = [
+            np.meshgrid(own[first], own[second], indexing="ij")
+            for first, second in self.columns.interactions
+        ]
+        first, second = (np.concatenate([grid[end].ravel() for grid in grids]) for end in (0, 1))
+        which = np.repeat(np.arange(len(grids)), [grid[0].size for grid in grids])
+        return first, second, which
+
+    @property
+    def owner(self) -> np.ndarray:
+        """The column of each feature of one column, by index."""
+        return self._cells[0]
+
+    @property
+    def sums(self) -> list[tuple[np.ndarray, int]]:
+        """Features of interactions, by index, that sum to a feature of one column, and this one."""
+        if self._pairs is None:
+            return []
+        *ends, which = self._pairs
+        return [
+            (np.flatnonzero((which == pair) & (end == cell)) + len(self.owner), int(cell))
+            for pair in range(len(self.columns.interactions))
+            for end in ends
+            for cell in np.unique(end[which == pair])
+        ]
+
+    @property
+    def groups(self) -> tuple[np.ndarray, ...]:
+        """The features, by index, of each column whose features sum to 1 at every row."""
+        owner, _, _, is_line = self._cells
+        lines = set(owner[is_line].tolist())
+        return tuple(np.flatnonzero(owner == at) for at in range(self.dim) if at not in lines)
 
     @property
     def reader(self):
@@ -282,28 +360,23 @@ class ColumnFeatures(AbstractFeatureMap):
 
     @property
     def num_outputs(self):
-        sizes = dict(zip(self.columns.names, self.columns.sizes, strict=True))
-        if not self.is_additive:
-            numbers = zip(sizes.values(), self.columns.is_number, strict=True)
-            return sum(2 if number else size for size, number in numbers)
-        pairs = self.columns.interactions
-        return sum(sizes.values()) + sum(sizes[first] * sizes[second] for first, second in pairs)
+        return len(self._cells[0]) + (0 if self._pairs is None else len(self._pairs[0]))
 
     @property
     def names(self) -> tuple[str, ...]:
         """A description of each feature, in words."""
         columns, parts = self.columns, {}
-        known = zip(columns.names, columns.specs, columns.is_number, strict=True)
-        for place, (name, spec, is_number) in enumerate(known):
+        described = zip(columns.specs, columns.is_number, columns.is_complete, strict=True)
+        for place, (spec, is_number, is_complete) in enumerate(described):
+            name = columns.names[place]
             if is_number and self.is_additive:
-                edges = _told_apart(columns.edges(place))
-                own = [f"{name} from {a} to {b}" for a, b in itertools.pairwise(edges)]
+                own = [f"{name} at {knot}" for knot in _told_apart(columns.knots(place))]
             elif is_number:
                 low, high = _texts(spec)
                 own = [f"{name}, -1 at {low} and 1 at {high}"]
             else:
-                own = [f"{name} is {key}" for key in (*spec, "not listed")]
-            parts[name] = [*own, f"{name} is missing"]
+                own = [f"{name} is {key}" for key in (*spec, *["not listed"] * (not is_complete))]
+            parts[name] = own if is_complete else [*own, f"{name} is missing"]
         pairs = columns.interactions if self.is_additive else ()
         both = ([f"{a}, {b}" for a in parts[one] for b in parts[two]] for one, two in pairs)
         return tuple(itertools.chain(*parts.values(), *both))
@@ -392,15 +465,15 @@ def _texts(spec: _Spec) -> list[str]:
     return [part if isinstance(part, str) else in_full(part) for part in spec]
 
 
-def _told_apart(edges: np.ndarray) -> list[str]:
+def _told_apart(ends: np.ndarray) -> list[str]:
     """Numbers with as few digits, at least six, as make neighbours differ; whole ones in full."""
-    if edges.dtype.kind == "M":
-        return [_date_text(edge) for edge in edges]
-    if all(float(number).is_integer() for number in edges):
-        return [f"{number:.0f}" for number in edges]
+    if ends.dtype.kind == "M":
+        return [_date_text(end) for end in ends]
+    if all(float(number).is_integer() for number in ends):
+        return [f"{number:.0f}" for number in ends]
     texts: list[str] = []
     for digits in range(6, 18):
-        texts = [f"{number:.{digits}g}" for number in edges]
+        texts = [f"{number:.{digits}g}" for number in ends]
         if len(set(texts)) == len(texts):
             break
     return texts

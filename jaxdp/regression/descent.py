@@ -8,20 +8,24 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int
 
-from jaxdp.privacy import Release
-from jaxdp.regression.descent_plan import LOGISTIC, SQUARED, Curvature, DescentPlan
+from jaxdp.privacy.secret.secret_noise import SecretNoise
+from jaxdp.regression.descent_plan import SQUARED, Curvature, DescentPlan, of_classes
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_scale
+from jaxdp.regression.private_sums import (
+    Magnitudes,
+    PrivateRows,
+    noisy_counts,
+    released_gradient,
+    released_magnitudes,
+    released_means,
+    released_quantiles,
+)
 
-_SCALE_SHARE = 0.06  # budget share of each of up to three releases of the residuals' scale
-
-
-class Learnt(NamedTuple):
-    """The public result of a private fit."""
-
-    weights: Float[np.ndarray, "features outputs"]  # for features divided by their bound
-    noise_std: Float[np.ndarray, " features"]  # on each weight, as planned
-    statement: Release | None = None  # of all releases; None for the Gaussian DP of the ledger
+# Budget share of all releases of the residuals' scale, and their largest number. A histogram is
+# worth its share if its noise is at most this share of the rows.
+_SCALE_SHARE, _MOST_SCALES, _NOISE = 0.18, 8, 1 / 40
+_CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes
+_WIDE = 0.16, 0.5, 0.84  # a normal's mean less one standard deviation, its mean, and plus one
 
 
 class AbstractSlopes(abc.ABC):
@@ -30,7 +34,8 @@ class AbstractSlopes(abc.ABC):
     labels: Float[np.ndarray, " n"]
     num_outputs: int
     curvature: Curvature
-    share: float = 0.0  # budget share of a release of the scale
+    offset: Float[np.ndarray, " outputs"]  # added to the outputs; public
+    share: float = 0.0  # budget share of the releases of this class
 
     @abc.abstractmethod
     def of(
@@ -38,10 +43,14 @@ class AbstractSlopes(abc.ABC):
     ) -> Float[np.ndarray, "rows outputs"]:
         """The derivatives of the loss of these rows by their outputs."""
 
-    def begin(self, ledger: Ledger, num_scales: int) -> None:
-        """Spend the budget of this many releases of the scale."""
-        del ledger, num_scales
+    @abc.abstractmethod
+    def begin(self, ledger: Ledger, source: SecretNoise, num_scales: int, is_free: bool) -> None:
+        """Release where the descent starts; `is_free` if the function has a constant.
 
+        The budget of later releases of the scale is spent too.
+        """
+
+    @abc.abstractmethod
     def scale(
         self,
         rows: PrivateRows,
@@ -50,7 +59,16 @@ class AbstractSlopes(abc.ABC):
         step: int,
     ) -> float:
         """The public size of a slope before a step, the unit of clip norms."""
-        return 1.0
+
+    @abc.abstractmethod
+    def law(self, bound: float) -> tuple[float, float]:
+        """Curvature and mean square of slopes clipped to a bound, by the last release."""
+
+
+def num_scales(num_samples: int, mu: float) -> int:
+    """The number of releases of the scale, by public numbers."""
+    counts = _NOISE * num_samples * mu * math.sqrt(_SCALE_SHARE / 2)
+    return min(max(int(counts**2), 3), _MOST_SCALES)
 
 
 class SquaredSlopes(AbstractSlopes):
@@ -59,56 +77,112 @@ class SquaredSlopes(AbstractSlopes):
     num_outputs, curvature, share = 1, SQUARED, _SCALE_SHARE
 
     def __init__(self, labels: Float[np.ndarray, " n"]):
-        self.labels = labels
+        self.labels, self.offset = labels, np.zeros(1)
         self._mus: list[float] = []
+        self._found: Magnitudes | None = None
         self._scale = math.inf
 
     def of(self, outputs, rows=slice(None)):
-        return outputs - self.labels[rows, None]
+        return outputs + self.offset - self.labels[rows, None]
 
-    def begin(self, ledger, num_scales):
+    def begin(self, ledger, source, num_scales, is_free):
+        one = self.share / num_scales
+        mu = ledger.spend("histogram of the labels", one)
+        low, middle, high = released_quantiles(self.labels, _WIDE, mu, source)
+        self._scale = max(high - low, 1e-9) / 2
+        if is_free:
+            self.offset = np.array([middle])
+        else:
+            self._scale = math.hypot(self._scale, middle)
         what = "histogram of the residuals' magnitudes"
-        self._mus = [ledger.spend(what, self.share) for _ in range(num_scales)]
+        self._mus = [ledger.spend(what, one) for _ in range(num_scales - 1)]
 
     def scale(self, rows, weights, num_steps, step):
-        due = [mu for place, mu in enumerate(self._mus) if num_steps * place // 4 == step]
+        count = len(self._mus) + 1
+        due = [mu for at, mu in enumerate(self._mus, 1) if num_steps * at // count == step]
         if due:
             residuals = self.of(rows.times(weights))[:, 0]
-            # In a descent of fewer than four steps releases coincide, and share their budgets.
-            self._scale = released_scale(residuals, math.hypot(*due), rows.source)
+            # In a descent of few steps releases coincide, and share their budgets.
+            self._found = released_magnitudes(residuals, math.hypot(*due), rows.source)
+            self._scale = self._found.scale
         return self._scale
 
-
-class LogisticSlopes(AbstractSlopes):
-    """Probability of the second of two classes, minus 1 for rows of this class."""
-
-    num_outputs, curvature = 1, LOGISTIC
-
-    def __init__(self, places: Int[np.ndarray, " n"]):
-        self._is_second = (places == 1)[:, None]
-        self.labels = np.where(places == 1, 1.0, -1.0)
-
-    def of(self, outputs, rows=slice(None)):
-        # Never overflows.
-        return 0.5 * (1 + np.tanh(outputs / 2)) - self._is_second[rows]
+    def law(self, bound):
+        if self._found is None:
+            inside = self.curvature.share(bound / self._scale)
+            return inside, min(self._scale, bound) ** 2
+        return self._found.share_within(bound), self._found.mean_square(bound)
 
 
-class SoftmaxSlopes(AbstractSlopes):
-    """Probabilities of k classes, minus 1 for the row's own."""
+class ClassSlopes(AbstractSlopes):
+    r"""Slopes w(p) (p - e) of k classes, bounded by one half: p predicted, e the row's own class.
 
-    curvature = LOGISTIC
+    $w(p) = 1 / (2 \max_k |p - e_k|)$, with $|\cdot|$ for two classes the difference of the second
+    probability. A weight of the prediction alone leaves the zero of the expected slope at the true
+    probabilities, which a clipped slope does not.
+    """
+
+    share = 2 * _CLASS_SHARE
 
     def __init__(self, places: Int[np.ndarray, " n"], num_classes: int):
-        self.num_outputs, self.labels = num_classes, places.astype(np.float64)
-        self._own = np.eye(num_classes)[places]
+        self.num_outputs = 1 if num_classes == 2 else num_classes
+        self.labels = places.astype(np.float64)
+        if num_classes == 2:
+            self.labels = np.where(places == 1, 1.0, -1.0)
+        self._places, self._count = places, num_classes
+        self.offset, self.curvature = np.zeros(self.num_outputs), of_classes(0.25)
+        self._mu, self._law = 0.0, (0.2, 0.2)
+
+    def _chances(self, outputs):
+        outputs = outputs + self.offset
+        if self.num_outputs == 1:
+            # Never overflows.
+            second = 0.5 * (1 + np.tanh(outputs / 2))
+            return second, 2 * np.maximum(second, 1 - second)
+        chances = scipy.special.softmax(outputs, axis=1)
+        squares = np.sum(chances**2, axis=1, keepdims=True) + 1
+        return chances, 2 * np.sqrt(squares - 2 * chances.min(axis=1, keepdims=True))
 
     def of(self, outputs, rows=slice(None)):
-        return scipy.special.softmax(outputs, axis=1) - self._own[rows]
+        chances, most = self._chances(outputs)
+        own = self._places[rows, None] == (1 if self.num_outputs == 1 else np.arange(self._count))
+        return (chances - own) / most
+
+    def begin(self, ledger, source, num_scales, is_free):
+        mu = ledger.spend("counts of the classes", _CLASS_SHARE)
+        counts, std = noisy_counts(self._places, self._count, mu, source, "classes")
+        shares = np.maximum(counts, std) / np.maximum(counts, std).sum()
+        if is_free:
+            logs = np.log(shares)
+            self.offset = logs[1:] - logs[:1] if self.num_outputs == 1 else logs - logs.mean()
+        self.curvature = of_classes(float(np.mean(shares * (1 - shares))))
+        self._mu = ledger.spend("curvature and size of the slopes", _CLASS_SHARE)
+
+    def scale(self, rows, weights, num_steps, step):
+        if step == num_steps * 3 // 4:
+            outputs = rows.times(weights)
+            chances, most = self._chances(outputs)
+            bends = np.mean(chances * (1 - chances) / most, axis=1)
+            squares = np.sum(self.of(outputs) ** 2, axis=1)
+            self._law = released_means(np.stack([bends, squares], axis=1), self._mu, rows.source)
+        return 1.0
+
+    def law(self, bound):
+        return self._law
+
+
+class Descent(NamedTuple):
+    """The public result of a descent, in the coordinates of its plan."""
+
+    average: Float[np.ndarray, "modes outputs"]
+    noise_stds: Float[np.ndarray, " steps"]  # on each coordinate of each step's gradient
+    curvature: float  # mean curvature of the loss, as clipping leaves it
+    square: float  # mean square of the clipped slopes
 
 
 def private_descent(
     rows: PrivateRows, slopes: AbstractSlopes, plan: DescentPlan, mu: float
-) -> Learnt:
+) -> Descent:
     """Descend on private rows with a public plan; return the average of the last half of the steps.
 
     In one pass each step has its own rows, and all cost as much as one; otherwise all share mu.
@@ -117,7 +191,7 @@ def private_descent(
     weights = np.zeros((len(transform), slopes.num_outputs))
     speed, average = np.zeros_like(weights), np.zeros_like(weights)
     of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
-    scale = 1.0
+    scale, stds = 1.0, []
     first, norms, source = num_steps // 2, rows.norms(transform), rows.source
     for step in range(num_steps):
         inputs_weights = transform.T @ weights
@@ -128,7 +202,7 @@ def private_descent(
         if plan.is_one_pass:
             used = slice(step * num_rows // num_steps, (step + 1) * num_rows // num_steps)
         batch = rows._replace(units=rows.units[used])
-        gradient = released_gradient(
+        gradient, std = released_gradient(
             batch,
             slopes.of(batch.times(inputs_weights), used),
             transform,
@@ -137,8 +211,9 @@ def private_descent(
             typical_norm=plan.typical_norm,
             mu=of_a_step,
         )
+        stds.append(std)
         speed = plan.momentum * speed + gradient
         weights = weights - plan.rate * speed
         if step >= first:
             average += (weights - average) / (step - first + 1)
-    return Learnt(transform.T @ average, scale * plan.noise_std)
+    return Descent(average, np.array(stds), *slopes.law(plan.clip * scale))

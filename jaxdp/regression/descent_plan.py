@@ -29,6 +29,7 @@ _RATES = (0.25, 0.5, 1.0)
 # factor and share of the labels' variance, and by at most this share of what is learnt.
 _FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
 _SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
+_SURE = 0.7  # share of the curvature of classes that is left when predictions are sure
 _TOP = 0.9  # scaled largest possible curvature; descents diverge only beyond twice that
 
 
@@ -44,7 +45,8 @@ class DescentPlan(NamedTuple):
     is_one_pass: bool  # whether every step has its own rows
     # Half the excess mean squared error over the best linear function, over the labels' variance.
     predicted_risk: float
-    noise_std: Float[np.ndarray, " features"]  # on each weight, in units of a slope's size
+    modes: Float[np.ndarray, " modes"]  # mean squares of the features along the axes
+    axes: Float[np.ndarray, "modes modes"]  # as columns, in the coordinates P x
 
 
 class Curvature(NamedTuple):
@@ -52,14 +54,20 @@ class Curvature(NamedTuple):
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
-    at_the_end: float  # factor of the share in the last steps, which forget earlier noise
 
 
 SQUARED = Curvature(
-    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0), 1.0
+    lambda clip: math.erf(clip / math.sqrt(2)), (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.0)
 )
-# s (1 - s) is 0.25 at a logit of 0, 0.2 at 1, 0.05 at 3. Slopes are at most 1, typically half.
-LOGISTIC = Curvature(lambda clip: 0.2 * min(1.0, clip / 0.5), (0.1, 0.2, 0.35, 0.5, 0.7), 0.25)
+
+
+def of_classes(variance: float) -> Curvature:
+    """The curvature of bounded slopes of classes, for the mean variance of a row's own class.
+
+    At a share p of the second class the variance is p (1 - p). It falls as predictions get sure.
+    """
+    share = min(_SURE * variance / (1 + math.sqrt(max(0.0, 1 - 4 * variance))), 0.25)
+    return Curvature(lambda clip: share * min(1.0, clip / 0.5), (0.5, 0.7))
 
 
 class Spectrum(NamedTuple):
@@ -69,7 +77,7 @@ class Spectrum(NamedTuple):
     vectors: Float[np.ndarray, "features features"]  # eigenvectors as columns
     upper: Float[np.ndarray, " features"]  # upper bounds of the eigenvalues
     noise: float  # remaining noise in an estimate
-    base: Float[np.ndarray, "features features"]  # A
+    base: Float[np.ndarray, "modes features"]  # A
 
 
 def shrunk(
@@ -148,12 +156,18 @@ def planned(
     risk, (num_steps, rate, momentum), damped, std = best[clip]
     transform = (vectors / np.sqrt(damped)) @ vectors.T @ base
     typical = math.sqrt((values / damped).sum())
-    modes = curvature.share(clip) * curvature.at_the_end * values / damped
-    responses = _responses(modes[None], num_steps, np.array([[rate]]), momentum)
-    variance = _of_the_average(responses[1], num_steps)
-    noise_std = np.linalg.norm(base.T @ vectors * std * np.sqrt(variance[0] / damped), axis=1)
     how = num_steps, rate, momentum, clip, is_one_pass
-    return DescentPlan(transform, typical, *how, risk, noise_std)
+    return DescentPlan(transform, typical, *how, risk, values / damped, vectors)
+
+
+def learnt_and_echoes(
+    plan: DescentPlan, modes: Float[np.ndarray, " modes"]
+) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, "steps modes"]]:
+    """The share of each mode that the average has learnt, and its response to each step's noise."""
+    first = plan.num_steps // 2
+    errors, echoes = _responses(modes[None], plan.num_steps, np.array([[plan.rate]]), plan.momentum)
+    shares = _shares_of_the_average(echoes, plan.num_steps)
+    return 1 - np.mean(errors[first:, 0], axis=0), shares[:, 0]
 
 
 def _responses(
@@ -180,8 +194,15 @@ def _of_the_average(
     sums: Float[np.ndarray, "steps settings modes"], num_steps: int
 ) -> Float[np.ndarray, "settings modes"]:
     """The variance of the average, for noise of variance 1, by cumulative sums of responses."""
+    return np.sum(_shares_of_the_average(sums, num_steps) ** 2, axis=0)
+
+
+def _shares_of_the_average(
+    sums: Float[np.ndarray, "steps settings modes"], num_steps: int
+) -> Float[np.ndarray, "steps settings modes"]:
+    """The response of the average to noise of 1 in each step."""
     first = num_steps // 2
     # Noise of step s, from 1, is in the iterates from max(first + 1, s) to the last.
     begun = np.arange(1, num_steps + 1)
     shares = sums[num_steps - begun + 1] - sums[np.maximum(first + 1 - begun, 0)]
-    return np.sum(shares**2, axis=0) / (num_steps - first) ** 2
+    return shares / (num_steps - first)

@@ -23,10 +23,10 @@ from jaxdp.kernels import AbstractFeatureMap, ReleasedFunction
 from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
-from jaxdp.regression.descent import AbstractSlopes, LogisticSlopes, SoftmaxSlopes, SquaredSlopes
+from jaxdp.regression.descent import AbstractSlopes, ClassSlopes, SquaredSlopes
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractMethod, Automatic
-from jaxdp.regression.private_sums import PrivateRows, released_scale
+from jaxdp.regression.private_sums import PrivateRows, released_magnitudes
 
 RANGE_SHARE, _RANGE = 0.04, 6.0  # budget share of a learnt label range, and its standard deviations
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
@@ -126,6 +126,7 @@ class _AbstractLinearLearner(eqx.Module):
         rows = PrivateRows.of(self.features, request.table, source)
         learnt = self.method.learnt(rows, slopes, ledger)
         weights, noise_std = (part * unit / self.features.norm_bound for part in learnt[:2])
+        offset = intercept + unit * np.atleast_1d(learnt.offset)
         statement = learnt.statement or Release(
             "noisy sums over the records, and the linear function made of them",
             "replace-one",
@@ -139,7 +140,9 @@ class _AbstractLinearLearner(eqx.Module):
             self.features,
             request.in_precision(weights if weights.shape[1] > 1 else weights[:, 0]),
             statement,
-            intercept=request.in_precision(intercept),
+            intercept=request.in_precision(
+                offset if len(np.atleast_1d(offset)) > 1 else float(np.ravel(offset)[0])
+            ),
             label_bound=(intercept - unit, intercept + unit) if is_regression else None,
         )
         return LinearFit(release, ledger, noise_std)
@@ -175,7 +178,8 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     def _slopes(self, labels, ledger, source):
         if self.label_range is None:
             mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
-            high = _RANGE * released_scale(labels, mu, source, half_octaves=(-120, 120))
+            found = released_magnitudes(labels, mu, source, half_octaves=(-120, 120))
+            high = _RANGE * found.scale
             low = -high
         else:
             low, high = self.label_range
@@ -216,5 +220,4 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
         if not np.isin(labels, np.arange(count)).all():
             raise ValueError(f"expected labels from 0 to {count - 1}, got others")
         places = labels.astype(np.int64)
-        slopes = LogisticSlopes(places) if count == 2 else SoftmaxSlopes(places, count)
-        return slopes, 0.0, 1.0
+        return ClassSlopes(places, count), 0.0, 1.0

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from jaxdp.core.checks import require_kind
 from jaxdp.core.description import AbstractDescription
@@ -15,8 +16,14 @@ from jaxdp.kernels.margin.learners import AbstractObjectiveLearner
 from jaxdp.kernels.margin.stated_constants import on_host
 from jaxdp.losses import Huber, Logistic, Softmax
 from jaxdp.privacy import Composition, GaussianMechanism, gaussian_epsilon
-from jaxdp.regression.descent import AbstractSlopes, Learnt, SquaredSlopes, private_descent
+from jaxdp.regression.descent import (
+    AbstractSlopes,
+    SquaredSlopes,
+    num_scales,
+    private_descent,
+)
 from jaxdp.regression.descent_plan import Curvature, Spectrum, planned, shrunk
+from jaxdp.regression.known import Learnt, learnt_weights
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_second_moments
 
@@ -32,27 +39,35 @@ class AbstractMethod(AbstractDescription):
 _ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds have less noise
 # If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it,
 # for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
-_NOISE, _LITTLE, _NUM_SCALES = 3.0, 0.05, 3
+_NOISE, _LITTLE = 3.0, 0.05
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 
 
-def _spectrum_in_rounds(rows: PrivateRows, mu: float, shares: tuple[float, ...]) -> Spectrum:
+def _spectrum_in_rounds(
+    rows: PrivateRows, mu: float, shares: tuple[float, ...]
+) -> tuple[Spectrum, Float[np.ndarray, "2 features"]]:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
     Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise:
-    the common part of rows, which hides their differences in noise, is reduced.
+    the common part of rows, which hides their differences in noise, is reduced. Also returned are
+    the mean square of each feature, over all rounds, and the deviation of its noise.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
-    base, clip_norm = np.eye(rows.units.shape[1]), 1 + 1e-6
+    base, clip_norm = rows.structure.basis, 1 + 1e-6
+    squares = np.zeros((2, rows.structure.num_features))
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
         moments, std = released_second_moments(rows, of_a_round, base, clip_norm)
+        back = np.linalg.pinv(base)
+        stds = std * np.sum(back**2, axis=1)
+        precision = np.maximum(stds, 1e-300) ** -2.0
+        squares += np.stack([np.sum((back @ moments) * back, axis=1) * precision, precision])
         spectrum = shrunk(moments, std, base)
         if place + 1 < len(shares):
             damped = spectrum.values + std * math.sqrt(len(base))
             base = (spectrum.vectors / np.sqrt(damped)).T @ base
             clip_norm = math.sqrt(_ROOM * float(np.sum(spectrum.values / damped)))
-    return spectrum
+    return spectrum, np.stack([squares[0] / squares[1], squares[1] ** -0.5])
 
 
 class _Spending(NamedTuple):
@@ -86,7 +101,8 @@ class AbstractDescentMethod(AbstractMethod):
         if edge > _NOISE * 0.5 / num_features:
             return _Spending(min(self.moments_share, _LITTLE), (1.0,), 1)
         whitens = min(self.dampings) < math.inf
-        return _Spending(self.moments_share, _ROUNDS if whitens else (1.0,), _NUM_SCALES)
+        rounds = _ROUNDS if whitens else (1.0,)
+        return _Spending(self.moments_share, rounds, num_scales(num_samples, mu))
 
     def predicted_risk(
         self,
@@ -109,7 +125,7 @@ class AbstractDescentMethod(AbstractMethod):
         # risk is that of each, with p times less squared clip norm and p times fewer noisy weights.
         values = np.array([0.5 / num_features])
         spending = self._spending(num_features, num_samples, mu)
-        share = 1 - spending.moments_share - spending.num_scales * scale_share - other_share
+        share = 1 - spending.moments_share - scale_share - other_share
         return planned(
             Spectrum(values, np.eye(1), values, 1e-4 / num_features, np.eye(1)),
             num_samples=num_samples,
@@ -123,11 +139,11 @@ class AbstractDescentMethod(AbstractMethod):
         ).predicted_risk
 
     def learnt(self, rows, slopes, ledger):
-        num_rows, size = rows.units.shape
+        num_rows, size = len(rows.units), len(rows.structure.basis)
         spending = self._spending(size, num_rows, ledger.mu)
-        slopes.begin(ledger, spending.num_scales)
+        slopes.begin(ledger, rows.source, spending.num_scales, rows.structure.constant > 0)
         spent = ledger.spend("second moments of the features", spending.moments_share)
-        spectrum = _spectrum_in_rounds(rows, spent, spending.rounds)
+        spectrum, squares = _spectrum_in_rounds(rows, spent, spending.rounds)
         of = "each of rows of its own" if self.is_one_pass else "each of all rows"
         mu = ledger.spend_rest(f"clipped gradients, {of}")
         plan = planned(
@@ -140,7 +156,8 @@ class AbstractDescentMethod(AbstractMethod):
             num_outputs=slopes.num_outputs,
             is_one_pass=self.is_one_pass,
         )
-        return private_descent(rows, slopes, plan, mu)
+        found = private_descent(rows, slopes, plan, mu)
+        return learnt_weights(found, plan, rows.structure, squares, num_rows, slopes.offset)
 
 
 class Automatic(AbstractDescentMethod):
@@ -222,7 +239,7 @@ class NoisyStatistics(AbstractMethod):
         mu = ledger.spend_rest("correlation of features and labels")
         one, norms = np.eye(size), np.ones(len(rows.units))
         start = slopes.of(rows.times(np.zeros((size, 1))))
-        correlation = -released_gradient(
+        gradient, _ = released_gradient(
             rows, start, one, norms, clip_norm=1.0, typical_norm=1.0, mu=mu
         )
         values, vectors = np.linalg.eigh(moments)
@@ -230,7 +247,7 @@ class NoisyStatistics(AbstractMethod):
         inverse = (vectors / damped) @ vectors.T
         # From the correlation alone, with sensitivity 2.
         noise_std = 2 / (mu * len(rows.units)) * np.linalg.norm(inverse, axis=1)
-        return Learnt(inverse @ correlation, noise_std)
+        return Learnt(-inverse @ gradient, noise_std)
 
 
 class HuberLearner(AbstractObjectiveLearner):

@@ -14,11 +14,13 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.optimize import isotonic_regression
 
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.features.public_features import whole_features
 from jaxdp.privacy.secret.secret_noise import SecretNoise, grid_unit, widened_for_grid
+from jaxdp.regression.structure import Structure
 
 # A row has 16 bits, a slope 20: sums over 2^16 rows stay within 2^52, of weighted squares 2^53.
 _ROW_BITS, _SLOPE_BITS, _BLOCK_ROWS = 16, 20, 2**16
@@ -28,6 +30,7 @@ _RESIDUALS = -24, 2  # half octaves of the residuals' magnitudes, 2^-12 to 2, fo
 # With more bins the median is that of the fullest run (window) and a little above. Noise alone
 # makes a run stand out by this many standard deviations once in ten thousand times.
 _MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
+_LABEL_BINS = 64  # of the labels' range
 _FEW = 0.03  # share of the residuals that form the tail
 _MEDIAN = 0.6744897501960817  # the median of |g| for g ~ N(0, 1)
 _EPS = 2.0**-53
@@ -38,13 +41,15 @@ class PrivateRows(NamedTuple):
 
     units: Float[np.ndarray, "n features"]
     source: SecretNoise
+    structure: Structure  # what is public about the features
 
     @classmethod
     def of(
         cls, features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], source: SecretNoise
     ) -> "PrivateRows":
         """The features of a table over the map's bound."""
-        return cls(whole_features(features, table, features.norm_bound, _ROW_BITS), source)
+        units = whole_features(features, table, features.norm_bound, _ROW_BITS)
+        return cls(units, source, Structure.of(features))
 
     def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows features"]]]:
         """Consecutive rows in float64, with exact sums over one block."""
@@ -69,7 +74,7 @@ def _norms(
 ) -> Float[np.ndarray, " rows"]:
     """Upper bounds of |P x| of every row of a block, in exact arithmetic."""
     # A product of p terms in float64 is off by less than p 2^-52 |P|_F |x|.
-    slack = 4 * len(transform) * _EPS * np.linalg.norm(transform)
+    slack = 4 * transform.shape[1] * _EPS * np.linalg.norm(transform)
     return np.linalg.norm(block @ transform.T, axis=1) * 2.0**-_ROW_BITS * (1 + 1e-12) + slack
 
 
@@ -88,21 +93,42 @@ def _exact_sum(
     return high * 2.0**32 + low
 
 
-def released_scale(
+class Magnitudes(NamedTuple):
+    """A noisy histogram of magnitudes in half octaves, and the scale that it tells."""
+
+    scale: float  # a standard deviation, as of normal residuals
+    lowest: int  # the lower end of the first bin is 2^(lowest / 2)
+    above: Float[np.ndarray, " bins+1"]  # share of the residuals above each end, never growing
+
+    def share_within(self, bound: float) -> float:
+        """The share of the residuals of magnitudes up to a bound > 0."""
+        return 1 - float(np.interp(2 * math.log2(bound), self._ends, self.above))
+
+    def mean_square(self, bound: float) -> float:
+        """The mean square of the residuals, clipped to a bound."""
+        sizes = np.minimum(2.0 ** ((self._ends[:-1] + 0.5) / 2), bound)
+        return float(np.sum(sizes**2 * -np.diff(self.above)))
+
+    @property
+    def _ends(self) -> Float[np.ndarray, " bins+1"]:
+        return self.lowest + np.arange(len(self.above), dtype=np.float64)
+
+
+def released_magnitudes(
     residuals: Float[np.ndarray, " n"],
     mu: float,
     source: SecretNoise,
     *,
     half_octaves: tuple[int, int] = _RESIDUALS,
-) -> float:
-    r"""Release the standard deviation of residuals: their median magnitude over that of a normal.
+) -> Magnitudes:
+    r"""Release a histogram of magnitudes, and their scale: the median over that of a normal.
 
     A histogram of $2 \log_2 |r|$ within `half_octaves`, its end bins open, has each record in one
     bin: its sensitivity is $\sqrt 2$. The median is found from above, where bins hold little noise:
     the logarithm of a normal has a long lower tail. With more than thirty bins it is the median of
     the fullest seven bins and those above, without values far smaller than most. If most residuals
-    are far smaller than some, the result is half of the scale of a normal with the same largest 3 %
-    (or more, until they exceed the noise).
+    are far smaller than some, the scale is half of that of a normal with the same largest 3 % (or
+    more, until they exceed the noise).
 
     Raises:
         ValueError: with more than thirty bins none exceeds the noise, by the released counts alone.
@@ -111,17 +137,12 @@ def released_scale(
     with np.errstate(divide="ignore"):
         places = np.floor(2 * np.log2(np.abs(residuals))) - lowest
     inside = np.clip(np.nan_to_num(places), 0, num_bins - 1).astype(np.int64)
-    counts = np.bincount(inside, minlength=num_bins)
-    # Twelve fractional bits, for noise below 1.
-    unit = 2.0**12
-    std = math.sqrt(2) / mu * (1 + 1e-10) * unit
-    values = counts.astype(np.int64) * int(unit)
-    noisy = source.hiding(values, std).noisy_integers(values, std, "scale") / unit
+    noisy, std = noisy_counts(inside, num_bins, mu, source, "scale")
     top, most = num_bins, float(len(residuals))
     if num_bins > _MOST_BINS:
         # Without the lowest bin, of zeros.
         runs = np.convolve(noisy[1:], np.ones(_WINDOW), "valid")
-        if runs.max() < _STANDS_OUT * math.sqrt(_WINDOW) * std / unit:
+        if runs.max() < _STANDS_OUT * math.sqrt(_WINDOW) * std:
             raise ValueError(
                 "expected label_range=(low, high): too few labels differ from zero for their "
                 "magnitudes to stand out of the noise of this budget"
@@ -129,11 +150,60 @@ def released_scale(
         window = 1 + int(runs.argmax())
         top = min(num_bins, window + _WINDOW + _ABOVE)
         most = noisy[window:top].sum()
-    above = np.cumsum(noisy[:top][::-1])[::-1]
+    above = np.append(np.cumsum(noisy[:top][::-1])[::-1], 0.0)
     reached = np.flatnonzero(above >= most / 2)
     place = int(reached.max()) if len(reached) else 0
-    scale = 2.0 ** ((lowest + place + 0.5) / 2) / _MEDIAN
-    return max(scale, _scale_of_the_largest(noisy, std / unit, lowest))
+    # Within its bin the median divides the count.
+    part = np.clip((most / 2 - above[place + 1]) / max(noisy[place], 1.0), 0, 1)
+    scale = 2.0 ** ((lowest + place + 1 - part) / 2) / _MEDIAN
+    scale = max(scale, _scale_of_the_largest(noisy, std, lowest))
+    shares = np.append(np.cumsum(noisy[::-1])[::-1], 0.0) / len(residuals)
+    shares = isotonic_regression(np.clip(shares, 0, 1), increasing=False).x
+    return Magnitudes(scale, lowest, np.append(1.0, shares[1:]))
+
+
+def released_quantiles(
+    labels: Float[np.ndarray, " n"], shares: tuple[float, ...], mu: float, source: SecretNoise
+) -> Float[np.ndarray, " shares"]:
+    r"""Release quantiles of labels in [-1, 1], of a histogram of 64 equal bins.
+
+    One record moves two counts by one: the sensitivity is $\sqrt 2$.
+    """
+    inside = np.clip((labels + 1) / 2 * _LABEL_BINS, 0, _LABEL_BINS - 1).astype(np.int64)
+    noisy, _ = noisy_counts(inside, _LABEL_BINS, mu, source, "labels")
+    below = np.clip(np.append(0.0, np.cumsum(noisy)) / len(labels), 0, 1)
+    # The nearest distribution; where it is flat the quantile is in the middle.
+    below = isotonic_regression(below).x
+    ends = np.linspace(-1, 1, _LABEL_BINS + 1)
+    slope = 1e-9 * np.arange(_LABEL_BINS + 1)
+    return np.interp(shares, below + slope, ends)
+
+
+def noisy_counts(
+    places: Int[np.ndarray, " n"], num_bins: int, mu: float, source: SecretNoise, purpose: str
+) -> tuple[Float[np.ndarray, " bins"], float]:
+    r"""A histogram with the noise of sensitivity $\sqrt 2$, and the deviation of the noise."""
+    # Twelve fractional bits, for noise below 1.
+    unit = 2.0**12
+    std = math.sqrt(2) / mu * (1 + 1e-10) * unit
+    values = np.bincount(places, minlength=num_bins).astype(np.int64) * int(unit)
+    noisy = source.hiding(values, std).noisy_integers(values, std, purpose)
+    return noisy / unit, std / unit
+
+
+def released_means(
+    values: Float[np.ndarray, "n numbers"], mu: float, source: SecretNoise
+) -> tuple[float, ...]:
+    r"""Release the means of a few numbers of each row, which are clipped to [0, 1/4].
+
+    They are rounded down to multiples of $2^{-22}$, so their sums are exact. Neighbours differ by
+    at most $\sqrt q / 4$, for q numbers.
+    """
+    units = np.floor(np.clip(np.nan_to_num(values), 0, 0.25) * 2.0**22).astype(np.int64)
+    std = math.sqrt(values.shape[1]) / 4 * 2.0**22 / mu * (1 + 1e-10)
+    total = units.sum(axis=0)
+    noisy = source.hiding(total, std).noisy_integers(total, std, "means")
+    return tuple((noisy / 2.0**22 / len(values)).tolist())
 
 
 def _scale_of_the_largest(noisy: Float[np.ndarray, " bins"], std: float, lowest: int) -> float:
@@ -165,8 +235,9 @@ def released_second_moments(
 
     A is public; None for the identity, for which the default C clips nothing.
     """
-    num_rows, size = rows.units.shape
-    transform = np.eye(size) if transform is None else transform
+    num_rows, inner = rows.units.shape
+    transform = np.eye(inner) if transform is None else transform
+    size = len(transform)
 
     def of_block(block):
         share = (clip_norm / np.maximum(_norms(block, transform), 1e-300)) ** 2 * (1 - 1e-12)
@@ -175,7 +246,7 @@ def released_second_moments(
 
     total = _exact_sum(of_block(block) for _, block in rows.blocks())
     product = transform @ (total * 2.0 ** -(2 * _ROW_BITS + _WEIGHT_BITS)) @ transform.T
-    slack = (2 * size + 4) * 2 * _EPS * float(np.linalg.norm(transform)) ** 2 * num_rows
+    slack = (2 * inner + 4) * 2 * _EPS * float(np.linalg.norm(transform)) ** 2 * num_rows
     sensitivity = math.sqrt(2) * (clip_norm**2 + 2 * slack)
     std = widened_for_grid(sensitivity / mu, 1 / mu, size**2)
     grid, upper = grid_unit(std), np.triu_indices(size)
@@ -195,8 +266,8 @@ def released_gradient(
     clip_norm: float,
     typical_norm: float,
     mu: float,
-) -> Float[np.ndarray, "features outputs"]:
-    r"""Release the mean over the rows of $P x g^\top$, each term clipped to norm C.
+) -> tuple[Float[np.ndarray, "features outputs"], float]:
+    r"""Release the mean of $P x g^\top$, each term clipped to norm C, and its noise's deviation.
 
     *Sensitivity.* The slopes g of a row are scaled down until $|g| |P x| \le C$ and rounded toward
     zero, so the term of a row has norm at most C in exact arithmetic. The sum S of all $x_i
@@ -207,7 +278,7 @@ def released_gradient(
     P, C and `typical_norm`, which sets the grid of the slopes, are public; `norms` are upper bounds
     of |P x|.
     """
-    num_rows, (size, outputs) = len(rows.units), (len(transform), slopes.shape[1])
+    num_rows, (size, inner), outputs = len(rows.units), transform.shape, slopes.shape[1]
     largest = _SHORTEST * clip_norm / typical_norm
     step = largest / 2.0**_SLOPE_BITS
 
@@ -223,10 +294,10 @@ def released_gradient(
     unit = step * 2.0**-_ROW_BITS
     product = transform @ (total * unit)
     most = num_rows * largest * math.sqrt(outputs)
-    slack = 2 * (size + 2) * 2 * _EPS * float(np.linalg.norm(transform)) * most
+    slack = 2 * (inner + 2) * 2 * _EPS * float(np.linalg.norm(transform)) * most
     sensitivity = 2 * clip_norm + slack
     std = widened_for_grid(sensitivity / mu, 1 / mu, size * outputs)
     grid = grid_unit(std)
     values = np.rint(product / grid)
     noisy = rows.source.hiding(values, std).noisy_integers(values, std / grid, "gradient")
-    return noisy * (grid / num_rows)
+    return noisy * (grid / num_rows), std / num_rows

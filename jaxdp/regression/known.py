@@ -1,0 +1,148 @@
+r"""An estimate of the weights from a private descent, with its errors, and the weights to release.
+
+In the plan's axes the average of a descent is $\bar u_j = a_j u_j + \xi_j$: it has learnt the share
+$a_j$ of the minimiser $u_j$ on the rows, and its noise has the variance $\sum_t s_t^2 r_{tj}^2$,
+with $s_t$ the noise of step t and $r_{tj}$ the response to it. All are known
+(`jaxdp.regression.descent_plan`). So $\bar u_j / a_j$ has no bias to first order, and
+
+$$ V_j = \frac{\sum_t s_t^2 r_{tj}^2}{a_j^2} + \frac{q}{n\,m^2 \lambda_j} $$
+
+is its variance about the population's minimiser: q is the mean square of the clipped slopes,
+m the curvature, and $\lambda_j$ the mean square of the features along the axis.
+
+The released weights are those of the average, which early stopping and damping shrink. Cells
+of few rows are drawn to their column's mean (empirical Bayes with a known noise; Efron and Morris,
+1973).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxdp.privacy import Release
+from jaxdp.regression.descent import Descent
+from jaxdp.regression.descent_plan import DescentPlan, learnt_and_echoes
+from jaxdp.regression.structure import Structure
+
+_LEAST = 0.02  # share learnt of a mode; with less an estimate is all noise
+_SURE = 4.0  # a cell has rows if its noisy count is this many standard deviations
+_FAR = 1e-3  # weight in a curve's local mean of knots far away
+
+
+class Known(NamedTuple):
+    """An unbiased estimate of the weights, and the covariances of its errors."""
+
+    weights: Float[np.ndarray, "features outputs"]
+    noise: Float[np.ndarray, "features features"]
+    sampling: Float[np.ndarray, "features features"]
+    squares: Float[np.ndarray, "2 features"]  # noisy mean squares of features, and their noise
+
+
+class Learnt(NamedTuple):
+    """The public result of a private fit."""
+
+    weights: Float[np.ndarray, "features outputs"]  # for features divided by their bound
+    noise_std: Float[np.ndarray, " features"]  # on each weight
+    statement: Release | None = None  # of all releases; None for the Gaussian DP of the ledger
+    offset: Float[np.ndarray, " outputs"] | float = 0.0  # added to the function
+    known: Known | None = None
+
+
+def learnt_weights(
+    found: Descent,
+    plan: DescentPlan,
+    structure: Structure,
+    squares: Float[np.ndarray, "2 features"],
+    num_samples: int,
+    offset: Float[np.ndarray, " outputs"],
+) -> Learnt:
+    """The weights to release, and the estimate with its errors; all of public numbers."""
+    learnt, echoes = learnt_and_echoes(plan, plan.modes * found.curvature)
+    learnt = np.maximum(learnt, _LEAST)
+    noise = found.noise_stds**2 @ echoes**2
+    curved = np.maximum(plan.modes * found.curvature, 1e-9 * plan.modes.max())
+    sampling = found.square * plan.modes / (num_samples * curved**2)
+    if plan.is_one_pass:
+        sampling = found.square * plan.modes * plan.num_steps / num_samples
+        sampling = sampling * np.sum(echoes**2, axis=0) / learnt**2
+    centre = _centring(structure, squares[0])
+    maps = centre @ plan.transform.T @ plan.axes
+    average = plan.axes.T @ found.average
+    noise_std = np.sqrt(np.sum(maps**2 * noise, axis=1))
+    weights = maps @ average
+    weights = _with_empty_cells(weights, noise_std, found, plan, structure, squares)
+    known = Known(
+        maps @ (average / learnt[:, None]),
+        (maps * (noise / learnt**2)) @ maps.T,
+        (maps * sampling) @ maps.T,
+        squares,
+    )
+    return Learnt(weights, noise_std, None, offset, known)
+
+
+def _with_empty_cells(
+    weights: Float[np.ndarray, "features outputs"],
+    noise_std: Float[np.ndarray, " features"],
+    found: Descent,
+    plan: DescentPlan,
+    structure: Structure,
+    squares: Float[np.ndarray, "2 features"],
+) -> Float[np.ndarray, "features outputs"]:
+    """Draw cells of few rows to their column's mean, by the noise that a descent leaves them."""
+    lengths, top = np.sum(plan.transform**2, axis=0), plan.modes.max()
+    variance = found.noise_stds**2
+
+    def at(held):
+        return learnt_and_echoes(plan, np.minimum(held * lengths, top) * found.curvature)
+
+    spreads = lengths * (variance @ at(np.maximum(squares[0] - squares[1], 0.0))[1] ** 2)
+    # Where counts are mostly noise they may be larger: then a curve stays as it is.
+    shares, _ = at(np.maximum(squares[0], 0.0) + squares[1])
+    shares = np.minimum(1, shares / max(float(np.median(shares)), _LEAST))
+    is_known, is_sure = (squares[0] > times * squares[1] for times in (1, _SURE))
+    drawn = weights.copy()
+    for group in structure.groups:
+        cells, known = group.cells, is_known[group.cells]
+        own = weights[cells]
+        count = squares[0][cells] * known
+        if group.is_ordered:
+            places = np.arange(len(cells))
+            near = np.exp(-np.abs(places[:, None] - places)) + _FAR
+            near = near * np.maximum(squares[0][cells], 1e-300)
+            mean = (near @ own) / near.sum(axis=1, keepdims=True)
+            kept = shares[cells, None]
+        elif known.any():
+            # Each cell's size is that of the others: a cell of noise would vouch for itself.
+            others = np.where(np.eye(len(cells), dtype=bool), 0.0, count)
+            others = others / np.maximum(others.sum(axis=1, keepdims=True), 1e-300)
+            mean = others @ own if group.is_whole else np.zeros_like(own)
+            kept = np.ones_like(own)
+            for _ in range(2):
+                square = (own - mean) ** 2 - noise_std[cells, None] ** 2
+                size = np.maximum(others @ (square * kept), 0.0)
+                kept = size / (size + spreads[cells, None] + 1e-300)
+                kept[is_sure[cells]] = 1.0
+                if group.is_whole:
+                    sure = others[:, :, None] * kept
+                    mean = np.sum(sure * own, axis=1) / np.maximum(sure.sum(axis=1), 1e-300)
+        else:
+            continue
+        drawn[cells] = mean + kept * (own - mean)
+    return drawn
+
+
+def _centring(
+    structure: Structure, squares: Float[np.ndarray, " features"]
+) -> Float[np.ndarray, "features features"]:
+    """The map that moves the mean of each column's weights, by noisy counts, to the constant."""
+    found = np.eye(structure.num_features)
+    if structure.constant:
+        for cells in (group.cells for group in structure.groups if group.is_whole):
+            shares = np.maximum(squares[cells], 0.0)
+            shares = (
+                shares / shares.sum() if shares.sum() > 0 else np.full(len(cells), 1 / len(cells))
+            )
+            found[np.ix_(cells, cells)] -= shares
+            found[-1, cells] += shares / structure.constant
+    return found

@@ -1,0 +1,64 @@
+"""Public facts about the features of a linear function: sums that are constant, and a prior."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from jaxdp.kernels.base import AbstractFeatureMap
+from jaxdp.regression.columns import ColumnFeatures
+from jaxdp.regression.features import WithConstant
+
+
+class Group(NamedTuple):
+    """Features of one column, by index."""
+
+    cells: Int[np.ndarray, " cells"]
+    is_ordered: bool  # hats, in the order of their knots
+    is_whole: bool  # whether they sum to 1 at every row
+
+
+class Structure(NamedTuple):
+    """What is public about the features of any row.
+
+    Attributes:
+        basis: rows span the directions in which features differ.
+        groups: features of columns; without columns none.
+        constant: value of the last feature if it is constant, else 0.
+        num_features: number of features.
+    """
+
+    basis: Float[np.ndarray, "modes features"]
+    groups: tuple[Group, ...]
+    constant: float
+    num_features: int
+
+    @classmethod
+    def of(cls, features: AbstractFeatureMap) -> "Structure":
+        """The structure of a feature map, which reads no record."""
+        size, constant, base = features.num_outputs, 0.0, features
+        if isinstance(features, WithConstant):
+            constant, base = features.constant, features.base
+        if not isinstance(base, ColumnFeatures):
+            return cls(np.eye(size), (), constant, size)
+        sums = [(cells, None) for cells in base.groups] + base.sums
+        null = np.zeros((len(sums), size))
+        for row, (cells, total) in zip(null, sums, strict=True):
+            row[cells] = 1.0
+            if total is not None:
+                row[total] = -1.0
+            elif constant:
+                row[-1] = -1 / constant
+        if not constant:
+            # All columns sum to the same number.
+            null[: len(base.groups)] -= null[:1]
+        basis = np.eye(size)
+        if np.any(null):
+            _, sizes, vectors = np.linalg.svd(null)
+            basis = vectors[int(np.sum(sizes > 1e-9 * sizes[0])) :]
+        numbers = base.columns.is_number
+        groups = [Group(cells, numbers[base.owner[cells[0]]], True) for cells in base.groups]
+        others = set(range(len(base.owner))).difference(*(group.cells for group in groups))
+        if others:
+            groups.append(Group(np.array(sorted(others)), False, False))
+        return cls(basis, tuple(groups), constant, size)
