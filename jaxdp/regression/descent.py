@@ -9,7 +9,13 @@ import scipy
 from jaxtyping import Float, Int
 
 from jaxdp.privacy.secret.secret_noise import SecretNoise
-from jaxdp.regression.descent_plan import SQUARED, Curvature, DescentPlan, of_classes
+from jaxdp.regression.descent_plan import (
+    SQUARED,
+    Curvature,
+    DescentPlan,
+    errors_and_echoes,
+    of_classes,
+)
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import (
     Magnitudes,
@@ -24,6 +30,7 @@ from jaxdp.regression.private_sums import (
 # Budget share of all releases of the residuals' scale, and their largest number. A histogram is
 # worth its share if its noise is at most this share of the rows.
 _SCALE_SHARE, _MOST_SCALES, _NOISE = 0.18, 8, 1 / 40
+_LATEST = 0.8  # share of a stage's steps before its last release of the scale
 _CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes
 _WIDE = 0.16, 0.5, 0.84  # a normal's mean less one standard deviation, its mean, and plus one
 
@@ -49,6 +56,18 @@ class AbstractSlopes(abc.ABC):
 
         The budget of later releases of the scale is spent too.
         """
+
+    @property
+    def num_stages(self) -> int:
+        """The number of descents, one from the end of the other; public."""
+        return 1
+
+    def enter(
+        self, rows: PrivateRows, weights: Float[np.ndarray, "features outputs"], stage: int
+    ) -> float:
+        """Begin a stage at these weights, and return the size of a slope there."""
+        del rows, weights, stage
+        return 1.0
 
     @abc.abstractmethod
     def scale(
@@ -79,6 +98,7 @@ class SquaredSlopes(AbstractSlopes):
     def __init__(self, labels: Float[np.ndarray, " n"]):
         self.labels, self.offset = labels, np.zeros(1)
         self._mus: list[float] = []
+        self._due: list[tuple[float, float]] = []
         self._found: Magnitudes | None = None
         self._scale = math.inf
 
@@ -97,14 +117,29 @@ class SquaredSlopes(AbstractSlopes):
         what = "histogram of the residuals' magnitudes"
         self._mus = [ledger.spend(what, one) for _ in range(num_scales - 1)]
 
+    @property
+    def num_stages(self):
+        return 2 if self._mus else 1
+
+    def enter(self, rows, weights, stage):
+        count = len(self._mus) // 3 if stage == 0 else len(self._mus)
+        mus, self._mus = self._mus[:count], self._mus[count:]
+        if stage:
+            self._release(rows, weights, mus.pop(0))
+        # Residuals shrink fastest at first.
+        self._due = [(_LATEST * at / (len(mus) + 1), mu) for at, mu in enumerate(mus, 1)]
+        return self._scale
+
+    def _release(self, rows, weights, mu):
+        residuals = self.of(rows.times(weights))[:, 0]
+        self._found = released_magnitudes(residuals, mu, rows.source)
+        self._scale = self._found.scale
+
     def scale(self, rows, weights, num_steps, step):
-        count = len(self._mus) + 1
-        due = [mu for at, mu in enumerate(self._mus, 1) if num_steps * at // count == step]
+        due = [mu for at, mu in self._due if int(num_steps * at) == step]
         if due:
-            residuals = self.of(rows.times(weights))[:, 0]
             # In a descent of few steps releases coincide, and share their budgets.
-            self._found = released_magnitudes(residuals, math.hypot(*due), rows.source)
-            self._scale = self._found.scale
+            self._release(rows, weights, math.hypot(*due))
         return self._scale
 
     def law(self, bound):
@@ -171,24 +206,43 @@ class ClassSlopes(AbstractSlopes):
         return self._law
 
 
-class Descent(NamedTuple):
-    """The public result of a descent, in the coordinates of its plan."""
+class Stage(NamedTuple):
+    """The public result of a descent: the average of its last half, and what is known of it.
 
+    Modes are the axes of the plan, which are the same for all stages of a fit.
+    """
+
+    plan: DescentPlan
     average: Float[np.ndarray, "modes outputs"]
-    noise_stds: Float[np.ndarray, " steps"]  # on each coordinate of each step's gradient
+    noise_stds: Float[np.ndarray, " steps"]  # on each coordinate P x of each step's gradient
     curvature: float  # mean curvature of the loss, as clipping leaves it
     square: float  # mean square of the clipped slopes
 
+    def left_and_noise(
+        self, modes: Float[np.ndarray, " modes"]
+    ) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, " modes"]]:
+        """The share of an initial error that is left, and the variance of the noise on P x.
+
+        Args:
+            modes: mean squares of P x along some directions.
+        """
+        left, echoes = errors_and_echoes(self.plan, modes * self.curvature)
+        return left, self.noise_stds**2 @ echoes**2
+
 
 def private_descent(
-    rows: PrivateRows, slopes: AbstractSlopes, plan: DescentPlan, mu: float
-) -> Descent:
-    """Descend on private rows with a public plan; return the average of the last half of the steps.
+    rows: PrivateRows,
+    slopes: AbstractSlopes,
+    plan: DescentPlan,
+    mu: float,
+    start: Float[np.ndarray, "modes outputs"] | float = 0.0,
+) -> Stage:
+    """Descend on private rows with a public plan, and average the last half of the steps.
 
     In one pass each step has its own rows, and all cost as much as one; otherwise all share mu.
     """
     transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
-    weights = np.zeros((len(transform), slopes.num_outputs))
+    weights = np.zeros((len(transform), slopes.num_outputs)) + start / plan.units[:, None]
     speed, average = np.zeros_like(weights), np.zeros_like(weights)
     of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
     scale, stds = 1.0, []
@@ -216,4 +270,5 @@ def private_descent(
         weights = weights - plan.rate * speed
         if step >= first:
             average += (weights - average) / (step - first + 1)
-    return Descent(average, np.array(stds), *slopes.law(plan.clip * scale))
+    law = slopes.law(plan.clip * scale)
+    return Stage(plan, average * plan.units[:, None], np.array(stds), *law)

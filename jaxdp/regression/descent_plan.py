@@ -28,7 +28,7 @@ _RATES = (0.25, 0.5, 1.0)
 # A larger clip is chosen, against the bias from skewed labels, if its risk is worse by at most this
 # factor and share of the labels' variance, and by at most this share of what is learnt.
 _FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
-_SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
+SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
 _SURE = 0.7  # share of the curvature of classes that is left when predictions are sure
 _TOP = 0.9  # scaled largest possible curvature; descents diverge only beyond twice that
 
@@ -45,8 +45,13 @@ class DescentPlan(NamedTuple):
     is_one_pass: bool  # whether every step has its own rows
     # Half the excess mean squared error over the best linear function, over the labels' variance.
     predicted_risk: float
-    modes: Float[np.ndarray, " modes"]  # mean squares of the features along the axes
-    axes: Float[np.ndarray, "modes modes"]  # as columns, in the coordinates P x
+    values: Float[np.ndarray, " modes"]  # mean squares of the features along the axes
+    units: Float[np.ndarray, " modes"]  # lengths in P x of these axes
+
+    @property
+    def largest_mode(self) -> float:
+        """The largest mean square of P x in a direction."""
+        return float((self.values * self.units**2).max())
 
 
 class Curvature(NamedTuple):
@@ -114,7 +119,7 @@ def planned(
     momenta: tuple[float, ...],
     num_outputs: int = 1,
     is_one_pass: bool = False,
-    signal: float = _SIGNAL,
+    signal: float = SIGNAL,
 ) -> DescentPlan:
     r"""Return the settings of least predicted risk, for the budget mu of all steps together.
 
@@ -154,20 +159,20 @@ def planned(
     most = min(_FACTOR * least + _SLACK, least + _GAIN * (signal / 2 - least))
     clip = max(clip for clip in best if best[clip][0] <= max(most, least))
     risk, (num_steps, rate, momentum), damped, std = best[clip]
-    transform = (vectors / np.sqrt(damped)) @ vectors.T @ base
+    transform = (vectors / np.sqrt(damped)).T @ base
     typical = math.sqrt((values / damped).sum())
     how = num_steps, rate, momentum, clip, is_one_pass
-    return DescentPlan(transform, typical, *how, risk, values / damped, vectors)
+    return DescentPlan(transform, typical, *how, risk, values, damped**-0.5)
 
 
-def learnt_and_echoes(
+def errors_and_echoes(
     plan: DescentPlan, modes: Float[np.ndarray, " modes"]
 ) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, "steps modes"]]:
-    """The share of each mode that the average has learnt, and its response to each step's noise."""
+    """What is left of an initial error in the average, and its response to each step's noise."""
     first = plan.num_steps // 2
     errors, echoes = _responses(modes[None], plan.num_steps, np.array([[plan.rate]]), plan.momentum)
     shares = _shares_of_the_average(echoes, plan.num_steps)
-    return 1 - np.mean(errors[first:, 0], axis=0), shares[:, 0]
+    return np.mean(errors[first:, 0], axis=0), shares[:, 0]
 
 
 def _responses(

@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdp.privacy import Release
-from jaxdp.regression.descent import Descent
-from jaxdp.regression.descent_plan import DescentPlan, learnt_and_echoes
+from jaxdp.regression.descent import Stage
+from jaxdp.regression.descent_plan import Spectrum, errors_and_echoes
 from jaxdp.regression.structure import Structure
 
 _LEAST = 0.02  # share learnt of a mode; with less an estimate is all noise
@@ -50,30 +50,30 @@ class Learnt(NamedTuple):
 
 
 def learnt_weights(
-    found: Descent,
-    plan: DescentPlan,
+    stages: list[Stage],
+    spectrum: Spectrum,
     structure: Structure,
     squares: Float[np.ndarray, "2 features"],
     num_samples: int,
     offset: Float[np.ndarray, " outputs"],
 ) -> Learnt:
     """The weights to release, and the estimate with its errors; all of public numbers."""
-    learnt, echoes = learnt_and_echoes(plan, plan.modes * found.curvature)
-    learnt = np.maximum(learnt, _LEAST)
-    noise = found.noise_stds**2 @ echoes**2
-    curved = np.maximum(plan.modes * found.curvature, 1e-9 * plan.modes.max())
-    sampling = found.square * plan.modes / (num_samples * curved**2)
-    if plan.is_one_pass:
-        sampling = found.square * plan.modes * plan.num_steps / num_samples
-        sampling = sampling * np.sum(echoes**2, axis=0) / learnt**2
-    centre = _centring(structure, squares[0])
-    maps = centre @ plan.transform.T @ plan.axes
-    average = plan.axes.T @ found.average
+    left, noise = _left_and_noise(stages, lambda plan: spectrum.values, lambda plan: plan.units)
+    learnt = np.maximum(1 - left, _LEAST)
+    last = stages[-1]
+    curved = np.maximum(spectrum.values, 1e-9 * spectrum.values.max())
+    sampling = last.square / (num_samples * last.curvature**2 * curved)
+    if last.plan.is_one_pass:
+        # Each step has rows of its own, whose errors its gradient shows like noise.
+        steps = last.plan.num_steps
+        _, echoes = errors_and_echoes(last.plan, curved * last.plan.units**2 * last.curvature)
+        sampling = last.square * curved * steps / num_samples / learnt**2
+        sampling = sampling * last.plan.units**4 * np.sum(echoes**2, axis=0)
+    maps = _centring(structure, squares[0]) @ spectrum.base.T @ spectrum.vectors
     noise_std = np.sqrt(np.sum(maps**2 * noise, axis=1))
-    weights = maps @ average
-    weights = _with_empty_cells(weights, noise_std, found, plan, structure, squares)
+    weights = _with_empty_cells(maps @ last.average, noise_std, stages, structure, squares)
     known = Known(
-        maps @ (average / learnt[:, None]),
+        maps @ (last.average / learnt[:, None]),
         (maps * (noise / learnt**2)) @ maps.T,
         (maps * sampling) @ maps.T,
         squares,
@@ -81,24 +81,38 @@ def learnt_weights(
     return Learnt(weights, noise_std, None, offset, known)
 
 
+def _left_and_noise(stages, held, lengths):
+    """What all stages leave of an initial error, and the noise's variance, along some directions.
+
+    `held` and `lengths` are functions of a plan: mean squares of the features along a direction of
+    length one, and the length of P x there.
+    """
+    left, noise = 1.0, 0.0
+    for stage in stages:
+        length = lengths(stage.plan)
+        modes = held(stage.plan) * length**2
+        own, variance = stage.left_and_noise(np.minimum(modes, stage.plan.largest_mode))
+        left, noise = left * own, noise * own**2 + variance * length**2
+    return left, noise
+
+
 def _with_empty_cells(
     weights: Float[np.ndarray, "features outputs"],
     noise_std: Float[np.ndarray, " features"],
-    found: Descent,
-    plan: DescentPlan,
+    stages: list[Stage],
     structure: Structure,
     squares: Float[np.ndarray, "2 features"],
 ) -> Float[np.ndarray, "features outputs"]:
     """Draw cells of few rows to their column's mean, by the noise that a descent leaves them."""
-    lengths, top = np.sum(plan.transform**2, axis=0), plan.modes.max()
-    variance = found.noise_stds**2
 
     def at(held):
-        return learnt_and_echoes(plan, np.minimum(held * lengths, top) * found.curvature)
+        return _left_and_noise(
+            stages, lambda plan: held, lambda plan: np.linalg.norm(plan.transform, axis=0)
+        )
 
-    spreads = lengths * (variance @ at(np.maximum(squares[0] - squares[1], 0.0))[1] ** 2)
+    _, spreads = at(np.maximum(squares[0] - squares[1], 0.0))
     # Where counts are mostly noise they may be larger: then a curve stays as it is.
-    shares, _ = at(np.maximum(squares[0], 0.0) + squares[1])
+    shares = 1 - at(np.maximum(squares[0], 0.0) + squares[1])[0]
     shares = np.minimum(1, shares / max(float(np.median(shares)), _LEAST))
     is_known, is_sure = (squares[0] > times * squares[1] for times in (1, _SURE))
     drawn = weights.copy()

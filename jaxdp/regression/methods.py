@@ -19,10 +19,11 @@ from jaxdp.privacy import Composition, GaussianMechanism, gaussian_epsilon
 from jaxdp.regression.descent import (
     AbstractSlopes,
     SquaredSlopes,
+    Stage,
     num_scales,
     private_descent,
 )
-from jaxdp.regression.descent_plan import Curvature, Spectrum, planned, shrunk
+from jaxdp.regression.descent_plan import SIGNAL, Curvature, Spectrum, planned, shrunk
 from jaxdp.regression.known import Learnt, learnt_weights
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.private_sums import PrivateRows, released_gradient, released_second_moments
@@ -40,6 +41,8 @@ _ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds ha
 # If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it,
 # for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
 _NOISE, _LITTLE = 3.0, 0.05
+_FIRST = 0.3  # share of the first of two descents in the budget of both
+_LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 
 
@@ -146,18 +149,29 @@ class AbstractDescentMethod(AbstractMethod):
         spectrum, squares = _spectrum_in_rounds(rows, spent, spending.rounds)
         of = "each of rows of its own" if self.is_one_pass else "each of all rows"
         mu = ledger.spend_rest(f"clipped gradients, {of}")
-        plan = planned(
-            spectrum,
-            num_samples=num_rows,
-            mu=mu,
-            curvature=slopes.curvature,
-            dampings=self.dampings,
-            momenta=self.momenta,
-            num_outputs=slopes.num_outputs,
-            is_one_pass=self.is_one_pass,
-        )
-        found = private_descent(rows, slopes, plan, mu)
-        return learnt_weights(found, plan, rows.structure, squares, num_rows, slopes.offset)
+        given = {
+            "num_samples": num_rows,
+            "curvature": slopes.curvature,
+            "dampings": self.dampings,
+            "momenta": self.momenta,
+            "num_outputs": slopes.num_outputs,
+            "is_one_pass": self.is_one_pass,
+        }
+        stages: list[Stage] = []
+        start, signal, size = np.zeros((len(spectrum.values), slopes.num_outputs)), SIGNAL, 1.0
+        shares = (1.0,) if slopes.num_stages == 1 else (_FIRST, 1 - _FIRST)
+        for number, share in enumerate(shares):
+            own = rows._replace(source=rows.source.hiding("stage", number))
+            found = slopes.enter(own, spectrum.base.T @ (spectrum.vectors @ start), number)
+            if stages:
+                # The error that is left, over the variance of the slopes.
+                signal = 2 * stages[-1].plan.predicted_risk * (size / found) ** 2
+                signal = min(max(signal, _LEAST_SIGNAL), _MOST_SIGNAL)
+            of_stage, size = mu * math.sqrt(share) * (1 - 1e-12), found
+            plan = planned(spectrum, mu=of_stage, signal=signal, **given)
+            stages.append(private_descent(own, slopes, plan, of_stage, start))
+            start = stages[-1].average
+        return learnt_weights(stages, spectrum, rows.structure, squares, num_rows, slopes.offset)
 
 
 class Automatic(AbstractDescentMethod):
