@@ -343,6 +343,23 @@ class ColumnFeatures(AbstractFeatureMap):
             for cell in np.unique(end[which == pair])
         ]
 
+    def metric(self, bend: float) -> np.ndarray:
+        """Squared lengths of features in which hats count little beside a line through them.
+
+        A row's number counts by its place in the range, from -1 to 1, and by its hats with the
+        length `bend`; so do interactions. Other features have length one.
+        """
+        owner, slope, centre, _ = self._cells
+        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0)
+        lengths = np.ones(self.num_outputs)
+        lengths[: len(owner)][is_hat] = bend
+        lengths[len(owner) :] = bend
+        found = np.diag(lengths**2)
+        line = np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, 0.0)
+        same = owner[:, None] == owner
+        found[: len(owner), : len(owner)] += same * np.outer(line, line)
+        return found
+
     @property
     def groups(self) -> tuple[np.ndarray, ...]:
         """The features, by index, of each column whose features sum to 1 at every row."""

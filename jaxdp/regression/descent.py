@@ -106,7 +106,7 @@ class SquaredSlopes(AbstractSlopes):
         return outputs + self.offset - self.labels[rows, None]
 
     def begin(self, ledger, source, num_scales, is_free):
-        one = self.share / num_scales
+        one = self.share / max(num_scales, 3)
         mu = ledger.spend("histogram of the labels", one)
         low, middle, high = released_quantiles(self.labels, _WIDE, mu, source)
         self._scale = max(high - low, 1e-9) / 2

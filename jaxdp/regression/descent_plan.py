@@ -156,7 +156,7 @@ def planned(
                     how = num_steps, float(rate[place, 0]), momentum
                     best[clip] = float(risk), how, damped, std[place]
     least = min(found[0] for found in best.values())
-    most = min(_FACTOR * least + _SLACK, least + _GAIN * (signal / 2 - least))
+    most = min(_FACTOR * least + _SLACK, least + _GAIN * (SIGNAL / 2 - least))
     clip = max(clip for clip in best if best[clip][0] <= max(most, least))
     risk, (num_steps, rate, momentum), damped, std = best[clip]
     transform = (vectors / np.sqrt(damped)).T @ base

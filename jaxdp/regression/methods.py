@@ -56,7 +56,7 @@ def _spectrum_in_rounds(
     the mean square of each feature, over all rounds, and the deviation of its noise.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
-    base, clip_norm = rows.structure.basis, 1 + 1e-6
+    base, clip_norm = rows.structure.basis, rows.structure.bound * (1 + 1e-6)
     squares = np.zeros((2, rows.structure.num_features))
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)

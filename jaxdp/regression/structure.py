@@ -1,5 +1,6 @@
 """Public facts about the features of a linear function: sums that are constant, and a prior."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,8 @@ from jaxtyping import Float, Int
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.regression.columns import ColumnFeatures
 from jaxdp.regression.features import WithConstant
+
+_BEND = 0.5  # length of a hat, beside lines and categories of length one
 
 
 class Group(NamedTuple):
@@ -26,12 +29,14 @@ class Structure(NamedTuple):
         groups: features of columns; without columns none.
         constant: value of the last feature if it is constant, else 0.
         num_features: number of features.
+        bound: largest |A x| of a row x of norm one, with A the basis.
     """
 
     basis: Float[np.ndarray, "modes features"]
     groups: tuple[Group, ...]
     constant: float
     num_features: int
+    bound: float = 1.0
 
     @classmethod
     def of(cls, features: AbstractFeatureMap) -> "Structure":
@@ -56,9 +61,19 @@ class Structure(NamedTuple):
         if np.any(null):
             _, sizes, vectors = np.linalg.svd(null)
             basis = vectors[int(np.sum(sizes > 1e-9 * sizes[0])) :]
+        if base.is_additive:
+            # A hat counts little beside the line through all of them: what bends, bends little.
+            metric = np.eye(size)
+            metric[: base.num_outputs, : base.num_outputs] = base.metric(_BEND)
+            # The root of the metric among directions in which rows differ.
+            values, vectors = np.linalg.eigh(basis @ metric @ basis.T)
+            basis = (vectors * np.sqrt(values)) @ vectors.T @ basis
         numbers = base.columns.is_number
         groups = [Group(cells, numbers[base.owner[cells[0]]], True) for cells in base.groups]
         others = set(range(len(base.owner))).difference(*(group.cells for group in groups))
         if others:
             groups.append(Group(np.array(sorted(others)), False, False))
-        return cls(basis, tuple(groups), constant, size)
+        bound = 1.0
+        if base.is_additive:
+            bound = math.sqrt(1 + sum(numbers) * _BEND**2 / features.norm_bound**2)
+        return cls(basis, tuple(groups), constant, size, bound)
