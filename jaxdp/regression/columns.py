@@ -360,6 +360,25 @@ class ColumnFeatures(AbstractFeatureMap):
         found[: len(owner), : len(owner)] += same * np.outer(line, line)
         return found
 
+    def polynomials(self, degree: int) -> np.ndarray:
+        """Weights of functions of one column, as columns: of numbers up to a degree of the place."""
+        owner, slope, centre, _ = self._cells
+        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0)
+        line = np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, 0.0)
+        found = [
+            np.where(
+                is_hat & (owner == at),
+                np.polynomial.legendre.legval(line, np.eye(degree + 1)[power]),
+                0,
+            )
+            for at in np.unique(owner[is_hat])
+            for power in range(degree + 1)
+        ]
+        found += [1.0 * (np.arange(len(owner)) == at) for at in np.flatnonzero(~is_hat)]
+        whole = np.zeros((self.num_outputs, len(found)))
+        whole[: len(owner)] = np.array(found).T
+        return whole
+
     @property
     def groups(self) -> tuple[np.ndarray, ...]:
         """The features, by index, of each column whose features sum to 1 at every row."""

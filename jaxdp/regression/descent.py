@@ -30,6 +30,7 @@ from jaxdp.regression.private_sums import (
 # Budget share of all releases of the residuals' scale, and their largest number. A histogram is
 # worth its share if its noise is at most this share of the rows.
 _SCALE_SHARE, _MOST_SCALES, _NOISE = 0.18, 8, 1 / 40
+_START, _MOST_OF_START = 40.0, 0.4  # n mu that shows where labels are; its largest budget share
 _LATEST = 0.8  # share of a stage's steps before its last release of the scale
 _CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes
 _WIDE = 0.16, 0.5, 0.84  # a normal's mean less one standard deviation, its mean, and plus one
@@ -107,7 +108,8 @@ class SquaredSlopes(AbstractSlopes):
 
     def begin(self, ledger, source, num_scales, is_free):
         one = self.share / max(num_scales, 3)
-        mu = ledger.spend("histogram of the labels", one)
+        first = min(max(one, (_START / (len(self.labels) * ledger.mu)) ** 2), _MOST_OF_START)
+        mu = ledger.spend("histogram of the labels", first)
         low, middle, high = released_quantiles(self.labels, _WIDE, mu, source)
         self._scale = max(high - low, 1e-9) / 2
         if is_free:
@@ -218,6 +220,11 @@ class Stage(NamedTuple):
     curvature: float  # mean curvature of the loss, as clipping leaves it
     square: float  # mean square of the clipped slopes
 
+    @property
+    def weights(self) -> Float[np.ndarray, "features outputs"]:
+        """The average as weights of the features."""
+        return self.plan.transform.T @ (self.average / self.plan.units[:, None])
+
     def left_and_noise(
         self, modes: Float[np.ndarray, " modes"]
     ) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, " modes"]]:
@@ -235,14 +242,16 @@ def private_descent(
     slopes: AbstractSlopes,
     plan: DescentPlan,
     mu: float,
-    start: Float[np.ndarray, "modes outputs"] | float = 0.0,
+    start: Float[np.ndarray, "features outputs"] | None = None,
 ) -> Stage:
     """Descend on private rows with a public plan, and average the last half of the steps.
 
     In one pass each step has its own rows, and all cost as much as one; otherwise all share mu.
     """
     transform, num_steps, num_rows = plan.transform, plan.num_steps, len(rows.units)
-    weights = np.zeros((len(transform), slopes.num_outputs)) + start / plan.units[:, None]
+    weights = np.zeros((len(transform), slopes.num_outputs))
+    if start is not None:
+        weights = np.linalg.pinv(transform.T) @ start
     speed, average = np.zeros_like(weights), np.zeros_like(weights)
     of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
     scale, stds = 1.0, []

@@ -83,6 +83,13 @@ class Spectrum(NamedTuple):
     upper: Float[np.ndarray, " features"]  # upper bounds of the eigenvalues
     noise: float  # remaining noise in an estimate
     base: Float[np.ndarray, "modes features"]  # A
+    std: float = 0.0  # of the noise in a mean square
+
+    def within(self, lines: Float[np.ndarray, "lines features"]) -> "Spectrum":
+        """The spectrum of the functions that are combinations of some weights."""
+        turn, _ = np.linalg.qr(np.linalg.pinv(self.base.T) @ lines.T)
+        moments = (self.vectors * self.values) @ self.vectors.T
+        return shrunk(turn.T @ moments @ turn, self.std, turn.T @ self.base)
 
 
 def shrunk(
@@ -106,7 +113,7 @@ def shrunk(
     values = np.maximum(mean + kept * (raw - raw.mean()), 0.0)
     noise = kept * noise_std * math.sqrt(size) + 1e-4 * mean
     upper = np.minimum(raw + 3 * noise_std, np.linalg.norm(base, 2) ** 2)
-    return Spectrum(values, vectors, np.maximum(upper, values), noise, base)
+    return Spectrum(values, vectors, np.maximum(upper, values), noise, base, noise_std)
 
 
 def planned(
@@ -127,7 +134,7 @@ def planned(
     eigenvalue (infinity: $P \propto 1$), `momenta` of the momentum; noise is on `num_outputs`
     columns of weights; a linear function explains the share `signal` of the labels' variance.
     """
-    values, vectors, upper, noise, base = spectrum
+    values, vectors, upper, noise, base, _ = spectrum
     rates, clips = (part.ravel() for part in np.meshgrid(_RATES, curvature.clips))
     shares = np.array([curvature.share(clip) for clip in clips])[:, None]
     choices = [steps for steps in _NUM_STEPS if not is_one_pass or steps <= num_samples]
@@ -156,7 +163,7 @@ def planned(
                     how = num_steps, float(rate[place, 0]), momentum
                     best[clip] = float(risk), how, damped, std[place]
     least = min(found[0] for found in best.values())
-    most = min(_FACTOR * least + _SLACK, least + _GAIN * (SIGNAL / 2 - least))
+    most = min(_FACTOR * least + _SLACK, least + _GAIN * (max(signal, SIGNAL) / 2 - least))
     clip = max(clip for clip in best if best[clip][0] <= max(most, least))
     risk, (num_steps, rate, momentum), damped, std = best[clip]
     transform = (vectors / np.sqrt(damped)).T @ base

@@ -58,25 +58,34 @@ def learnt_weights(
     offset: Float[np.ndarray, " outputs"],
 ) -> Learnt:
     """The weights to release, and the estimate with its errors; all of public numbers."""
-    left, noise = _left_and_noise(stages, lambda plan: spectrum.values, lambda plan: plan.units)
-    learnt = np.maximum(1 - left, _LEAST)
     last = stages[-1]
+    modes = spectrum.values * last.plan.units**2
+    left, noise = last.left_and_noise(modes)
+    learnt, noise = np.maximum(1 - left, _LEAST), noise * last.plan.units**2
     curved = np.maximum(spectrum.values, 1e-9 * spectrum.values.max())
     sampling = last.square / (num_samples * last.curvature**2 * curved)
     if last.plan.is_one_pass:
         # Each step has rows of its own, whose errors its gradient shows like noise.
-        steps = last.plan.num_steps
-        _, echoes = errors_and_echoes(last.plan, curved * last.plan.units**2 * last.curvature)
-        sampling = last.square * curved * steps / num_samples / learnt**2
+        _, echoes = errors_and_echoes(last.plan, modes * last.curvature)
+        sampling = last.square * curved * last.plan.num_steps / num_samples / learnt**2
         sampling = sampling * last.plan.units**4 * np.sum(echoes**2, axis=0)
-    maps = _centring(structure, squares[0]) @ spectrum.base.T @ spectrum.vectors
-    noise_std = np.sqrt(np.sum(maps**2 * noise, axis=1))
-    weights = _with_empty_cells(maps @ last.average, noise_std, stages, structure, squares)
+    axes = spectrum.vectors.T @ spectrum.base
+    centre = _centring(structure, squares[0])
+    maps = centre @ axes.T
+    factors, start = maps * np.sqrt(noise), np.zeros_like(last.average)
+    if len(stages) > 1:
+        # What is left of the start, with the noise of the stage before.
+        back = np.linalg.pinv(axes.T)
+        first = stages[0]
+        _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
+        kept = (back @ first.plan.transform.T) * np.sqrt(before)
+        factors = np.hstack([factors, maps @ (left[:, None] * kept)])
+        start = back @ first.weights
+    noise_std = np.linalg.norm(factors, axis=1)
+    weights = _with_empty_cells(centre @ last.weights, noise_std, stages, structure, squares)
+    estimate = (last.average - left[:, None] * start) / learnt[:, None]
     known = Known(
-        maps @ (last.average / learnt[:, None]),
-        (maps * (noise / learnt**2)) @ maps.T,
-        (maps * sampling) @ maps.T,
-        squares,
+        maps @ estimate, (maps * (noise / learnt**2)) @ maps.T, (maps * sampling) @ maps.T, squares
     )
     return Learnt(weights, noise_std, None, offset, known)
 

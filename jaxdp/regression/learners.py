@@ -71,6 +71,7 @@ class _AbstractLinearLearner(eqx.Module):
 
     features: eqx.AbstractVar[AbstractFeatureMap]
     method: eqx.AbstractVar[AbstractMethod]
+    tests_curves: eqx.AbstractVar[bool]
 
     def __check_init__(self):
         require_feature_map("features", self.features)
@@ -123,7 +124,7 @@ class _AbstractLinearLearner(eqx.Module):
         source = request.noise()
         ledger = Ledger(mu, (request.epsilon, request.delta))
         slopes, intercept, unit = self._slopes(request.targets, ledger, source)
-        rows = PrivateRows.of(self.features, request.table, source)
+        rows = PrivateRows.of(self.features, request.table, source, self.tests_curves)
         learnt = self.method.learnt(rows, slopes, ledger)
         weights, noise_std = (part * unit / self.features.norm_bound for part in learnt[:2])
         offset = intercept + unit * np.atleast_1d(learnt.offset)
@@ -174,6 +175,7 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     features: AbstractFeatureMap
     label_range: tuple[float, float] | None = eqx.field(static=True, converter=checked_label_range)
     method: AbstractMethod = Automatic()
+    tests_curves: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def _slopes(self, labels, ledger, source):
         if self.label_range is None:
@@ -210,6 +212,7 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
     features: AbstractFeatureMap
     num_classes: int = eqx.field(static=True, default=2, converter=_checked_num_classes)
     method: AbstractMethod = Automatic()
+    tests_curves: bool = eqx.field(static=True, default=False, kw_only=True)
 
     @property
     def _num_outputs(self):

@@ -42,12 +42,19 @@ _ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds ha
 # for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
 _NOISE, _LITTLE = 3.0, 0.05
 _FIRST = 0.3  # share of the first of two descents in the budget of both
+# Whether curves are worth their noise is tested after a descent with lines: its share of the budget
+# of the descents, the lines' share of their moments, and the guess of the explained variance.
+_TEST, _OF_LINES, _OF_BENDS, _OF_CURVES, _GUESS = 0.06, 0.6, 0.3, 0.08, (0.03, 0.25)
+_WORTH = 8.0  # times the square root of n mu over
 _LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
 
 
 def _spectrum_in_rounds(
-    rows: PrivateRows, mu: float, shares: tuple[float, ...]
+    rows: PrivateRows,
+    base: Float[np.ndarray, "modes features"],
+    mu: float,
+    shares: tuple[float, ...],
 ) -> tuple[Spectrum, Float[np.ndarray, "2 features"]]:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
@@ -56,7 +63,7 @@ def _spectrum_in_rounds(
     the mean square of each feature, over all rounds, and the deviation of its noise.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
-    base, clip_norm = rows.structure.basis, rows.structure.bound * (1 + 1e-6)
+    clip_norm = rows.structure.bound * (1 + 1e-6)
     squares = np.zeros((2, rows.structure.num_features))
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
@@ -71,6 +78,9 @@ def _spectrum_in_rounds(
             base = (spectrum.vectors / np.sqrt(damped)).T @ base
             clip_norm = math.sqrt(_ROOM * float(np.sum(spectrum.values / damped)))
     return spectrum, np.stack([squares[0] / squares[1], squares[1] ** -0.5])
+
+
+_DBG = []
 
 
 class _Spending(NamedTuple):
@@ -142,14 +152,30 @@ class AbstractDescentMethod(AbstractMethod):
         ).predicted_risk
 
     def learnt(self, rows, slopes, ledger):
-        num_rows, size = len(rows.units), len(rows.structure.basis)
-        spending = self._spending(size, num_rows, ledger.mu)
-        slopes.begin(ledger, rows.source, spending.num_scales, rows.structure.constant > 0)
-        spent = ledger.spend("second moments of the features", spending.moments_share)
-        spectrum, squares = _spectrum_in_rounds(rows, spent, spending.rounds)
+        num_rows, structure = len(rows.units), rows.structure
+        is_tested = structure.lines is not None
+        base, smooth = structure.basis, None
+        if is_tested:
+            base = structure.lines @ structure.basis
+        spending = self._spending(len(base), num_rows, ledger.mu)
+        count = 1 if self.is_one_pass else spending.num_scales
+        slopes.begin(ledger, rows.source, count, structure.constant > 0)
+        bends = [one for one in structure.smooth if can_test(len(one), num_rows, ledger.mu)]
+        is_tested = bool(bends) and not self.is_one_pass
+        share = spending.moments_share * (_OF_LINES if is_tested else 1)
+        spent = ledger.spend("second moments of the features", share)
+        if is_tested:
+            base_of_bends = bends[0] @ structure.basis
+            of_bends = spent * math.sqrt(_OF_BENDS) * (1 - 1e-12)
+            spent *= math.sqrt(1 - _OF_BENDS) * (1 - 1e-12)
+            rounds = self._spending(len(base_of_bends), num_rows, ledger.mu).rounds
+            smooth, _ = _spectrum_in_rounds(rows, base_of_bends, of_bends, rounds)
+        spectrum, squares = _spectrum_in_rounds(rows, base, spent, spending.rounds)
         of = "each of rows of its own" if self.is_one_pass else "each of all rows"
+        if is_tested:
+            of += ", and second moments of curves if they are worth it"
         mu = ledger.spend_rest(f"clipped gradients, {of}")
-        given = {
+        options = {
             "num_samples": num_rows,
             "curvature": slopes.curvature,
             "dampings": self.dampings,
@@ -157,21 +183,124 @@ class AbstractDescentMethod(AbstractMethod):
             "num_outputs": slopes.num_outputs,
             "is_one_pass": self.is_one_pass,
         }
+        shares = (1.0,)
+        if is_tested or slopes.num_stages > 1:
+            shares = (_FIRST / 3, 1 - _FIRST / 3 - _TEST) if is_tested else (_FIRST, 1 - _FIRST)
         stages: list[Stage] = []
-        start, signal, size = np.zeros((len(spectrum.values), slopes.num_outputs)), SIGNAL, 1.0
-        shares = (1.0,) if slopes.num_stages == 1 else (_FIRST, 1 - _FIRST)
+        weights, signal, size = np.zeros((rows.units.shape[1], slopes.num_outputs)), SIGNAL, 1.0
         for number, share in enumerate(shares):
             own = rows._replace(source=rows.source.hiding("stage", number))
-            found = slopes.enter(own, spectrum.base.T @ (spectrum.vectors @ start), number)
+            found = slopes.enter(own, weights, number)
             if stages:
                 # The error that is left, over the variance of the slopes.
                 signal = 2 * stages[-1].plan.predicted_risk * (size / found) ** 2
                 signal = min(max(signal, _LEAST_SIGNAL), _MOST_SIGNAL)
             of_stage, size = mu * math.sqrt(share) * (1 - 1e-12), found
-            plan = planned(spectrum, mu=of_stage, signal=signal, **given)
-            stages.append(private_descent(own, slopes, plan, of_stage, start))
-            start = stages[-1].average
-        return learnt_weights(stages, spectrum, rows.structure, squares, num_rows, slopes.offset)
+            if stages and is_tested:
+                gain = _gain_of_bends(own, slopes, weights, smooth, found, mu * math.sqrt(_TEST))
+                whole = self._spending(len(structure.basis), num_rows, ledger.mu)
+                of_bent = mu * math.sqrt(share - _OF_CURVES) * (1 - 1e-12)
+                flat = _flat(len(structure.basis), structure.bound)
+                given = options | {"num_samples": num_rows}
+                plain = planned(spectrum, mu=of_stage, signal=_LEAST_SIGNAL, **given)
+                bent = planned(flat, mu=of_bent, signal=gain + _LEAST_SIGNAL, **given)
+                import os
+
+                if os.environ.get("DBG"):
+                    print(
+                        "gain %.3f risk lin %.4f bent %.4f"
+                        % (gain, plain.predicted_risk * 2, bent.predicted_risk * 2),
+                        bent.num_steps,
+                        bent.clip,
+                        "raw",
+                        _DBG,
+                        flush=True,
+                    )
+                if 2 * bent.predicted_risk < 2 * plain.predicted_risk + gain:
+                    spent = mu * math.sqrt(_OF_CURVES) * (1 - 1e-12)
+                    spectrum, squares = _spectrum_in_rounds(
+                        own, structure.basis, spent, whole.rounds
+                    )
+                    signal, of_stage = min(gain + signal, _MOST_SIGNAL), of_bent
+                    if whole.num_scales == 1:
+                        weights = None
+            plan = planned(spectrum, mu=of_stage, signal=signal, **options)
+            import os
+
+            if os.environ.get("DBG"):
+                print(
+                    "   stage",
+                    number,
+                    "signal %.3f" % signal,
+                    plan.num_steps,
+                    plan.rate,
+                    plan.momentum,
+                    "clip",
+                    plan.clip,
+                    "risk2 %.3f" % (2 * plan.predicted_risk),
+                    "size",
+                    found,
+                    "D",
+                    plan.typical_norm**2,
+                    len(plan.values),
+                )
+            stages.append(private_descent(own, slopes, plan, of_stage, weights))
+            weights = stages[-1].weights
+        return learnt_weights(stages, spectrum, structure, squares, num_rows, slopes.offset)
+
+
+def can_test(num_features: int, num_samples: int, mu: float) -> bool:
+    """Whether a test of this many features can tell curves from lines, by public numbers."""
+    return num_samples * mu >= _WORTH * num_features
+
+
+def _flat(size: int, bound: float) -> Spectrum:
+    """The spectrum of rows of half the largest square and equal features."""
+    values = np.full(size, 0.5 * bound**2 / size)
+    return Spectrum(values, np.eye(size), values, 1e-4 / size, np.eye(size))
+
+
+def _gain_of_bends(
+    rows: PrivateRows,
+    slopes: AbstractSlopes,
+    weights: Float[np.ndarray, "features outputs"],
+    smooth: Spectrum,
+    scale: float,
+    mu: float,
+) -> float:
+    """Release a gradient, and tell from it how much variance the bends of curves explain.
+
+    In units of the slopes' variance.
+    """
+    rows = rows._replace(source=rows.source.hiding("test"))
+    damped = smooth.values + smooth.noise
+    transform = (smooth.vectors / np.sqrt(damped)).T @ smooth.base
+    modes = smooth.values / damped
+    typical, clip = math.sqrt(modes.sum()), min(1.0, max(slopes.curvature.clips))
+    gradient, std = released_gradient(
+        rows,
+        slopes.of(rows.times(weights)),
+        transform,
+        rows.norms(transform),
+        clip_norm=clip * scale * typical,
+        typical_norm=typical,
+        mu=mu * (1 - 1e-12),
+    )
+    # Without what lines explain: their span among the coordinates, which are nearly white.
+    straight = np.linalg.pinv(transform.T) @ np.linalg.pinv(rows.structure.basis)
+    straight = straight @ rows.structure.lines.T
+    span, _ = np.linalg.qr(np.sqrt(modes)[:, None] * straight)
+    part = gradient / np.sqrt(np.maximum(modes, 0.05))[:, None]
+    part = part - span @ (span.T @ part)
+    num = (len(part) - span.shape[1]) * part.shape[1]
+    curvature = slopes.curvature.share(clip)
+    stds = std / np.sqrt(np.maximum(modes, 0.05))
+    expected = float(np.sum(stds**2) - np.sum((span * stds[:, None]) ** 2)) * part.shape[1]
+    found = (float(np.sum(part**2)) - expected) / (curvature * scale) ** 2
+    noise = 2 * (expected / max(num, 1)) ** 2 * num / (curvature * scale) ** 4
+    guess, spread = _GUESS
+    _DBG[:] = [round(found, 3), round(noise**0.5, 3), num]
+    return max(0.0, (found / noise + guess / spread**2) / (1 / noise + 1 / spread**2))
 
 
 class Automatic(AbstractDescentMethod):

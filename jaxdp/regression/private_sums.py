@@ -30,7 +30,8 @@ _RESIDUALS = -24, 2  # half octaves of the residuals' magnitudes, 2^-12 to 2, fo
 # With more bins the median is that of the fullest run (window) and a little above. Noise alone
 # makes a run stand out by this many standard deviations once in ten thousand times.
 _MOST_BINS, _WINDOW, _ABOVE, _STANDS_OUT = 30, 7, 2, 5.0
-_LABEL_BINS = 64  # of the labels' range
+_LABEL_BINS = 8, 64  # least and largest number of bins of the labels' range
+_HIDDEN = 1 / 10  # share of the rows up to which the noise of all bins together is no matter
 _FEW = 0.03  # share of the residuals that form the tail
 _MEDIAN = 0.6744897501960817  # the median of |g| for g ~ N(0, 1)
 _EPS = 2.0**-53
@@ -45,11 +46,15 @@ class PrivateRows(NamedTuple):
 
     @classmethod
     def of(
-        cls, features: AbstractFeatureMap, table: Float[np.ndarray, "n dim"], source: SecretNoise
+        cls,
+        features: AbstractFeatureMap,
+        table: Float[np.ndarray, "n dim"],
+        source: SecretNoise,
+        is_tested: bool = False,
     ) -> "PrivateRows":
-        """The features of a table over the map's bound."""
+        """The features of a table over the map's bound; `is_tested` as in `Structure.of`."""
         units = whole_features(features, table, features.norm_bound, _ROW_BITS)
-        return cls(units, source, Structure.of(features))
+        return cls(units, source, Structure.of(features, is_tested))
 
     def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "rows features"]]]:
         """Consecutive rows in float64, with exact sums over one block."""
@@ -165,18 +170,22 @@ def released_magnitudes(
 def released_quantiles(
     labels: Float[np.ndarray, " n"], shares: tuple[float, ...], mu: float, source: SecretNoise
 ) -> Float[np.ndarray, " shares"]:
-    r"""Release quantiles of labels in [-1, 1], of a histogram of 64 equal bins.
+    r"""Release quantiles of labels in [-1, 1], of a histogram of 64 equal bins, or of fewer.
 
-    One record moves two counts by one: the sensitivity is $\sqrt 2$.
+    One record moves two counts by one: the sensitivity is $\sqrt 2$. Fewer bins are used if noise
+    would hide the labels in 64. Counts below two standard deviations of it are dropped.
     """
-    inside = np.clip((labels + 1) / 2 * _LABEL_BINS, 0, _LABEL_BINS - 1).astype(np.int64)
-    noisy, _ = noisy_counts(inside, _LABEL_BINS, mu, source, "labels")
-    below = np.clip(np.append(0.0, np.cumsum(noisy)) / len(labels), 0, 1)
-    # The nearest distribution; where it is flat the quantile is in the middle.
-    below = isotonic_regression(below).x
-    ends = np.linspace(-1, 1, _LABEL_BINS + 1)
-    slope = 1e-9 * np.arange(_LABEL_BINS + 1)
-    return np.interp(shares, below + slope, ends)
+    num_bins = max(_LABEL_BINS)
+    while num_bins > min(_LABEL_BINS) and math.sqrt(2 * num_bins) / mu > _HIDDEN * len(labels):
+        num_bins //= 2
+    inside = np.clip((labels + 1) / 2 * num_bins, 0, num_bins - 1).astype(np.int64)
+    noisy, std = noisy_counts(inside, num_bins, mu, source, "labels")
+    counts = np.where(noisy > 2 * std, noisy, 0.0)
+    counts = counts if counts.any() else np.ones(num_bins)
+    below = np.append(0.0, np.cumsum(counts)) / counts.sum()
+    # In an empty stretch a quantile is in the middle.
+    slope = 1e-9 * np.arange(num_bins + 1)
+    return np.interp(shares, below + slope, np.linspace(-1, 1, num_bins + 1))
 
 
 def noisy_counts(

@@ -1,7 +1,7 @@
 """Public facts about the features of a linear function: sums that are constant, and a prior."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,6 +10,7 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.regression.columns import ColumnFeatures
 from jaxdp.regression.features import WithConstant
 
+_DEGREES = 4, 2  # of the smoothest bends
 _BEND = 0.5  # length of a hat, beside lines and categories of length one
 
 
@@ -29,6 +30,7 @@ class Structure(NamedTuple):
         groups: features of columns; without columns none.
         constant: value of the last feature if it is constant, else 0.
         num_features: number of features.
+        lines: rows span the functions without bends, in coordinates A x; None if all are wanted.
         bound: largest |A x| of a row x of norm one, with A the basis.
     """
 
@@ -37,10 +39,15 @@ class Structure(NamedTuple):
     constant: float
     num_features: int
     bound: float = 1.0
+    lines: Float[np.ndarray, "lines modes"] | None = None
+    smooth: Any = ()
 
     @classmethod
-    def of(cls, features: AbstractFeatureMap) -> "Structure":
-        """The structure of a feature map, which reads no record."""
+    def of(cls, features: AbstractFeatureMap, is_tested: bool = False) -> "Structure":
+        """The structure of a feature map, which reads no record.
+
+        `is_tested` says that curves are wanted only if they are better than lines.
+        """
         size, constant, base = features.num_outputs, 0.0, features
         if isinstance(features, WithConstant):
             constant, base = features.constant, features.base
@@ -76,4 +83,18 @@ class Structure(NamedTuple):
         bound = 1.0
         if base.is_additive:
             bound = math.sqrt(1 + sum(numbers) * _BEND**2 / features.norm_bound**2)
-        return cls(basis, tuple(groups), constant, size, bound)
+        lines, smooth = None, ()
+        if base.is_additive and is_tested and any(numbers):
+            lines, *smooth = (_span(basis, base, degree, constant) for degree in (1, *_DEGREES))
+        return cls(basis, tuple(groups), constant, size, bound, lines, smooth)
+
+
+def _span(basis, base, degree, constant):
+    """Rows that span functions of low degree in each column, in coordinates A x."""
+    own = base.polynomials(degree)
+    weights = np.zeros((basis.shape[1], own.shape[1] + 1))
+    weights[: len(own), :-1] = own
+    weights[-1, -1] = constant
+    # Weights w are the function z w of a row: in coordinates A x it is pinv(A') w.
+    turned, sizes, _ = np.linalg.svd(np.linalg.pinv(basis.T) @ weights, full_matrices=False)
+    return turned[:, sizes > 1e-6 * sizes[0]].T
