@@ -343,41 +343,26 @@ class ColumnFeatures(AbstractFeatureMap):
             for cell in np.unique(end[which == pair])
         ]
 
+    @property
+    def places(self) -> np.ndarray:
+        """The place of each hat's knot in its range, from -1 to 1; NaN for other features."""
+        owner, slope, centre, _ = self._cells
+        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0) & self.is_additive
+        return np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, np.nan)
+
     def metric(self, bend: float) -> np.ndarray:
         """Squared lengths of features in which hats count little beside a line through them.
 
         A row's number counts by its place in the range, from -1 to 1, and by its hats with the
         length `bend`; so do interactions. Other features have length one.
         """
-        owner, slope, centre, _ = self._cells
-        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0)
-        lengths = np.ones(self.num_outputs)
-        lengths[: len(owner)][is_hat] = bend
-        lengths[len(owner) :] = bend
+        owner, places = self.owner, self.places
+        lengths = np.full(self.num_outputs, bend)
+        lengths[: len(owner)][np.isnan(places)] = 1.0
         found = np.diag(lengths**2)
-        line = np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, 0.0)
-        same = owner[:, None] == owner
-        found[: len(owner), : len(owner)] += same * np.outer(line, line)
+        line = np.nan_to_num(places)
+        found[: len(owner), : len(owner)] += (owner[:, None] == owner) * np.outer(line, line)
         return found
-
-    def polynomials(self, degree: int) -> np.ndarray:
-        """Weights of functions of one column, as columns: of numbers up to a degree of the place."""
-        owner, slope, centre, _ = self._cells
-        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0)
-        line = np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, 0.0)
-        found = [
-            np.where(
-                is_hat & (owner == at),
-                np.polynomial.legendre.legval(line, np.eye(degree + 1)[power]),
-                0,
-            )
-            for at in np.unique(owner[is_hat])
-            for power in range(degree + 1)
-        ]
-        found += [1.0 * (np.arange(len(owner)) == at) for at in np.flatnonzero(~is_hat)]
-        whole = np.zeros((self.num_outputs, len(found)))
-        whole[: len(owner)] = np.array(found).T
-        return whole
 
     @property
     def groups(self) -> tuple[np.ndarray, ...]:

@@ -1,7 +1,7 @@
-"""Public facts about the features of a linear function: sums that are constant, and a prior."""
+"""Public facts about the features of a linear function: coordinates, groups, and lines in curves."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,64 +10,60 @@ from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.regression.columns import ColumnFeatures
 from jaxdp.regression.features import WithConstant
 
-_DEGREES = 4, 2  # of the smoothest bends
+# Degrees of the smoothest curves, which tell whether curves are better than lines.
+_DEGREES = 4, 2
 _BEND = 0.5  # length of a hat, beside lines and categories of length one
 
 
 class Group(NamedTuple):
-    """Features of one column, by index."""
+    """Features of one column, by index; or all lines and cells for missing numbers."""
 
     cells: Int[np.ndarray, " cells"]
     is_ordered: bool  # hats, in the order of their knots
     is_whole: bool  # whether they sum to 1 at every row
 
 
+class Lines(NamedTuple):
+    """The functions without bends among those of additive features."""
+
+    features: AbstractFeatureMap  # linear ones, of the same functions
+    structure: "Structure"  # of these
+    values: Float[np.ndarray, "lines features"]  # from values of the features to linear ones
+    weights: Float[np.ndarray, "lines features"]  # from weights of the features to linear ones
+    rows: Float[np.ndarray, "functions modes"]  # these functions, in coordinates A x
+    curves: tuple[Float[np.ndarray, "functions modes"], ...]  # with those of low degree
+
+
 class Structure(NamedTuple):
     """What is public about the features of any row.
 
     Attributes:
-        basis: rows span the directions in which features differ.
+        basis: A; in coordinates A x rows differ in all directions.
         groups: features of columns; without columns none.
         constant: value of the last feature if it is constant, else 0.
-        num_features: number of features.
-        lines: rows span the functions without bends, in coordinates A x; None if all are wanted.
-        bound: largest |A x| of a row x of norm one, with A the basis.
+        bound: largest |A x| of a row x of norm one.
+        lines: functions without bends, if curves are wanted only if they are better.
     """
 
     basis: Float[np.ndarray, "modes features"]
-    groups: tuple[Group, ...]
-    constant: float
-    num_features: int
+    groups: tuple[Group, ...] = ()
+    constant: float = 0.0
     bound: float = 1.0
-    lines: Float[np.ndarray, "lines modes"] | None = None
-    smooth: Any = ()
+    lines: Lines | None = None
 
     @classmethod
-    def of(cls, features: AbstractFeatureMap, is_tested: bool = False) -> "Structure":
+    def of(cls, features: AbstractFeatureMap, tests_curves: bool = False) -> "Structure":
         """The structure of a feature map, which reads no record.
 
-        `is_tested` says that curves are wanted only if they are better than lines.
+        With `tests_curves` the lines among additive features are described too.
         """
         size, constant, base = features.num_outputs, 0.0, features
         if isinstance(features, WithConstant):
             constant, base = features.constant, features.base
         if not isinstance(base, ColumnFeatures):
-            return cls(np.eye(size), (), constant, size)
-        sums = [(cells, None) for cells in base.groups] + base.sums
-        null = np.zeros((len(sums), size))
-        for row, (cells, total) in zip(null, sums, strict=True):
-            row[cells] = 1.0
-            if total is not None:
-                row[total] = -1.0
-            elif constant:
-                row[-1] = -1 / constant
-        if not constant:
-            # All columns sum to the same number.
-            null[: len(base.groups)] -= null[:1]
-        basis = np.eye(size)
-        if np.any(null):
-            _, sizes, vectors = np.linalg.svd(null)
-            basis = vectors[int(np.sum(sizes > 1e-9 * sizes[0])) :]
+            return cls(np.eye(size), (), constant)
+        basis, bound = _directions(base, size, constant), 1.0
+        numbers = np.array(base.columns.is_number)
         if base.is_additive:
             # A hat counts little beside the line through all of them: what bends, bends little.
             metric = np.eye(size)
@@ -75,26 +71,68 @@ class Structure(NamedTuple):
             # The root of the metric among directions in which rows differ.
             values, vectors = np.linalg.eigh(basis @ metric @ basis.T)
             basis = (vectors * np.sqrt(values)) @ vectors.T @ basis
-        numbers = base.columns.is_number
-        groups = [Group(cells, numbers[base.owner[cells[0]]], True) for cells in base.groups]
+            bound = math.sqrt(1 + numbers.sum() * _BEND**2 / features.norm_bound**2)
+        groups = [Group(cells, bool(numbers[base.owner[cells[0]]]), True) for cells in base.groups]
         others = set(range(len(base.owner))).difference(*(group.cells for group in groups))
         if others:
             groups.append(Group(np.array(sorted(others)), False, False))
-        bound = 1.0
-        if base.is_additive:
-            bound = math.sqrt(1 + sum(numbers) * _BEND**2 / features.norm_bound**2)
-        lines, smooth = None, ()
-        if base.is_additive and is_tested and any(numbers):
-            lines, *smooth = (_span(basis, base, degree, constant) for degree in (1, *_DEGREES))
-        return cls(basis, tuple(groups), constant, size, bound, lines, smooth)
+        found = cls(basis, tuple(groups), constant, bound)
+        if base.is_additive and tests_curves and numbers.any() and constant:
+            found = found._replace(lines=_lines(base, basis, constant))
+        return found
 
 
-def _span(basis, base, degree, constant):
-    """Rows that span functions of low degree in each column, in coordinates A x."""
-    own = base.polynomials(degree)
-    weights = np.zeros((basis.shape[1], own.shape[1] + 1))
-    weights[: len(own), :-1] = own
-    weights[-1, -1] = constant
-    # Weights w are the function z w of a row: in coordinates A x it is pinv(A') w.
-    turned, sizes, _ = np.linalg.svd(np.linalg.pinv(basis.T) @ weights, full_matrices=False)
-    return turned[:, sizes > 1e-6 * sizes[0]].T
+def _directions(
+    base: ColumnFeatures, size: int, constant: float
+) -> Float[np.ndarray, "modes features"]:
+    """Orthonormal directions in which rows differ: features of a column sum to the constant."""
+    sums = [*((cells, None) for cells in base.groups), *base.sums]
+    null = np.zeros((len(sums), size))
+    for row, (cells, total) in zip(null, sums, strict=True):
+        row[cells] = 1.0
+        if total is not None:
+            row[total] = -1.0
+        elif constant:
+            row[-1] = -1 / constant
+    if not constant:
+        # All columns sum to the same number.
+        null[: len(base.groups)] -= null[:1]
+    if not np.any(null):
+        return np.eye(size)
+    _, sizes, vectors = np.linalg.svd(null)
+    return vectors[int(np.sum(sizes > 1e-9 * sizes[0])) :]
+
+
+def _lines(base: ColumnFeatures, basis: Float[np.ndarray, "modes features"], constant) -> Lines:
+    linear = WithConstant(ColumnFeatures(base.columns, False), constant)
+    places, owner = base.places, base.owner
+    is_hat = np.isfinite(places)
+    numbers = np.unique(owner[is_hat])
+
+    def curve(at, degree):
+        own = np.polynomial.legendre.legval(places, np.eye(degree + 1)[degree])
+        return np.where(is_hat & (owner == at), own, 0.0)
+
+    others = np.eye(len(owner))[~is_hat]
+    columns = np.append(owner[~is_hat], numbers)
+    # In the order of the linear features: a line before the cell for missing values.
+    values = np.vstack([others, [curve(at, 1) for at in numbers]])
+    order = np.lexsort((np.arange(len(columns)) < len(others), columns))
+    whole = np.zeros((linear.num_outputs, basis.shape[1]))
+    whole[:-1, : len(owner)] = values[order]
+    whole[-1, -1] = 1.0
+    # A function of weights w is pinv(A') w in coordinates A x.
+    back = np.linalg.pinv(basis.T)
+
+    def span(weights):
+        turned, sizes, _ = np.linalg.svd(back @ weights, full_matrices=False)
+        return turned[:, sizes > 1e-6 * sizes[0]].T
+
+    def with_bends(degree):
+        bent = np.zeros((len(numbers) * (degree - 1), basis.shape[1]))
+        bent[:, : len(owner)] = [curve(at, d) for at in numbers for d in range(2, degree + 1)]
+        return span(np.vstack([whole, bent]).T)
+
+    weights = np.linalg.pinv(back @ whole.T) @ back
+    curves = tuple(with_bends(degree) for degree in _DEGREES)
+    return Lines(linear, Structure.of(linear), whole, weights, span(whole.T), curves)
