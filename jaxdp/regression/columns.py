@@ -54,6 +54,20 @@ class CodedTable(NamedTuple):
     is_beyond: Bool[np.ndarray, "n columns"]
 
 
+class _Column(NamedTuple):
+    """The public description of one column."""
+
+    name: str
+    spec: _Spec
+    is_number: bool
+    is_complete: bool
+
+    @property
+    def missing(self) -> float:
+        """The code of a missing cell."""
+        return _MISSING if self.is_number else len(self.spec) + 1
+
+
 class Columns(eqx.Module):
     """Public knowledge of a table's columns: ranges of numbers or dates, categories of texts.
 
@@ -134,30 +148,29 @@ class Columns(eqx.Module):
         return f"Columns({{{shown}}}, bins={self.bins}{more})"
 
     @property
-    def is_complete(self) -> tuple[bool, ...]:
-        """Whether each column is without missing values and unlisted categories."""
-        return tuple(name in self.complete for name in self.names)
+    def _described(self) -> list[_Column]:
+        known = zip(self.names, self.specs, self.is_number, strict=True)
+        return [_Column(*column, is_complete=column[0] in self.complete) for column in known]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of knots or categories of each column, with any unlisted and missing ones."""
-        known = zip(self.specs, self.is_number, self.is_complete, strict=True)
         return tuple(
-            (self.bins if number else len(spec)) + (not complete) * (1 if number else 2)
-            for spec, number, complete in known
+            (self.bins if each.is_number else len(each.spec))
+            + (0 if each.is_complete else 2 - each.is_number)
+            for each in self._described
         )
 
     @property
     def is_date(self) -> tuple[bool, ...]:
         """Whether each column has a range of dates."""
-        pairs = zip(self.specs, self.is_number, strict=True)
-        return tuple(number and isinstance(spec[0], str) for spec, number in pairs)
+        return tuple(each.is_number and isinstance(each.spec[0], str) for each in self._described)
 
     @property
     def in_words(self) -> tuple[str, ...]:
         """Each column's range or categories, with all digits."""
-        pairs = zip(self.specs, self.is_number, strict=True)
-        return tuple((" to " if number else ", ").join(_texts(spec)) for spec, number in pairs)
+        marks = [" to " if each.is_number else ", " for each in self._described]
+        return tuple(mark.join(_texts(spec)) for mark, spec in zip(marks, self.specs, strict=True))
 
     def knots(self, place: int) -> np.ndarray:
         """The knots of a range, as numbers or moments."""
@@ -186,19 +199,14 @@ class Columns(eqx.Module):
 
     def read(self, table: Any) -> CodedTable:
         """The codes of a table, and which of its cells are beyond the public description."""
-        found = self._found(table)
         coded = [
-            (_places if number else _category_numbers)(name, cells, spec)
-            for name, cells, spec, number in zip(
-                self.names, found, self.specs, self.is_number, strict=True
-            )
+            (_places if each.is_number else _category_numbers)(each.name, cells, each.spec)
+            for each, cells in zip(self._described, self._found(table), strict=True)
         ]
         codes, beyond = (np.stack(part, axis=1) for part in zip(*coded, strict=True))
-        last = [
-            _MISSING if number else len(spec) + 1
-            for spec, number in zip(self.specs, self.is_number, strict=True)
-        ]
-        return CodedTable(codes, beyond | (np.array(self.is_complete) & (codes == last)))
+        # Codes of missing cells that have no feature; NaN is none.
+        missing = [each.missing if each.is_complete else math.nan for each in self._described]
+        return CodedTable(codes, beyond | (codes == missing))
 
     def _found(self, table: Any) -> list[Any]:
         """The cells of each of these columns."""
@@ -225,26 +233,27 @@ class Columns(eqx.Module):
         except ValueError:
             rows = np.asarray(None)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
+            came = f"shape {rows.shape} of a {type(table).__name__}"
+            if rows.ndim == 1 and len(rows) and isinstance(rows[0], Mapping):
+                came = "a list of dictionaries: pandas.DataFrame(rows) makes a table of them"
             raise ValueError(
-                f"expected a data frame or rows of {len(self.names)} columns, got shape "
-                f"{rows.shape} of a {type(table).__name__}"
+                f"expected a data frame or rows of {len(self.names)} columns, got {came}"
             )
         return [rows[:, place] for place in range(len(self.names))]
 
     def _traced_codes(self, rows: Float[Array, "n columns"]) -> Float[Array, "n columns"]:
         coded = []
-        for place, (spec, number) in enumerate(zip(self.specs, self.is_number, strict=True)):
-            cells = rows[:, place]
-            if number:
-                low, high = _ends(spec)
-                code, missing = jnp.clip((cells - low) / (high - low), 0, 1), _MISSING
+        for each, cells in zip(self._described, rows.T, strict=True):
+            if each.is_number:
+                low, high = _ends(each.spec)
+                code = jnp.clip((cells - low) / (high - low), 0, 1)
             else:
-                is_numeral = [_NUMERAL.fullmatch(str(key)) for key in spec]
-                pairs = zip(spec, is_numeral, strict=True)
+                is_numeral = [_NUMERAL.fullmatch(str(key)) for key in each.spec]
+                pairs = zip(each.spec, is_numeral, strict=True)
                 keys = jnp.array([float(key) if found else math.nan for key, found in pairs])
                 is_key = jnp.pad(cells[:, None] == keys, ((0, 0), (0, 1)), constant_values=True)
-                code, missing = is_key.argmax(axis=1).astype(rows.dtype), len(spec) + 1
-            coded.append(jnp.where(jnp.isnan(cells), missing, code))
+                code = is_key.argmax(axis=1).astype(rows.dtype)
+            coded.append(jnp.where(jnp.isnan(cells), each.missing, code))
         return jnp.stack(coded, axis=1)
 
 
@@ -282,9 +291,8 @@ class ColumnFeatures(AbstractFeatureMap):
         own = codes[:, owner]
         found = jnp.maximum(0, 1 - jnp.abs(own * slope - centre))
         found = jnp.where(is_line, jnp.where(own < 0, 0, 2 * jnp.clip(own, 0, 1) - 1), found)
-        pairs = self._pairs
-        if pairs is not None:
-            found = jnp.concatenate([found, found[:, pairs[0]] * found[:, pairs[1]]], axis=1)
+        first, second, _ = self._pairs
+        found = jnp.concatenate([found, found[:, first] * found[:, second]], axis=1)
         return found.astype(codes.dtype)
 
     @property
@@ -293,37 +301,34 @@ class ColumnFeatures(AbstractFeatureMap):
 
         The last array says which features are the place in the range instead.
         """
-        columns, top = self.columns, self.columns.bins - 1
-        cells: list[tuple[int, float, float, bool]] = []
-        described = zip(columns.specs, columns.is_number, columns.is_complete, strict=True)
-        for place, (spec, is_number, is_complete) in enumerate(described):
-            if is_number and self.is_additive:
-                own = [(top, knot, False) for knot in range(columns.bins)]
-            elif is_number:
-                own = [(1, 0, True)]
+        bins, cells = self.columns.bins, []
+        for place, column in enumerate(self.columns._described):
+            if not column.is_number:
+                num_kinds = len(column.spec) + (not column.is_complete)
+                own = [(1, number, False) for number in range(num_kinds)]
+            elif self.is_additive:
+                own = [(bins - 1, knot, False) for knot in range(bins)]
             else:
-                own = [(1, number, False) for number in range(len(spec) + (not is_complete))]
-            if not is_complete:
-                # The code of a missing value: -1 for numbers, the last one for categories.
-                own.append((1, _MISSING if is_number else len(spec) + 1, False))
+                own = [(1, 0, True)]
+            own += [(1, column.missing, False)] * (not column.is_complete)
             cells += [(place, *cell) for cell in own]
         return tuple(np.array(part) for part in zip(*cells, strict=True))
 
     @property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """The two cells of each feature of an interaction, and which; None without interactions."""
-        if not (self.is_additive and self.columns.interactions):
-            return None
+    def _pairs(self) -> tuple[np.ndarray, ...]:
+        """Both cells of each feature of an interaction, and the interaction, by index."""
         starts = itertools.pairwise(np.cumsum([0, *self.columns.sizes]))
-        named = zip(self.columns.names, starts, strict=True)
-        own = {name: np.arange(*ends) for name, ends in named}
-        grids = [
-            np.meshgrid(own[first], own[second], indexing="ij")
-            for first, second in self.columns.interactions
+        own = dict(zip(self.columns.names, itertools.starmap(range, starts), strict=True))
+        found = [
+            (*cells, which)
+            for which, (one, two) in enumerate(self._interactions)
+            for cells in itertools.product(own[one], own[two])
         ]
-        first, second = (np.concatenate([grid[end].ravel() for grid in grids]) for end in (0, 1))
-        which = np.repeat(np.arange(len(grids)), [grid[0].size for grid in grids])
-        return first, second, which
+        return tuple(np.array(found, int).reshape(-1, 3).T)
+
+    @property
+    def _interactions(self) -> tuple[tuple[str, str], ...]:
+        return self.columns.interactions if self.is_additive else ()
 
     @property
     def owner(self) -> np.ndarray:
@@ -333,39 +338,36 @@ class ColumnFeatures(AbstractFeatureMap):
     @property
     def sums(self) -> list[tuple[np.ndarray, int]]:
         """Features of interactions, by index, that sum to a feature of one column, and this one."""
-        if self._pairs is None:
-            return []
         *ends, which = self._pairs
         return [
             (np.flatnonzero((which == pair) & (end == cell)) + len(self.owner), int(cell))
-            for pair in range(len(self.columns.interactions))
+            for pair in range(len(self._interactions))
             for end in ends
             for cell in np.unique(end[which == pair])
         ]
 
     def metric(self, bend: float) -> np.ndarray:
-        """Squared lengths of features in which hats count little beside a line through them.
+        """A matrix M of squared lengths z' M z, in which hats count little beside a line.
 
         A row's number counts by its place in the range, from -1 to 1, and by its hats with the
-        length `bend`; so do interactions. Other features have length one.
+        length `bend`; so do products. Other features have length one.
         """
-        owner, slope, centre, _ = self._cells
-        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0)
-        lengths = np.ones(self.num_outputs)
-        lengths[: len(owner)][is_hat] = bend
-        lengths[len(owner) :] = bend
+        owner, slope, centre, is_line = self._cells
+        is_hat = np.array(self.columns.is_number)[owner] & ~is_line & (centre >= 0)
+        lengths = np.full(self.num_outputs, bend)
+        lengths[: len(owner)][~is_hat] = 1.0
         found = np.diag(lengths**2)
-        line = np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, 0.0)
-        same = owner[:, None] == owner
-        found[: len(owner), : len(owner)] += same * np.outer(line, line)
+        line = np.where(is_hat, 2 * centre / slope - 1, 0.0)
+        found[: len(owner), : len(owner)] += (owner[:, None] == owner) * np.outer(line, line)
         return found
 
     @property
     def groups(self) -> tuple[np.ndarray, ...]:
         """The features, by index, of each column whose features sum to 1 at every row."""
         owner, _, _, is_line = self._cells
-        lines = set(owner[is_line].tolist())
-        return tuple(np.flatnonzero(owner == at) for at in range(self.dim) if at not in lines)
+        return tuple(
+            np.flatnonzero(owner == at) for at in range(self.dim) if at not in owner[is_line]
+        )
 
     @property
     def reader(self):
@@ -377,31 +379,28 @@ class ColumnFeatures(AbstractFeatureMap):
 
     @property
     def num_outputs(self):
-        return len(self._cells[0]) + (0 if self._pairs is None else len(self._pairs[0]))
+        return len(self.owner) + len(self._pairs[0])
 
     @property
     def names(self) -> tuple[str, ...]:
         """A description of each feature, in words."""
-        columns, parts = self.columns, {}
-        described = zip(columns.specs, columns.is_number, columns.is_complete, strict=True)
-        for place, (spec, is_number, is_complete) in enumerate(described):
-            name = columns.names[place]
-            if is_number and self.is_additive:
-                own = [f"{name} at {knot}" for knot in _told_apart(columns.knots(place))]
-            elif is_number:
-                low, high = _texts(spec)
-                own = [f"{name}, -1 at {low} and 1 at {high}"]
+        parts = {}
+        for place, (name, spec, is_number, is_complete) in enumerate(self.columns._described):
+            hidden = [] if is_complete else ["missing"]
+            if not is_number:
+                own = [f"{name} is {key}" for key in (*spec, *["not listed" for _ in hidden])]
+            elif self.is_additive:
+                own = [f"{name} at {knot}" for knot in _told_apart(self.columns.knots(place))]
             else:
-                own = [f"{name} is {key}" for key in (*spec, *["not listed"] * (not is_complete))]
-            parts[name] = own if is_complete else [*own, f"{name} is missing"]
-        pairs = columns.interactions if self.is_additive else ()
+                own = ["{}, -1 at {} and 1 at {}".format(name, *_texts(spec))]
+            parts[name] = own + [f"{name} is {kind}" for kind in hidden]
+        pairs = self._interactions
         both = ([f"{a}, {b}" for a in parts[one] for b in parts[two]] for one, two in pairs)
         return tuple(itertools.chain(*parts.values(), *both))
 
     @property
     def norm_bound(self):
-        pairs = len(self.columns.interactions) if self.is_additive else 0
-        return math.sqrt(self.dim + pairs)
+        return math.sqrt(self.dim + len(self._interactions))
 
 
 def _checked(name: str, spec: Any) -> _Spec:
