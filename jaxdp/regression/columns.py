@@ -191,14 +191,14 @@ class Columns(eqx.Module):
             ValueError, TypeError: a column is missing or appears twice, or a cell is of the wrong
                 kind; the message does not show it.
         """
-        if isinstance(table, CodedTable):
-            return table.codes
         if isinstance(table, Tracer):
             return self._traced_codes(as_rows("inputs", table, len(self.names)))
         return self.read(table).codes
 
     def read(self, table: Any) -> CodedTable:
         """The codes of a table, and which of its cells are beyond the public description."""
+        if isinstance(table, CodedTable):
+            return table
         coded = [
             (_places if each.is_number else _category_numbers)(each.name, cells, each.spec)
             for each, cells in zip(self._described, self._found(table), strict=True)

@@ -139,8 +139,8 @@ _FIELDS = "function", "fields"
 _STATEMENT = *_FIELDS, "statement", "fields"
 # One for each thing that is looked at; test_model_fuzz makes thousands of others.
 FORGERIES = {
-    "a later version": (_set("version", value=6), "expected version 5 .* got 6: fit again"),
-    "a version that is no number": (_set("version", value=True), "expected version 5"),
+    "an earlier version": (_set("version", value=5), "expected version 6 .* got 5: fit again"),
+    "a version that is no number": (_set("version", value=True), "expected version 6"),
     "another format": (_set("format", value="a sweep"), "but of 'a sweep'"),
     "unknown class": (_set("function", "class", value="os.system"), "unknown class, 'os.system'"),
     "not a function": (
