@@ -74,11 +74,12 @@ def rows_and_labels(
     estimator: Any, inputs: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
     """Numeric inputs and as many labels, as scikit-learn checks them."""
+    labels: Any = None
     if y is not None:
         labels = given_array("y", y)
-        # Of a list NumPy may make texts, such as "nan".
+        # NumPy may make texts of a list, such as "nan".
         refuse_missing_labels(np.asarray(y, object) if isinstance(y, list) else labels)
-    labels: Any = None if y is None else (real_array if y_numeric else given_array)("y", y)
+        labels = real_array("y", y) if y_numeric else labels
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
     return check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)

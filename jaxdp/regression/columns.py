@@ -4,6 +4,7 @@ Descriptions are known without the data. A row's features depend on that row alo
 """
 
 import datetime
+import functools
 import itertools
 import math
 import numbers
@@ -201,14 +202,14 @@ class Columns(eqx.Module):
             return table
         coded = [
             (_places if each.is_number else _category_numbers)(each.name, cells, each.spec)
-            for each, cells in zip(self._described, self._found(table), strict=True)
+            for each, cells in zip(self._described, self._cells_of(table), strict=True)
         ]
         codes, beyond = (np.stack(part, axis=1) for part in zip(*coded, strict=True))
         # Codes of missing cells that have no feature; NaN is none.
         missing = [each.missing if each.is_complete else math.nan for each in self._described]
         return CodedTable(codes, beyond | (codes == missing))
 
-    def _found(self, table: Any) -> list[Any]:
+    def _cells_of(self, table: Any) -> list[Any]:
         """The cells of each of these columns."""
         names = getattr(table, "columns", None)
         if names is not None:
@@ -286,17 +287,17 @@ class ColumnFeatures(AbstractFeatureMap):
 
     def __call__(self, inputs):
         codes = as_rows("inputs", inputs, self.dim)
-        owner, slope, centre, is_line = self._cells
+        owner, slope, centre, is_line = self._shapes
         # One gather for all columns: a program unrolled over columns takes minutes to compile.
         own = codes[:, owner]
         found = jnp.maximum(0, 1 - jnp.abs(own * slope - centre))
         found = jnp.where(is_line, jnp.where(own < 0, 0, 2 * jnp.clip(own, 0, 1) - 1), found)
-        first, second, _ = self._pairs
+        first, second, _ = self._products
         found = jnp.concatenate([found, found[:, first] * found[:, second]], axis=1)
         return found.astype(codes.dtype)
 
     @property
-    def _cells(self) -> tuple[np.ndarray, ...]:
+    def _shapes(self) -> tuple[np.ndarray, ...]:
         """Column, slope and centre of each feature max(0, 1 - |slope code - centre|) of one column.
 
         The last array says which features are the place in the range instead.
@@ -315,7 +316,7 @@ class ColumnFeatures(AbstractFeatureMap):
         return tuple(np.array(part) for part in zip(*cells, strict=True))
 
     @property
-    def _pairs(self) -> tuple[np.ndarray, ...]:
+    def _products(self) -> tuple[np.ndarray, ...]:
         """Both cells of each feature of an interaction, and the interaction, by index."""
         starts = itertools.pairwise(np.cumsum([0, *self.columns.sizes]))
         own = dict(zip(self.columns.names, itertools.starmap(range, starts), strict=True))
@@ -333,12 +334,12 @@ class ColumnFeatures(AbstractFeatureMap):
     @property
     def owner(self) -> np.ndarray:
         """The column of each feature of one column, by index."""
-        return self._cells[0]
+        return self._shapes[0]
 
     @property
     def sums(self) -> list[tuple[np.ndarray, int]]:
         """Features of interactions, by index, that sum to a feature of one column, and this one."""
-        *ends, which = self._pairs
+        *ends, which = self._products
         return [
             (np.flatnonzero((which == pair) & (end == cell)) + len(self.owner), int(cell))
             for pair in range(len(self._interactions))
@@ -352,7 +353,7 @@ class ColumnFeatures(AbstractFeatureMap):
         A row's number counts by its place in the range, from -1 to 1, and by its hats with the
         length `bend`; so do products. Other features have length one.
         """
-        owner, slope, centre, is_line = self._cells
+        owner, slope, centre, is_line = self._shapes
         is_hat = np.array(self.columns.is_number)[owner] & ~is_line & (centre >= 0)
         lengths = np.full(self.num_outputs, bend)
         lengths[: len(owner)][~is_hat] = 1.0
@@ -364,7 +365,7 @@ class ColumnFeatures(AbstractFeatureMap):
     @property
     def groups(self) -> tuple[np.ndarray, ...]:
         """The features, by index, of each column whose features sum to 1 at every row."""
-        owner, _, _, is_line = self._cells
+        owner, _, _, is_line = self._shapes
         return tuple(
             np.flatnonzero(owner == at) for at in range(self.dim) if at not in owner[is_line]
         )
@@ -379,7 +380,7 @@ class ColumnFeatures(AbstractFeatureMap):
 
     @property
     def num_outputs(self):
-        return len(self.owner) + len(self._pairs[0])
+        return len(self.owner) + len(self._products[0])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -433,7 +434,7 @@ def _checked(name: str, spec: Any) -> _Spec:
             f"expected column {name!r} as a tuple (low, high) or a list of categories, both public "
             f"and not read off the table, got {came}"
         )
-    keys = tuple(_each(name, spec, _key))
+    keys = tuple(_read_each(name, spec, _key))
     if None in keys:
         raise ValueError(
             f"expected categories of column {name!r} without missing values, which have a place of "
@@ -499,11 +500,12 @@ def _are_counted(names: Any) -> bool:
     return list(names) == [str(place) for place in range(len(names))]
 
 
-def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
+def _read_each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
     """Values of a function at cells, each from its cell alone, or TypeError without a cell."""
     is_array = isinstance(getattr(cells, "dtype", None), np.dtype)
     array = np.asarray(cells) if is_array and not np.ma.isMaskedArray(cells) else np.array(None)
-    is_real, is_moment = _is_real(array.dtype), array.dtype.kind == "M"
+    is_real = array.dtype.kind in "biu" or jnp.issubdtype(array.dtype, jnp.floating)
+    is_moment = array.dtype.kind == "M"
     if is_real and read is _number:
         with np.errstate(over="ignore"):
             return array.astype(np.float64)
@@ -516,27 +518,14 @@ def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -
             array = array if array.dtype.kind in "biufM" else array.astype(np.float32)
             values, places = np.unique(array, return_inverse=True)
             return np.array([read(value) for value in values], object)[places]
-        texts: dict[str, Any] = {}
-        return [_once(cell, read, texts) for cell in cells]
+        read_text = functools.cache(read)
+        return [read_text(cell) if type(cell) is str else read(cell) for cell in cells]
     except TypeError:
         pass
     except ValueError:
         message = advice.format(name) or message
     # Outside the handler: its error may show a cell.
     raise TypeError(message)
-
-
-def _once(cell: Any, read: Callable[[Any], Any], texts: dict[str, Any]) -> Any:
-    """The value of a function at a cell; each text is read once."""
-    if type(cell) is not str:
-        return read(cell)
-    if cell not in texts:
-        texts[cell] = read(cell)
-    return texts[cell]
-
-
-def _is_real(dtype: np.dtype) -> bool:
-    return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
 
 
 def _present(cell: Any) -> Any:
@@ -692,7 +681,7 @@ def _places(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]
     """Places in a range, and which cells are beyond it."""
     low, high = _ends(spec)
     read, advice = (_day, _NO_DATES) if isinstance(spec[0], str) else (_number, _NO_NUMBERS)
-    values = np.asarray(_each(name, cells, read, advice), np.float64)
+    values = np.asarray(_read_each(name, cells, read, advice), np.float64)
     places = (np.clip(values, low, high) - low) / (high - low)
     return np.where(np.isnan(values), _MISSING, places), (values < low) | (values > high)
 
@@ -701,5 +690,7 @@ def _category_numbers(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, n
     """Numbers of categories from 0, then one for unlisted and one for missing values."""
     places: dict[Any, int] = {key: place for place, key in enumerate(spec)}
     places[None] = len(spec) + 1
-    codes = np.array([places.get(key, len(spec)) for key in _each(name, cells, _key)], np.float64)
+    codes = np.array(
+        [places.get(key, len(spec)) for key in _read_each(name, cells, _key)], np.float64
+    )
     return codes, codes == len(spec)
