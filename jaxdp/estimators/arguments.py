@@ -74,10 +74,34 @@ def rows_and_labels(
     estimator: Any, inputs: Any, y: Any, *, y_numeric: bool
 ) -> tuple[Float[np.ndarray, "n dim"], np.ndarray]:
     """Numeric inputs and as many labels, as scikit-learn checks them."""
-    labels: Any = None if y is None else (real_array if y_numeric else given_array)("y", y)
+    labels: Any = None
+    if y is not None:
+        labels = given_array("y", y)
+        # NumPy may make texts of a list, such as "nan".
+        refuse_missing_labels(np.asarray(y, object) if isinstance(y, list) else labels)
+        labels = real_array("y", y) if y_numeric else labels
     if np.asarray(labels).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real or text labels y")
     return check_X_y(inputs, labels, ensure_min_samples=2, estimator=estimator)
+
+
+def refuse_missing_labels(labels: np.ndarray) -> None:
+    """Raise ValueError for labels that are NaN, None or NA."""
+    if labels.dtype.kind == "f":
+        is_missing = np.isnan(labels).any()
+    else:
+        # By name: pandas' NA cannot be compared.
+        is_missing = labels.dtype == object and any(
+            value is None
+            or type(value).__name__ in ("NAType", "NaTType")
+            or (isinstance(value, (float, np.floating)) and math.isnan(value))
+            for value in labels.ravel()
+        )
+    if is_missing:
+        raise ValueError(
+            "expected labels without missing ones, but y contains NaN, None or NA: drop these "
+            "rows, or fill in public values"
+        )
 
 
 def refuse_keywords(given: Mapping[str, Any]) -> None:
@@ -93,6 +117,11 @@ def refuse_keywords(given: Mapping[str, Any]) -> None:
 
 def _real_rows(X: Any) -> Any:
     """The inputs in float64, two-dimensional."""
+    if isinstance(X, list) and X and isinstance(X[0], Mapping):
+        raise ValueError(
+            "expected a data frame or rows X, got a list of dictionaries: pandas.DataFrame(X) "
+            "makes a table of them"
+        )
     if given_array("X", X).dtype.kind == "c":
         raise ValueError("Complex data not supported: expected real numbers X")
     inputs = np.asarray(real_array("X", X), np.float64)

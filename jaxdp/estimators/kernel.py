@@ -18,6 +18,7 @@ from jaxdp.estimators.arguments import (
     budget_and_seeds,
     completed,
     learner_arguments,
+    refuse_missing_labels,
     training_data,
     values_of,
     warn_without_range,
@@ -276,6 +277,8 @@ def all_classes(given: Any, labels: np.ndarray) -> np.ndarray:
 
 def require_alike(name: str, values: Iterable[Any]) -> None:
     """Raise TypeError unless all values are texts, or all are of one other ordered kind."""
+    if name == "labels":
+        refuse_missing_labels(np.asarray(values))
     texts = [isinstance(value, str) for value in values]
     if not all(texts) and (any(texts) or np.asarray(list(values)).dtype == object):
         raise TypeError(

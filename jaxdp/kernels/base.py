@@ -43,7 +43,7 @@ class AbstractFeatureMap(AbstractDescription):
 
     @property
     def reader(self) -> Any:
-        """The object whose `codes(table)` turns tables into numbers, as in `base`; or None."""
+        """The object whose `read` and `codes` turn tables into numbers, as in `base`; or None."""
         base = getattr(self, "base", None)
         return None if base is None else base.reader
 

@@ -20,9 +20,11 @@ _MOST_NAMES = 12  # largest number of readable categories under a panel
 def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None":
     """Draw an additive model: the part of each column in the function, with its noise.
 
-    A part is centred over its bins or categories, without missing values. All panels have one
-    vertical scale. Bands are two planned standard deviations of the gradients' noise, without
-    sampling error; in simulations refits spread by 0.5 to 2.1 times as much, most at small budgets.
+    The part of a number is a line through its knots, that of categories a point each; missing and
+    unlisted values are not drawn. Parts are as released: a fit with a constant moves each column's
+    mean, by noisy counts, to the constant. All panels have one vertical scale. Bands are two
+    planned standard deviations of the gradients' noise, without sampling error; in simulations of
+    logits refits spread by 1.0 to 1.3 times as much at an epsilon of at most 1.
 
     Args:
         model: a fitted `jaxdp.estimators.DPLinearRegression` or `DPLogisticRegression` with
@@ -84,21 +86,17 @@ def plot_parts(model: Any, *, place: int = 0, ax: Any = None) -> "Figure | None"
     start = 0
     parts = zip(columns.names, columns.specs, columns.is_number, columns.sizes, strict=True)
     for panel, (number, (name, spec, is_number, size)) in zip(axes, enumerate(parts), strict=False):
-        shown = size - (1 if is_number else 2)
+        shown = columns.bins if is_number else len(spec)
         values = coefficients[start : start + shown]
         spread = 2 * noise_std[start : start + shown] if len(noise_std) else None
-        values = values - values.mean()
         if is_number:
-            edges = columns.edges(number)
+            knots = columns.knots(number)
             if columns.is_date[number]:
-                # Matplotlib counts days since 1970 too.
-                panel.xaxis_date()
                 panel.tick_params(axis="x", rotation=30)
             if spread is not None:
-                band = {"fill": True, "alpha": 0.25, "color": "C0", "label": _BAND}
-                panel.stairs(values + spread, edges, baseline=values - spread, **band)
-            curve = {"baseline": None, "linewidth": 1.2, "color": "C0", "label": _PART}
-            panel.stairs(values, edges, **curve)
+                band = {"alpha": 0.25, "color": "C0", "linewidth": 0, "label": _BAND}
+                panel.fill_between(knots, values - spread, values + spread, **band)
+            panel.plot(knots, values, linewidth=1.2, color="C0", label=_PART)
         else:
             names = [str(key) for key in spec]
             dots = {"fmt": "o", "markersize": 3, "linewidth": 1, "color": "C0"}

@@ -4,6 +4,7 @@ Descriptions are known without the data. A row's features depend on that row alo
 """
 
 import datetime
+import functools
 import itertools
 import math
 import numbers
@@ -52,6 +53,20 @@ class CodedTable(NamedTuple):
 
     codes: Float[np.ndarray, "n columns"]
     is_beyond: Bool[np.ndarray, "n columns"]
+
+
+class _Column(NamedTuple):
+    """The public description of one column."""
+
+    name: str
+    spec: _Spec
+    is_number: bool
+    is_complete: bool
+
+    @property
+    def missing(self) -> float:
+        """The code of a missing cell."""
+        return _MISSING if self.is_number else len(self.spec) + 1
 
 
 class Columns(eqx.Module):
@@ -134,30 +149,29 @@ class Columns(eqx.Module):
         return f"Columns({{{shown}}}, bins={self.bins}{more})"
 
     @property
-    def is_complete(self) -> tuple[bool, ...]:
-        """Whether each column is without missing values and unlisted categories."""
-        return tuple(name in self.complete for name in self.names)
+    def _described(self) -> list[_Column]:
+        known = zip(self.names, self.specs, self.is_number, strict=True)
+        return [_Column(*column, is_complete=column[0] in self.complete) for column in known]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of knots or categories of each column, with any unlisted and missing ones."""
-        known = zip(self.specs, self.is_number, self.is_complete, strict=True)
         return tuple(
-            (self.bins if number else len(spec)) + (not complete) * (1 if number else 2)
-            for spec, number, complete in known
+            (self.bins if each.is_number else len(each.spec))
+            + (0 if each.is_complete else 2 - each.is_number)
+            for each in self._described
         )
 
     @property
     def is_date(self) -> tuple[bool, ...]:
         """Whether each column has a range of dates."""
-        pairs = zip(self.specs, self.is_number, strict=True)
-        return tuple(number and isinstance(spec[0], str) for spec, number in pairs)
+        return tuple(each.is_number and isinstance(each.spec[0], str) for each in self._described)
 
     @property
     def in_words(self) -> tuple[str, ...]:
         """Each column's range or categories, with all digits."""
-        pairs = zip(self.specs, self.is_number, strict=True)
-        return tuple((" to " if number else ", ").join(_texts(spec)) for spec, number in pairs)
+        marks = [" to " if each.is_number else ", " for each in self._described]
+        return tuple(mark.join(_texts(spec)) for mark, spec in zip(marks, self.specs, strict=True))
 
     def knots(self, place: int) -> np.ndarray:
         """The knots of a range, as numbers or moments."""
@@ -178,29 +192,24 @@ class Columns(eqx.Module):
             ValueError, TypeError: a column is missing or appears twice, or a cell is of the wrong
                 kind; the message does not show it.
         """
-        if isinstance(table, CodedTable):
-            return table.codes
         if isinstance(table, Tracer):
             return self._traced_codes(as_rows("inputs", table, len(self.names)))
         return self.read(table).codes
 
     def read(self, table: Any) -> CodedTable:
         """The codes of a table, and which of its cells are beyond the public description."""
-        found = self._found(table)
+        if isinstance(table, CodedTable):
+            return table
         coded = [
-            (_places if number else _category_numbers)(name, cells, spec)
-            for name, cells, spec, number in zip(
-                self.names, found, self.specs, self.is_number, strict=True
-            )
+            (_places if each.is_number else _category_numbers)(each.name, cells, each.spec)
+            for each, cells in zip(self._described, self._cells_of(table), strict=True)
         ]
         codes, beyond = (np.stack(part, axis=1) for part in zip(*coded, strict=True))
-        last = [
-            _MISSING if number else len(spec) + 1
-            for spec, number in zip(self.specs, self.is_number, strict=True)
-        ]
-        return CodedTable(codes, beyond | (np.array(self.is_complete) & (codes == last)))
+        # Codes of missing cells that have no feature; NaN is none.
+        missing = [each.missing if each.is_complete else math.nan for each in self._described]
+        return CodedTable(codes, beyond | (codes == missing))
 
-    def _found(self, table: Any) -> list[Any]:
+    def _cells_of(self, table: Any) -> list[Any]:
         """The cells of each of these columns."""
         names = getattr(table, "columns", None)
         if names is not None:
@@ -225,26 +234,27 @@ class Columns(eqx.Module):
         except ValueError:
             rows = np.asarray(None)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
+            came = f"shape {rows.shape} of a {type(table).__name__}"
+            if rows.ndim == 1 and len(rows) and isinstance(rows[0], Mapping):
+                came = "a list of dictionaries: pandas.DataFrame(rows) makes a table of them"
             raise ValueError(
-                f"expected a data frame or rows of {len(self.names)} columns, got shape "
-                f"{rows.shape} of a {type(table).__name__}"
+                f"expected a data frame or rows of {len(self.names)} columns, got {came}"
             )
         return [rows[:, place] for place in range(len(self.names))]
 
     def _traced_codes(self, rows: Float[Array, "n columns"]) -> Float[Array, "n columns"]:
         coded = []
-        for place, (spec, number) in enumerate(zip(self.specs, self.is_number, strict=True)):
-            cells = rows[:, place]
-            if number:
-                low, high = _ends(spec)
-                code, missing = jnp.clip((cells - low) / (high - low), 0, 1), _MISSING
+        for each, cells in zip(self._described, rows.T, strict=True):
+            if each.is_number:
+                low, high = _ends(each.spec)
+                code = jnp.clip((cells - low) / (high - low), 0, 1)
             else:
-                is_numeral = [_NUMERAL.fullmatch(str(key)) for key in spec]
-                pairs = zip(spec, is_numeral, strict=True)
+                is_numeral = [_NUMERAL.fullmatch(str(key)) for key in each.spec]
+                pairs = zip(each.spec, is_numeral, strict=True)
                 keys = jnp.array([float(key) if found else math.nan for key, found in pairs])
                 is_key = jnp.pad(cells[:, None] == keys, ((0, 0), (0, 1)), constant_values=True)
-                code, missing = is_key.argmax(axis=1).astype(rows.dtype), len(spec) + 1
-            coded.append(jnp.where(jnp.isnan(cells), missing, code))
+                code = is_key.argmax(axis=1).astype(rows.dtype)
+            coded.append(jnp.where(jnp.isnan(cells), each.missing, code))
         return jnp.stack(coded, axis=1)
 
 
@@ -277,84 +287,71 @@ class ColumnFeatures(AbstractFeatureMap):
 
     def __call__(self, inputs):
         codes = as_rows("inputs", inputs, self.dim)
-        owner, slope, centre, is_line = self._cells
+        owner, slope, centre, is_line = self._shapes
         # One gather for all columns: a program unrolled over columns takes minutes to compile.
         own = codes[:, owner]
         found = jnp.maximum(0, 1 - jnp.abs(own * slope - centre))
         found = jnp.where(is_line, jnp.where(own < 0, 0, 2 * jnp.clip(own, 0, 1) - 1), found)
-        pairs = self._pairs
-        if pairs is not None:
-            found = jnp.concatenate([found, found[:, pairs[0]] * found[:, pairs[1]]], axis=1)
+        first, second, _ = self._products
+        found = jnp.concatenate([found, found[:, first] * found[:, second]], axis=1)
         return found.astype(codes.dtype)
 
     @property
-    def _cells(self) -> tuple[np.ndarray, ...]:
+    def _shapes(self) -> tuple[np.ndarray, ...]:
         """Column, slope and centre of each feature max(0, 1 - |slope code - centre|) of one column.
 
         The last array says which features are the place in the range instead.
         """
-        columns, top = self.columns, self.columns.bins - 1
-        cells: list[tuple[int, float, float, bool]] = []
-        described = zip(columns.specs, columns.is_number, columns.is_complete, strict=True)
-        for place, (spec, is_number, is_complete) in enumerate(described):
-            if is_number and self.is_additive:
-                own = [(top, knot, False) for knot in range(columns.bins)]
-            elif is_number:
-                own = [(1, 0, True)]
+        bins, cells = self.columns.bins, []
+        for place, column in enumerate(self.columns._described):
+            if not column.is_number:
+                num_kinds = len(column.spec) + (not column.is_complete)
+                own = [(1, number, False) for number in range(num_kinds)]
+            elif self.is_additive:
+                own = [(bins - 1, knot, False) for knot in range(bins)]
             else:
-                own = [(1, number, False) for number in range(len(spec) + (not is_complete))]
-            if not is_complete:
-                # The code of a missing value: -1 for numbers, the last one for categories.
-                own.append((1, _MISSING if is_number else len(spec) + 1, False))
+                own = [(1, 0, True)]
+            own += [(1, column.missing, False)] * (not column.is_complete)
             cells += [(place, *cell) for cell in own]
         return tuple(np.array(part) for part in zip(*cells, strict=True))
 
     @property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """The two cells of each feature of an interaction, and which; None without interactions."""
-        if not (self.is_additive and self.columns.interactions):
-            return None
+    def _products(self) -> tuple[np.ndarray, ...]:
+        """Both cells of each feature of an interaction, and the interaction, by index."""
         starts = itertools.pairwise(np.cumsum([0, *self.columns.sizes]))
-        named = zip(self.columns.names, starts, strict=True)
-        own = {name: np.arange(*ends) for name, ends in named}
-        grids = [
-            np.meshgrid(own[first], own[second], indexing="ij")
-            for first, second in self.columns.interactions
+        own = dict(zip(self.columns.names, itertools.starmap(range, starts), strict=True))
+        found = [
+            (*cells, which)
+            for which, (one, two) in enumerate(self._interactions)
+            for cells in itertools.product(own[one], own[two])
         ]
-        first, second = (np.concatenate([grid[end].ravel() for grid in grids]) for end in (0, 1))
-        which = np.repeat(np.arange(len(grids)), [grid[0].size for grid in grids])
-        return first, second, which
+        return tuple(np.array(found, int).reshape(-1, 3).T)
+
+    @property
+    def _interactions(self) -> tuple[tuple[str, str], ...]:
+        return self.columns.interactions if self.is_additive else ()
 
     @property
     def owner(self) -> np.ndarray:
         """The column of each feature of one column, by index."""
-        return self._cells[0]
+        return self._shapes[0]
 
     @property
     def sums(self) -> list[tuple[np.ndarray, int]]:
         """Features of interactions, by index, that sum to a feature of one column, and this one."""
-        if self._pairs is None:
-            return []
-        *ends, which = self._pairs
+        *ends, which = self._products
         return [
             (np.flatnonzero((which == pair) & (end == cell)) + len(self.owner), int(cell))
-            for pair in range(len(self.columns.interactions))
+            for pair in range(len(self._interactions))
             for end in ends
             for cell in np.unique(end[which == pair])
         ]
 
-    @property
-    def places(self) -> np.ndarray:
-        """The place of each hat's knot in its range, from -1 to 1; NaN for other features."""
-        owner, slope, centre, _ = self._cells
-        is_hat = np.array(self.columns.is_number)[owner] & (centre >= 0) & self.is_additive
-        return np.where(is_hat, 2 * centre / np.maximum(slope, 1) - 1, np.nan)
-
     def metric(self, bend: float) -> np.ndarray:
-        """Squared lengths of features in which hats count little beside a line through them.
+        """A matrix M of squared lengths z' M z, in which hats count little beside a line.
 
         A row's number counts by its place in the range, from -1 to 1, and by its hats with the
-        length `bend`; so do interactions. Other features have length one.
+        length `bend`; so do products. Other features have length one.
         """
         owner, places = self.owner, self.places
         lengths = np.full(self.num_outputs, bend)
@@ -365,11 +362,19 @@ class ColumnFeatures(AbstractFeatureMap):
         return found
 
     @property
+    def places(self) -> np.ndarray:
+        """The place of each hat's knot in its range, from -1 to 1; NaN for other features."""
+        owner, slope, centre, is_line = self._shapes
+        is_hat = np.array(self.columns.is_number)[owner] & ~is_line & (centre >= 0)
+        return np.where(is_hat, 2 * centre / slope - 1, np.nan)
+
+    @property
     def groups(self) -> tuple[np.ndarray, ...]:
         """The features, by index, of each column whose features sum to 1 at every row."""
-        owner, _, _, is_line = self._cells
-        lines = set(owner[is_line].tolist())
-        return tuple(np.flatnonzero(owner == at) for at in range(self.dim) if at not in lines)
+        owner, _, _, is_line = self._shapes
+        return tuple(
+            np.flatnonzero(owner == at) for at in range(self.dim) if at not in owner[is_line]
+        )
 
     @property
     def reader(self):
@@ -381,31 +386,28 @@ class ColumnFeatures(AbstractFeatureMap):
 
     @property
     def num_outputs(self):
-        return len(self._cells[0]) + (0 if self._pairs is None else len(self._pairs[0]))
+        return len(self.owner) + len(self._products[0])
 
     @property
     def names(self) -> tuple[str, ...]:
         """A description of each feature, in words."""
-        columns, parts = self.columns, {}
-        described = zip(columns.specs, columns.is_number, columns.is_complete, strict=True)
-        for place, (spec, is_number, is_complete) in enumerate(described):
-            name = columns.names[place]
-            if is_number and self.is_additive:
-                own = [f"{name} at {knot}" for knot in _told_apart(columns.knots(place))]
-            elif is_number:
-                low, high = _texts(spec)
-                own = [f"{name}, -1 at {low} and 1 at {high}"]
+        parts = {}
+        for place, (name, spec, is_number, is_complete) in enumerate(self.columns._described):
+            hidden = [] if is_complete else ["missing"]
+            if not is_number:
+                own = [f"{name} is {key}" for key in (*spec, *["not listed" for _ in hidden])]
+            elif self.is_additive:
+                own = [f"{name} at {knot}" for knot in _told_apart(self.columns.knots(place))]
             else:
-                own = [f"{name} is {key}" for key in (*spec, *["not listed"] * (not is_complete))]
-            parts[name] = own if is_complete else [*own, f"{name} is missing"]
-        pairs = columns.interactions if self.is_additive else ()
+                own = ["{}, -1 at {} and 1 at {}".format(name, *_texts(spec))]
+            parts[name] = own + [f"{name} is {kind}" for kind in hidden]
+        pairs = self._interactions
         both = ([f"{a}, {b}" for a in parts[one] for b in parts[two]] for one, two in pairs)
         return tuple(itertools.chain(*parts.values(), *both))
 
     @property
     def norm_bound(self):
-        pairs = len(self.columns.interactions) if self.is_additive else 0
-        return math.sqrt(self.dim + pairs)
+        return math.sqrt(self.dim + len(self._interactions))
 
 
 def _checked(name: str, spec: Any) -> _Spec:
@@ -438,7 +440,7 @@ def _checked(name: str, spec: Any) -> _Spec:
             f"expected column {name!r} as a tuple (low, high) or a list of categories, both public "
             f"and not read off the table, got {came}"
         )
-    keys = tuple(_each(name, spec, _key))
+    keys = tuple(_read_each(name, spec, _key))
     if None in keys:
         raise ValueError(
             f"expected categories of column {name!r} without missing values, which have a place of "
@@ -504,11 +506,12 @@ def _are_counted(names: Any) -> bool:
     return list(names) == [str(place) for place in range(len(names))]
 
 
-def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
+def _read_each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -> Any:
     """Values of a function at cells, each from its cell alone, or TypeError without a cell."""
     is_array = isinstance(getattr(cells, "dtype", None), np.dtype)
     array = np.asarray(cells) if is_array and not np.ma.isMaskedArray(cells) else np.array(None)
-    is_real, is_moment = _is_real(array.dtype), array.dtype.kind == "M"
+    is_real = array.dtype.kind in "biu" or jnp.issubdtype(array.dtype, jnp.floating)
+    is_moment = array.dtype.kind == "M"
     if is_real and read is _number:
         with np.errstate(over="ignore"):
             return array.astype(np.float64)
@@ -521,27 +524,14 @@ def _each(name: str, cells: Any, read: Callable[[Any], Any], advice: str = "") -
             array = array if array.dtype.kind in "biufM" else array.astype(np.float32)
             values, places = np.unique(array, return_inverse=True)
             return np.array([read(value) for value in values], object)[places]
-        texts: dict[str, Any] = {}
-        return [_once(cell, read, texts) for cell in cells]
+        read_text = functools.cache(read)
+        return [read_text(cell) if type(cell) is str else read(cell) for cell in cells]
     except TypeError:
         pass
     except ValueError:
         message = advice.format(name) or message
     # Outside the handler: its error may show a cell.
     raise TypeError(message)
-
-
-def _once(cell: Any, read: Callable[[Any], Any], texts: dict[str, Any]) -> Any:
-    """The value of a function at a cell; each text is read once."""
-    if type(cell) is not str:
-        return read(cell)
-    if cell not in texts:
-        texts[cell] = read(cell)
-    return texts[cell]
-
-
-def _is_real(dtype: np.dtype) -> bool:
-    return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
 
 
 def _present(cell: Any) -> Any:
@@ -697,7 +687,7 @@ def _places(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, np.ndarray]
     """Places in a range, and which cells are beyond it."""
     low, high = _ends(spec)
     read, advice = (_day, _NO_DATES) if isinstance(spec[0], str) else (_number, _NO_NUMBERS)
-    values = np.asarray(_each(name, cells, read, advice), np.float64)
+    values = np.asarray(_read_each(name, cells, read, advice), np.float64)
     places = (np.clip(values, low, high) - low) / (high - low)
     return np.where(np.isnan(values), _MISSING, places), (values < low) | (values > high)
 
@@ -706,5 +696,7 @@ def _category_numbers(name: str, cells: Any, spec: _Spec) -> tuple[np.ndarray, n
     """Numbers of categories from 0, then one for unlisted and one for missing values."""
     places: dict[Any, int] = {key: place for place, key in enumerate(spec)}
     places[None] = len(spec) + 1
-    codes = np.array([places.get(key, len(spec)) for key in _each(name, cells, _key)], np.float64)
+    codes = np.array(
+        [places.get(key, len(spec)) for key in _read_each(name, cells, _key)], np.float64
+    )
     return codes, codes == len(spec)

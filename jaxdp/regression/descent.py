@@ -23,6 +23,7 @@ from jaxdp.regression.private_sums import (
     noisy_counts,
     released_gradient,
     released_magnitudes,
+    released_mean,
     released_means,
     released_quantiles,
 )
@@ -55,7 +56,8 @@ class AbstractSlopes(abc.ABC):
     def begin(self, ledger: Ledger, source: SecretNoise, num_scales: int, is_free: bool) -> None:
         """Release where the descent starts; `is_free` if the function has a constant.
 
-        The budget of later releases of the scale is spent too.
+        The budget of later releases of the scale is spent too. With no release of the scale there
+        is no descent, and the labels' mean has the whole budget.
         """
 
     @property
@@ -64,7 +66,7 @@ class AbstractSlopes(abc.ABC):
         return 1
 
     def enter(
-        self, rows: PrivateRows, weights: Float[np.ndarray, "features outputs"], stage: int
+        self, rows: PrivateRows, weights: Float[np.ndarray, "features outputs"] | None, stage: int
     ) -> float:
         """Begin a stage at these weights, and return the size of a slope there."""
         del rows, weights, stage
@@ -107,6 +109,10 @@ class SquaredSlopes(AbstractSlopes):
         return outputs + self.offset - self.labels[rows, None]
 
     def begin(self, ledger, source, num_scales, is_free):
+        if not num_scales:
+            mu = ledger.spend_rest("histogram of the labels, for their mean")
+            self.offset = np.array([released_mean(self.labels, mu, source)])
+            return
         one = self.share / max(num_scales, 3)
         first = min(max(one, (_START / (len(self.labels) * ledger.mu)) ** 2), _MOST_OF_START)
         mu = ledger.spend("histogram of the labels", first)
@@ -186,12 +192,15 @@ class ClassSlopes(AbstractSlopes):
         return (chances - own) / most
 
     def begin(self, ledger, source, num_scales, is_free):
-        mu = ledger.spend("counts of the classes", _CLASS_SHARE)
+        what = "counts of the classes"
+        mu = ledger.spend(what, _CLASS_SHARE) if num_scales else ledger.spend_rest(what)
         counts, std = noisy_counts(self._places, self._count, mu, source, "classes")
         shares = np.maximum(counts, std) / np.maximum(counts, std).sum()
         if is_free:
             logs = np.log(shares)
             self.offset = logs[1:] - logs[:1] if self.num_outputs == 1 else logs - logs.mean()
+        if not num_scales:
+            return
         self.curvature = of_classes(float(np.mean(shares * (1 - shares))))
         self._mu = ledger.spend("curvature and size of the slopes", _CLASS_SHARE)
 
@@ -219,6 +228,7 @@ class Stage(NamedTuple):
     noise_stds: Float[np.ndarray, " steps"]  # on each coordinate P x of each step's gradient
     curvature: float  # mean curvature of the loss, as clipping leaves it
     square: float  # mean square of the clipped slopes
+    start: Float[np.ndarray, "features outputs"] | None = None  # weights; None for zeros
 
     @property
     def weights(self) -> Float[np.ndarray, "features outputs"]:
@@ -280,4 +290,4 @@ def private_descent(
         if step >= first:
             average += (weights - average) / (step - first + 1)
     law = slopes.law(plan.clip * scale)
-    return Stage(plan, average * plan.units[:, None], np.array(stds), *law)
+    return Stage(plan, average * plan.units[:, None], np.array(stds), *law, start)

@@ -38,6 +38,11 @@ class Known(NamedTuple):
     sampling: Float[np.ndarray, "features features"]
     squares: Float[np.ndarray, "2 features"]  # noisy mean squares of features, and their noise
 
+    def times(self, unit: float) -> "Known":
+        """The same for weights times a number."""
+        covariances = self.noise * unit**2, self.sampling * unit**2
+        return Known(self.weights * unit, *covariances, self.squares)
+
 
 class Learnt(NamedTuple):
     """The public result of a private fit."""
@@ -47,6 +52,7 @@ class Learnt(NamedTuple):
     statement: Release | None = None  # of all releases; None for the Gaussian DP of the ledger
     offset: Float[np.ndarray, " outputs"] | float = 0.0  # added to the function
     known: Known | None = None
+    is_straight: bool = False  # of linear features, in place of additive ones
 
 
 def learnt_weights(
@@ -56,10 +62,21 @@ def learnt_weights(
     squares: Float[np.ndarray, "2 features"],
     num_samples: int,
     offset: Float[np.ndarray, " outputs"],
+    turn: Float[np.ndarray, "features inner"] | None = None,
 ) -> Learnt:
-    """The weights to release, and the estimate with its errors; all of public numbers."""
-    last = stages[-1]
-    modes = spectrum.values * last.plan.units**2
+    """The weights to release, and the estimate with its errors; all of public numbers.
+
+    Args:
+        stages: descents, each from the end of the one before.
+        spectrum: known moments of the features in the last stage.
+        structure: the features that the weights are for.
+        squares: noisy mean squares of these features, and the deviations of their noise.
+        num_samples: number of rows.
+        offset: number added to the function.
+        turn: map from weights of the features of the descent to those of `structure`, if they
+            differ.
+    """
+    last, modes = stages[-1], spectrum.values * stages[-1].plan.units ** 2
     left, noise = last.left_and_noise(modes)
     learnt, noise = np.maximum(1 - left, _LEAST), noise * last.plan.units**2
     curved = np.maximum(spectrum.values, 1e-9 * spectrum.values.max())
@@ -70,19 +87,20 @@ def learnt_weights(
         sampling = last.square * curved * last.plan.num_steps / num_samples / learnt**2
         sampling = sampling * last.plan.units**4 * np.sum(echoes**2, axis=0)
     axes = spectrum.vectors.T @ spectrum.base
-    centre = _centring(structure, squares[0])
-    maps = centre @ axes.T
+    turn = np.eye(axes.shape[1]) if turn is None else turn
+    turn = _centring(structure, squares[0]) @ turn
+    maps = turn @ axes.T
     factors, start = maps * np.sqrt(noise), np.zeros_like(last.average)
-    if len(stages) > 1:
+    if last.start is not None:
         # What is left of the start, with the noise of the stage before.
-        back = np.linalg.pinv(axes.T)
-        first = stages[0]
+        first, back = stages[-2], np.linalg.pinv(axes.T)
         _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
         kept = (back @ first.plan.transform.T) * np.sqrt(before)
         factors = np.hstack([factors, maps @ (left[:, None] * kept)])
-        start = back @ first.weights
+        start = back @ last.start
     noise_std = np.linalg.norm(factors, axis=1)
-    weights = _with_empty_cells(centre @ last.weights, noise_std, stages, structure, squares)
+    used = stages if last.start is not None else stages[-1:]
+    weights = _with_empty_cells(turn, noise_std, used, structure, squares)
     estimate = (last.average - left[:, None] * start) / learnt[:, None]
     known = Known(
         maps @ estimate, (maps * (noise / learnt**2)) @ maps.T, (maps * sampling) @ maps.T, squares
@@ -90,35 +108,28 @@ def learnt_weights(
     return Learnt(weights, noise_std, None, offset, known)
 
 
-def _left_and_noise(stages, held, lengths):
-    """What all stages leave of an initial error, and the noise's variance, along some directions.
-
-    `held` and `lengths` are functions of a plan: mean squares of the features along a direction of
-    length one, and the length of P x there.
-    """
-    left, noise = 1.0, 0.0
-    for stage in stages:
-        length = lengths(stage.plan)
-        modes = held(stage.plan) * length**2
-        own, variance = stage.left_and_noise(np.minimum(modes, stage.plan.largest_mode))
-        left, noise = left * own, noise * own**2 + variance * length**2
-    return left, noise
-
-
 def _with_empty_cells(
-    weights: Float[np.ndarray, "features outputs"],
+    turn: Float[np.ndarray, "features inner"],
     noise_std: Float[np.ndarray, " features"],
     stages: list[Stage],
     structure: Structure,
     squares: Float[np.ndarray, "2 features"],
 ) -> Float[np.ndarray, "features outputs"]:
-    """Draw cells of few rows to their column's mean, by the noise that a descent leaves them."""
+    """The weights, with cells of few rows drawn to their column's mean.
+
+    As far as the noise would carry them, that a descent leaves where it learns nothing.
+    """
 
     def at(held):
-        return _left_and_noise(
-            stages, lambda plan: held, lambda plan: np.linalg.norm(plan.transform, axis=0)
-        )
+        left, noise = np.ones_like(held), np.zeros_like(held)
+        for stage in stages:
+            lengths = np.linalg.norm(stage.plan.transform @ turn.T, axis=0)
+            modes = np.minimum(held * lengths**2, stage.plan.largest_mode)
+            own, variance = stage.left_and_noise(modes)
+            left, noise = left * own, noise * own**2 + variance * lengths**2
+        return left, noise
 
+    weights = turn @ stages[-1].weights
     _, spreads = at(np.maximum(squares[0] - squares[1], 0.0))
     # Where counts are mostly noise they may be larger: then a curve stays as it is.
     shares = 1 - at(np.maximum(squares[0], 0.0) + squares[1])[0]
@@ -159,13 +170,11 @@ def _centring(
     structure: Structure, squares: Float[np.ndarray, " features"]
 ) -> Float[np.ndarray, "features features"]:
     """The map that moves the mean of each column's weights, by noisy counts, to the constant."""
-    found = np.eye(structure.num_features)
+    found = np.eye(len(squares))
     if structure.constant:
         for cells in (group.cells for group in structure.groups if group.is_whole):
-            shares = np.maximum(squares[cells], 0.0)
-            shares = (
-                shares / shares.sum() if shares.sum() > 0 else np.full(len(cells), 1 / len(cells))
-            )
+            shares = np.maximum(squares[cells], 1e-300)
+            shares = shares / shares.sum()
             found[np.ix_(cells, cells)] -= shares
             found[-1, cells] += shares / structure.constant
     return found

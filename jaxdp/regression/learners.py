@@ -24,6 +24,7 @@ from jaxdp.kernels.base import require_feature_map
 from jaxdp.kernels.release.private_learner import FitRequest
 from jaxdp.privacy import GaussianMechanism, Release, gaussian_mu
 from jaxdp.regression.descent import AbstractSlopes, ClassSlopes, SquaredSlopes
+from jaxdp.regression.known import Known
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractMethod, Automatic
 from jaxdp.regression.private_sums import PrivateRows, released_magnitudes
@@ -59,11 +60,12 @@ def _checked_num_classes(count: Any) -> int:
 
 
 class LinearFit(eqx.Module):
-    """The public result of a fit: the function, its ledger and each coefficient's planned noise."""
+    """The public result of a fit: the function, its ledger, and the errors of its coefficients."""
 
     release: ReleasedFunction
     ledger: Ledger = eqx.field(static=True)
-    noise_std: Float[np.ndarray, " features"]
+    noise_std: Float[np.ndarray, " features"]  # of the coefficients of the function
+    known: Known | None  # unbiased coefficients and their errors; None without a plan
 
 
 class _AbstractLinearLearner(eqx.Module):
@@ -123,11 +125,14 @@ class _AbstractLinearLearner(eqx.Module):
             raise ValueError(f"expected inputs of {self.features.dim} columns, got {request.dim}")
         source = request.noise()
         ledger = Ledger(mu, (request.epsilon, request.delta))
-        slopes, intercept, unit = self._slopes(request.targets, ledger, source)
+        slopes, intercept, scale = self._slopes(request.targets, ledger, source)
         rows = PrivateRows.of(self.features, request.table, source, self.tests_curves)
         learnt = self.method.learnt(rows, slopes, ledger)
-        weights, noise_std = (part * unit / self.features.norm_bound for part in learnt[:2])
-        offset = intercept + unit * np.atleast_1d(learnt.offset)
+        features = rows.structure.lines.features if learnt.is_straight else self.features
+        # Weights are for the rows over their bound in the descent.
+        unit = scale / self.features.norm_bound
+        weights, noise_std = learnt.weights * unit, learnt.noise_std * unit
+        offset = intercept + scale * np.atleast_1d(learnt.offset)
         statement = learnt.statement or Release(
             "noisy sums over the records, and the linear function made of them",
             "replace-one",
@@ -138,15 +143,14 @@ class _AbstractLinearLearner(eqx.Module):
         statement = dataclasses.replace(statement, assumptions=(_PUBLIC, *statement.assumptions))
         is_regression = isinstance(slopes, SquaredSlopes)
         release = request.released(
-            self.features,
+            features,
             request.in_precision(weights if weights.shape[1] > 1 else weights[:, 0]),
             statement,
-            intercept=request.in_precision(
-                offset if len(np.atleast_1d(offset)) > 1 else float(np.ravel(offset)[0])
-            ),
-            label_bound=(intercept - unit, intercept + unit) if is_regression else None,
+            intercept=request.in_precision(offset if len(offset) > 1 else offset[0]),
+            label_bound=(intercept - scale, intercept + scale) if is_regression else None,
         )
-        return LinearFit(release, ledger, noise_std)
+        known = learnt.known and learnt.known.times(unit)
+        return LinearFit(release, ledger, noise_std, known)
 
 
 class PrivateLinearRegression(_AbstractLinearLearner):

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import math
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -41,13 +41,18 @@ _ROUNDS = 0.1, 0.3, 0.6  # shares of the second moments' budget; later rounds ha
 # If even the whole budget leaves noise of this many mean eigenvalues, moments get a little of it,
 # for their trace, and one release of the residuals' scale is enough (chosen on Gaussian designs).
 _NOISE, _LITTLE = 3.0, 0.05
-_FIRST = 0.3  # share of the first of two descents in the budget of both
-# Whether curves are worth their noise is tested after a descent with lines: its share of the budget
-# of the descents, the lines' share of their moments, and the guess of the explained variance.
-_TEST, _OF_LINES, _OF_BENDS, _OF_CURVES, _GUESS = 0.06, 0.6, 0.3, 0.08, (0.03, 0.25)
-_WORTH = 8.0  # times the square root of n mu over
-_LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
 _ROOM = 2.0  # rows are clipped at the root of this many times their mean square in the last round
+_NOTHING = 80.0  # n mu below which the labels' mean alone is learnt
+_FIRST = 0.3  # share of the first of two descents in the budget of both
+_LEAST_SIGNAL, _MOST_SIGNAL = 0.02, 0.9  # of the error that the second one assumes
+# Whether curves are worth their noise is tested after a descent of lines, if n mu is so many times
+# the number of functions in the test. Shares: of the first descent, of the test and of the curves'
+# second moments in the budget of the descents; of all moments before it, and of those for the test.
+_WORTH = 8.0
+_OF_LINES, _TEST, _OF_CURVES = 0.1, 0.06, 0.08
+_LESS_MOMENTS, _OF_TEST = 0.6, 0.3
+_GUESS = 0.03, 0.25  # of the variance that curves explain beyond lines, and the guess's deviation
+_LEAST_MODE = 0.05  # of a whitened direction that a test divides by
 
 
 def _spectrum_in_rounds(
@@ -55,32 +60,30 @@ def _spectrum_in_rounds(
     base: Float[np.ndarray, "modes features"],
     mu: float,
     shares: tuple[float, ...],
-) -> tuple[Spectrum, Float[np.ndarray, "2 features"]]:
+    values: Float[np.ndarray, "seen features"] | None = None,
+) -> tuple[Spectrum, Float[np.ndarray, "2 seen"]]:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
     Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise:
     the common part of rows, which hides their differences in noise, is reduced. Also returned are
-    the mean square of each feature, over all rounds, and the deviation of its noise.
+    the mean square of each feature, or of linear functions `values` of them, over all rounds, and
+    the deviations of their noise.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
     clip_norm = rows.structure.bound * (1 + 1e-6)
-    squares = np.zeros((2, rows.structure.num_features))
+    sums = 0.0
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
         moments, std = released_second_moments(rows, of_a_round, base, clip_norm)
-        back = np.linalg.pinv(base)
-        stds = std * np.sum(back**2, axis=1)
-        precision = np.maximum(stds, 1e-300) ** -2.0
-        squares += np.stack([np.sum((back @ moments) * back, axis=1) * precision, precision])
         spectrum = shrunk(moments, std, base)
+        back = np.linalg.pinv(base) if values is None else values @ np.linalg.pinv(base)
+        precision = np.maximum(std * np.sum(back**2, axis=1), 1e-300) ** -2.0
+        sums = sums + np.stack([np.sum((back @ moments) * back, axis=1) * precision, precision])
         if place + 1 < len(shares):
             damped = spectrum.values + std * math.sqrt(len(base))
             base = (spectrum.vectors / np.sqrt(damped)).T @ base
             clip_norm = math.sqrt(_ROOM * float(np.sum(spectrum.values / damped)))
-    return spectrum, np.stack([squares[0] / squares[1], squares[1] ** -0.5])
-
-
-_DBG = []
+    return spectrum, np.stack([sums[0] / sums[1], sums[1] ** -0.5])
 
 
 class _Spending(NamedTuple):
@@ -139,128 +142,109 @@ class AbstractDescentMethod(AbstractMethod):
         values = np.array([0.5 / num_features])
         spending = self._spending(num_features, num_samples, mu)
         share = 1 - spending.moments_share - scale_share - other_share
+        options = self._options(num_samples, num_outputs * num_features**2, curvature)
         return planned(
             Spectrum(values, np.eye(1), values, 1e-4 / num_features, np.eye(1)),
-            num_samples=num_samples,
             mu=mu * math.sqrt(share),
-            curvature=curvature,
-            dampings=self.dampings,
-            momenta=self.momenta,
-            num_outputs=num_outputs * num_features**2,
-            is_one_pass=self.is_one_pass,
             signal=signal,
+            **options,
         ).predicted_risk
 
     def learnt(self, rows, slopes, ledger):
         num_rows, structure = len(rows.units), rows.structure
-        is_tested = structure.lines is not None
-        base, smooth = structure.basis, None
-        if is_tested:
-            base = structure.lines @ structure.basis
+        base, lines = structure.basis, structure.lines
+        if is_hopeless(num_rows, ledger.mu) and structure.constant:
+            slopes.begin(ledger, rows.source, 0, True)
+            nothing = np.zeros((base.shape[1], slopes.num_outputs))
+            return Learnt(nothing, nothing[:, 0], None, slopes.offset)
+        tests = [] if lines is None or self.is_one_pass else lines.curves
+        tests = [one @ base for one in tests if can_test(len(one), num_rows, ledger.mu)]
+        if lines is not None:
+            base = lines.rows @ base
         spending = self._spending(len(base), num_rows, ledger.mu)
-        count = 1 if self.is_one_pass else spending.num_scales
-        slopes.begin(ledger, rows.source, count, structure.constant > 0)
-        bends = [one for one in structure.smooth if can_test(len(one), num_rows, ledger.mu)]
-        is_tested = bool(bends) and not self.is_one_pass
-        share = spending.moments_share * (_OF_LINES if is_tested else 1)
+        slopes.begin(ledger, rows.source, spending.num_scales, structure.constant > 0)
+        share = spending.moments_share * (_LESS_MOMENTS if tests else 1)
         spent = ledger.spend("second moments of the features", share)
-        if is_tested:
-            base_of_bends = bends[0] @ structure.basis
-            of_bends = spent * math.sqrt(_OF_BENDS) * (1 - 1e-12)
-            spent *= math.sqrt(1 - _OF_BENDS) * (1 - 1e-12)
-            rounds = self._spending(len(base_of_bends), num_rows, ledger.mu).rounds
-            smooth, _ = _spectrum_in_rounds(rows, base_of_bends, of_bends, rounds)
-        spectrum, squares = _spectrum_in_rounds(rows, base, spent, spending.rounds)
-        of = "each of rows of its own" if self.is_one_pass else "each of all rows"
-        if is_tested:
-            of += ", and second moments of curves if they are worth it"
-        mu = ledger.spend_rest(f"clipped gradients, {of}")
-        options = {
-            "num_samples": num_rows,
-            "curvature": slopes.curvature,
-            "dampings": self.dampings,
-            "momenta": self.momenta,
-            "num_outputs": slopes.num_outputs,
-            "is_one_pass": self.is_one_pass,
-        }
-        shares = (1.0,)
-        if is_tested or slopes.num_stages > 1:
-            shares = (_FIRST / 3, 1 - _FIRST / 3 - _TEST) if is_tested else (_FIRST, 1 - _FIRST)
+        smooth = None
+        if tests:
+            own = spent * math.sqrt(_OF_TEST) * (1 - 1e-12)
+            spent *= math.sqrt(1 - _OF_TEST) * (1 - 1e-12)
+            rounds = self._spending(len(tests[0]), num_rows, ledger.mu).rounds
+            smooth, _ = _spectrum_in_rounds(rows, tests[0], own, rounds)
+        values = None if lines is None else lines.values
+        spectrum, squares = _spectrum_in_rounds(rows, base, spent, spending.rounds, values)
+        words = "each of rows of its own" if self.is_one_pass else "each of all rows"
+        words += ", a test of curves, and second moments for them if they are better" * bool(tests)
+        mu = ledger.spend_rest(f"clipped gradients, {words}")
+        options = self._options(num_rows, slopes.num_outputs, slopes.curvature)
         stages: list[Stage] = []
-        weights, signal, size = np.zeros((rows.units.shape[1], slopes.num_outputs)), SIGNAL, 1.0
+        weights, signal, size = None, SIGNAL, 1.0
+        shares = (1.0,) if self.is_one_pass or slopes.num_stages == 1 else (_FIRST, 1 - _FIRST)
+        shares = (_OF_LINES, 1 - _OF_LINES - _TEST) if tests else shares
         for number, share in enumerate(shares):
             own = rows._replace(source=rows.source.hiding("stage", number))
             found = slopes.enter(own, weights, number)
+            of_stage = mu * math.sqrt(share) * (1 - 1e-12)
             if stages:
                 # The error that is left, over the variance of the slopes.
                 signal = 2 * stages[-1].plan.predicted_risk * (size / found) ** 2
                 signal = min(max(signal, _LEAST_SIGNAL), _MOST_SIGNAL)
-            of_stage, size = mu * math.sqrt(share) * (1 - 1e-12), found
-            if stages and is_tested:
-                gain = _gain_of_bends(own, slopes, weights, smooth, found, mu * math.sqrt(_TEST))
-                whole = self._spending(len(structure.basis), num_rows, ledger.mu)
-                of_bent = mu * math.sqrt(share - _OF_CURVES) * (1 - 1e-12)
+            if smooth is not None and stages:
+                of_test = mu * math.sqrt(_TEST) * (1 - 1e-12)
+                gain = _gain_of_curves(own, slopes, weights, smooth, found, of_test)
+                of_rest = mu * math.sqrt(share - _OF_CURVES) * (1 - 1e-12)
+                straight = planned(spectrum, mu=of_stage, signal=_LEAST_SIGNAL, **options)
                 flat = _flat(len(structure.basis), structure.bound)
-                given = options | {"num_samples": num_rows}
-                plain = planned(spectrum, mu=of_stage, signal=_LEAST_SIGNAL, **given)
-                bent = planned(flat, mu=of_bent, signal=gain + _LEAST_SIGNAL, **given)
-                import os
-
-                if os.environ.get("DBG"):
-                    print(
-                        "gain %.3f risk lin %.4f bent %.4f"
-                        % (gain, plain.predicted_risk * 2, bent.predicted_risk * 2),
-                        bent.num_steps,
-                        bent.clip,
-                        "raw",
-                        _DBG,
-                        flush=True,
-                    )
-                if 2 * bent.predicted_risk < 2 * plain.predicted_risk + gain:
-                    spent = mu * math.sqrt(_OF_CURVES) * (1 - 1e-12)
+                bent = planned(flat, mu=of_rest, signal=gain + _LEAST_SIGNAL, **options)
+                if 2 * bent.predicted_risk < 2 * straight.predicted_risk + gain:
+                    of_curves = mu * math.sqrt(_OF_CURVES) * (1 - 1e-12)
+                    spending = self._spending(len(structure.basis), num_rows, ledger.mu)
+                    lines, of_stage = None, of_rest
                     spectrum, squares = _spectrum_in_rounds(
-                        own, structure.basis, spent, whole.rounds
+                        own, structure.basis, of_curves, spending.rounds
                     )
-                    signal, of_stage = min(gain + signal, _MOST_SIGNAL), of_bent
-                    if whole.num_scales == 1:
-                        weights = None
+                    signal = min(gain + signal, _MOST_SIGNAL)
+                    # With few rows the lines' noise would outlast a short descent.
+                    weights = weights if spending.num_scales > 1 else None
+            size = found
             plan = planned(spectrum, mu=of_stage, signal=signal, **options)
-            import os
-
-            if os.environ.get("DBG"):
-                print(
-                    "   stage",
-                    number,
-                    "signal %.3f" % signal,
-                    plan.num_steps,
-                    plan.rate,
-                    plan.momentum,
-                    "clip",
-                    plan.clip,
-                    "risk2 %.3f" % (2 * plan.predicted_risk),
-                    "size",
-                    found,
-                    "D",
-                    plan.typical_norm**2,
-                    len(plan.values),
-                )
             stages.append(private_descent(own, slopes, plan, of_stage, weights))
             weights = stages[-1].weights
-        return learnt_weights(stages, spectrum, structure, squares, num_rows, slopes.offset)
+        given = (structure, squares, num_rows, slopes.offset)
+        if lines is None:
+            return learnt_weights(stages, spectrum, *given)
+        given = (lines.structure, *given[1:], lines.weights)
+        return learnt_weights(stages, spectrum, *given)._replace(is_straight=True)
+
+    def _options(self, num_samples: int, num_outputs: int, curvature: Curvature) -> dict[str, Any]:
+        """The arguments that all plans of a fit share."""
+        return {
+            "num_samples": num_samples,
+            "curvature": curvature,
+            "dampings": self.dampings,
+            "momenta": self.momenta,
+            "num_outputs": num_outputs,
+            "is_one_pass": self.is_one_pass,
+        }
 
 
 def can_test(num_features: int, num_samples: int, mu: float) -> bool:
-    """Whether a test of this many features can tell curves from lines, by public numbers."""
+    """Whether a test of this many functions can tell curves from lines, by public numbers."""
     return num_samples * mu >= _WORTH * num_features
 
 
-def _flat(size: int, bound: float) -> Spectrum:
+def is_hopeless(num_samples: int, mu: float) -> bool:
+    """Whether a fit learns the labels' mean alone, by public numbers."""
+    return num_samples * mu < _NOTHING
+
+
+def _flat(size: int, bound: float = 1.0) -> Spectrum:
     """The spectrum of rows of half the largest square and equal features."""
     values = np.full(size, 0.5 * bound**2 / size)
     return Spectrum(values, np.eye(size), values, 1e-4 / size, np.eye(size))
 
 
-def _gain_of_bends(
+def _gain_of_curves(
     rows: PrivateRows,
     slopes: AbstractSlopes,
     weights: Float[np.ndarray, "features outputs"],
@@ -268,10 +252,11 @@ def _gain_of_bends(
     scale: float,
     mu: float,
 ) -> float:
-    """Release a gradient, and tell from it how much variance the bends of curves explain.
+    """Release a gradient, and tell from it how much variance curves explain beyond lines.
 
-    In units of the slopes' variance.
+    In units of the slopes' variance, drawn to a guess by the noise.
     """
+    assert rows.structure.lines is not None
     rows = rows._replace(source=rows.source.hiding("test"))
     damped = smooth.values + smooth.noise
     transform = (smooth.vectors / np.sqrt(damped)).T @ smooth.base
@@ -284,23 +269,22 @@ def _gain_of_bends(
         rows.norms(transform),
         clip_norm=clip * scale * typical,
         typical_norm=typical,
-        mu=mu * (1 - 1e-12),
+        mu=mu,
     )
-    # Without what lines explain: their span among the coordinates, which are nearly white.
+    # In white directions a gradient is the error times the curvature. Errors of lines are removed.
+    roots = np.sqrt(np.maximum(modes, _LEAST_MODE))[:, None]
     straight = np.linalg.pinv(transform.T) @ np.linalg.pinv(rows.structure.basis)
-    straight = straight @ rows.structure.lines.T
-    span, _ = np.linalg.qr(np.sqrt(modes)[:, None] * straight)
-    part = gradient / np.sqrt(np.maximum(modes, 0.05))[:, None]
+    straight = np.sqrt(modes)[:, None] * (straight @ rows.structure.lines.rows.T)
+    span, _ = np.linalg.qr(straight)
+    part, noise = gradient / roots, std / roots
     part = part - span @ (span.T @ part)
-    num = (len(part) - span.shape[1]) * part.shape[1]
-    curvature = slopes.curvature.share(clip)
-    stds = std / np.sqrt(np.maximum(modes, 0.05))
-    expected = float(np.sum(stds**2) - np.sum((span * stds[:, None]) ** 2)) * part.shape[1]
-    found = (float(np.sum(part**2)) - expected) / (curvature * scale) ** 2
-    noise = 2 * (expected / max(num, 1)) ** 2 * num / (curvature * scale) ** 4
+    unit = (slopes.curvature.share(clip) * scale) ** 2
+    expected = float(np.sum(noise**2) - np.sum((span * noise) ** 2)) * part.shape[1]
+    freedom = max((len(part) - span.shape[1]) * part.shape[1], 1)
+    found = (float(np.sum(part**2)) - expected) / unit
+    variance = 2 * (expected / unit) ** 2 / freedom
     guess, spread = _GUESS
-    _DBG[:] = [round(found, 3), round(noise**0.5, 3), num]
-    return max(0.0, (found / noise + guess / spread**2) / (1 / noise + 1 / spread**2))
+    return max(0.0, (found / variance + guess / spread**2) / (1 / variance + 1 / spread**2))
 
 
 class Automatic(AbstractDescentMethod):

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import isotonic_regression
 
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.features.public_features import whole_features
@@ -163,17 +162,35 @@ def released_magnitudes(
     scale = 2.0 ** ((lowest + place + 1 - part) / 2) / _MEDIAN
     scale = max(scale, _scale_of_the_largest(noisy, std, lowest))
     shares = np.append(np.cumsum(noisy[::-1])[::-1], 0.0) / len(residuals)
-    shares = isotonic_regression(np.clip(shares, 0, 1), increasing=False).x
+    # Between the largest share to come and the least so far, no share grows.
+    most = np.maximum.accumulate(shares[::-1])[::-1]
+    shares = np.clip((most + np.minimum.accumulate(shares)) / 2, 0, 1)
     return Magnitudes(scale, lowest, np.append(1.0, shares[1:]))
 
 
 def released_quantiles(
     labels: Float[np.ndarray, " n"], shares: tuple[float, ...], mu: float, source: SecretNoise
 ) -> Float[np.ndarray, " shares"]:
-    r"""Release quantiles of labels in [-1, 1], of a histogram of 64 equal bins, or of fewer.
+    """Release quantiles of labels in [-1, 1]."""
+    counts, ends = _released_distribution(labels, mu, source)
+    below = np.append(0.0, np.cumsum(counts)) / counts.sum()
+    # In an empty stretch a quantile is in the middle.
+    return np.interp(shares, below + 1e-9 * np.arange(len(ends)), ends)
 
-    One record moves two counts by one: the sensitivity is $\sqrt 2$. Fewer bins are used if noise
-    would hide the labels in 64. Counts below two standard deviations of it are dropped.
+
+def released_mean(labels: Float[np.ndarray, " n"], mu: float, source: SecretNoise) -> float:
+    """Release the mean of labels in [-1, 1]."""
+    counts, ends = _released_distribution(labels, mu, source)
+    return float(counts @ (ends[1:] + ends[:-1])) / 2 / float(counts.sum())
+
+
+def _released_distribution(
+    labels: Float[np.ndarray, " n"], mu: float, source: SecretNoise
+) -> tuple[Float[np.ndarray, " bins"], Float[np.ndarray, " bins+1"]]:
+    r"""A noisy histogram of labels in [-1, 1], of 64 equal bins, or fewer if noise hides them.
+
+    One record moves two counts by one: the sensitivity is $\sqrt 2$. Counts below two standard
+    deviations of the noise are dropped.
     """
     num_bins = max(_LABEL_BINS)
     while num_bins > min(_LABEL_BINS) and math.sqrt(2 * num_bins) / mu > _HIDDEN * len(labels):
@@ -181,11 +198,7 @@ def released_quantiles(
     inside = np.clip((labels + 1) / 2 * num_bins, 0, num_bins - 1).astype(np.int64)
     noisy, std = noisy_counts(inside, num_bins, mu, source, "labels")
     counts = np.where(noisy > 2 * std, noisy, 0.0)
-    counts = counts if counts.any() else np.ones(num_bins)
-    below = np.append(0.0, np.cumsum(counts)) / counts.sum()
-    # In an empty stretch a quantile is in the middle.
-    slope = 1e-9 * np.arange(num_bins + 1)
-    return np.interp(shares, below + slope, np.linspace(-1, 1, num_bins + 1))
+    return counts if counts.any() else np.ones(num_bins), np.linspace(-1, 1, num_bins + 1)
 
 
 def noisy_counts(

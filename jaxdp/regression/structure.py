@@ -1,4 +1,4 @@
-"""Public facts about the features of a linear function: coordinates, groups, and lines in curves."""
+"""Public facts about the features of a linear function: coordinates, groups, and lines."""
 
 import math
 from typing import NamedTuple

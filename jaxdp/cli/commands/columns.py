@@ -23,6 +23,7 @@ from jaxdp.data.table_files import open_table
 from jaxdp.kernels import ColumnNames, ReleasedFunction
 from jaxdp.privacy.arguments import check_budget
 from jaxdp.regression import Columns
+from jaxdp.regression.columns import CodedTable
 
 _RANGE, _CATEGORIES = "range", "categories"
 _ENTRY = '{"range": [LOW, HIGH]} or {"categories": ["A", "B"]}'
@@ -81,10 +82,10 @@ def check_names(path: pathlib.Path, names: list[str]) -> None:
         raise ValueError(f"{path}: expected names of columns that differ, got {twice!r} twice")
 
 
-def check_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> None:
-    """Raise ValueError unless each cell is of its column's kind."""
+def read_cells(path: pathlib.Path, columns: Columns, rows: np.ndarray) -> CodedTable:
+    """Return the codes of a table; ValueError unless each cell is of its column's kind."""
     try:
-        columns.read(rows)
+        return columns.read(rows)
     except TypeError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -137,7 +138,7 @@ def _fitted(
     rows = read_inputs(options.data, list(known), header=options.header, **kinds)
     target, place = options.target, list(known).index(options.target)
     table, labels = np.delete(rows, place, axis=1), rows[:, place]
-    check_cells(options.data, inputs, table)
+    read_cells(options.data, inputs, table)
     features = "additive" if options.additive else "linear"
     common = {"columns": inputs, "features": features}
     # Codes of categories; for numbers only missing ones matter.

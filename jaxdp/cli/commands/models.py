@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jaxdp.cli import output
-from jaxdp.cli.commands.columns import check_cells, check_names, kinds_of, tabular_fit
+from jaxdp.cli.commands.columns import check_names, kinds_of, read_cells, tabular_fit
 from jaxdp.core.files import write_whole
 from jaxdp.core.packages import require_extra
 from jaxdp.data.datasets import NumericTable, read_inputs, read_whole_table
@@ -222,9 +222,9 @@ def predict(options: argparse.Namespace) -> None:
     names = known.inputs if known else tuple(map(str, range(release.features.dim)))
     reader = release.features.reader
     kinds = {} if reader is None else kinds_of(reader)
-    inputs = read_inputs(options.data, names, header=options.header, **kinds)
+    inputs: Any = read_inputs(options.data, names, header=options.header, **kinds)
     if reader is not None:
-        check_cells(options.data, reader, inputs)
+        inputs = read_cells(options.data, reader, inputs)
     values = np.asarray(release(inputs))
     classes = known.classes if known else None
     probabilities = ()

@@ -27,7 +27,7 @@ from jaxdp.core.files import (
 )
 from jaxdp.core.terminals import printable
 
-_FORMAT, _VERSION = "jaxdp released function", 5
+_FORMAT, _VERSION = "jaxdp released function", 6
 # Larger than any useful function of features.
 _MOST_BYTES = 2**32
 

@@ -6,6 +6,8 @@ nothing else ("Model cards for model reporting", Mitchell et al. 2019).
 
 import math
 import os
+import sys
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +16,7 @@ import numpy as np
 import scipy
 from jax.core import Tracer
 from jax.lax import Precision
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxdp.core.arrays import as_float, gathered, plain_float
 from jaxdp.core.checks import (
@@ -25,6 +27,7 @@ from jaxdp.core.checks import (
     require_shape,
 )
 from jaxdp.core.display import AbstractExplained, Explanation, Row, as_text, in_words
+from jaxdp.core.terminals import printable
 from jaxdp.kernels.base import AbstractFeatureMap, as_rows, require_feature_map
 from jaxdp.kernels.evaluation import blockwise
 from jaxdp.kernels.release.model_file import written
@@ -80,7 +83,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     Attributes:
         features: z, drawn from the public seed.
         coefficients: beta, (M,); for several classes (M, k), and the values are k scores a row.
-        intercept: b.
+        intercept: b, a number, or one for each of several classes.
         label_bound: T, or both ends of the labels' range, or None for the score of a classifier.
         public_seed: seed from which the features were drawn, an int.
         statement: the release, and the guarantee that is proved about it.
@@ -106,7 +109,7 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
     statement: Release
     delta: float = eqx.field(static=True, converter=plain_float)
     public_seed: int = eqx.field(static=True)
-    intercept: Float[Array, ""] = eqx.field(converter=as_float, default=0.0)
+    intercept: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
     label_bound: float | tuple[float, float] | None = eqx.field(
         static=True, converter=plain_float, default=None
     )
@@ -125,7 +128,8 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
                 raise ValueError(f"expected two classes or more, got {num_classes}")
             if self.label_bound is not None:
                 raise ValueError("expected no label_bound of a function with classes")
-        require_shape("intercept", self.intercept, ())
+        if self.intercept.ndim:
+            require_shape("intercept", self.intercept, self.coefficients.shape[1:])
         for name, value in (("coefficients", self.coefficients), ("intercept", self.intercept)):
             require_finite(name, value)
             if not jnp.issubdtype(value.dtype, jnp.floating):
@@ -154,9 +158,16 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
 
         Data-frame columns are matched by name if the fit had names, array columns by position. If
         the features have a reader, cells may be texts, dates or missing; traced inputs are numbers.
+
+        Warns:
+            UserWarning: cells are beyond what is public of the columns; not of traced inputs.
         """
-        if self.features.reader is not None:
-            inputs = self.features.reader.codes(inputs)
+        reader = self.features.reader
+        if reader is not None and not isinstance(inputs, Tracer):
+            inputs = reader.read(inputs)
+            _warn_of_cells_beyond(reader.names, inputs.is_beyond)
+        if reader is not None:
+            inputs = reader.codes(inputs)
         # Without statement and seed, which are other for each release: one compilation for all.
         bound = self.label_bound
         limits = bound if isinstance(bound, tuple) else bound and (-bound, bound)
@@ -262,10 +273,30 @@ class ReleasedFunction(AbstractExplained, eqx.Module):
         )
 
 
+def _warn_of_cells_beyond(names: tuple[str, ...], is_beyond: Bool[np.ndarray, "m dim"]) -> None:
+    """Warn, in the line that called the library, how many cells the columns do not list."""
+    if not is_beyond.any():
+        return
+    counts = zip(names, is_beyond.sum(axis=0), strict=True)
+    told = printable(", ".join(f"{name}: {count}" for name, count in counts if count))
+    frame, level = sys._getframe(), 1
+    # scikit-learn's scores and Equinox's methods stand between the caller and this.
+    passed = ("jaxdp", "equinox", "sklearn")
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in passed:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"{is_beyond.any(axis=1).sum()} of {len(is_beyond)} rows have cells that the columns do "
+        f"not list ({told}): unlisted categories count as another one, numbers beyond the range as "
+        "its nearer end, and what a complete column cannot have adds nothing",
+        UserWarning,
+        stacklevel=level,
+    )
+
+
 def _values(
     features: AbstractFeatureMap,
     coefficients: Float[Array, "outputs ..."],
-    intercept: Float[Array, ""],
+    intercept: Float[Array, "..."],
     limits: Any,
     inputs: Any,
 ) -> Float[Array, "m ..."]:

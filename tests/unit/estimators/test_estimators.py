@@ -249,7 +249,7 @@ def test_wrong_arguments_are_refused_at_fit_as_they_were_given(
 
 NO_NUMBERS = np.where(np.arange(ROWS) % 5 == 1, None, np.arange(ROWS) % 2)
 MIXED = "expected classes that are all texts or all numbers"
-MISSING = "expected labels that are all texts or all numbers, got a mixture or missing ones"
+MISSING = "expected labels without missing ones, but y contains NaN, None or NA: drop these rows"
 
 
 @pytest.mark.filterwarnings("ignore:epsilon is infinite")

@@ -3,15 +3,19 @@
 import contextlib
 import datetime
 import decimal
+import functools
 import math
 import warnings
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxdp.estimators import DPKernelClassifier, DPKernelRidge
+import jaxdp
+from jaxdp.estimators import DPKernelClassifier, DPKernelRidge, DPLinearRegression
+from jaxdp.regression import Columns
 
 RANDOM = np.random.default_rng(0)
 ROWS = 40
@@ -146,3 +150,58 @@ def test_scores_are_those_of_scikit_learn(fitted):
     assert fitted["classifier"].score(INPUTS, np.arange(ROWS)) == 0
     with pytest.raises(ValueError, match=r"expected y of shape \(40\), got \(39,\)"):
         fitted["classifier"].score(INPUTS, LABELS["classifier"][1:])
+
+
+@pytest.mark.parametrize("cell", [None, math.nan, np.float32("nan")])
+def test_missing_labels_are_called_so_with_what_to_do(cell):
+    import pandas
+
+    known = {"columns": Columns({"0": (-1, 1), "1": (-1, 1)}), "label_range": (-1, 1)}
+    made = {kind: _made(kind) for kind in LABELS} | {"linear": DPLinearRegression(1, 1e-5, **known)}
+    for kind, estimator in made.items():
+        labels = LABELS.get(kind, LABELS["ridge"]).astype(object)
+        labels[3] = cell
+        columns = [labels, labels.tolist(), pandas.Series(labels)]
+        if kind != "classifier":
+            columns += [labels.astype(float), pandas.Series(labels, dtype="Float64")]
+        for column in columns:
+            with pytest.raises(ValueError, match="y contains NaN, None or NA: drop these rows, or"):
+                estimator.fit(INPUTS, column)
+
+
+def test_rows_that_are_dictionaries_are_called_so(fitted):
+    rows = [{"x": 731.0, "z": 1.0}] * ROWS
+    for kind, labels in LABELS.items():
+        for call in (fitted[kind].predict, functools.partial(_made(kind).fit, y=labels)):
+            with pytest.raises(ValueError, match=r"list of dictionaries: pandas\.DataFrame\(X\)"):
+                call(rows)
+
+
+def test_predictions_tell_of_cells_that_the_columns_do_not_list(tmp_path):
+    import pandas
+
+    columns = Columns({"x": (-1, 1), "kind": ["a", "b"], "z": (-1, 1)}, complete=["z"])
+    table = pandas.DataFrame({"x": INPUTS[:, 0], "kind": LABELS["classifier"], "z": INPUTS[:, 1]})
+    model = DPLinearRegression(5.0, 1e-5, columns=columns, label_range=(-1, 1), features="linear")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "if .* features explained")
+        model.fit(table, LABELS["ridge"])
+    model.release_.save(tmp_path / "model.npz")
+    loaded = jaxdp.regression.load(tmp_path / "model.npz")
+    odd = table.astype(object)
+    odd.loc[:1, "kind"], odd.loc[1, "x"], odd.loc[2, "x"], odd.loc[4, "z"] = (
+        "731zq",
+        731,
+        None,
+        None,
+    )
+    calls = [model.predict, lambda odd: model.score(odd, LABELS["ridge"]), loaded, loaded.predict]
+    for call in calls:
+        call(table)
+        with pytest.warns(UserWarning, match="3 of 40 rows .*x: 1, kind: 2, z: 1") as caught:
+            call(odd)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert not any(part in str(caught[0].message) for part in ("731", "zq"))
+    # Traced rows say nothing, as they have no values yet.
+    numbers = jax.numpy.array([[9.0, 9.0, 9.0]])
+    jax.jit(loaded)(numbers)

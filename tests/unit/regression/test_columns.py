@@ -193,32 +193,134 @@ def test_which_rows_are_beyond_what_is_public():
     assert columns.codes(read) is read.codes
 
 
+BOTH = Columns(
+    {"age": (0, 10), "sex": ["f", "m"], "height": (1, 2)},
+    bins=5,
+    interactions=[("age", "sex"), ("height", "age")],
+    complete=["height"],
+)
+
+
+def _random_codes(columns, num_rows=300):
+    """Codes of any cells, knots and missing ones among them, that a complete column can have."""
+    draw, codes = np.random.default_rng(0), []
+    for name, spec, is_number in zip(columns.names, columns.specs, columns.is_number, strict=True):
+        is_complete = name in columns.complete
+        if is_number:
+            code = draw.uniform(size=num_rows)
+            code[::3] = draw.integers(0, columns.bins, len(code[::3])) / (columns.bins - 1)
+            if not is_complete:
+                code[::7] = -1
+        else:
+            code = draw.integers(0, len(spec) + (0 if is_complete else 2), num_rows)
+        codes.append(code)
+    return np.stack(codes, axis=1).astype(np.float32)
+
+
+def test_hats_are_the_linear_interpolation_between_knots():
+    columns = Columns({"age": (20, 80)}, bins=7)
+    features = ColumnFeatures(columns, is_additive=True)
+    ages = np.linspace(20, 80, 200)
+    found = np.asarray(features(columns.codes(ages[:, None])), np.float64)
+    knots = columns.knots(0)
+    np.testing.assert_allclose(knots, [20, 30, 40, 50, 60, 70, 80])
+    hats = np.stack([np.interp(ages, knots, row) for row in np.eye(7)], axis=1)
+    np.testing.assert_allclose(found[:, :7], hats, atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-6)
+    assert not found[:, 7].any()
+    # Thus weights at the knots make any piecewise linear curve, a line among them.
+    np.testing.assert_allclose(found[:, :7] @ (3 * knots - 5), 3 * ages - 5, rtol=1e-6)
+    bent = np.sin(knots)
+    np.testing.assert_allclose(found[:, :7] @ bent, np.interp(ages, knots, bent), atol=1e-5)
+
+
 @pytest.mark.parametrize("is_additive", [False, True])
-def test_every_row_has_the_stated_norm(is_additive):
-    columns = Columns(SPECS, bins=4, interactions=[("age", "sex")])
-    features = ColumnFeatures(columns, is_additive)
-    found = np.asarray(features(columns.codes(TABLE)))
-    assert found.shape == (4, features.num_outputs)
+def test_the_norm_is_at_most_its_bound_and_attains_it_at_knots(is_additive):
+    features = ColumnFeatures(BOTH, is_additive)
+    found = np.asarray(features(_random_codes(BOTH)))
+    assert found.shape == (300, features.num_outputs)
+    assert features.norm_bound == math.sqrt(5 if is_additive else 3)
     norms = np.linalg.norm(found, axis=1)
-    assert features.norm_bound == math.sqrt(4 if is_additive else 3)
     assert norms.max() <= features.norm_bound * (1 + 1e-6)
-    if is_additive:
-        np.testing.assert_allclose(norms, features.norm_bound, rtol=1e-6)
+    assert norms.max() >= features.norm_bound * (1 - 1e-6)
+    # Midway between knots a column adds half.
+    middle = np.asarray(features(np.array([[0.125, 0, 0.5]])))
+    squares = 0.5 + 1 + 1 + 0.5 + 0.5 if is_additive else 0.75**2 + 1
+    np.testing.assert_allclose(np.sum(middle**2), squares, rtol=1e-6)
 
 
-def test_bins_categories_and_pairs_have_features_of_their_own():
+def test_knots_categories_and_pairs_have_features_of_their_own():
     columns = Columns({"age": (0, 10), "sex": ["f", "m"]}, bins=2, interactions=[("age", "sex")])
-    found = np.asarray(ColumnFeatures(columns, True)(columns.codes(TABLE)))
-    places = [np.flatnonzero(row).tolist() for row in found]
-    # Two bins and none; f, m, another and none; then the pairs.
-    age, sex = np.array([0, 1, 2, 1]), np.array([0, 1, 3, 2])
-    assert places == [[a, 3 + s, 7 + 4 * a + s] for a, s in zip(age, sex, strict=True)]
-    names = ColumnFeatures(columns, True).names
-    assert len(names) == ColumnFeatures(columns, True).num_outputs == len(set(names))
-    bins = ["age from 0 to 5", "age from 5 to 10", "age is missing"]
+    features = ColumnFeatures(columns, True)
+    found = np.asarray(features(columns.codes(TABLE.assign(age=[0, 2.5, np.nan, 50]))))
+    ages = np.array([[1, 0, 0], [0.75, 0.25, 0], [0, 0, 1], [0, 1, 0]])
+    sexes = np.eye(4)[[0, 1, 3, 2]]
+    products = (ages[:, :, None] * sexes[:, None]).reshape(4, 12)
+    np.testing.assert_allclose(found, np.hstack([ages, sexes, products]), rtol=1e-6)
+    knots = ["age at 0", "age at 10", "age is missing"]
     kinds = ["sex is f", "sex is m", "sex is not listed", "sex is missing"]
-    for row, a, s in zip(places, age, sex, strict=True):
-        assert [names[place] for place in row] == [bins[a], kinds[s], f"{bins[a]}, {kinds[s]}"]
+    pairs = [f"{knot}, {kind}" for knot in knots for kind in kinds]
+    assert features.names == (*knots, *kinds, *pairs)
+    assert features.owner.tolist() == [0] * 3 + [1] * 4
+
+
+@pytest.mark.parametrize("is_additive", [False, True])
+def test_a_complete_column_has_no_feature_of_other_cells_and_counts_them(is_additive):
+    given = {"age": (0, 10), "sex": ["f", "m"]}
+    some, every = Columns(given, bins=3), Columns(given, bins=3, complete=["sex", "age"])
+    assert (some.sizes, every.sizes) == ((4, 4), (3, 2))
+    features = ColumnFeatures(every, is_additive)
+    assert len(features.names) == features.num_outputs == 3 * is_additive + (not is_additive) + 2
+    assert not any("missing" in name or "not listed" in name for name in features.names)
+    listed, others = [[5, "f"], [0, "m"]], [[None, None], [5, "x"], [11, ""]]
+    np.testing.assert_array_equal(every.codes(listed + others), some.codes(listed + others))
+    kept = ["missing" not in n and "not" not in n for n in ColumnFeatures(some, is_additive).names]
+    expected = ColumnFeatures(some, is_additive)(some.codes(listed + others))[:, np.array(kept)]
+    found = np.asarray(features(every.codes(listed + others)))
+    np.testing.assert_array_equal(found, expected)
+    assert not found[2].any()
+    assert not found[3:, -2:].any()
+    is_beyond = every.read(listed + others).is_beyond
+    assert is_beyond.tolist() == [[False] * 2] * 2 + [[True, True], [False, True], [True, True]]
+    assert some.read(listed + others).is_beyond.sum() == 2
+    assert repr(every).endswith("complete=('sex', 'age'))")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        (["age", "weight"], ValueError, "complete to name columns, got 'weight'"),
+        ("age", TypeError, "complete to be a list of names of columns"),
+        (True, TypeError, "a list of names of columns"),
+    ],
+)
+def test_complete_names_columns(given, kind, message):
+    with pytest.raises(kind, match=message):
+        Columns({"age": (0, 10)}, complete=given)
+
+
+@pytest.mark.parametrize("is_additive", [False, True])
+def test_public_sums_and_lengths_hold_at_every_row(is_additive):
+    features, codes = ColumnFeatures(BOTH, is_additive), _random_codes(BOTH)
+    found = np.asarray(features(codes), np.float64)
+    whole = [0, 1, 2] if is_additive else [1]
+    assert [features.owner[group].tolist() for group in features.groups] == [
+        [place] * len(group) for place, group in zip(whole, features.groups, strict=True)
+    ]
+    for group in features.groups:
+        np.testing.assert_allclose(found[:, group].sum(axis=1), 1, rtol=1e-6)
+    # Both columns of both interactions have a sum for each of their cells.
+    assert len(features.sums) == (6 + 4 + 5 + 6 if is_additive else 0)
+    for cells, total in features.sums:
+        np.testing.assert_allclose(found[:, cells].sum(axis=1), found[:, total], atol=1e-6)
+    places = np.where(codes < 0, 0, 2 * codes - 1)[:, [0, 2]]
+    is_line = np.array([", -1 at" in name for name in features.names])
+    is_short = np.array([" at " in name for name in features.names]) & ~is_line
+    is_short[len(features.owner) :] = True
+    lengths = np.sum(places**2, axis=1) + np.sum(found[:, ~is_short & ~is_line] ** 2, axis=1)
+    lengths += 0.3**2 * np.sum(found[:, is_short] ** 2, axis=1)
+    metric = features.metric(0.3)
+    np.testing.assert_allclose(np.sum(found @ metric * found, axis=1), lengths, rtol=1e-5)
 
 
 def test_numbers_are_themselves_in_a_linear_function():
@@ -277,7 +379,8 @@ def test_a_range_of_dates_is_kept_as_dates_and_reads_them(ends):
     columns = Columns({"day": ends}, bins=2)
     assert (columns.specs, columns.is_date) == ((("2020-01-01", "2020-01-09"),), (True,))
     assert columns.in_words == ("2020-01-01 to 2020-01-09",)
-    assert ColumnFeatures(columns, True).names[0] == "day from 2020-01-01 to 2020-01-05"
+    names = ColumnFeatures(columns, True).names
+    assert names == ("day at 2020-01-01", "day at 2020-01-09", "day is missing")
     found = columns.read([[cell] for cell in CELLS_OF_DAYS])
     np.testing.assert_allclose(found.codes[:, 0], [*CELLS_OF_DAYS.values()], rtol=1e-12)
     assert not found.is_beyond.any()
@@ -340,6 +443,11 @@ def test_dates_that_other_types_cannot_hold_are_beyond_the_nearer_end(kind):
         (TABLE.assign(sex=[np.ones(2)] * 4), TypeError, "column 'sex', got other things"),
         (pd.concat([TABLE, TABLE[["age"]]], axis=1), ValueError, r"that differ, got \['age'\]"),
         (dict(TABLE), ValueError, "a data frame or rows of 3 columns, got shape .* of a dict"),
+        (
+            [{"age": "secret"}] * 3,
+            ValueError,
+            r"got a list of dictionaries: pandas.DataFrame\(rows",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_and_no_cell_shown(table, kind, message):

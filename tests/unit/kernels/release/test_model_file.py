@@ -1,5 +1,6 @@
 """Released functions as files: the same function comes back, and nothing else is let in."""
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -139,8 +140,8 @@ _FIELDS = "function", "fields"
 _STATEMENT = *_FIELDS, "statement", "fields"
 # One for each thing that is looked at; test_model_fuzz makes thousands of others.
 FORGERIES = {
-    "a later version": (_set("version", value=6), "expected version 5 .* got 6: fit again"),
-    "a version that is no number": (_set("version", value=True), "expected version 5"),
+    "an earlier version": (_set("version", value=5), "expected version 6 .* got 5: fit again"),
+    "a version that is no number": (_set("version", value=True), "expected version 6"),
     "another format": (_set("format", value="a sweep"), "but of 'a sweep'"),
     "unknown class": (_set("function", "class", value="os.system"), "unknown class, 'os.system'"),
     "not a function": (
@@ -194,6 +195,19 @@ def test_chances_are_told_of_log_odds_alone():
     with pytest.raises(ValueError, match="expected a function of log odds"):
         _function().predict_proba(INPUTS)
     np.testing.assert_array_equal(_function().predict(INPUTS), _function()(INPUTS))
+
+
+def test_classes_have_an_intercept_each_or_one_for_all(tmp_path):
+    function, levels = _function(), np.array([0.5, -1.0, 2.0], np.float32)
+    parts = {"coefficients": np.eye(function.features.num_outputs, 3), "label_bound": None}
+    plain = dataclasses.replace(function, **parts, intercept=0.0)
+    levelled = dataclasses.replace(function, **parts, intercept=levels)
+    np.testing.assert_allclose(levelled(INPUTS), plain(INPUTS) + levels, rtol=1e-6)
+    levelled.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(kernels.load(tmp_path / "model.npz")(INPUTS), levelled(INPUTS))
+    for wrong in (levels[:2], levels[None]):
+        with pytest.raises(ValueError, match=r"expected intercept of shape \(3\)"):
+            dataclasses.replace(function, **parts, intercept=wrong)
 
 
 def test_a_file_does_not_grow_with_the_records(tmp_path):
