@@ -34,6 +34,7 @@ from jaxdp.estimators.kernel import (
     warn_without_classes,
     without_proof,
 )
+from jaxdp.estimators.summary import CoefficientSummary
 from jaxdp.kernels import ClippedFeatures, Gaussian, IdentityFeatures
 from jaxdp.kernels.base import AbstractFeatureMap
 from jaxdp.kernels.functions.bounded import RangeScaling
@@ -52,9 +53,9 @@ from jaxdp.regression import (
 from jaxdp.regression.descent import ClassSlopes, SquaredSlopes
 from jaxdp.regression.descent_plan import SQUARED, Curvature, of_classes
 from jaxdp.regression.features import ComposedFeatures
-from jaxdp.regression.learners import RANGE_SHARE, LinearFit, checked_label_range
+from jaxdp.regression.learners import LinearFit, checked_label_range, range_share
 from jaxdp.regression.ledger import Ledger
-from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod
+from jaxdp.regression.methods import AbstractDescentMethod, AbstractMethod, can_test
 
 _KINDS = {
     "linear": "linear in the columns",
@@ -65,9 +66,9 @@ _KINDS = {
 # tables of the UCI repository: more features cost more noise than they explain.
 _SCALE, _NUM_WAVES = 0.7, 100
 _SIGNAL, _LITTLE = 0.5, 0.1  # assumed explained share, and the forecast up to which fit warns
-_MOST_LOST = (
-    0.3  # "automatic" chooses features whose forecast loses at most this share of the signal
-)
+# "automatic" takes random functions of numbers if n mu is so many times their number.
+_OF_WAVES = 7.0
+_MOST_FEATURES = 400  # with fewer there may be more of them than rows
 _MANY_MISSING = 0.1  # share of missing cells that may belong to a category without rows
 _GUESSED = (
     "features of equal size and no correlation, labels of one scale, and the guessed share of "
@@ -99,10 +100,9 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
     # A formatter of dataclasses would show it, though `repr` does not.
     noise_seed: int | None = dataclasses.field(default=None, repr=False)
 
-    @property
     @abc.abstractmethod
-    def _planned_for(self) -> tuple[int, Curvature, float, float]:
-        """Outputs k, the loss's curvature, budget shares of a scale and of earlier releases."""
+    def _planned_for(self, num_samples: int) -> tuple[int, Curvature, float, float]:
+        """Outputs k, the loss's curvature, budget shares of all scales and of earlier releases."""
 
     @property
     @abc.abstractmethod
@@ -125,13 +125,15 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
 
     def _chosen(self, names: Sequence[str], num_samples: int) -> tuple[str, AbstractFeatureMap]:
         """The kind of the features and their map, chosen without the data if "automatic"."""
-        has_texts = self.columns is not None and not all(self.columns.is_number)
-        kind = self.features
-        if kind == "automatic":
-            # A curve for each column of numbers was seldom better than both others.
-            kind = "additive" if has_texts else "kernel"
-            left = self._left(self._public_features(names, kind), num_samples, _SIGNAL)
-            kind = kind if left >= (1 - _MOST_LOST) * _SIGNAL else "linear"
+        if self.features != "automatic":
+            return self.features, self._public_features(names, self.features)
+        mu = float(gaussian_mu(self.epsilon, self.delta))
+        numbers = [True] * len(names) if self.columns is None else self.columns.is_number
+        kind = "additive"
+        if all(numbers) and num_samples * mu >= _OF_WAVES * 2 * _NUM_WAVES:
+            kind = "kernel"
+        elif not any(numbers) or not can_test(3 * len(names), num_samples, mu):
+            kind = "linear"
         return kind, self._public_features(names, kind)
 
     def _public_features(self, names: Sequence[str], kind: str) -> AbstractFeatureMap:
@@ -188,13 +190,19 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
                 f"expected no more columns than rows, got {len(names)} columns of {len(labels)} "
                 "rows: the noise would be more than what is learnt"
             )
+        if features.num_outputs > max(len(labels), _MOST_FEATURES):
+            raise ValueError(
+                f"expected no more features than rows, got {features.num_outputs} features for "
+                f"{len(labels)} rows: take features='linear', fewer columns or fewer bins"
+            )
         self._warn_of_little(features, names, len(labels))
         if is_beyond.any():
             counts = zip(names, is_beyond.sum(axis=0), strict=True)
             told = printable(", ".join(f"{name}: {count}" for name, count in counts if count))
             _warn_the_curator(
                 f"{is_beyond.any(axis=1).sum()} of {len(labels)} rows are beyond what input_range "
-                f"or columns say ({told}) and are clipped"
+                f"or columns say ({told}): they count as the nearer end, as another category, or "
+                "in complete columns as nothing"
             )
         return inputs, labels, features, called
 
@@ -210,7 +218,6 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         record = dataclasses.replace(
             known,
             forecast=self._forecast_in_words(fit.release.features, known.num_samples),
-            learnt=f"{self._learns}, {_KINDS[self.features_]}",
             inputs=tuple(zip(inputs, words, strict=True)),
             ledger=tuple((one.share, one.mu, one.what) for one in fit.ledger.entries),
             noise_std=tuple(fit.noise_std.tolist()),
@@ -220,19 +227,89 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self.ledger_: Ledger = fit.ledger
         self.noise_std_ = fit.noise_std
         self.cost_: Cost = self.release_.cost
-        coefficients = np.asarray(self.release_.coefficients, np.float64)
-        intercept = np.asarray(self.release_.intercept, np.float64)
-        scaling = self.release_.features
-        if isinstance(scaling, WithConstant):
-            intercept = intercept + scaling.constant * coefficients[-1]
-            coefficients, scaling = coefficients[:-1], scaling.base
-        self.coef_names_ = scaling.names if isinstance(scaling, ColumnFeatures) else None
-        if isinstance(scaling, RangeScaling):
-            self.coef_names_ = inputs
-            low, high = (np.asarray(end, np.float64) for end in (scaling.low, scaling.high))
-            intercept = intercept - coefficients.T @ ((low + high) / (high - low))
-            coefficients = (coefficients.T * (2 / (high - low))).T
-        self.coef_, self.intercept_ = coefficients.T, intercept
+        features = self.release_.features
+        if self.features == "automatic" and self.features_ == "additive":
+            base = features.base if isinstance(features, WithConstant) else features
+            is_bent = isinstance(base, ColumnFeatures) and base.is_additive
+            self.features_ = "additive" if is_bent else "linear"
+        record = dataclasses.replace(record, learnt=f"{self._learns}, {_KINDS[self.features_]}")
+        self.release_ = dataclasses.replace(self.release_, record=record)
+        turn, self.coef_names_ = self._to_columns(features, inputs)
+        found = turn @ np.asarray(self.release_.coefficients, np.float64)
+        self.coef_ = found[:-1].T
+        self.intercept_ = np.asarray(self.release_.intercept, np.float64) + found[-1]
+        self._summary = None
+        if fit.known is not None and self.coef_names_ is not None and self.coef_.ndim == 1:
+            known = turn @ fit.known.weights[:, 0]
+            known[-1] += float(self.release_.intercept)
+            # The constant, which is the last feature, always has rows.
+            rows = np.append(fit.known.has_rows[: len(known) - 1], True)
+            stds = [
+                np.where(rows, np.sqrt(np.maximum(np.diag(turn @ part @ turn.T), 0)), math.inf)
+                for part in (fit.known.noise, fit.known.sampling)
+            ]
+            names = (*self.coef_names_, "intercept")
+            self._summary = CoefficientSummary(names, known, stds[0], stds[1])
+            self.coef_std_ = self._summary.std[:-1]
+
+    def _to_columns(
+        self, features: AbstractFeatureMap, names: Sequence[str]
+    ) -> tuple[Float[np.ndarray, "coefficients features"], tuple[str, ...] | None]:
+        """The map from weights of features to coefficients and an intercept, and their names."""
+        turn, base = np.eye(features.num_outputs), features
+        constant = np.zeros(features.num_outputs)
+        if isinstance(features, WithConstant):
+            base, constant[-1], turn = features.base, features.constant, turn[:-1]
+        if isinstance(base, RangeScaling):
+            low, high = (np.asarray(end, np.float64) for end in (base.low, base.high))
+            constant[: len(low)] -= (low + high) / (high - low)
+            turn = turn * (2 / (high - low))[:, None]
+            return np.vstack([turn, constant]), tuple(names)
+        names_of = base.names if isinstance(base, ColumnFeatures) else None
+        return np.vstack([turn, constant]), names_of
+
+    def summary(self, level: float = 0.95) -> CoefficientSummary:
+        """Estimate each coefficient with its errors; prints as a table.
+
+        Estimates are those of the released function without its shrinkage, and so are their errors
+        the larger. Of a column of categories, or of a curve, each is the difference from the
+        column's mean over the rows, by noisy counts. Post-processing of the release: it costs
+        nothing.
+
+        Args:
+            level: confidence level of the intervals, in (0, 1).
+
+        Returns:
+            The coefficients, the intercept last.
+
+        Raises:
+            ValueError: a method without a plan, "kernel" features, or more than two classes.
+        """
+        check_is_fitted(self)
+        if self._summary is None:
+            raise ValueError(
+                "expected a method with a plan, features other than 'kernel', and at most two "
+                f"classes, got features={self.features_!r} and {self._method()!r}"
+            )
+        self._summary.interval(level)
+        return dataclasses.replace(self._summary, level=float(level))
+
+    def coef_interval(self, level: float = 0.95) -> Float[np.ndarray, "coefficients 2"]:
+        """Confidence intervals of the coefficients, in their units; the intercept's is the last.
+
+        See `summary`. In simulations COVERAGE.
+
+        Args:
+            level: probability that an interval contains the coefficient of infinitely many rows
+                without noise.
+
+        Returns:
+            Lower and upper ends; infinite for features without rows that stand out of the noise.
+
+        Raises:
+            ValueError: as for `summary`.
+        """
+        return self.summary(level).interval(level)
 
     def _values(self, X: Any) -> Float[np.ndarray, "m ..."]:
         """The released function at new inputs."""
@@ -276,7 +353,7 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         method = self._method()
         if not isinstance(method, AbstractDescentMethod):
             raise ValueError(f"expected a method with a plan, got {type(method).__name__}")
-        num_outputs, curvature, scale_share, other_share = self._planned_for
+        num_outputs, curvature, scale_share, other_share = self._planned_for(num_samples)
         risk = method.predicted_risk(
             num_features=features.num_outputs,
             num_outputs=num_outputs,
@@ -368,9 +445,9 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
     _: dataclasses.KW_ONLY
     label_range: tuple[float, float] | None = None
 
-    @property
-    def _planned_for(self):
-        learnt = RANGE_SHARE if self.label_range is None else 0.0
+    def _planned_for(self, num_samples):
+        mu = float(gaussian_mu(self.epsilon, self.delta))
+        learnt = min(range_share(num_samples, mu), 0.4) if self.label_range is None else 0.0
         return 1, SQUARED, SquaredSlopes.share, learnt
 
     @property
@@ -399,7 +476,10 @@ class DPLinearRegression(PrivateRegressorMixin, _LinearEstimator):
         if label_range is not None:
             _warn_of_labels_beyond(labels, label_range)
         learner = PrivateLinearRegression(
-            features=features, label_range=label_range, method=self._method()
+            features=features,
+            label_range=label_range,
+            method=self._method(),
+            tests_curves=self.features == "automatic",
         )
         budget = {"epsilon": self.epsilon, "delta": self.delta, "noise_seed": self.noise_seed}
         self._keep(learner.fit(inputs, labels, **budget), names)
@@ -440,8 +520,7 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
     _: dataclasses.KW_ONLY
     classes: tuple[Any, ...] | None = None
 
-    @property
-    def _planned_for(self):
+    def _planned_for(self, num_samples):
         count = len(() if self.classes is None else self.classes)
         return 1 if count <= 2 else count, of_classes(0.25), ClassSlopes.share, 0.0
 
@@ -459,7 +538,10 @@ class DPLogisticRegression(PrivateClassifierMixin, _LinearEstimator):
         self.classes_ = all_classes(self.classes, labels)
         places = np.searchsorted(self.classes_, labels)
         learner = PrivateLinearClassifier(
-            features=features, num_classes=len(self.classes_), method=self._method()
+            features=features,
+            num_classes=len(self.classes_),
+            method=self._method(),
+            tests_curves=self.features == "automatic",
         )
         if names is not None:
             names = dataclasses.replace(names, classes=tuple(map(str, self.classes_)))

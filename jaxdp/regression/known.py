@@ -18,14 +18,16 @@ of few rows are drawn to their column's mean (empirical Bayes with a known noise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from jaxdp.privacy import Release
 from jaxdp.regression.descent import Stage
 from jaxdp.regression.descent_plan import Spectrum, errors_and_echoes
 from jaxdp.regression.structure import Structure
 
-_LEAST = 0.02  # share learnt of a mode; with less an estimate is all noise
+_LEAST = 1e-3  # share learnt of a mode; with less an estimate is all noise
+_RANK = 1e-6  # relative size of a direction of which nothing is known
+_STANDS_OUT = 2.0  # a cell has rows to tell of if its noisy count is this many deviations
 _SURE = 4.0  # a cell has rows if its noisy count is this many standard deviations
 _FAR = 1e-3  # weight in a curve's local mean of knots far away
 
@@ -36,12 +38,12 @@ class Known(NamedTuple):
     weights: Float[np.ndarray, "features outputs"]
     noise: Float[np.ndarray, "features features"]
     sampling: Float[np.ndarray, "features features"]
-    squares: Float[np.ndarray, "2 features"]  # noisy mean squares of features, and their noise
+    has_rows: Bool[np.ndarray, " features"]  # False: nothing is known of a weight
 
     def times(self, unit: float) -> "Known":
         """The same for weights times a number."""
         covariances = self.noise * unit**2, self.sampling * unit**2
-        return Known(self.weights * unit, *covariances, self.squares)
+        return Known(self.weights * unit, *covariances, self.has_rows)
 
 
 class Learnt(NamedTuple):
@@ -87,25 +89,45 @@ def learnt_weights(
         sampling = last.square * curved * last.plan.num_steps / num_samples / learnt**2
         sampling = sampling * last.plan.units**4 * np.sum(echoes**2, axis=0)
     axes = spectrum.vectors.T @ spectrum.base
-    turn = np.eye(axes.shape[1]) if turn is None else turn
-    turn = _centring(structure, squares[0]) @ turn
-    maps = turn @ axes.T
+    back = np.linalg.pinv(axes.T)
+    outer = np.eye(axes.shape[1]) if turn is None else turn
+    outer = _centring(structure, squares[0]) @ outer
+    maps = outer @ axes.T
     factors, start = maps * np.sqrt(noise), np.zeros_like(last.average)
     if last.start is not None:
         # What is left of the start, with the noise of the stage before.
-        first, back = stages[-2], np.linalg.pinv(axes.T)
+        first = stages[-2]
         _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
         kept = (back @ first.plan.transform.T) * np.sqrt(before)
         factors = np.hstack([factors, maps @ (left[:, None] * kept)])
         start = back @ last.start
     noise_std = np.linalg.norm(factors, axis=1)
     used = stages if last.start is not None else stages[-1:]
-    weights = _with_empty_cells(turn, noise_std, used, structure, squares)
+    weights = _with_empty_cells(outer, noise_std, used, structure, squares)
+    # Weighted least squares of what each mode tells, on the features that have rows.
     estimate = (last.average - left[:, None] * start) / learnt[:, None]
+    has_rows = _has_rows(structure, squares)
+    inner = (back if turn is None else back @ np.linalg.pinv(turn))[:, has_rows]
+    scaled = inner / np.sqrt(noise / learnt**2 + sampling)[:, None]
+    solved = np.linalg.pinv(scaled, rcond=_RANK) / np.sqrt(noise / learnt**2 + sampling)
+    solved = _centring(structure, squares[0] * has_rows)[:, has_rows] @ solved
     known = Known(
-        maps @ estimate, (maps * (noise / learnt**2)) @ maps.T, (maps * sampling) @ maps.T, squares
+        solved @ estimate,
+        (solved * (noise / learnt**2)) @ solved.T,
+        (solved * sampling) @ solved.T,
+        has_rows,
     )
     return Learnt(weights, noise_std, None, offset, known)
+
+
+def _has_rows(
+    structure: Structure, squares: Float[np.ndarray, "2 features"]
+) -> Bool[np.ndarray, " features"]:
+    """Which features of columns have rows that stand out of the noise in their count."""
+    found = np.ones(squares.shape[1], bool)
+    for group in structure.groups:
+        found[group.cells] = squares[0][group.cells] > _STANDS_OUT * squares[1][group.cells]
+    return found
 
 
 def _with_empty_cells(
@@ -133,7 +155,7 @@ def _with_empty_cells(
     _, spreads = at(np.maximum(squares[0] - squares[1], 0.0))
     # Where counts are mostly noise they may be larger: then a curve stays as it is.
     shares = 1 - at(np.maximum(squares[0], 0.0) + squares[1])[0]
-    shares = np.minimum(1, shares / max(float(np.median(shares)), _LEAST))
+    shares = np.minimum(1, shares / max(float(np.median(shares)), 1e-9))
     is_known, is_sure = (squares[0] > times * squares[1] for times in (1, _SURE))
     drawn = weights.copy()
     for group in structure.groups:

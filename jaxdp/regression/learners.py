@@ -27,9 +27,12 @@ from jaxdp.regression.descent import AbstractSlopes, ClassSlopes, SquaredSlopes
 from jaxdp.regression.known import Known
 from jaxdp.regression.ledger import Ledger
 from jaxdp.regression.methods import AbstractMethod, Automatic
-from jaxdp.regression.private_sums import PrivateRows, released_magnitudes
+from jaxdp.regression.private_sums import PrivateRows, released_distribution, released_magnitudes
 
-RANGE_SHARE, _RANGE = 0.04, 6.0  # budget share of a learnt label range, and its standard deviations
+_RANGE = 6.0  # standard deviations in a learnt label range
+_ZOOMS, _NARROW = 3, 1.0  # closer looks at labels in less than this part of a range of length 2
+# A histogram shows labels if n mu is this, with its least share; the largest share of all of them.
+_SEEN, _LEAST_SHARE, _MOST_SHARE = 34.0, 0.01, 0.4
 _LARGEST_LABEL = float(np.finfo(np.float32).max)
 _LEAST_MU = 2.0**-23  # per feature or output: with less the grid is half of some release's noise
 _CERTIFIED = (
@@ -53,6 +56,47 @@ def checked_label_range(given: Any) -> tuple[float, float] | None:
             f"expected label_range with low < high, both finite in float32, got ({low}, {high})"
         )
     return low, high
+
+
+def range_share(num_samples: int, mu: float) -> float:
+    """The budget share of a learnt label range, by public numbers."""
+    one = max(_LEAST_SHARE, (_SEEN / (num_samples * mu)) ** 2)
+    return (_ZOOMS + 1) * one
+
+
+def _learnt_range(labels: Float[np.ndarray, " n"], ledger: Ledger, source) -> tuple[float, float]:
+    share = range_share(len(labels), ledger.mu)
+    if share > _MOST_SHARE:
+        raise ValueError(
+            "expected label_range=(low, high): with so few rows this budget cannot learn one"
+        )
+    share /= _ZOOMS + 1
+    mu = ledger.spend("histogram of the labels' magnitudes", share)
+    found = released_magnitudes(labels, mu, source, half_octaves=(-120, 120))
+    high = _RANGE * found.scale
+    low = -high
+    for _ in range(_ZOOMS):
+        # Labels far from 0 are in few of the bins of a range about 0.
+        mu = ledger.spend("histogram of the labels, for a range", share)
+        counts, ends = released_distribution(_in_range(labels, low, high), mu, source)
+        filled = np.flatnonzero(counts)
+        least, most = float(ends[filled[0]]), float(ends[filled[-1] + 1])
+        is_narrow = 3 * (most - least) < _NARROW
+        if is_narrow:
+            middle, bound = (low + high) / 2, (high - low) / 2
+            low = middle + bound * (2 * least - most)
+            high = middle + bound * (2 * most - least)
+    if is_narrow:
+        raise ValueError(
+            "expected label_range=(low, high): the labels' distance from 0 is too large, beside "
+            "their differences, for a range to be learnt"
+        )
+    return low, high
+
+
+def _in_range(labels: Float[np.ndarray, " n"], low: float, high: float) -> Float[np.ndarray, " n"]:
+    """Labels from -1 to 1, clipped to a range."""
+    return (np.clip(labels, low, high) - (low + high) / 2) / ((high - low) / 2)
 
 
 def _checked_num_classes(count: Any) -> int:
@@ -128,7 +172,9 @@ class _AbstractLinearLearner(eqx.Module):
         slopes, intercept, scale = self._slopes(request.targets, ledger, source)
         rows = PrivateRows.of(self.features, request.table, source, self.tests_curves)
         learnt = self.method.learnt(rows, slopes, ledger)
-        features = rows.structure.lines.features if learnt.is_straight else self.features
+        lines, features = rows.structure.lines, self.features
+        if learnt.is_straight and lines is not None:
+            features = lines.features
         # Weights are for the rows over their bound in the descent.
         unit = scale / self.features.norm_bound
         weights, noise_std = learnt.weights * unit, learnt.noise_std * unit
@@ -159,10 +205,12 @@ class PrivateLinearRegression(_AbstractLinearLearner):
     Args:
         features: feature map with a finite norm bound; a constant feature makes the intercept.
         label_range: (low, high), public; labels beyond it are clipped. With None a part of the
-            budget buys the size of the labels, by noisy quantiles of the nonzero magnitudes: the
-            range is plus or minus six standard deviations by the median, or three by the largest,
-            if that is more.
+            budget buys one, by noisy quantiles of the nonzero magnitudes: plus or minus six
+            standard deviations by the median, or three by the largest, if that is more; or a part
+            of it, if a histogram shows that labels are in a small one.
         method: how the weights are fitted; `Automatic()` chooses by public numbers.
+        tests_curves: whether additive features are used only if a private test says that curves
+            are better than lines; otherwise the released function has linear features.
 
     Example:
         >>> import numpy as np
@@ -183,14 +231,11 @@ class PrivateLinearRegression(_AbstractLinearLearner):
 
     def _slopes(self, labels, ledger, source):
         if self.label_range is None:
-            mu = ledger.spend("histogram of the labels' magnitudes", RANGE_SHARE)
-            found = released_magnitudes(labels, mu, source, half_octaves=(-120, 120))
-            high = _RANGE * found.scale
-            low = -high
+            low, high = _learnt_range(labels, ledger, source)
         else:
             low, high = self.label_range
         middle, bound = (low + high) / 2, (high - low) / 2
-        return SquaredSlopes((np.clip(labels, low, high) - middle) / bound), middle, bound
+        return SquaredSlopes(_in_range(labels, low, high)), middle, bound
 
 
 class PrivateLinearClassifier(_AbstractLinearLearner):
@@ -200,6 +245,7 @@ class PrivateLinearClassifier(_AbstractLinearLearner):
         features: feature map with a finite norm bound; a constant feature makes the intercept.
         num_classes: number of classes k >= 2, public; labels are numbers from 0 to k - 1.
         method: the learning method.
+        tests_curves: see `PrivateLinearRegression`.
 
     Example:
         >>> import numpy as np

@@ -71,7 +71,7 @@ def _spectrum_in_rounds(
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
     clip_norm = rows.structure.bound * (1 + 1e-6)
-    sums = 0.0
+    sums = np.zeros((2, 1))
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
         moments, std = released_second_moments(rows, of_a_round, base, clip_norm)
@@ -189,7 +189,7 @@ class AbstractDescentMethod(AbstractMethod):
                 # The error that is left, over the variance of the slopes.
                 signal = 2 * stages[-1].plan.predicted_risk * (size / found) ** 2
                 signal = min(max(signal, _LEAST_SIGNAL), _MOST_SIGNAL)
-            if smooth is not None and stages:
+            if smooth is not None and weights is not None:
                 of_test = mu * math.sqrt(_TEST) * (1 - 1e-12)
                 gain = _gain_of_curves(own, slopes, weights, smooth, found, of_test)
                 of_rest = mu * math.sqrt(share - _OF_CURVES) * (1 - 1e-12)
@@ -256,7 +256,8 @@ def _gain_of_curves(
 
     In units of the slopes' variance, drawn to a guess by the noise.
     """
-    assert rows.structure.lines is not None
+    lines = rows.structure.lines
+    assert lines is not None
     rows = rows._replace(source=rows.source.hiding("test"))
     damped = smooth.values + smooth.noise
     transform = (smooth.vectors / np.sqrt(damped)).T @ smooth.base
@@ -274,7 +275,7 @@ def _gain_of_curves(
     # In white directions a gradient is the error times the curvature. Errors of lines are removed.
     roots = np.sqrt(np.maximum(modes, _LEAST_MODE))[:, None]
     straight = np.linalg.pinv(transform.T) @ np.linalg.pinv(rows.structure.basis)
-    straight = np.sqrt(modes)[:, None] * (straight @ rows.structure.lines.rows.T)
+    straight = np.sqrt(modes)[:, None] * (straight @ lines.rows.T)
     span, _ = np.linalg.qr(straight)
     part, noise = gradient / roots, std / roots
     part = part - span @ (span.T @ part)

@@ -172,7 +172,7 @@ def released_quantiles(
     labels: Float[np.ndarray, " n"], shares: tuple[float, ...], mu: float, source: SecretNoise
 ) -> Float[np.ndarray, " shares"]:
     """Release quantiles of labels in [-1, 1]."""
-    counts, ends = _released_distribution(labels, mu, source)
+    counts, ends = released_distribution(labels, mu, source)
     below = np.append(0.0, np.cumsum(counts)) / counts.sum()
     # In an empty stretch a quantile is in the middle.
     return np.interp(shares, below + 1e-9 * np.arange(len(ends)), ends)
@@ -180,11 +180,11 @@ def released_quantiles(
 
 def released_mean(labels: Float[np.ndarray, " n"], mu: float, source: SecretNoise) -> float:
     """Release the mean of labels in [-1, 1]."""
-    counts, ends = _released_distribution(labels, mu, source)
+    counts, ends = released_distribution(labels, mu, source)
     return float(counts @ (ends[1:] + ends[:-1])) / 2 / float(counts.sum())
 
 
-def _released_distribution(
+def released_distribution(
     labels: Float[np.ndarray, " n"], mu: float, source: SecretNoise
 ) -> tuple[Float[np.ndarray, " bins"], Float[np.ndarray, " bins+1"]]:
     r"""A noisy histogram of labels in [-1, 1], of 64 equal bins, or fewer if noise hides them.
