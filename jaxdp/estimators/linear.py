@@ -142,7 +142,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         if is_additive and columns is None:
             low, high = ranges_of(self.input_range, names)
             ends = zip(low.tolist(), high.tolist(), strict=True)
-            columns = Columns(dict(zip(names, ends, strict=True)))
+            # Arrays without columns have no missing values.
+            columns = Columns(dict(zip(names, ends, strict=True)), complete=names)
         if columns is not None:
             found = ColumnFeatures(columns, is_additive)
         else:
@@ -239,7 +240,9 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         self.coef_ = found[:-1].T
         self.intercept_ = np.asarray(self.release_.intercept, np.float64) + found[-1]
         self._summary = None
-        if fit.known is not None and self.coef_names_ is not None and self.coef_.ndim == 1:
+        # Of curves the descent learns too little for an unbiased estimate.
+        if self.features_ == "linear" and fit.known is not None and self.coef_.ndim == 1:
+            assert self.coef_names_ is not None
             known = turn @ fit.known.weights[:, 0]
             known[-1] += float(self.release_.intercept)
             # The constant, which is the last feature, always has rows.
@@ -272,8 +275,8 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
         """Estimate each coefficient with its errors; prints as a table.
 
         Estimates are those of the released function without its shrinkage, and so are their errors
-        the larger. Of a column of categories, or of a curve, each is the difference from the
-        column's mean over the rows, by noisy counts. Post-processing of the release: it costs
+        the larger. Of a column of categories each is the difference from the column's mean
+        over the rows, by noisy counts. Post-processing of the release: it costs
         nothing.
 
         Args:
@@ -283,13 +286,14 @@ class _LinearEstimator(HidesNoiseSeed, BaseEstimator):
             The coefficients, the intercept last.
 
         Raises:
-            ValueError: a method without a plan, "kernel" features, or more than two classes.
+            ValueError: features that are not linear, a method without a plan, or more than two
+                classes.
         """
         check_is_fitted(self)
         if self._summary is None:
             raise ValueError(
-                "expected a method with a plan, features other than 'kernel', and at most two "
-                f"classes, got features={self.features_!r} and {self._method()!r}"
+                "expected features='linear', a method with a plan, and at most two classes, got "
+                f"features={self.features_!r} and {self._method()!r}"
             )
         self._summary.interval(level)
         return dataclasses.replace(self._summary, level=float(level))

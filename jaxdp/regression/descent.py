@@ -33,6 +33,7 @@ from jaxdp.regression.private_sums import (
 _SCALE_SHARE, _MOST_SCALES, _NOISE = 0.18, 8, 1 / 40
 _START, _MOST_OF_START = 40.0, 0.4  # n mu that shows where labels are; its largest budget share
 _LATEST = 0.8  # share of a stage's steps before its last release of the scale
+_LAW = 0.75  # share of a descent's steps before the release of the law of the slopes of classes
 _CLASS_SHARE = 0.02  # of the class counts, and again of the law of the slopes
 _WIDE = 0.16, 0.5, 0.84  # a normal's mean less one standard deviation, its mean, and plus one
 
@@ -83,8 +84,11 @@ class AbstractSlopes(abc.ABC):
         """The public size of a slope before a step, the unit of clip norms."""
 
     @abc.abstractmethod
-    def law(self, bound: float) -> tuple[float, float]:
-        """Curvature and mean square of slopes clipped to a bound, by the last release."""
+    def law(self, bound: float, square: float) -> tuple[float, float, float]:
+        """Mean curvature, mean square of slopes clipped to a bound, and curvature along the function.
+
+        By the last release; `square` is the mean square of the function at the step `_LAW`.
+        """
 
 
 def num_scales(num_samples: int, mu: float) -> int:
@@ -150,11 +154,13 @@ class SquaredSlopes(AbstractSlopes):
             self._release(rows, weights, math.hypot(*due))
         return self._scale
 
-    def law(self, bound):
+    def law(self, bound, square):
+        del square
+        inside = self.curvature.share(bound / self._scale)
         if self._found is None:
-            inside = self.curvature.share(bound / self._scale)
-            return inside, min(self._scale, bound) ** 2
-        return self._found.share_within(bound), self._found.mean_square(bound)
+            return inside, min(self._scale, bound) ** 2, inside
+        inside = self._found.share_within(bound)
+        return inside, self._found.mean_square(bound), inside
 
 
 class ClassSlopes(AbstractSlopes):
@@ -174,7 +180,7 @@ class ClassSlopes(AbstractSlopes):
             self.labels = np.where(places == 1, 1.0, -1.0)
         self._places, self._count = places, num_classes
         self.offset, self.curvature = np.zeros(self.num_outputs), of_classes(0.25)
-        self._mu, self._law = 0.0, (0.2, 0.2)
+        self._mu, self._law = 0.0, (0.2, 0.2, 0.0)
 
     def _chances(self, outputs):
         outputs = outputs + self.offset
@@ -205,16 +211,21 @@ class ClassSlopes(AbstractSlopes):
         self._mu = ledger.spend("curvature and size of the slopes", _CLASS_SHARE)
 
     def scale(self, rows, weights, num_steps, step):
-        if step == num_steps * 3 // 4:
+        if step == int(num_steps * _LAW):
             outputs = rows.times(weights)
             chances, most = self._chances(outputs)
             bends = np.mean(chances * (1 - chances) / most, axis=1)
             squares = np.sum(self.of(outputs) ** 2, axis=1)
-            self._law = released_means(np.stack([bends, squares], axis=1), self._mu, rows.source)
+            along = bends * np.mean(outputs**2, axis=1)
+            values = np.stack([bends, squares, along], axis=1)
+            self._law = released_means(values, self._mu, rows.source)
         return 1.0
 
-    def law(self, bound):
-        return self._law
+    def law(self, bound, square):
+        del bound
+        mean, size, along = self._law
+        # Noise does not make it larger than the mean, as it falls with the size of an output.
+        return mean, size, float(np.clip(along / max(square, 1e-12), 0.1 * mean, mean))
 
 
 class Stage(NamedTuple):
@@ -228,12 +239,18 @@ class Stage(NamedTuple):
     noise_stds: Float[np.ndarray, " steps"]  # on each coordinate P x of each step's gradient
     curvature: float  # mean curvature of the loss, as clipping leaves it
     square: float  # mean square of the clipped slopes
+    along: float  # curvature in the direction of the weights
     start: Float[np.ndarray, "features outputs"] | None = None  # weights; None for zeros
+
+    @property
+    def in_steps(self) -> Float[np.ndarray, "modes outputs"]:
+        """The average in the coordinates P x of the steps."""
+        return self.average / self.plan.units[:, None]
 
     @property
     def weights(self) -> Float[np.ndarray, "features outputs"]:
         """The average as weights of the features."""
-        return self.plan.transform.T @ (self.average / self.plan.units[:, None])
+        return self.plan.transform.T @ self.in_steps
 
     def left_and_noise(
         self, modes: Float[np.ndarray, " modes"]
@@ -264,13 +281,15 @@ def private_descent(
         weights = np.linalg.pinv(transform.T) @ start
     speed, average = np.zeros_like(weights), np.zeros_like(weights)
     of_a_step = mu if plan.is_one_pass else mu / math.sqrt(num_steps) * (1 - 1e-12)
-    scale, stds = 1.0, []
+    scale, stds, known = 1.0, [], weights
     first, norms, source = num_steps // 2, rows.norms(transform), rows.source
     for step in range(num_steps):
         inputs_weights = transform.T @ weights
         # Each step has its own noise: with the same noise equal sums would show as equal.
         rows = rows._replace(source=source.hiding(step))
         scale = slopes.scale(rows, inputs_weights, num_steps, step)
+        if step <= num_steps * _LAW:
+            known = weights
         used = slice(None)
         if plan.is_one_pass:
             used = slice(step * num_rows // num_steps, (step + 1) * num_rows // num_steps)
@@ -289,5 +308,5 @@ def private_descent(
         weights = weights - plan.rate * speed
         if step >= first:
             average += (weights - average) / (step - first + 1)
-    law = slopes.law(plan.clip * scale)
+    law = slopes.law(plan.clip * scale, plan.values * plan.units**2 @ np.mean(known**2, axis=1))
     return Stage(plan, average * plan.units[:, None], np.array(stds), *law, start)

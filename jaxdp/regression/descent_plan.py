@@ -29,7 +29,8 @@ _RATES = (0.25, 0.5, 1.0)
 # factor and share of the labels' variance, and by at most this share of what is learnt.
 _FACTOR, _SLACK, _GAIN = 1.1, 0.003, 0.03
 SIGNAL = 0.5  # assumed explained share of the labels' variance, spread evenly over the modes
-_SURE = 0.7  # share of the curvature of classes that is left when predictions are sure
+_SURE = 0.55  # share of the curvature of classes that is left when predictions are sure
+_ABOVE = 1.5  # largest curvature of a direction over the mean one, for rates
 _TOP = 0.9  # scaled largest possible curvature; descents diverge only beyond twice that
 
 
@@ -59,6 +60,7 @@ class Curvature(NamedTuple):
 
     share: Callable[[float], float]
     clips: tuple[float, ...]
+    top: float = 1.0  # the largest curvature, against which rates are chosen
 
 
 SQUARED = Curvature(
@@ -71,8 +73,9 @@ def of_classes(variance: float) -> Curvature:
 
     At a share p of the second class the variance is p (1 - p). It falls as predictions get sure.
     """
-    share = min(_SURE * variance / (1 + math.sqrt(max(0.0, 1 - 4 * variance))), 0.25)
-    return Curvature(lambda clip: share * min(1.0, clip / 0.5), (0.5, 0.7))
+    first = variance / (1 + math.sqrt(max(0.0, 1 - 4 * variance)))
+    share = _SURE * first
+    return Curvature(lambda clip: share * min(1.0, clip / 0.5), (0.5, 0.7), _ABOVE * first)
 
 
 class Spectrum(NamedTuple):
@@ -145,7 +148,7 @@ def planned(
         damped = damped * float((upper / damped).max()) / _TOP
         modes = values / damped
         # Momentum makes a step longer by 1 / (1 - momentum).
-        rate = (rates / 2 if momentum else rates)[:, None]
+        rate = (rates / (2 if momentum else 1) / curvature.top)[:, None]
         errors, echoes = _responses(shares * modes, max(_NUM_STEPS), rate, momentum)
         for num_steps in choices or [num_samples]:
             # The mean square, at least the squared mean, of the averaged errors: with momentum

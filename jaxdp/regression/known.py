@@ -78,46 +78,67 @@ def learnt_weights(
         turn: map from weights of the features of the descent to those of `structure`, if they
             differ.
     """
-    last, modes = stages[-1], spectrum.values * stages[-1].plan.units ** 2
-    left, noise = last.left_and_noise(modes)
-    learnt, noise = np.maximum(1 - left, _LEAST), noise * last.plan.units**2
-    curved = np.maximum(spectrum.values, 1e-9 * spectrum.values.max())
-    sampling = last.square / (num_samples * last.curvature**2 * curved)
+    last, outer = stages[-1], np.eye(spectrum.base.shape[1]) if turn is None else turn
+    outer = _centring(structure, squares[0]) @ outer
+    # Coordinates in which the loss has known curvatures; noise is the same in all.
+    values = spectrum.values * last.plan.units**2
+    curvatures, axes = _curvatures(last, values)
+    transform, average = axes.T @ last.plan.transform, axes.T @ last.in_steps
+    left, noise = last.left_and_noise(curvatures / last.curvature)
+    learnt = np.maximum(1 - left, _LEAST)
+    bent = np.maximum(curvatures, 1e-9 * curvatures.max())
+    spread = last.square * (axes.T * values) @ axes
     if last.plan.is_one_pass:
         # Each step has rows of its own, whose errors its gradient shows like noise.
-        _, echoes = errors_and_echoes(last.plan, modes * last.curvature)
-        sampling = last.square * curved * last.plan.num_steps / num_samples / learnt**2
-        sampling = sampling * last.plan.units**4 * np.sum(echoes**2, axis=0)
-    axes = spectrum.vectors.T @ spectrum.base
-    back = np.linalg.pinv(axes.T)
-    outer = np.eye(axes.shape[1]) if turn is None else turn
-    outer = _centring(structure, squares[0]) @ outer
-    maps = outer @ axes.T
-    factors, start = maps * np.sqrt(noise), np.zeros_like(last.average)
+        _, echoes = errors_and_echoes(last.plan, curvatures)
+        gains = np.sqrt(last.plan.num_steps * np.sum(echoes**2, axis=0)) / learnt
+        sampling = spread * np.outer(gains, gains) / num_samples
+    else:
+        sampling = spread / np.outer(bent, bent) / num_samples
+    back = np.linalg.pinv(transform.T)
+    factors, start = outer @ transform.T * np.sqrt(noise), np.zeros_like(average)
     if last.start is not None:
         # What is left of the start, with the noise of the stage before.
         first = stages[-2]
         _, before = first.left_and_noise(first.plan.values * first.plan.units**2)
         kept = (back @ first.plan.transform.T) * np.sqrt(before)
-        factors = np.hstack([factors, maps @ (left[:, None] * kept)])
+        factors = np.hstack([factors, outer @ transform.T @ (left[:, None] * kept)])
         start = back @ last.start
     noise_std = np.linalg.norm(factors, axis=1)
     used = stages if last.start is not None else stages[-1:]
     weights = _with_empty_cells(outer, noise_std, used, structure, squares)
-    # Weighted least squares of what each mode tells, on the features that have rows.
-    estimate = (last.average - left[:, None] * start) / learnt[:, None]
+    # Weighted least squares of what each coordinate tells, on the features that have rows.
+    estimate = (average - left[:, None] * start) / learnt[:, None]
     has_rows = _has_rows(structure, squares)
-    inner = (back if turn is None else back @ np.linalg.pinv(turn))[:, has_rows]
-    scaled = inner / np.sqrt(noise / learnt**2 + sampling)[:, None]
-    solved = np.linalg.pinv(scaled, rcond=_RANK) / np.sqrt(noise / learnt**2 + sampling)
+    inner = (back if turn is None else back @ np.linalg.pinv(turn, rcond=1e-9))[:, has_rows]
+    scales = np.sqrt(noise / learnt**2 + np.diag(sampling))
+    solved = np.linalg.pinv(inner / scales[:, None], rcond=_RANK) / scales
     solved = _centring(structure, squares[0] * has_rows)[:, has_rows] @ solved
     known = Known(
         solved @ estimate,
         (solved * (noise / learnt**2)) @ solved.T,
-        (solved * sampling) @ solved.T,
+        solved @ sampling @ solved.T,
         has_rows,
     )
     return Learnt(weights, noise_std, None, offset, known)
+
+
+def _curvatures(
+    stage: Stage, values: Float[np.ndarray, " modes"]
+) -> tuple[Float[np.ndarray, " modes"], Float[np.ndarray, "modes modes"]]:
+    """The curvatures of the loss in the steps' coordinates, and their axes as columns.
+
+    They are m S but along the function, where they are less for classes: outputs are largest there.
+    """
+    size = stage.curvature * values
+    if stage.along == stage.curvature or stage.average.shape[1] > 1:
+        return size, np.eye(len(values))
+    roots = np.sqrt(values)
+    along = roots * stage.in_steps[:, 0]
+    along = along / max(float(np.linalg.norm(along)), 1e-300)
+    inner = stage.curvature * np.eye(len(values))
+    inner += (stage.along - stage.curvature) * np.outer(along, along)
+    return np.linalg.eigh(roots[:, None] * inner * roots)
 
 
 def _has_rows(

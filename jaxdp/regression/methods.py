@@ -60,23 +60,24 @@ def _spectrum_in_rounds(
     base: Float[np.ndarray, "modes features"],
     mu: float,
     shares: tuple[float, ...],
-    values: Float[np.ndarray, "seen features"] | None = None,
+    values: Float[np.ndarray, "seen modes"] | None = None,
 ) -> tuple[Spectrum, Float[np.ndarray, "2 seen"]]:
     r"""A noisy spectrum of the rows, in coordinates in which it is nearly flat.
 
     Each round's coordinates are $(\Sigma + \tau)^{-1/2}$ of the last one's, with $\tau$ its noise:
     the common part of rows, which hides their differences in noise, is reduced. Also returned are
-    the mean square of each feature, or of linear functions `values` of them, over all rounds, and
-    the deviations of their noise.
+    the mean square of each feature, or of `values` times the first coordinates, over all rounds,
+    and the deviations of their noise.
     Source: Biswas, Dong, Kamath and Ullman (2020), "CoinPress", with clipped moments.
     """
-    clip_norm = rows.structure.bound * (1 + 1e-6)
+    clip_norm, first = rows.structure.bound * (1 + 1e-6), np.linalg.pinv(base)
+    values = first if values is None else values
     sums = np.zeros((2, 1))
     for place, share in enumerate(shares):
         of_a_round = mu * math.sqrt(share) * (1 - 1e-12)
         moments, std = released_second_moments(rows, of_a_round, base, clip_norm)
         spectrum = shrunk(moments, std, base)
-        back = np.linalg.pinv(base) if values is None else values @ np.linalg.pinv(base)
+        back = values @ np.linalg.inv(base @ first)
         precision = np.maximum(std * np.sum(back**2, axis=1), 1e-300) ** -2.0
         sums = sums + np.stack([np.sum((back @ moments) * back, axis=1) * precision, precision])
         if place + 1 < len(shares):

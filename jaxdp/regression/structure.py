@@ -28,8 +28,8 @@ class Lines(NamedTuple):
 
     features: AbstractFeatureMap  # linear ones, of the same functions
     structure: "Structure"  # of these
-    values: Float[np.ndarray, "lines features"]  # from values of the features to linear ones
-    weights: Float[np.ndarray, "lines features"]  # from weights of the features to linear ones
+    values: Float[np.ndarray, "lines functions"]  # of linear features, from those of `rows` A x
+    weights: Float[np.ndarray, "lines features"]  # of linear features, from those of the features
     rows: Float[np.ndarray, "functions modes"]  # these functions, in coordinates A x
     curves: tuple[Float[np.ndarray, "functions modes"], ...]  # with those of low degree
 
@@ -133,6 +133,9 @@ def _lines(base: ColumnFeatures, basis: Float[np.ndarray, "modes features"], con
         bent[:, : len(owner)] = [curve(at, d) for at in numbers for d in range(2, degree + 1)]
         return span(np.vstack([whole, bent]).T)
 
-    weights = np.linalg.pinv(back @ whole.T) @ back
+    weights = np.linalg.pinv(back @ whole.T, rcond=1e-9) @ back
     curves = tuple(with_bends(degree) for degree in _DEGREES)
-    return Lines(linear, Structure.of(linear), whole, weights, span(whole.T), curves)
+    rows = span(whole.T)
+    # Rows differ only where A sees them: x = pinv(A) A x.
+    values = whole @ np.linalg.pinv(basis) @ rows.T
+    return Lines(linear, Structure.of(linear), values, weights, rows, curves)
