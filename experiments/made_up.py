@@ -1,5 +1,6 @@
 """Folders like the real ones, of made-up data, small enough for a figure's smoke version."""
 
+import csv
 import gzip
 import pathlib
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from experiments.private_kernel_learning import public_tables
 from experiments.private_kernel_learning.year_prediction import CENTRES, SCALES
+from experiments.private_regression.fresh_tables import FRESH
 
 _ROWS, _COLUMNS = 600, 9
 
@@ -84,6 +86,31 @@ def census(folder: pathlib.Path) -> None:
     (folder / "uci" / "adult.csv").write_text("\n".join(lines) + "\n\n")
 
 
+def leaderboard(folder: pathlib.Path, names=("college", "credit", "hpc"), count: int = 400) -> None:
+    """The census, and rows with the columns of fresh tables, whose first number decides."""
+    census(folder)
+    (folder / "rdatasets").mkdir()
+    random = np.random.default_rng(6)
+    for name in names:
+        fresh = FRESH[name]
+        rows = []
+        for _ in range(count):
+            cells = [
+                random.uniform(*spec) if isinstance(spec, tuple) else random.choice(spec)
+                for spec in fresh.columns.values()
+            ]
+            place = next(i for i, spec in enumerate(fresh.columns.values()) if spec[0] == 0)
+            share = cells[place] / [*fresh.columns.values()][place][1]
+            if fresh.classes:
+                label = fresh.classes[int(len(fresh.classes) * share)]
+            else:
+                label = fresh.labels[1] * np.clip(share + 0.1 * random.normal(), 0, 1)
+            cells = [cell if random.random() > 0.01 else "" for cell in cells]
+            rows.append([*cells, label])
+        with (folder / "rdatasets" / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([[*fresh.columns, fresh.target], *rows])
+
+
 # Makers of the data folder of a figure's smoke version; other figures make up their own data.
 DATA = {
     "real_tables": rows,
@@ -94,7 +121,7 @@ DATA = {
     "uci_tables": census,
     "mnist_classification": digits,
     "steps_batches_clip": digits,
-    "leaderboard": census,
+    "leaderboard": leaderboard,
     "stand_ins": digits,
     "published_digits": digits,
 }
