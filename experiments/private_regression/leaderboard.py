@@ -133,7 +133,7 @@ class Config:
 
     smoke = harness.size(
         tables=("concrete",),
-        fresh=("college", "credit", "hpc"),
+        fresh=("carseats", "credit", "hpc"),
         num_fresh=2,
         dims=(8,),
         ratios=(40,),
@@ -540,8 +540,9 @@ def plot(dataset: xarray.Dataset) -> Figure:
 def _map(axes: Axes, group: xarray.Dataset) -> None:
     names = [str(name) for name in group.problem.values]
     is_table, width = names[0] in _ALL, group.sizes["epsilon"]
-    for place, one in enumerate(verdicts(group, is_table).values()):
-        row, column = divmod(place, width)
+    epsilons = [*group.epsilon.values]
+    for (name, epsilon), one in verdicts(group, is_table).items():
+        row, column = names.index(name), epsilons.index(epsilon)
         color = _pale(_COLORS[one.winner])
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=color, edgecolor="white"))
         digits = 3 if one.error >= 5e-4 else 4
@@ -549,6 +550,8 @@ def _map(axes: Axes, group: xarray.Dataset) -> None:
         style["fontweight"] = "bold" if abs(one.z) > _SIGMAS else "normal"
         words = f"{one.gap:+.{digits}f} ± {one.error:.{digits}f}".replace("0.", ".")
         axes.text(column + 0.5, row + 0.5, words, **style)
+    if is_table:
+        axes.axhline(sum(name in TABLES for name in names), color="black", linewidth=0.8)
     axes.set(xlim=(0, width), ylim=(len(names), 0), xlabel=r"$\epsilon$")
     axes.set_xticks(np.arange(width) + 0.5, [f"{value:g}" for value in group.epsilon.values])
     short = [name.split("-tert")[0].split("-qual")[0] for name in names]
@@ -557,7 +560,9 @@ def _map(axes: Axes, group: xarray.Dataset) -> None:
     axes.set_yticks(np.arange(len(names)) + 0.5, short)
     axes.tick_params(length=0, labelsize="small")
     axes.spines[:].set_visible(False)
-    title = "tables" if is_table else f"designs, {names[0].partition(',')[0]}"
+    title = (
+        "tables (below the line: fresh)" if is_table else f"designs, {names[0].partition(',')[0]}"
+    )
     axes.set_title(title, fontsize="medium", loc="left")
 
 
@@ -637,15 +642,21 @@ def summary(dataset: xarray.Dataset) -> str:
     rows = []
     for (name, epsilon), one in verdicts(dataset, True, _FORECAST).items():
         where = {"problem": name, "epsilon": epsilon}
-        values = [_number(score.sel(where, learner=key), ".3f") for key in (_OURS, *_FORECAST)]
-        values += [_number(expected.sel(where, learner=key), ".3f") for key in _FORECAST]
+        values = [
+            _number(score.sel(where | {"learner": key}), ".3f") for key in (_OURS, *_FORECAST)
+        ]
+        values += [_number(expected.sel(where | {"learner": key}), ".3f") for key in _FORECAST]
         rows.append([name, f"{epsilon:g}", *values[:3], _gap(one), *values[3:]])
     head = ["table", "ε", "Automatic", *_FEATURES[:2], "less the better"]
     head += [f"forecast, {one}" for one in _FEATURES[:2]]
     parts.append(f"{_FORECASTS}{listed} at each ε in turn.\n\n{markdown(head, rows)}")
     shown = [_OURS, _BOOSTED, _FAVOURED, _CONSTANT, _FREE]
     rows = [
-        [name, f"{epsilon:g}", *(_number(log_loss.sel(where, learner=key), ".4f") for key in shown)]
+        [
+            name,
+            f"{epsilon:g}",
+            *(_number(log_loss.sel(where | {"learner": key}), ".4f") for key in shown),
+        ]
         for name, epsilon in verdicts(dataset, True, [_CONSTANT], -1)
         for where in [{"problem": name, "epsilon": epsilon}]
     ]
