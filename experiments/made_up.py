@@ -94,26 +94,24 @@ def leaderboard(
     (folder / "rdatasets").mkdir()
     random = np.random.default_rng(6)
     for name in names:
-        fresh = FRESH[name]
-        specs = [*fresh.columns.values()]
-        has_texts = any(isinstance(spec, list) for spec in specs)
-        rows = []
-        for _ in range(count):
-            cells = [
-                random.uniform(*spec) if isinstance(spec, tuple) else random.choice(spec)
-                for spec in specs
-            ]
-            place = next(place for place, spec in enumerate(specs) if isinstance(spec, tuple))
-            low, high = specs[place]
-            share = (cells[place] - low) / (high - low)
-            if fresh.classes:
-                label = fresh.classes[int(len(fresh.classes) * share)]
-            else:
-                label = fresh.labels[1] * share
-            is_missing = has_texts * random.random(len(cells)) > 0.99
-            rows.append([*np.where(is_missing, "", np.array(cells, object)), label])
+        fresh, specs = FRESH[name], [*FRESH[name].columns.values()]
+        is_number = [isinstance(spec, tuple) for spec in specs]
+        cells = [
+            random.uniform(spec[0], spec[1], count) if number else random.choice(spec, count)
+            for spec, number in zip(specs, is_number, strict=True)
+        ]
+        low, high = specs[is_number.index(True)]
+        labels = (cells[is_number.index(True)] - low) / (high - low)
+        if fresh.classes:
+            labels = np.array(fresh.classes)[(len(fresh.classes) * labels).astype(int)]
+        else:
+            labels = fresh.labels[1] * labels
+        table = np.array(cells, object).T
+        if not all(is_number):
+            table[random.random(table.shape) < 0.01] = ""
         with (folder / "rdatasets" / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([[*fresh.columns, fresh.target], *rows])
+            lines = ([*row, label] for row, label in zip(table, labels, strict=True))
+            csv.writer(file).writerows([[*fresh.columns, fresh.target], *lines])
 
 
 # Makers of the data folder of a figure's smoke version; other figures make up their own data.

@@ -394,7 +394,7 @@ def _fitted(
     else:
         options["input_range"] = tuple(np.array([*split.columns.values()], float).T)
     if split.is_class:
-        classes = [f"class {number}" for number in range(split.num_classes)]
+        classes = tuple(f"class {number}" for number in range(split.num_classes))
         estimator = DPLogisticRegression(epsilon, split.delta, classes=classes, **options)
         estimator.fit(split.train, np.array(classes)[split.labels.astype(int)])
         chances = estimator.predict_proba(split.test)

@@ -223,7 +223,7 @@ def table_split(data: pathlib.Path, name: str, share: float, random: np.random.G
 
 
 @functools.cache
-def _table(data: pathlib.Path, name: str):
+def _table(data: pathlib.Path, name: str) -> tuple[Any, ...]:
     """Inputs and labels, and the public columns, label range and number of classes."""
     if name in FRESH:
         classes = FRESH[name].classes
