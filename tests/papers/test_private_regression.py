@@ -6,6 +6,7 @@ import math
 import pathlib
 import sys
 import types
+from unittest import mock
 
 import numpy as np
 import pandas
@@ -129,38 +130,19 @@ def test_boosted_trees_get_what_replacing_a_record_leaves(epsilon):
     assert given < epsilon
 
 
-@pytest.mark.parametrize(("is_class", "middle"), [(False, 5.0), (True, 3.0)])
-def test_boosted_trees_get_the_middle_for_missing_numbers(monkeypatch, is_class, middle):
-    given = []
-
-    class Learner:
-        def __init__(self, **options):
-            given.append(options["epsilon"])
-
-        def fit(self, inputs, labels):
-            given.append(inputs.tolist())
-            return self
-
-        def predict(self, inputs):
-            return np.zeros(len(inputs))
-
-        def predict_proba(self, inputs):
-            return np.full((len(inputs), 2), 0.5)
-
-    names = ("DPExplainableBoostingClassifier", "DPExplainableBoostingRegressor")
-    module = types.SimpleNamespace(**dict.fromkeys(names, Learner))
-    monkeypatch.setitem(sys.modules, "interpret", types.SimpleNamespace(privacy=module))
+def test_boosted_trees_get_the_middle_for_missing_numbers_and_both_budgets(monkeypatch):
+    module = mock.MagicMock()
     monkeypatch.setitem(sys.modules, "interpret.privacy", module)
-    columns = {"number": (0.0, 2 * middle), "text": ["a", "b"]}
-    rows = np.array([[None, "a"], [1.0, None], [2.0, "b"], [0.0, "a"]], object)
-    labels = np.array([0.0, 1.0, 0.0, 1.0])
-    facts = (None, 2) if is_class else ((0.0, 1.0), 0)
-    split = Split(rows, labels, rows, labels, columns, *facts)
-    found = dict(leaderboard._boosted(split, 1.0, ("word",)))
-    assert given[::2] == [competitors.boosting_budget(1.0, split.delta), 1.0]
-    assert given[1] == given[3] == [[middle, "a"], [1.0, "?"], [2.0, "b"], [0.0, "a"]]
-    losses = [one.log_loss for one in found.values()]
-    np.testing.assert_allclose(losses, math.log(2) if is_class else math.nan)
+    learner = module.DPExplainableBoostingRegressor
+    learner.return_value.fit.return_value.predict.return_value = np.zeros(3)
+    rows = np.array([[None, "a"], [1.0, None], [2.0, "b"]], object)
+    labels, columns = np.array([0.0, 1.0, 0.0]), {"number": (0.0, 10.0), "text": ["a", "b"]}
+    split = Split(rows, labels, rows, labels, columns, (0.0, 1.0))
+    assert len(dict(leaderboard._boosted(split, 1.0, ("word",)))) == 2
+    given = [call.kwargs["epsilon"] for call in learner.call_args_list]
+    assert given == [competitors.boosting_budget(1.0, split.delta), 1.0]
+    for call in learner.return_value.fit.call_args_list:
+        assert call.args[0].tolist() == [[5.0, "a"], [1.0, "?"], [2.0, "b"]]
 
 
 def test_several_classes_are_scored_each_against_the_rest_and_by_their_probability():
